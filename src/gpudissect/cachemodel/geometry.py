@@ -1,0 +1,160 @@
+"""The shape of a memory hierarchy: plain data, shared by the catalogue, the simulator and the inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpudissect.workload import Path
+
+
+class IndexKind(StrEnum):
+    """How a line number becomes a set number."""
+
+    BITS = "bits"  # set bit i is byte-address bit bits[i]
+    XOR = "xor"  # set bit i is the parity of byte address & masks[i]
+    MODULO = "modulo"  # (address // granule) mod number of sets
+    TABLE = "table"  # table[(address // granule) mod len(table)]
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index function over byte addresses.
+
+    `bits` for BITS, `masks` for XOR, `table` for TABLE; `granule` (bytes) for MODULO and TABLE, where 0 means
+    the line size.
+    """
+
+    kind: IndexKind
+    bits: tuple[int, ...] = ()
+    masks: tuple[int, ...] = ()
+    table: tuple[int, ...] = ()
+    granule: int = 0
+
+
+class PolicyKind(StrEnum):
+    """Which way of a full set is replaced. An invalid way is always filled first."""
+
+    LRU = "lru"
+    FIFO = "fifo"
+    PLRU = "plru"  # binary tree of bits; ways must be a power of two
+    NRU = "nru"  # one reference bit a way; when all are set the others are cleared; first clear way goes
+    MRU = "mru"  # as NRU, but the bit is also looked at from the most recently filled way on (see policy.py)
+    SRRIP = "srrip"  # 2-bit re-reference prediction, hit priority (Jaleel 2010)
+    RANDOM = "random"
+    WEIGHTED = "weighted"  # way i with probability weights[i] (MC16 fig 11)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A replacement policy; `weights` (summing to 1, one a way) only for WEIGHTED."""
+
+    kind: PolicyKind
+    weights: tuple[float, ...] = ()
+
+
+class Scope(StrEnum):
+    """Who shares a cache."""
+
+    SM = "sm"
+    GPU = "gpu"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One cache array.
+
+    Attributes:
+        ways: lines of each set, one entry a set (unequal sets are the list of them).
+        line: bytes of a line (what one tag covers).
+        sector: bytes that one miss fetches; divides the line.
+        copies: independent arrays an SM has (MT22 s4.6); which one serves a thread depends on its warp.
+
+    """
+
+    ways: tuple[int, ...]
+    line: int
+    sector: int
+    index: Index
+    policy: Policy
+    scope: Scope = Scope.SM
+    copies: int = 1
+
+    @property
+    def sets(self) -> int:
+        """Number of sets."""
+        return len(self.ways)
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of one array."""
+        return sum(self.ways) * self.line
+
+
+@dataclass(frozen=True)
+class Tlb:
+    """One TLB level: a cache of pages. `penalty` (cycles) is added when it misses and the next level hits."""
+
+    ways: tuple[int, ...]
+    page: int
+    index: Index
+    policy: Policy
+    penalty: float
+
+
+@dataclass(frozen=True)
+class PageWindow:
+    """Pages outside a window of `size` bytes cost `penalty` cycles more, and move the window (MC16 s5.2, P6)."""
+
+    size: int
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """On `run` cold misses in a row at one same small stride, the next `reach` bytes are fetched (MC16 s4.6)."""
+
+    cache: str
+    reach: int
+    run: int = 2
+
+
+@dataclass(frozen=True)
+class Route:
+    """What a load on one path goes through.
+
+    Attributes:
+        caches: names of the arrays, nearest first; may be empty.
+        latency: cycles from load to use when served by each of `caches`.
+        memory_latency: cycles when served by memory, None for a path that ends before (shared memory: then
+            `latency` has one entry for the array itself and `caches` is empty).
+        translated_from: position in `caches` from which on the TLBs are asked: 0 before the first, 1 after a
+            miss in the first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
+        timer: cycles that timing a single access adds (MC16 s4.2).
+
+    """
+
+    caches: tuple[str, ...]
+    latency: tuple[float, ...]
+    memory_latency: float | None
+    translated_from: int = 0
+    timer: float = 0.0
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A GPU's memory, complete: arrays by name, routes by path, TLB levels in the order they are asked.
+
+    `tlb_walk_penalty` (cycles) is added when the last TLB level misses too.
+    """
+
+    caches: Mapping[str, Cache]
+    routes: Mapping[Path, Route]
+    tlbs: tuple[Tlb, ...] = ()
+    tlb_walk_penalty: float = 0.0
+    page_window: PageWindow | None = None
+    prefetch: Prefetch | None = None
+    sm_count: int = 1
+    clock_hz: float = 1e9
+    limits: Mapping[Path, int] = field(default_factory=dict)

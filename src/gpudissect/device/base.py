@@ -1,0 +1,77 @@
+"""The protocol every device keeps. Nothing here knows of any vendor's driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, Self
+
+from gpudissect.trace import Trace
+from gpudissect.workload import Path, Workload
+
+
+class Origin(StrEnum):
+    """Where numbers come from. Never confused: it stands in every result."""
+
+    MEASURED = "measured"
+    SIMULATED = "simulated"
+    REPLAYED = "replayed"  # of a recording; `DeviceInfo.recorded_origin` says of what
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What is known of a device before anything is measured.
+
+    Attributes:
+        spec: the name it was opened by: ``cuda:0``, ``sim:gtx980``, ``rec:folder``.
+        name: the GPU's name.
+        origin: measured, simulated or replayed.
+        recorded_origin: for a replay, whether the recording is of a measured or a simulated GPU.
+        catalogue: name of the catalogue entry that describes this GPU, if one is known.
+        sm_count: number of SMs (compute units).
+        word_limits: bytes one chase may span on each path that this device has.
+        unsupported: paths it lacks, each with the reason.
+        facts: what the driver says (MT22 s4.1): ``l2_size``, ``memory_size``, ``shared_per_sm``,
+            ``shared_per_block``, ``constant_size``, ``clock_hz``, ``memory_clock_hz``, ``memory_bus_bits``,
+            ``warp_size``, ``threads_per_sm``, ``registers_per_sm``, ``compute_capability``; those it knows.
+        environment: driver, compiler and the like, as text.
+
+    """
+
+    spec: str
+    name: str
+    origin: Origin
+    sm_count: int
+    word_limits: Mapping[Path, int]
+    unsupported: Mapping[Path, str] = field(default_factory=dict)
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    recorded_origin: Origin | None = None
+    catalogue: str | None = None
+
+    def limit(self, path: Path) -> int:
+        """Bytes one chase may span on `path`; 0 if the device has no such path."""
+        return self.word_limits.get(path, 0)
+
+
+class Device(Protocol):
+    """Something that runs workloads. Close it, or use it as a context manager."""
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What is known of it before anything is measured."""
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        """Run a batch and give one trace a workload, in the order of the batch.
+
+        What the batch holds may run at the same time, except workloads marked `alone`.
+        Raises `DeviceError` (or a subclass) when the device cannot do it.
+        """
+
+    def close(self) -> None:
+        """Give back what the device holds; may be called twice."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...

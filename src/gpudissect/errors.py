@@ -1,0 +1,54 @@
+"""Every exception this package raises on purpose, with the exit code the command line gives it.
+
+::
+
+    GpudissectError
+     +- UsageError           2   what was asked for makes no sense: an argument, an output folder
+     |   +- WorkloadError        a workload that cannot be built (raised when it is made, not when it runs)
+     +- DeviceError          3   no such device, or it cannot be used
+         +- CatalogueError       a GPU file with a wrong field
+         +- RecordingError       a recording that is damaged, newer, or lacks what was asked
+         +- OutOfMemory          the device has no room for the workload
+         +- KernelFailed         a kernel did not compile, launch or finish
+
+Messages are one line: what was wrong, what was got, what to do.
+An answer that could not be found is an `Estimate` with a status, never an exception.
+"""
+
+from __future__ import annotations
+
+
+class GpudissectError(Exception):
+    """Base of all errors raised on purpose; `exit_code` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class UsageError(GpudissectError):
+    """What the user asked for makes no sense or cannot be written where asked."""
+
+
+class WorkloadError(UsageError):
+    """A workload with impossible parameters."""
+
+
+class DeviceError(GpudissectError):
+    """No such device, or it cannot be used."""
+
+    exit_code = 3
+
+
+class CatalogueError(DeviceError):
+    """A GPU file with a wrong field: names file, field, what was got and what is allowed."""
+
+
+class RecordingError(DeviceError):
+    """A recording that is truncated, altered, newer than this program, or lacks the workload asked for."""
+
+
+class OutOfMemory(DeviceError):
+    """The device has no room for the workload."""
+
+
+class KernelFailed(DeviceError):
+    """A kernel did not compile, did not launch or did not finish."""

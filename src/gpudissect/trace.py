@@ -1,0 +1,76 @@
+"""`Trace`: what one workload gave, raw and immutable, with the context that makes it mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Context:
+    """Under what circumstances a trace was taken.
+
+    Attributes:
+        device: the name of the GPU.
+        clock_hz: SM clock rate seen while the workload ran, None if it could not be read.
+        sm: index of the SM that ran it, None if several or not known.
+        carveout: bytes of on-chip array set aside for shared memory, None if not known.
+        notes: whatever else was seen: throttle reasons, other users of the GPU, driver, kernel build.
+
+    """
+
+    device: str
+    clock_hz: float | None = None
+    sm: int | None = None
+    carveout: int | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Named int64 arrays and their context.
+
+    A chase gives, by its timing: EACH `offsets` (n,) byte offsets visited and `cycles` (n,), laps one after
+    the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown.
+    Asking for an array that this trace does not have raises `KeyError` with the names it has.
+    """
+
+    workload: str
+    arrays: Mapping[str, Array]
+    context: Context
+
+    def __post_init__(self) -> None:
+        own: dict[str, Array] = {}
+        for name, array in self.arrays.items():
+            own[name] = np.array(array, dtype=np.int64)
+            own[name].flags.writeable = False
+        object.__setattr__(self, "arrays", MappingProxyType(own))
+
+    def _get(self, name: str) -> Array:
+        if name not in self.arrays:
+            raise KeyError(f"this trace has no {name!r}, only {sorted(self.arrays)}")
+        return self.arrays[name]
+
+    @property
+    def cycles(self) -> Array:
+        """Cycles: one for each timed access (EACH) or lap (LAP)."""
+        return self._get("cycles")
+
+    @property
+    def offsets(self) -> Array:
+        """Byte offsets visited (EACH)."""
+        return self._get("offsets")
+
+    @property
+    def counts(self) -> Array:
+        """Hits, misses and unknown of each lap (COUNT), shape (laps, 3)."""
+        return self._get("counts")

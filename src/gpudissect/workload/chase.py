@@ -1,0 +1,112 @@
+"""`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpudissect.errors import WorkloadError
+from gpudissect.workload.order import Order
+
+
+class Path(StrEnum):
+    """The way a load takes to memory: its space and which caches it may use."""
+
+    NOTHING = "nothing"  # no load at all: the timed window is empty (timer calibration)
+    GLOBAL = "global"  # global memory through every cache there is
+    GLOBAL_L2 = "global_l2"  # global memory past the L1, through the L2
+    READONLY = "readonly"  # global memory through the read-only data cache
+    TEXTURE = "texture"
+    CONSTANT = "constant"
+    SHARED = "shared"
+
+    @property
+    def word(self) -> int:
+        """Bytes of one link of the chain: pointers in global memory, 4-byte words elsewhere."""
+        return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY) else 4
+
+
+class Timing(StrEnum):
+    """What is timed.
+
+    - EACH: every access by itself (MC16 listing 3); includes the timer's own cost.
+    - LAP: whole laps, nothing between the loads (pure pointer chase).
+    - COUNT: every access by itself, classified at once against `Bounds`; only the counts come back, so
+      nothing needs to be stored while the cache is under test.
+    """
+
+    EACH = "each"
+    LAP = "lap"
+    COUNT = "count"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Classes of a timed access, in cycles as `Timing.EACH` reports them (timer included).
+
+    hit: cycles <= hit_max; miss: miss_min <= cycles <= miss_max; everything else is unknown.
+    """
+
+    hit_max: int
+    miss_min: int
+    miss_max: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hit_max < self.miss_min <= self.miss_max:
+            raise WorkloadError(f"bounds must rise: hit_max < miss_min <= miss_max, got {self}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chase:
+    """One thread follows a ring of dependent loads.
+
+    Attributes:
+        path: the way to memory.
+        order: the ring, byte offsets within memory of the chase's own.
+        timing: what is timed, see `Timing`.
+        warmup: laps before timing starts (0: the first timed access is the first touch).
+        laps: timed laps.
+        picks: with EACH, only these positions of a lap (sorted, 0-based) are reported, None for all.
+        bounds: with COUNT, the classes.
+        carveout: share of the on-chip array asked for as shared memory, in percent, None for the device's
+            default (as little as possible). A wish; the trace's context says what was in force.
+        alone: nothing else of the batch may run meanwhile: for caches that all SMs share.
+        flush: every cache is emptied of the chase's data before it starts. The caches private to an SM are
+            always cold at the start of a chase.
+        repetition: tells otherwise equal chases apart.
+
+    Raises `WorkloadError` if the fields do not fit together.
+
+    """
+
+    path: Path
+    order: Order
+    timing: Timing
+    warmup: int = 1
+    laps: int = 1
+    picks: tuple[int, ...] | None = None
+    bounds: Bounds | None = None
+    carveout: int | None = None
+    alone: bool = False
+    flush: bool = False
+    repetition: int = 0
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0 or self.laps < 1:
+            raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
+        if (self.timing is Timing.COUNT) != (self.bounds is not None):
+            raise WorkloadError("bounds belong to timing 'count', and only to it")
+        if self.picks is not None:
+            if self.timing is not Timing.EACH:
+                raise WorkloadError("picks belong to timing 'each'")
+            if not self.picks or list(self.picks) != sorted(set(self.picks)):
+                raise WorkloadError("picks must be rising positions of a lap, at least one")
+            if self.picks[0] < 0 or self.picks[-1] >= self.order.count:
+                raise WorkloadError(f"picks must lie in [0, {self.order.count}), got {self.picks[0]}..{self.picks[-1]}")
+        if self.carveout is not None and not 0 <= self.carveout <= 100:
+            raise WorkloadError(f"carveout is a percentage, got {self.carveout}")
+
+    @property
+    def timed_per_lap(self) -> int:
+        """Accesses that one lap reports with timing EACH."""
+        return self.order.count if self.picks is None else len(self.picks)

@@ -1,0 +1,157 @@
+"""Visiting orders: in which order one lap of a chase visits byte offsets.
+
+An order is a closed ring: after the last offset comes the first again. Every offset occurs once in a ring,
+because a chain in memory has one successor per word; to visit a cache line twice in a lap, use another
+word of it. `Sequential` and `Shuffled` are computed, so that a device can lay a ring of millions of lines
+without being sent it; `Explicit` holds any other sequence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.errors import WorkloadError
+
+FEISTEL_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """`count` offsets, `stride` bytes apart, rising from `start` (bytes)."""
+
+    count: int
+    stride: int
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        _check_grid(self.count, self.stride, self.start)
+
+    @property
+    def span(self) -> int:
+        """Bytes from offset 0 to the end of the last stride."""
+        return self.start + self.count * self.stride
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The ring: byte offsets in visiting order, shape (count,)."""
+        return self.start + np.arange(self.count, dtype=np.int64) * self.stride
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """The offsets of `Sequential` in a random order that `seed` fixes (a Feistel permutation, walked in cycles)."""
+
+    count: int
+    stride: int
+    seed: int
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        _check_grid(self.count, self.stride, self.start)
+        if not 0 <= self.seed < 2**32:
+            raise WorkloadError(f"seed of a shuffled order must be in [0, 2^32), got {self.seed}")
+
+    @property
+    def span(self) -> int:
+        """Bytes from offset 0 to the end of the last stride."""
+        return self.start + self.count * self.stride
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The ring: byte offsets in visiting order, shape (count,)."""
+        return self.start + permutation(self.count, self.seed) * self.stride
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit:
+    """Any sequence of byte offsets, each at most once. Holds a read-only copy of what it is given."""
+
+    sequence: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.sequence)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+            raise WorkloadError(f"an explicit order takes a flat list of whole byte offsets, got shape {given.shape}")
+        own = given.astype(np.int64)
+        if own.min() < 0:
+            raise WorkloadError(f"an offset is negative: {own.min()}")
+        if np.unique(own).size != own.size:
+            raise WorkloadError("an offset occurs twice in one lap; visit the line again through another word of it")
+        own.flags.writeable = False
+        object.__setattr__(self, "sequence", own)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the sequence, hexadecimal."""
+        return hashlib.sha256(self.sequence.tobytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Explicit) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def count(self) -> int:
+        """Number of visits in a lap."""
+        return int(self.sequence.size)
+
+    @property
+    def span(self) -> int:
+        """Bytes from offset 0 to the end of the last 8-byte word."""
+        return int(self.sequence.max()) + 8
+
+    def offsets(self) -> NDArray[np.int64]:
+        """The ring: byte offsets in visiting order, shape (count,)."""
+        return self.sequence
+
+
+Order = Sequential | Shuffled | Explicit
+
+
+def feistel_half_bits(count: int) -> int:
+    """Bits of one Feistel half so that two halves cover [0, count)."""
+    return max(1, ((count - 1).bit_length() + 1) // 2)
+
+
+def permutation(count: int, seed: int) -> NDArray[np.int64]:
+    """A permutation of range(count), the same for everyone with this seed; a device computes it point by point.
+
+    Four rounds of a balanced Feistel network over the smallest even number of bits that covers `count`; values
+    outside the range are sent through again until they fall inside (cycle walking; Black & Rogaway 2002,
+    "Ciphers with arbitrary finite domains", section 3).
+    """
+    half = feistel_half_bits(count)
+    values = _feistel(np.arange(count, dtype=np.uint32), half, seed)
+    outside = np.flatnonzero(values >= count)
+    while outside.size:
+        values[outside] = _feistel(values[outside], half, seed)
+        outside = outside[values[outside] >= count]
+    return values.astype(np.int64)
+
+
+def _feistel(values: NDArray[np.uint32], half: int, seed: int) -> NDArray[np.uint32]:
+    mask = np.uint32((1 << half) - 1)
+    left, right = values >> np.uint32(half), values & mask
+    for turn in range(FEISTEL_ROUNDS):
+        key = np.uint32((seed + 0x9E3779B9 * (turn + 1)) & 0xFFFFFFFF)
+        mixed = right ^ key  # murmur3's finaliser as the round function, in 32-bit wrapping arithmetic
+        mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        mixed ^= mixed >> np.uint32(16)
+        left, right = right, left ^ (mixed & mask)
+    return (left << np.uint32(half)) | right
+
+
+def _check_grid(count: int, stride: int, start: int) -> None:
+    if count < 1:
+        raise WorkloadError(f"an order needs at least one offset, got count {count}")
+    if count > 2**31:
+        raise WorkloadError(f"an order holds at most 2^31 offsets, got count {count}")
+    if stride < 1:
+        raise WorkloadError(f"stride must be at least 1 byte, got {stride}")
+    if start < 0:
+        raise WorkloadError(f"start must not be negative, got {start}")
