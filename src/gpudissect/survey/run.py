@@ -1,12 +1,23 @@
-"""Drive the experiments on a device (placeholder of the contract; the body follows)."""
+"""Drive the experiments on a device: in the order of their needs, their batches merged into one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpudissect.device.base import Device
-from gpudissect.estimate import Estimate
+from gpudissect.errors import DeviceError, UsageError
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
+from gpudissect.survey.registry import ELEMENTS, EXPERIMENTS
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase
+
+Progress = Callable[[int, int, str], None]
+
+ATTRIBUTE_ORDER = ("capacity", "line_size", "fetch_granularity", "hit_latency", "miss_penalty")
 
 
 @dataclass(frozen=True)
@@ -34,11 +45,138 @@ def run_survey(
     elements: Sequence[str] | None = None,
     quick: bool = False,
     seed: int = 0,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Survey:
     """Run every experiment that `elements` need (all when None) and gather their estimates.
 
     `progress(done, total, what)` is called as experiments finish and start. A KeyboardInterrupt ends the survey
-    with what was measured so far and `interrupted` set.
+    with what was measured so far and `interrupted` set; an experiment that fails takes along only those that
+    need it. Raises `UsageError` for an unknown element.
     """
-    raise NotImplementedError
+    unknown = sorted(set(elements or ()) - set(ELEMENTS))
+    if unknown:
+        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(ELEMENTS)}")
+    wanted = [each for each in EXPERIMENTS.values() if elements is None or each.element in elements]
+    run = _Run(device, Bench(device.info, seed, quick), _with_needs(wanted), progress or (lambda *_: None))
+    start = time.perf_counter()
+    interrupted = False
+    try:
+        run.until_done()
+    except KeyboardInterrupt:
+        interrupted = True
+    findings = run.findings({each.element for each in wanted}, interrupted)
+    return Survey(findings, tuple(run.failures), interrupted, time.perf_counter() - start, run.workloads)
+
+
+def _with_needs(wanted: Sequence[Experiment]) -> dict[str, Experiment]:
+    """The wanted experiments and all they need, needs first."""
+    ordered: dict[str, Experiment] = {}
+
+    def add(experiment: Experiment) -> None:
+        for need in experiment.needs:
+            add(EXPERIMENTS[need])
+        ordered.setdefault(experiment.name, experiment)
+
+    for experiment in wanted:
+        add(experiment)
+    return ordered
+
+
+@dataclass
+class _Running:
+    """A started experiment and the batch it waits for."""
+
+    experiment: Experiment
+    plan: Plan
+    batch: list[Chase]
+
+
+@dataclass
+class _Run:
+    """The state of one survey."""
+
+    device: Device
+    bench: Bench
+    experiments: Mapping[str, Experiment]
+    progress: Progress
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    running: list[_Running] = field(default_factory=list)
+    workloads: int = 0
+
+    def until_done(self) -> None:
+        """Start what can start, run what all of them ask for at once, hand out the traces, and again."""
+        waiting = dict(self.experiments)
+        while waiting or self.running:
+            for name in [n for n, each in waiting.items() if all(need in self._ended() for need in each.needs)]:
+                self._start(waiting.pop(name))
+            if self.running:
+                self._round()
+
+    def _ended(self) -> set[str]:
+        return set(self.outcomes) | set(self.failed)
+
+    def _start(self, experiment: Experiment) -> None:
+        lost = [need for need in experiment.needs if need in self.failed]
+        if lost:
+            self._fail(experiment, f"it needs {lost[0]}, which failed: {self.failed[lost[0]]}", consequence=True)
+            return
+        known: dict[str, Any] = {need: self.outcomes[need].knowledge for need in experiment.needs}
+        plan = experiment.plan(self.bench, known)
+        self._advance(_Running(experiment, plan, []), None)
+
+    def _round(self) -> None:
+        """One batch for all that run. If the device refuses it, each is tried alone: one must not sink the rest."""
+        running, self.running = self.running, []
+        self.progress(len(self._ended()), len(self.experiments), ", ".join(r.experiment.name for r in running))
+        try:
+            traces = self._measure([chase for each in running for chase in each.batch])
+        except DeviceError:
+            for each in running:
+                try:
+                    own = self._measure(each.batch)
+                except DeviceError as error:
+                    self._fail(each.experiment, str(error))
+                else:
+                    self._advance(each, own)
+            return
+        for each in running:
+            own, traces = traces[: len(each.batch)], traces[len(each.batch) :]
+            self._advance(each, own)
+
+    def _measure(self, batch: list[Chase]) -> list[Trace]:
+        traces = self.device.run(batch)
+        self.workloads += len(batch)
+        return traces
+
+    def _advance(self, each: _Running, traces: list[Trace] | None) -> None:
+        try:
+            each.batch = next(each.plan) if traces is None else each.plan.send(traces)
+        except StopIteration as stop:
+            self.outcomes[each.experiment.name] = stop.value
+            self.progress(len(self._ended()), len(self.experiments), each.experiment.name)
+        except (ArithmeticError, ValueError, LookupError, AssertionError) as error:
+            # What an experiment cannot make sense of must not cost the findings of the others.
+            self._fail(each.experiment, f"{type(error).__name__}: {error}")
+        else:
+            self.running.append(each)
+
+    def _fail(self, experiment: Experiment, reason: str, consequence: bool = False) -> None:
+        self.failed[experiment.name] = reason
+        if not consequence:
+            self.failures.append(Failure(experiment.name, reason))
+
+    def findings(self, elements: set[str], interrupted: bool) -> tuple[Estimate, ...]:
+        """Every estimate of the elements asked for, in a fixed order; what did not finish stands as skipped."""
+        estimates: list[Estimate] = []
+        for name, experiment in self.experiments.items():
+            if experiment.element not in elements:
+                continue
+            if name in self.outcomes:
+                estimates.extend(self.outcomes[name].estimates)
+            else:
+                reason = "interrupted" if interrupted and name not in self.failed else self.failed[name]
+                estimates.extend(without(Status.SKIPPED, experiment.element, reason, *experiment.attributes))
+        place = {attribute: i for i, attribute in enumerate(ATTRIBUTE_ORDER)}
+        return tuple(sorted(estimates, key=lambda e: (ELEMENTS.index(e.element), place.get(e.attribute, 99))))

@@ -1,0 +1,72 @@
+"""What an experiment is: a generator that never sees a device.
+
+It yields a batch of workloads, is sent their traces in the same order, may go on asking, and returns an
+`Outcome`. Everything it chooses follows from what it was sent and a seed, so that a recording can answer it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpudissect.device.base import DeviceInfo
+from gpudissect.estimate import Estimate, Status
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every experiment starts from: the device's own description and the seed of all random choices."""
+
+    info: DeviceInfo
+    seed: int = 0
+    quick: bool = False
+
+    def seed_for(self, *parts: object) -> int:
+        """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process."""
+        return zlib.crc32(repr((self.seed, *map(str, parts))).encode())
+
+    def rng(self, *parts: object) -> np.random.Generator:
+        """A random generator seeded by `seed_for`."""
+        return np.random.default_rng(self.seed_for(*parts))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment returns: its estimates, and `knowledge` for the experiments that need it."""
+
+    estimates: tuple[Estimate, ...] = ()
+    knowledge: Any = None
+
+
+Plan = Generator[list[Chase], list[Trace], Outcome]
+Known = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named plan.
+
+    Attributes:
+        name: unique, ``what.element``.
+        element: whose attributes it finds.
+        attributes: the attributes it will give an estimate for, found or not.
+        needs: names of experiments whose knowledge it is handed.
+        plan: starts the generator.
+    """
+
+    name: str
+    element: str
+    attributes: tuple[str, ...]
+    needs: tuple[str, ...]
+    plan: Callable[[Bench, Known], Plan]
+
+
+def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:
+    """The same non-answer for several attributes of an element."""
+    return tuple(Estimate(element=element, attribute=each, status=status, reason=reason) for each in attributes)

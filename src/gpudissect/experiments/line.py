@@ -1,0 +1,137 @@
+"""Lines and fetch granularity of a cache: how many lone elements it holds, then what a dense footprint needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.levels import Level, Levels
+from gpudissect.experiments.rings import Probed, footprint, probed, scattered
+from gpudissect.inference.line import dense_test_size, overflows
+from gpudissect.inference.occupancy import Occupancy, occupancy
+from gpudissect.workload import Chase, Timing
+from gpudissect.workload.digest import digest
+
+FIRST_ELEMENTS = 16
+ROUND = 4  # doublings asked for at once where that costs nothing
+THINNESS = 64  # granules of room for every scattered element
+ROOM_NEEDED = 8
+PROBES = 600
+FULL = 0.72  # below this share of hits the elements no longer all fit
+DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What is known of the lines of a level: bytes of one, and how many the cache holds (None if too many to tell)."""
+
+    line: int
+    held: Occupancy | None
+    evidence: tuple[str, ...]
+
+
+def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+    """Fetch granularity and line size of `element`."""
+    levels: Levels = known[needs]
+    level = levels.level(element)
+    if level is None:
+        reason = levels.absent[element]
+        return Outcome(without(Status.NOT_SUPPORTED, element, reason, "fetch_granularity", "line_size"))
+    fetch_estimate = _fetch_estimate(level)
+    fetch = level.fetch.fetch
+    if fetch is None:
+        reason = f"the fetch granularity is not known: {level.fetch.reason}"
+        return Outcome((fetch_estimate, *without(Status.NOT_FOUND, element, reason, "line_size")))
+    if level.bounds is None:
+        return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None, level.evidence))
+
+    held, evidence = yield from _lines_held(level, fetch, bench)
+    if held is None:
+        return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None, level.evidence))
+    line = fetch
+    for _ in range(DOUBLINGS):
+        size = dense_test_size(held.elements, line)
+        if size > bench.info.limit(level.path):
+            break
+        order = footprint(size, line, bench.seed_for("dense", element, line))
+        chase = Chase(path=level.path, order=order, timing=Timing.COUNT, bounds=level.bounds, warmup=1, laps=1,
+                      alone=level.alone)  # fmt: skip
+        (trace,) = yield [chase]
+        evidence = (*evidence, digest(chase))
+        if overflows(trace.counts):
+            break
+        line *= 2
+    else:
+        reason = f"a footprint of {held.elements:.0f} lines of {line} B still fits"
+        return Outcome((fetch_estimate, *without(Status.AMBIGUOUS, element, reason, "line_size")))
+    estimate = Estimate(
+        element=element, attribute="line_size", status=Status.FOUND, value=line, unit="B", low=line, high=line,
+        confidence=0.99, method="lone elements held against dense footprint", evidence=evidence,
+    )  # fmt: skip
+    return Outcome((fetch_estimate, estimate), Lines(line, held, evidence))
+
+
+def _lines_held(level: Level, fetch: int, bench: Bench):  # type: ignore[no-untyped-def]
+    """Resident lone elements: double their number until they no longer all fit, then probe that many well."""
+    limit = bench.info.limit(level.path)
+    evidence: tuple[str, ...] = ()
+    count = FIRST_ELEMENTS if not level.alone else 4096
+    while True:
+        counts = [count << i for i in range(1 if level.alone else ROUND)]
+        counts = [c for c in counts if c * fetch * ROOM_NEEDED <= limit]
+        if not counts:
+            return None, evidence
+        for c, hits, probes, used in (yield from _probe(level, fetch, counts, bench)):
+            evidence = (*evidence, *used)
+            if hits < FULL * probes:
+                return occupancy(hits, probes, c), evidence
+        count = 2 * counts[-1]
+
+
+def _probe(level: Level, fetch: int, counts: list[int], bench: Bench):  # type: ignore[no-untyped-def]
+    """Probes of each number of scattered elements: (elements, hits, probes, digests)."""
+    assert level.bounds is not None
+    rings: list[tuple[int, Probed]] = []
+    for count in counts:
+        span = min(bench.info.limit(level.path), count * fetch * THINNESS)
+        probes = min(PROBES, count // 2)
+        for turn in range(max(1, PROBES // probes // 4) if not level.alone else 1):
+            rng = bench.rng("scattered", level.element, count, turn)
+            rings.append((count, probed(scattered(count, fetch, span, rng), level.path.word, probes, rng)))
+    chases = [
+        Chase(path=level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks, warmup=2, alone=level.alone)
+        for _, ring in rings
+    ]
+    traces = yield chases
+    answers = []
+    for count in counts:
+        mine = [i for i, (c, _) in enumerate(rings) if c == count]
+        cycles = np.concatenate([traces[i].cycles for i in mine])
+        hits = int(np.sum(cycles <= level.bounds.hit_max))
+        misses = int(np.sum(cycles >= level.bounds.miss_min))
+        answers.append((count, hits, max(hits + misses, 1), tuple(digest(chases[i]) for i in mine[:1])))
+    return answers
+
+
+def _fetch_estimate(level: Level) -> Estimate:
+    granularity = level.fetch
+    if granularity.fetch is None:
+        return Estimate(element=level.element, attribute="fetch_granularity", status=Status.NOT_FOUND,
+                        reason=granularity.reason, evidence=level.evidence)  # fmt: skip
+    return Estimate(
+        element=level.element, attribute="fetch_granularity", status=Status.FOUND, value=granularity.fetch, unit="B",
+        low=granularity.fetch, high=granularity.fetch, confidence=min(0.99, granularity.agreement),
+        method="second word after a cold miss", evidence=level.evidence,
+    )  # fmt: skip
+
+
+def _line_is_fetch(level: Level, fetch: int) -> Estimate:
+    """Where nothing can be evicted, a line is at least what one miss brings along."""
+    return Estimate(
+        element=level.element, attribute="line_size", status=Status.FOUND, value=fetch, unit="B", low=fetch,
+        confidence=0.9, method="second word after a cold miss", evidence=level.evidence,
+        caveats=("the path is too short to evict single lines: a line could be larger than what one miss fetches",),
+    )  # fmt: skip

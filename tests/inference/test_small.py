@@ -1,0 +1,69 @@
+"""Fetch granularity, occupancy, line, latency, classic readings: each against a case with a known answer."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudissect.inference.classic import saavedra, wong
+from gpudissect.inference.granularity import fetch_granularity
+from gpudissect.inference.latency import lap_latency
+from gpudissect.inference.line import dense_test_size, overflows
+from gpudissect.inference.occupancy import occupancy
+
+FAR, NEAR = np.full(16, 300), np.full(16, 44)
+
+
+@pytest.mark.parametrize("truth", [32, 64, 128, 256])
+def test_granularity_is_the_first_distance_that_misses(truth):
+    votes = {d: FAR if d >= truth else NEAR for d in (8, 16, 32, 64, 128, 256, 512)}
+    assert fetch_granularity(votes, 250).fetch == truth
+
+
+def test_granularity_is_not_found_when_nothing_or_everything_misses_or_votes_waver():
+    distances = (16, 32, 64, 128)
+    for pattern in ([NEAR] * 4, [FAR] * 4, [NEAR, FAR, NEAR, FAR]):
+        found = fetch_granularity(dict(zip(distances, pattern, strict=True)), 250)
+        assert found.fetch is None
+        assert found.reason
+
+
+@given(st.integers(1, 5000), st.data())
+def test_occupancy_covers_the_truth(elements, data):
+    held = data.draw(st.integers(0, elements))
+    probes = 2000
+    hits = np.random.default_rng(held).binomial(probes, held / elements)
+    found = occupancy(int(hits), probes, elements)
+    assert abs(found.elements - held) <= 5 * found.error
+
+
+def test_occupancy_without_probes_is_refused():
+    with pytest.raises(ValueError, match="at least one probe"):
+        occupancy(0, 0, 10)
+
+
+def test_dense_footprint_overflows_its_own_line_and_fits_the_double():
+    lines, line = 384, 32
+    size = dense_test_size(lines, line)
+    assert size > lines * line
+    assert size < lines * 2 * line
+
+
+def test_overflow_needs_more_than_a_few_misses():
+    assert not overflows(np.array([[990, 10, 0]]))
+    assert overflows(np.array([[500, 500, 0]]))
+
+
+def test_lap_latency_ignores_a_delayed_lap():
+    found = lap_latency(np.array([3200] * 14 + [90_000]), 100)
+    assert found.cycles == 32
+    assert found.low <= 32 <= found.high
+
+
+def test_classic_readings_of_a_plain_cache_agree():
+    # 4 KiB, 32-byte lines, 16 sets, 8 ways, LRU: latency 10 on a hit, 20 on a miss, read at 4 times the size
+    by_stride = {8: 12.5, 16: 15.0, 32: 20.0, 64: 20, 128: 20, 256: 20, 512: 20, 1024: 20, 2048: 10, 4096: 10}
+    assert saavedra(by_stride, 16384, 4096).line == 32
+    by_size = {4096 + 32 * i: 10 + 10 * i / 16 for i in range(17)}
+    reading = wong(by_size)
+    assert (reading.capacity, reading.line, reading.sets, reading.ways) == (4096, 32, 16, 8)
