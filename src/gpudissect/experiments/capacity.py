@@ -19,13 +19,15 @@ from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
 WARMUP = 2
-LAPS = 4
-TOP_UPS = 7  # times the laps are doubled before a size counts as undecided
+LAPS = 3
+ACCESSES = 2048  # small rings get more laps, up to this many accesses
+TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
 METHOD = "largest footprint without a steady-state miss"
 OCCUPANCY_SLACK = 0.06  # thin random rings leave some sets unfilled
 
 Ask = Generator[list[Chase], list[Trace], dict[int, Fit]]
+Bracket = Generator[list[Chase], list[Trace], tuple[int, int | None]]
 
 
 def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -39,51 +41,49 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
     limit = bench.info.limit(level.path)
     if level.bounds is None:
-        size = level.hit.largest
-        reason = (
-            f"at least {format_bytes(size)}: nothing slower was seen up to there, the end of what this path reaches"
-        )
-        return Outcome((_open_ended(level, size, reason),))
+        return Outcome((_open_ended(level, level.hit.largest),))
     search = _Search(level, lines.line, bench)
-    guess = int(lines.held.elements * lines.line) if lines.held else level.hit.largest
-    low, high = yield from _bracket(search, guess, limit)
+    low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:
-        reason = f"at least {format_bytes(low)}: that still fits, and this path reaches no further"
-        return Outcome((_open_ended(level, low, reason),))
+        return Outcome((_open_ended(level, low),))
     if low == 0:
         return Outcome(without(Status.NOT_FOUND, element, "even one line does not stay resident", "capacity"))
     while sizes := probe_sizes(low, high, lines.line, 1 if level.alone else MANY):
         fits = yield from search.decide(sizes)
-        undecided = [size for size in sizes if fits[size] is Fit.UNDECIDED]
-        if undecided:
-            reason = f"between {format_bytes(low)} and {format_bytes(high)}, hits and misses do not separate"
-            return Outcome((Estimate(element=element, attribute="capacity", status=Status.AMBIGUOUS, unit="B",
-                                     low=low, high=high, reason=reason, method=METHOD,
-                                     evidence=search.evidence),))  # fmt: skip
-        overflowing = [size for size in sizes if fits[size] is Fit.OVERFLOWS]
-        high = min([high, *overflowing])
+        if Fit.UNDECIDED in fits.values():
+            return Outcome((_blurred(level, low, high, search.evidence),))
+        high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
     return Outcome((_judged(level, low, lines, search.evidence),), low)
 
 
 class _Search:
-    """Asks whether footprints fit, with more laps until the answer is certain, against one control."""
+    """Asks whether footprints fit, with more laps until the answer is certain, against a control that grows along."""
 
     def __init__(self, level: Level, step: int, bench: Bench) -> None:
         self.level, self.step, self.bench = level, step, bench
-        self.control = Control(0, 1)
+        self.control, self.control_size = Control(0, 0), step
         self.evidence = level.evidence
 
-    def chase(self, size: int, laps: int, turn: int) -> Chase:
-        assert self.level.bounds is not None
-        order = footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
-        return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
-                     warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
-
-    def calibrate(self, size: int) -> Generator[list[Chase], list[Trace], None]:
-        """Misread hits on a footprint that surely fits."""
-        (trace,) = yield [self.chase(size, 8, 99)]
-        self.control = Control(int(trace.counts[:, 1].sum()), int(trace.counts.sum()))
+    def bracket(self, guess: float, limit: int) -> Bracket:
+        """A size that fits and one that overflows, from a guess outwards; (0, step): none; (size, None): no end."""
+        step = self.step
+        low = max(step, int(guess * 0.6) // step * step)
+        self.control_size = max(step, low // 2 // step * step)
+        while (yield from self.decide([low]))[low] is not Fit.FITS:
+            if low == step:
+                return 0, step
+            low = max(step, low // 2 // step * step)
+            self.control, self.control_size = Control(0, 0), max(step, low // 2 // step * step)
+        high, top = low, limit // step * step
+        while high < top:
+            high = min(int(high * 1.8) // step * step + step, top)
+            verdict = (yield from self.decide([high]))[high]
+            if verdict is Fit.OVERFLOWS:
+                return low, high
+            if verdict is Fit.FITS:
+                low = high
+        return low, None
 
     def decide(self, sizes: list[int]) -> Ask:
         """Fit of each size."""
@@ -93,57 +93,62 @@ class _Search:
             open_sizes = [size for size in sizes if fits[size] is Fit.UNDECIDED]
             if not open_sizes:
                 break
-            chases = [self.chase(size, LAPS << turn if turn else LAPS, turn) for size in open_sizes]
-            traces = yield chases
-            for size, chase, trace in zip(open_sizes, chases, traces, strict=True):
+            chases = [self._chase(size, turn) for size in open_sizes]
+            controls = self._controls(sum(chase.order.count * chase.laps for chase in chases))
+            traces = yield [*chases, *controls]
+            for trace in traces[len(chases) :]:
+                misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
+                self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
+            for size, chase, trace in zip(open_sizes, chases, traces, strict=False):
                 counts[size] = np.vstack([counts[size], trace.counts]) if size in counts else trace.counts
                 fits[size] = decide(counts[size], self.control)
                 if turn == 0:
                     self.evidence = (*self.evidence, digest(chase))
         return fits
 
+    def _chase(self, size: int, turn: int, laps: int | None = None) -> Chase:
+        order = footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
+        laps = laps or max(LAPS, ACCESSES // order.count) << turn
+        return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
+                     warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
 
-def _bracket(search: _Search, guess: int, limit: int) -> Generator[list[Chase], list[Trace], tuple[int, int | None]]:
-    """A size that fits and one that overflows, by halving and doubling from a guess; None: none within the limit."""
-    step = search.step
-    low = max(step, int(guess * 0.6) // step * step)
-    yield from search.calibrate(max(step, low // 2 // step * step))
-    while (yield from search.decide([low]))[low] is not Fit.FITS:
-        if low == step:
-            return 0, step
-        low = max(step, low // 2 // step * step)
-    high = low
-    while True:
-        if high >= limit // step * step:
-            return low, None
-        high = min(int(high * 1.8) // step * step + step, limit // step * step)
-        verdict = (yield from search.decide([high]))[high]
-        if verdict is Fit.OVERFLOWS:
-            return low, high
-        if verdict is Fit.FITS:
-            low = high
+    def _controls(self, accesses: int) -> list[Chase]:
+        """A chase over a footprint that surely fits, so that the control keeps up with what it is held against."""
+        wanted = accesses - self.control.accesses
+        if wanted <= 0:
+            return []
+        laps = max(LAPS, -(-wanted * self.step // self.control_size))
+        return [self._chase(self.control_size, 1000 + self.control.accesses, laps)]
 
 
-def _open_ended(level: Level, size: int, reason: str) -> Estimate:
+def _open_ended(level: Level, size: int) -> Estimate:
+    reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
     return Estimate(element=level.element, attribute="capacity", status=Status.NOT_FOUND, unit="B", low=size,
                     reason=reason, method=METHOD, evidence=level.evidence)  # fmt: skip
 
 
+def _blurred(level: Level, low: int, high: int, evidence: tuple[str, ...]) -> Estimate:
+    reason = f"between {format_bytes(low)} and {format_bytes(high)} the misses are too few or too unclear to decide"
+    return Estimate(element=level.element, attribute="capacity", status=Status.AMBIGUOUS, unit="B", low=low,
+                    high=high, reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
+
+
 def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
     """The first-miss size with what the occupancy says of it."""
-    high, confidence, caveats = size, 0.99, ()
+    high, confidence = size, 0.99
+    caveats: tuple[str, ...] = ()
     if lines.held is not None:
         held = lines.held.elements * lines.line
         spread = 3 * lines.held.error * lines.line + OCCUPANCY_SLACK * held
         if held - spread > size:
             high, confidence = int(held + spread), 0.5
             caveats = (
-                f"lines held at any one time amount to {format_bytes(held)}: the footprint conflicts before the "
-                "cache is full (unequal sets, or an index or replacement that is not plain)",
+                f"lines held at any one time amount to {format_bytes(round(held))}: the footprint conflicts before "
+                "the cache is full (unequal sets, or an index or replacement that is not plain)",
             )
         elif held + spread < size:
             confidence = 0.7
-            caveats = (f"lines held at any one time amount to only {format_bytes(held)}",)
+            caveats = (f"lines held at any one time amount to only {format_bytes(round(held))}",)
     return Estimate(
         element=level.element, attribute="capacity", status=Status.FOUND, value=size, unit="B", low=size, high=high,
         confidence=confidence, method=f"{METHOD}, cross-checked by occupancy", evidence=evidence, caveats=caveats,

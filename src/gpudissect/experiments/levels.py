@@ -63,12 +63,12 @@ class Levels:
         return next((level for level in self.found if level.element == element), None)
 
 
-def _sample(path: Path, size: int, stride: int, bench: Bench, **more: bool) -> Chase:
+def _sample(path: Path, size: int, stride: int, bench: Bench, alone: bool = False) -> Chase:
     order = footprint(size, stride, bench.seed_for("sweep", path, size, stride))
     step = max(1, order.count // SAMPLES)
     laps = max(1, SAMPLES // order.count)
     picks = None if step == 1 else tuple(range(0, order.count, step))
-    return Chase(path=path, order=order, timing=Timing.EACH, warmup=WARMUP, laps=laps, picks=picks, **more)
+    return Chase(path=path, order=order, timing=Timing.EACH, warmup=WARMUP, laps=laps, picks=picks, alone=alone)
 
 
 def l2_plan(bench: Bench, known: Known) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.levels import Level, Levels
-from gpudissect.experiments.rings import Probed, footprint, probed, scattered
+from gpudissect.experiments.rings import Probed, footprint, probed
 from gpudissect.inference.line import dense_test_size, overflows
 from gpudissect.inference.occupancy import Occupancy, occupancy
+from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
@@ -19,7 +21,7 @@ FIRST_ELEMENTS = 16
 ROUND = 4  # doublings asked for at once where that costs nothing
 THINNESS = 64  # granules of room for every scattered element
 ROOM_NEEDED = 8
-PROBES = 600
+PROBES = 400
 FULL = 0.72  # below this share of hits the elements no longer all fit
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 
@@ -31,6 +33,10 @@ class Lines:
     line: int
     held: Occupancy | None
     evidence: tuple[str, ...]
+
+
+Probing = Generator[list[Chase], list[Trace], list[tuple[int, int, int, str]]]
+Holding = Generator[list[Chase], list[Trace], tuple[Occupancy | None, tuple[str, ...]]]
 
 
 def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -74,7 +80,7 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     return Outcome((fetch_estimate, estimate), Lines(line, held, evidence))
 
 
-def _lines_held(level: Level, fetch: int, bench: Bench):  # type: ignore[no-untyped-def]
+def _lines_held(level: Level, fetch: int, bench: Bench) -> Holding:
     """Resident lone elements: double their number until they no longer all fit, then probe that many well."""
     limit = bench.info.limit(level.path)
     evidence: tuple[str, ...] = ()
@@ -85,34 +91,35 @@ def _lines_held(level: Level, fetch: int, bench: Bench):  # type: ignore[no-unty
         if not counts:
             return None, evidence
         for c, hits, probes, used in (yield from _probe(level, fetch, counts, bench)):
-            evidence = (*evidence, *used)
+            evidence = (*evidence, used)
             if hits < FULL * probes:
                 return occupancy(hits, probes, c), evidence
         count = 2 * counts[-1]
 
 
-def _probe(level: Level, fetch: int, counts: list[int], bench: Bench):  # type: ignore[no-untyped-def]
-    """Probes of each number of scattered elements: (elements, hits, probes, digests)."""
+def _probe(level: Level, fetch: int, counts: list[int], bench: Bench) -> Probing:
+    """Probes of each number of scattered elements: (elements, hits, probes, digest of the first ring)."""
     assert level.bounds is not None
-    rings: list[tuple[int, Probed]] = []
+    rings: list[Probed] = []
     for count in counts:
-        span = min(bench.info.limit(level.path), count * fetch * THINNESS)
-        probes = min(PROBES, count // 2)
-        for turn in range(max(1, PROBES // probes // 4) if not level.alone else 1):
-            rng = bench.rng("scattered", level.element, count, turn)
-            rings.append((count, probed(scattered(count, fetch, span, rng), level.path.word, probes, rng)))
+        span, wanted = min(bench.info.limit(level.path), count * fetch * THINNESS), PROBES
+        while wanted > 0:
+            rng = bench.rng("scattered", level.element, count, wanted)
+            rings.append(probed(count, fetch, level.path.word, span, rng))
+            wanted -= len(rings[-1].picks)
     chases = [
-        Chase(path=level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks, warmup=2, alone=level.alone)
-        for _, ring in rings
-    ]
+        Chase(path=level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks, warmup=ring.warmup,
+              alone=level.alone)
+        for ring in rings
+    ]  # fmt: skip
     traces = yield chases
     answers = []
     for count in counts:
-        mine = [i for i, (c, _) in enumerate(rings) if c == count]
+        mine = [i for i, ring in enumerate(rings) if ring.elements == count]
         cycles = np.concatenate([traces[i].cycles for i in mine])
         hits = int(np.sum(cycles <= level.bounds.hit_max))
         misses = int(np.sum(cycles >= level.bounds.miss_min))
-        answers.append((count, hits, max(hits + misses, 1), tuple(digest(chases[i]) for i in mine[:1])))
+        answers.append((count, hits, max(hits + misses, 1), digest(chases[mine[0]])))
     return answers
 
 

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from gpudissect.workload import Explicit, Path, Shuffled
 
+THINNED = 24  # one probe for so many elements: more would wear out an LRU cache faster than the ring alone
+FEW = 2048  # below so many elements several sets of them share a ring
+
 
 def footprint(size: int, stride: int, seed: int) -> Shuffled:
     """One visit every `stride` bytes of `size` bytes, in random order."""
@@ -17,23 +20,50 @@ def footprint(size: int, stride: int, seed: int) -> Shuffled:
 
 @dataclass(frozen=True)
 class Probed:
-    """A ring of `elements` distinct elements with extra visits of some of them: the probes, at `picks`."""
+    """A ring that cycles through scattered elements, and the positions `picks` at which it asks for one at random.
+
+    `elements` is how many are cycled through at any one time; `warmup` the laps needed before the answers mean
+    anything.
+    """
 
     order: Explicit
     picks: tuple[int, ...]
-    elements: NDArray[np.int64]
+    elements: int
+    warmup: int
 
 
-def probed(elements: NDArray[np.int64], word: int, probes: int, rng: np.random.Generator) -> Probed:
-    """Cycle through `elements` (byte offsets, in this order) and probe `probes` of them at random moments.
+def probed(count: int, granule: int, word: int, span: int, rng: np.random.Generator) -> Probed:
+    """Rings over `count` elements, one a granule (bytes) scattered over `span`, with probes at random moments.
 
-    A probe visits the next word of the element, so that the ring stays a ring.
+    A probe visits another word of the element, so that the ring stays a ring. Many elements: one set of them, lap
+    after lap. Few: as many sets as make a long ring, each cycled through three times before the next takes over,
+    for one set would answer one probe only.
     """
-    chosen = rng.choice(elements, size=probes, replace=False)
-    after = np.sort(rng.choice(elements.size, size=probes, replace=False))
-    sequence = np.insert(elements, after + 1, chosen + word)
-    picks = after + 1 + np.arange(probes)
-    return Probed(Explicit(sequence), tuple(int(p) for p in picks), elements)
+    if count >= FEW or granule < 4 * word:
+        elements = scattered(count, granule, span, rng)
+        sequence, picks = _with_probes(elements, word, rng)
+        return Probed(Explicit(sequence), tuple(int(p) for p in picks), count, 2)
+    word_groups = max(1, granule // (4 * word))
+    sets = min(span // granule // count, -(-FEW * 8 // count))
+    elements = scattered(sets * count, granule, span, rng).reshape(sets, count)
+    parts, picks_of_parts, length = [], [], 0
+    for group in range(word_groups):
+        for base in elements + group * 4 * word:
+            last, picks = _with_probes(base + 2 * word, word, rng)
+            parts += [base, base + word, last]
+            picks_of_parts.append(picks + length + 2 * count)
+            length += 2 * count + last.size
+    return Probed(Explicit(np.concatenate(parts)), tuple(int(p) for p in np.concatenate(picks_of_parts)), count, 0)
+
+
+def _with_probes(
+    lap: NDArray[np.int64], word: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`lap` over the elements with probes of some, one word further on, and the positions of the probes."""
+    probes = max(1, lap.size // THINNED)
+    chosen = rng.choice(lap, size=probes, replace=False) + word
+    after = np.sort(rng.choice(lap.size, size=probes, replace=False))
+    return np.insert(lap, after + 1, chosen), after + 1 + np.arange(probes)
 
 
 def scattered(count: int, granule: int, span: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from functools import partial
 
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan
+from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.latency import dram_plan, latency_plan, shared_plan
 from gpudissect.experiments.levels import l2_plan, path_plan
 from gpudissect.experiments.line import line_plan
@@ -48,5 +49,17 @@ def _build() -> dict[str, Experiment]:
     return {experiment.name: experiment for experiment in every}
 
 
+def _comparisons() -> dict[str, Experiment]:
+    plans = {}
+    for element, levels in CACHES.items():
+        needs = (levels, f"line.{element}", f"capacity.{element}")
+        name = f"comparison.{element}"
+        plans[name] = Experiment(name, element, (), needs, partial(comparison_plan, element, levels))
+    return plans
+
+
 EXPERIMENTS = _build()
 """By name. What an experiment needs may stand after it; the survey orders them."""
+
+COMPARISONS = _comparisons()
+"""The older methods, run only when asked for."""

@@ -11,7 +11,8 @@ from gpudissect.device.base import Device
 from gpudissect.errors import DeviceError, UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
-from gpudissect.survey.registry import ELEMENTS, EXPERIMENTS
+from gpudissect.experiments.comparison import Reading
+from gpudissect.survey.registry import COMPARISONS, ELEMENTS, EXPERIMENTS
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase
 
@@ -30,13 +31,17 @@ class Failure:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a survey gave: findings in the order of elements, failures, and whether it was interrupted."""
+    """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
+
+    `comparisons` is what the older methods read, if asked for.
+    """
 
     findings: tuple[Estimate, ...]
     failures: tuple[Failure, ...]
     interrupted: bool
     seconds: float
     workloads: int
+    comparisons: tuple[Reading, ...] = ()
 
 
 def run_survey(
@@ -45,18 +50,21 @@ def run_survey(
     elements: Sequence[str] | None = None,
     quick: bool = False,
     seed: int = 0,
+    compare_methods: bool = False,
     progress: Progress | None = None,
 ) -> Survey:
     """Run every experiment that `elements` need (all when None) and gather their estimates.
 
-    `progress(done, total, what)` is called as experiments finish and start. A KeyboardInterrupt ends the survey
-    with what was measured so far and `interrupted` set; an experiment that fails takes along only those that
+    With `compare_methods` the older methods read the same caches. `progress(done, total, what)` is called as
+    experiments finish and start. A KeyboardInterrupt ends the survey with what was measured so far and
+    `interrupted` set; an experiment that fails takes along only those that
     need it. Raises `UsageError` for an unknown element.
     """
     unknown = sorted(set(elements or ()) - set(ELEMENTS))
     if unknown:
         raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(ELEMENTS)}")
-    wanted = [each for each in EXPERIMENTS.values() if elements is None or each.element in elements]
+    registered = [*EXPERIMENTS.values(), *(COMPARISONS.values() if compare_methods else ())]
+    wanted = [each for each in registered if elements is None or each.element in elements]
     run = _Run(device, Bench(device.info, seed, quick), _with_needs(wanted), progress or (lambda *_: None))
     start = time.perf_counter()
     interrupted = False
@@ -65,7 +73,9 @@ def run_survey(
     except KeyboardInterrupt:
         interrupted = True
     findings = run.findings({each.element for each in wanted}, interrupted)
-    return Survey(findings, tuple(run.failures), interrupted, time.perf_counter() - start, run.workloads)
+    readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
+    seconds = time.perf_counter() - start
+    return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings)
 
 
 def _with_needs(wanted: Sequence[Experiment]) -> dict[str, Experiment]:
