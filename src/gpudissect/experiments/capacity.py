@@ -19,12 +19,12 @@ from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
 WARMUP = 2
-LAPS = 3
+LAPS = 2
 ACCESSES = 2048  # small rings get more laps, up to this many accesses
 TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
 METHOD = "largest footprint without a steady-state miss"
-OCCUPANCY_SLACK = 0.06  # thin random rings leave some sets unfilled
+OCCUPANCY_SLACK = 0.03  # thin random rings leave some sets unfilled
 
 Ask = Generator[list[Chase], list[Trace], dict[int, Fit]]
 Bracket = Generator[list[Chase], list[Trace], tuple[int, int | None]]
@@ -94,7 +94,9 @@ class _Search:
             if not open_sizes:
                 break
             chases = [self._chase(size, turn) for size in open_sizes]
-            controls = self._controls(sum(chase.order.count * chase.laps for chase in chases))
+            # The first look needs only some control; whoever is still open then has it grow along.
+            most = max(chase.order.count * chase.laps for chase in chases)
+            controls = self._controls(most if turn else ACCESSES)
             traces = yield [*chases, *controls]
             for trace in traces[len(chases) :]:
                 misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())

@@ -9,7 +9,8 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.levels import Level, Levels
 from gpudissect.experiments.rings import footprint
-from gpudissect.inference.latency import lap_latency
+from gpudissect.inference.latency import Latency, lap_latency
+from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -18,9 +19,10 @@ MOST_LINKS = 8192
 METHOD = "median lap of a pure pointer chase"
 COLD_LINKS = 16384
 COLD_RINGS = 5
-BEYOND_L2 = 8  # the footprint of a memory chase, in L2 capacities
-MEMORY_SPAN = 64 << 20  # where no L2 was found
-MEMORY_SPAN_TOP = 1 << 30
+NEAR_SPAN = 4 << 20  # few pages, of any size
+BEYOND_L2 = 8  # the far footprint, in L2 capacities
+FAR_SPAN = 64 << 20
+FAR_SPAN_TOP = 1 << 30
 SHARED_SIZE = 4096
 
 
@@ -36,10 +38,7 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     chase = Chase(path=level.path, order=order, timing=Timing.LAP, warmup=2, laps=LAPS, alone=level.alone)
     (trace,) = yield [chase]
     latency = lap_latency(trace.cycles, order.count)
-    hit = Estimate(
-        element=element, attribute="hit_latency", status=Status.FOUND, value=latency.cycles, unit="cycles",
-        low=latency.low, high=latency.high, confidence=0.95, method=METHOD, evidence=(digest(chase),),
-    )  # fmt: skip
+    hit = _found(element, "hit_latency", latency, METHOD, (digest(chase),))
     return Outcome((hit, _penalty(level)), latency)
 
 
@@ -82,36 +81,47 @@ def shared_plan(bench: Bench, known: Known) -> Plan:
     chase = Chase(path=Path.SHARED, order=order, timing=Timing.LAP, warmup=1, laps=LAPS)
     (trace,) = yield [chase]
     latency = lap_latency(trace.cycles, order.count)
-    hit = Estimate(
-        element="shared", attribute="hit_latency", status=Status.FOUND, value=latency.cycles, unit="cycles",
-        low=latency.low, high=latency.high, confidence=0.95, method=METHOD, evidence=(digest(chase),),
-    )  # fmt: skip
+    hit = _found("shared", "hit_latency", latency, METHOD, (digest(chase),))
     return Outcome((_driver_says("shared", "shared_per_sm", bench), hit))
 
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
-    """Latency of memory by first touches in random order, after a flush, over far more than the L2 holds."""
+    """Latency of memory by first touches in random order after a flush: near, and over far more than the L2 holds.
+
+    Near, few pages are touched and their translations are at hand; far, misses of the TLBs are part of the price.
+    """
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     size = _driver_says("dram", "memory_size", bench)
     if not bench.info.limit(path):
         reason = "this device has no path to global memory"
-        return Outcome((size, *without(Status.NOT_SUPPORTED, "dram", reason, "hit_latency")))
+        return Outcome((size, *without(Status.NOT_SUPPORTED, "dram", reason, "hit_latency", "far_latency")))
     l2 = known["capacity.l2"]
-    span = min(BEYOND_L2 * l2 if l2 else MEMORY_SPAN, MEMORY_SPAN_TOP, bench.info.limit(path))
-    stride = max(256, span // COLD_LINKS)
-    chases = [
-        Chase(path=path, order=footprint(span, stride, bench.seed_for("dram", turn)), timing=Timing.LAP,
-              warmup=0, flush=True, alone=True)
-        for turn in range(COLD_RINGS)
-    ]  # fmt: skip
-    traces = yield chases
-    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), chases[0].order.count)
-    hit = Estimate(
-        element="dram", attribute="hit_latency", status=Status.FOUND, value=latency.cycles, unit="cycles",
-        low=latency.low, high=latency.high, confidence=0.95, method=f"{METHOD}, first touches after a flush",
-        evidence=tuple(digest(chase) for chase in chases),
+    near = min(NEAR_SPAN, bench.info.limit(path))
+    far = min(max(BEYOND_L2 * (l2 or 0), FAR_SPAN), FAR_SPAN_TOP, bench.info.limit(path))
+    chases = {span: [_cold(path, span, turn, bench) for turn in range(COLD_RINGS)] for span in (near, far)}
+    traces = yield [*chases[near], *chases[far]]
+    estimates = []
+    for attribute, span, own in (
+        ("hit_latency", near, traces[:COLD_RINGS]),
+        ("far_latency", far, traces[COLD_RINGS:]),
+    ):
+        latency = lap_latency(np.concatenate([trace.cycles for trace in own]), chases[span][0].order.count)
+        method = f"{METHOD}, first touches after a flush over {format_bytes(span)}"
+        evidence = tuple(digest(chase) for chase in chases[span])
+        estimates.append(_found("dram", attribute, latency, method, evidence))
+    return Outcome((size, *estimates))
+
+
+def _cold(path: Path, span: int, turn: int, bench: Bench) -> Chase:
+    order = footprint(span, max(256, span // COLD_LINKS), bench.seed_for("dram", span, turn))
+    return Chase(path=path, order=order, timing=Timing.LAP, warmup=0, flush=True, alone=True)
+
+
+def _found(element: str, attribute: str, latency: Latency, method: str, evidence: tuple[str, ...]) -> Estimate:
+    return Estimate(
+        element=element, attribute=attribute, status=Status.FOUND, value=latency.cycles, unit="cycles",
+        low=latency.low, high=latency.high, confidence=0.95, method=method, evidence=evidence,
     )  # fmt: skip
-    return Outcome((size, hit))
 
 
 def _driver_says(element: str, fact: str, bench: Bench) -> Estimate:

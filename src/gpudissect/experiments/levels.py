@@ -113,7 +113,7 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
 
     top = min(limit, SWEEP_TOP)
     steps = [stride, 4 * stride, 16 * stride] if path is Path.CONSTANT else [stride]
-    sweep = [(256 << i, each) for each in steps for i in range(14) if max(256, 4 * each) <= 256 << i <= top]
+    sweep = [(each << i, each) for each in steps for i in range(1, 20) if each << i <= top]
     chases = [_sample(path, size, each, bench) for size, each in sweep]
     traces = yield chases
     stairs = plateaus(sweep, [trace.cycles for trace in traces])

@@ -21,8 +21,9 @@ FIRST_ELEMENTS = 16
 ROUND = 4  # doublings asked for at once where that costs nothing
 THINNESS = 64  # granules of room for every scattered element
 ROOM_NEEDED = 8
-PROBES = 400
-FULL = 0.72  # below this share of hits the elements no longer all fit
+FIRST_PROBES = 300  # to see whether so many elements still fit
+PROBES = 3000  # to count how many do
+CROWDED = 0.55  # below this share of hits so many elements compete that hardly a set is left unfilled
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 
 
@@ -90,21 +91,22 @@ def _lines_held(level: Level, fetch: int, bench: Bench) -> Holding:
         counts = [c for c in counts if c * fetch * ROOM_NEEDED <= limit]
         if not counts:
             return None, evidence
-        for c, hits, probes, used in (yield from _probe(level, fetch, counts, bench)):
+        for c, hits, probes, used in (yield from _probe(level, fetch, counts, FIRST_PROBES, bench)):
             evidence = (*evidence, used)
-            if hits < FULL * probes:
-                return occupancy(hits, probes, c), evidence
+            if hits < CROWDED * probes:
+                ((_, hits, probes, used),) = yield from _probe(level, fetch, [c], PROBES, bench)
+                return occupancy(hits, probes, c), (*evidence, used)
         count = 2 * counts[-1]
 
 
-def _probe(level: Level, fetch: int, counts: list[int], bench: Bench) -> Probing:
-    """Probes of each number of scattered elements: (elements, hits, probes, digest of the first ring)."""
+def _probe(level: Level, fetch: int, counts: list[int], probes: int, bench: Bench) -> Probing:
+    """At least `probes` of each number of scattered elements: (elements, hits, probes, digest of the first ring)."""
     assert level.bounds is not None
     rings: list[Probed] = []
     for count in counts:
-        span, wanted = min(bench.info.limit(level.path), count * fetch * THINNESS), PROBES
+        span, wanted = min(bench.info.limit(level.path), count * fetch * THINNESS), probes
         while wanted > 0:
-            rng = bench.rng("scattered", level.element, count, wanted)
+            rng = bench.rng("scattered", level.element, count, probes, wanted)
             rings.append(probed(count, fetch, level.path.word, span, rng))
             wanted -= len(rings[-1].picks)
     chases = [

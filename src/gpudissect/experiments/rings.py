@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gpudissect.workload import Explicit, Path, Shuffled
 
 THINNED = 24  # one probe for so many elements: more would wear out an LRU cache faster than the ring alone
+MOST_PROBES = 4096  # of one lap: more would only cost room
 FEW = 2048  # below so many elements several sets of them share a ring
 
 
@@ -60,7 +61,7 @@ def _with_probes(
     lap: NDArray[np.int64], word: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """`lap` over the elements with probes of some, one word further on, and the positions of the probes."""
-    probes = max(1, lap.size // THINNED)
+    probes = max(1, min(lap.size // THINNED, MOST_PROBES))
     chosen = rng.choice(lap, size=probes, replace=False) + word
     after = np.sort(rng.choice(lap.size, size=probes, replace=False))
     return np.insert(lap, after + 1, chosen), after + 1 + np.arange(probes)

@@ -35,7 +35,7 @@ def _build() -> dict[str, Experiment]:
         Experiment("timer", "timer", ("overhead",), (), timer_plan),
         Experiment("levels.l2", "l2", (), (), l2_plan),
         Experiment("latency.shared", "shared", ("capacity", "hit_latency"), (), shared_plan),
-        Experiment("latency.dram", "dram", ("capacity", "hit_latency"), ("capacity.l2",), dram_plan),
+        Experiment("latency.dram", "dram", ("capacity", "hit_latency", "far_latency"), ("capacity.l2",), dram_plan),
     ]
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))

@@ -101,8 +101,8 @@ class Explicit:
 
     @property
     def span(self) -> int:
-        """Bytes from offset 0 to the end of the last 8-byte word."""
-        return int(self.sequence.max()) + 8
+        """Bytes from offset 0 to the end of the last 4-byte word (aligned words of 8 end where this rounds up to)."""
+        return int(self.sequence.max()) + 4
 
     def offsets(self) -> NDArray[np.int64]:
         """The ring: byte offsets in visiting order, shape (count,)."""

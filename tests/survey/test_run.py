@@ -1,0 +1,87 @@
+"""The survey: orders, merges, survives failures, keeps what was measured when interrupted."""
+
+import pytest
+
+from gpudissect.errors import OutOfMemory, UsageError
+from gpudissect.estimate import Status
+from gpudissect.survey.registry import COMPARISONS, ELEMENTS, EXPERIMENTS
+from gpudissect.survey.run import run_survey
+from gpudissect.workload import Path
+
+from ..experiments.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
+
+
+class Troubled:
+    """A device that fails as it is told."""
+
+    def __init__(self, inner, trouble):
+        self.inner, self.trouble, self.batches = inner, trouble, []
+
+    @property
+    def info(self):
+        return self.inner.info
+
+    def run(self, batch):
+        self.batches.append(list(batch))
+        self.trouble(batch, len(self.batches))
+        return self.inner.run(batch)
+
+
+@pytest.fixture
+def gpu(gpu_with):  # noqa: F811
+    from gpudissect.cachemodel.geometry import Cache, Policy, PolicyKind
+
+    l1 = Cache(ways=(4,) * 8, line=64, sector=64, index=bits(6, 3), policy=Policy(PolicyKind.LRU))
+    return gpu_with(l1, plain_l2())
+
+
+def test_every_need_names_an_experiment_that_exists():
+    for experiment in [*EXPERIMENTS.values(), *COMPARISONS.values()]:
+        assert experiment.element in ELEMENTS
+        assert set(experiment.needs) <= set(EXPERIMENTS)
+
+
+def test_independent_experiments_share_a_batch(gpu):
+    watched = Troubled(gpu, lambda *_: None)
+    run_survey(watched, elements=["l1", "l2"])
+    assert any({chase.path for chase in batch} >= {Path.GLOBAL, Path.GLOBAL_L2} for batch in watched.batches)
+
+
+def test_a_failing_experiment_takes_along_only_what_needs_it(gpu):
+    def no_global(batch, _):
+        if any(chase.path is Path.GLOBAL for chase in batch):
+            raise OutOfMemory("no room")
+
+    survey = run_survey(Troubled(gpu, no_global), elements=["l1", "l2"])
+    assert [failure.experiment for failure in survey.failures] == ["levels.global"]
+    status = {(each.element, each.attribute): each.status for each in survey.findings}
+    assert status["l1", "capacity"] is Status.SKIPPED
+    assert status["l2", "capacity"] is Status.FOUND
+    assert any("no room" in each.reason for each in survey.findings)
+
+
+def test_an_interrupt_keeps_what_was_measured(gpu):
+    def interrupt(_, turn):
+        if turn == 12:
+            raise KeyboardInterrupt
+
+    survey = run_survey(Troubled(gpu, interrupt), elements=["l1", "l2", "dram"])
+    assert survey.interrupted
+    assert {Status.FOUND, Status.SKIPPED} <= {each.status for each in survey.findings}
+
+
+def test_progress_ends_with_everything_done(gpu):
+    steps = []
+    run_survey(gpu, elements=["l2"], progress=lambda done, total, what: steps.append((done, total)))
+    assert steps[-1][0] == steps[-1][1]
+    assert steps == sorted(steps)
+
+
+def test_unknown_elements_are_refused(gpu):
+    with pytest.raises(UsageError, match="no such element: l9"):
+        run_survey(gpu, elements=["l9"])
+
+
+def test_the_same_seed_gives_the_same_findings(gpu):
+    first, second = (run_survey(gpu, elements=["l1"], seed=5).findings for _ in range(2))
+    assert first == second
