@@ -34,13 +34,13 @@ class Index:
 
 
 class PolicyKind(StrEnum):
-    """Which way of a full set is replaced. An invalid way is always filled first."""
+    """Which way of a full set is replaced; `policy` defines each to the letter. An invalid way is filled first."""
 
     LRU = "lru"
     FIFO = "fifo"
     PLRU = "plru"  # binary tree of bits; ways must be a power of two
-    NRU = "nru"  # one reference bit a way; when all are set the others are cleared; first clear way goes
-    MRU = "mru"  # as NRU, but the bit is also looked at from the most recently filled way on (see policy.py)
+    NRU = "nru"  # one reference bit a way; first clear way goes; if none is clear then, all are cleared
+    MRU = "mru"  # bit-PLRU: as NRU, but the use that would set the last clear bit clears all others at once
     SRRIP = "srrip"  # 2-bit re-reference prediction, hit priority (Jaleel 2010)
     RANDOM = "random"
     WEIGHTED = "weighted"  # way i with probability weights[i] (MC16 fig 11)
@@ -105,7 +105,10 @@ class Tlb:
 
 @dataclass(frozen=True)
 class PageWindow:
-    """Pages outside a window of `size` bytes cost `penalty` cycles more, and move the window (MC16 s5.2, P6)."""
+    """A page walk outside the active window costs `penalty` cycles more, and moves it (MC16 s5.2, P6).
+
+    Windows are aligned blocks of `size` bytes; the first is active when a chase begins.
+    """
 
     size: int
     penalty: float
@@ -113,7 +116,10 @@ class PageWindow:
 
 @dataclass(frozen=True)
 class Prefetch:
-    """On `run` cold misses in a row at one same small stride, the next `reach` bytes are fetched (MC16 s4.6)."""
+    """After `run` equal small steps from cold miss to cold miss the next `reach` bytes are fetched (MC16 s4.6).
+
+    So a sequential first lap sees run + 1 slow accesses; see `hierarchy` for cold and small.
+    """
 
     cache: str
     reach: int
@@ -132,6 +138,9 @@ class Route:
         translated_from: position in `caches` from which on the TLBs are asked: 0 before the first, 1 after a
             miss in the first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
         timer: cycles that timing a single access adds (MC16 s4.2).
+        tlbs_at: position in `caches` of the one beside which the TLBs sit: a load that misses the first TLB takes
+            at least as long as if that cache had served it (MC16 s5.2 finding 3: Fermi's TLBs sit at the L2, so
+            an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27).
 
     """
 
@@ -140,19 +149,23 @@ class Route:
     memory_latency: float | None
     translated_from: int = 0
     timer: float = 0.0
+    tlbs_at: int = 0
 
 
 @dataclass(frozen=True)
 class Hierarchy:
     """A GPU's memory, complete: arrays by name, routes by path, TLB levels in the order they are asked.
 
-    `tlb_walk_penalty` (cycles) is added when the last TLB level misses too.
+    `tlb_walk_penalty` (cycles) is what a miss in every TLB level costs, instead of the levels' own penalties;
+    `tlb_cold_walk_penalty` when the data come from memory: then the page table does as well (MC14 table 3: P5 costs
+    far more than P3 and P4 explain). None: no difference.
     """
 
     caches: Mapping[str, Cache]
     routes: Mapping[Path, Route]
     tlbs: tuple[Tlb, ...] = ()
     tlb_walk_penalty: float = 0.0
+    tlb_cold_walk_penalty: float | None = None
     page_window: PageWindow | None = None
     prefetch: Prefetch | None = None
     sm_count: int = 1

@@ -12,8 +12,9 @@ from gpudissect.errors import DeviceError, UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
+from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.registry import COMPARISONS, ELEMENTS, EXPERIMENTS
-from gpudissect.trace import Trace
+from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase
 
 Progress = Callable[[int, int, str], None]
@@ -33,7 +34,7 @@ class Failure:
 class Survey:
     """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
 
-    `comparisons` is what the older methods read, if asked for.
+    `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users.
     """
 
     findings: tuple[Estimate, ...]
@@ -42,6 +43,7 @@ class Survey:
     seconds: float
     workloads: int
     comparisons: tuple[Reading, ...] = ()
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 def run_survey(
@@ -75,7 +77,7 @@ def run_survey(
     findings = run.findings({each.element for each in wanted}, interrupted)
     readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
     seconds = time.perf_counter() - start
-    return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings)
+    return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts))
 
 
 def _with_needs(wanted: Sequence[Experiment]) -> dict[str, Experiment]:
@@ -114,6 +116,7 @@ class _Run:
     failures: list[Failure] = field(default_factory=list)
     running: list[_Running] = field(default_factory=list)
     workloads: int = 0
+    contexts: list[Context] = field(default_factory=list)
 
     def until_done(self) -> None:
         """Start what can start, run what all of them ask for at once, hand out the traces, and again."""
@@ -158,6 +161,7 @@ class _Run:
     def _measure(self, batch: list[Chase]) -> list[Trace]:
         traces = self.device.run(batch)
         self.workloads += len(batch)
+        self.contexts += [trace.context for trace in traces]
         return traces
 
     def _advance(self, each: _Running, traces: list[Trace] | None) -> None:

@@ -1,0 +1,161 @@
+"""What documents say of a GPU that a measurement could find: the other side of every comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpudissect.workload import Path
+
+if TYPE_CHECKING:
+    from gpudissect.catalogue.quantity import Sourced
+    from gpudissect.catalogue.schema import GpuTable, PathTable
+    from gpudissect.catalogue.structure import Lines
+
+UNITS = {
+    "capacity": "B",
+    "line_size": "B",
+    "fetch_granularity": "B",
+    "page_size": "B",
+    "reach": "B",
+    "segment_size": "B",
+    "bank_width": "B",
+    "read_bandwidth": "B/s",
+    "write_bandwidth": "B/s",
+}
+COUNTS = ("sets", "ways", "count_per_sm", "entries", "banks")
+SIZES_OF_CACHE = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published number.
+
+    Attributes:
+        element: what it is about: ``l1``, ``texture``, ``l2``, ``dram``, ``tlb_l1``, ...
+        attribute: which property: ``capacity``, ``hit_latency``, ``entries``, ...
+        value: the truth as far as known, in `unit`.
+        low, high: the published bracket, None where the source gives a single number or an open end.
+        unit: ``B``, ``cycles``, ``B/s``; empty for counts.
+        printed: what the source printed where that is known to be off (then it differs from `value`).
+        source: document and table, section or figure.
+        note: what a careful reader must know.
+
+    """
+
+    element: str
+    attribute: str
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    printed: float | None
+    source: str
+    note: str = ""
+
+
+def unit_of(attribute: str) -> str:
+    """Unit in which `attribute` is given: ``B``, ``cycles``, ``B/s`` or, for counts, empty."""
+    return "" if attribute in COUNTS else UNITS.get(attribute, "cycles")
+
+
+def published_of(gpu: GpuTable) -> list[Published]:
+    """List every sourced number of `gpu` that a measurement could find; one an element and attribute."""
+    found: dict[tuple[str, str], Published] = {}
+    for element, attribute, entry in _numbers(gpu):
+        if entry is None or entry.source is None:
+            continue
+        found.setdefault(
+            (element, attribute),
+            Published(
+                element=element,
+                attribute=attribute,
+                value=float(entry.value),
+                low=entry.low,
+                high=entry.high,
+                unit=unit_of(attribute),
+                printed=entry.printed,
+                source=entry.source,
+                note=entry.note or "",
+            ),
+        )
+    derived = {(item.element, item.attribute): item for item in _derived(gpu)}
+    return sorted((derived | found).values(), key=lambda item: (item.element, item.attribute))
+
+
+def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
+    for element, table in [*gpu.caches.items(), *gpu.views.items()]:
+        for attribute in SIZES_OF_CACHE:
+            yield str(element), attribute, getattr(table, attribute)
+    for attribute in ("capacity", "banks", "bank_width", "conflict_latency"):
+        yield "shared", attribute, getattr(gpu.shared, attribute)
+    yield from _latencies(gpu)
+    for level in sorted(gpu.tlbs):
+        for attribute in ("entries", "page_size", "sets"):
+            yield str(level), attribute, getattr(gpu.tlbs[level], attribute)
+        penalty = gpu.tlbs[level].penalty
+        if level == max(gpu.tlbs) and gpu.walk is not None:
+            penalty = gpu.walk.penalty
+        yield str(level), "miss_penalty", penalty
+    yield "dram", "capacity", gpu.chip.memory_size
+    for element_name, attributes in gpu.published.items():
+        for attribute, entry in attributes.items():
+            yield element_name, attribute, entry
+
+
+def _latencies(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
+    """Hit latencies: each element's on the path that is its own; L2 and memory past the L1 if there is such a path."""
+    for path in (Path.GLOBAL, Path.READONLY, Path.TEXTURE, Path.CONSTANT):
+        for element, entry in _own(gpu.paths.get(path)):
+            if element != "l2":
+                yield element, "hit_latency", entry
+    for path in (Path.GLOBAL_L2, Path.GLOBAL):
+        table = gpu.paths.get(path)
+        if table is not None:
+            yield from ((element, "hit_latency", entry) for element, entry in _own(table) if element == "l2")
+            yield "dram", "hit_latency", table.memory_latency
+    shared = gpu.paths.get(Path.SHARED)
+    if shared is not None:
+        yield "shared", "hit_latency", shared.latency[0]
+
+
+def _own(table: PathTable | None) -> list[tuple[str, Sourced[float]]]:
+    if table is None:
+        return []
+    return [(str(element), entry) for element, entry in zip(table.caches, table.latency, strict=True)]
+
+
+def _derived(gpu: GpuTable) -> Iterator[Published]:
+    """Ways of each set (of unequal sets the mean, with smallest and largest as bracket) and the reach of TLBs."""
+    tables: list[tuple[str, Lines]] = [(str(name), cache) for name, cache in gpu.caches.items()]
+    tables += [(str(level), tlb) for level, tlb in gpu.tlbs.items()]
+    for element, table in tables:
+        if table.ways.source is None:
+            continue
+        ways = table.ways_of_sets()
+        equal = min(ways) == max(ways)
+        yield Published(
+            element=element,
+            attribute="ways",
+            value=sum(ways) / len(ways),
+            low=None if equal else float(min(ways)),
+            high=None if equal else float(max(ways)),
+            unit=unit_of("ways"),
+            printed=None,
+            source=table.ways.source,
+            note=table.ways.note or ("" if equal else "sets are unequal: mean, smallest and largest"),
+        )
+    for level, tlb in gpu.tlbs.items():
+        if tlb.entries.source and tlb.page_size.source:
+            yield Published(
+                element=str(level),
+                attribute="reach",
+                value=float(tlb.entries.value * tlb.page_size.value),
+                low=None,
+                high=None,
+                unit=unit_of("reach"),
+                printed=None,
+                source=tlb.entries.source,
+                note="entries x page size",
+            )

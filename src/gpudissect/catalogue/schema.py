@@ -1,0 +1,203 @@
+"""The schema of a GPU file (TOML, ``format = 1``); `README.md` beside this file shows one with comments.
+
+Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
+``{ value = 32, assumed = "why" }``; see `Sourced`. The tables:
+
+=================  ==========================================================================================
+``[chip]``         what the driver says: SMs, clock, sizes (`ChipTable`)
+``[caches.NAME]``  one array each; NAME is an element: l1, readonly, texture, constant_l1, constant_l15, l2
+``[views.NAME]``   an element that looks into another's array (Kepler: readonly and texture are one)
+``[shared]``       shared memory
+``[paths.NAME]``   global, global_l2, readonly, texture, constant, shared: caches on the way, cycles at each
+``[unsupported]``  paths that the GPU lacks, each with the reason; every path stands here or in ``[paths]``
+``[tlbs.NAME]``    tlb_l1, tlb_l2, ...: asked in the order of their names
+``[walk]``         cycles a load costs more when every TLB misses
+``[page_window]``  pages outside it cost more (MC16 s5.2, P6)
+``[prefetch]``     what cold misses fetch ahead (MC16 s4.6)
+``[published.X]``  further published numbers about element X, for comparison only
+=================  ==========================================================================================
+
+Nothing of a file is ever evaluated.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gpudissect.catalogue.quantity import Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
+from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
+from gpudissect.workload import Path
+
+
+class Element(StrEnum):
+    """Parts of the hierarchy that caches and views describe."""
+
+    L1 = "l1"
+    READONLY = "readonly"
+    TEXTURE = "texture"
+    TEXTURE_L2 = "texture_l2"
+    CONSTANT_L1 = "constant_l1"
+    CONSTANT_L15 = "constant_l15"
+    L2 = "l2"
+
+
+class TlbLevel(StrEnum):
+    """TLB levels, in the order in which they are asked."""
+
+    L1 = "tlb_l1"
+    L2 = "tlb_l2"
+    L3 = "tlb_l3"
+
+
+class ChipTable(Table):
+    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: command clock as printed)."""
+
+    compute_capability: Sourced[Text]
+    sm_count: Sourced[Count]
+    clock_hz: Sourced[Hertz]
+    memory_size: Sourced[Size]
+    shared_per_block: Sourced[Size]
+    constant_size: Sourced[Size]
+    timer: Sourced[Cycles]
+    shared_per_sm: Sourced[Size] | None = None
+    memory_clock_hz: Sourced[Hertz] | None = None
+    memory_bus_bits: Sourced[Count] | None = None
+    warp_size: Sourced[Count] | None = None
+    threads_per_sm: Sourced[Count] | None = None
+    registers_per_sm: Sourced[Count] | None = None
+
+
+class SharedTable(Table):
+    """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles a conflicting way adds."""
+
+    capacity: Sourced[Size]
+    banks: Sourced[Count] | None = None
+    bank_width: Sourced[Size] | None = None
+    conflict_latency: Sourced[Cycles] | None = None
+
+
+class PathTable(Table):
+    """A way to memory: elements nearest first and the cycles from load to use when each serves.
+
+    `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.cachemodel.geometry.Route`. Without
+    `memory_latency` the path ends before memory.
+    """
+
+    caches: tuple[Element, ...] = ()
+    latency: tuple[Sourced[Cycles], ...] = ()
+    memory_latency: Sourced[Cycles] | None = None
+    translated_from: Sourced[Position] | None = None
+    tlbs_at: Sourced[Position] | None = None
+    timer: Sourced[Cycles] | None = None
+
+    @model_validator(mode="after")
+    def _rises(self) -> PathTable:
+        expected = len(self.caches) if self.memory_latency or self.caches else 1
+        if len(self.latency) != expected:
+            wrong("latency", f"{len(self.latency)} entries", f"one for each of caches, {expected}")
+        cycles = [entry.value for entry in self.latency]
+        if self.memory_latency is not None:
+            cycles.append(self.memory_latency.value)
+        if cycles != sorted(cycles):
+            wrong("latency", cycles, "cycles that rise from the nearest cache to memory")
+        if self.translated_from is not None and self.translated_from.value > len(self.caches):
+            wrong("translated_from.value", self.translated_from.value, f"0..{len(self.caches)}")
+        if self.tlbs_at is not None and self.tlbs_at.value >= len(self.caches):
+            wrong("tlbs_at.value", self.tlbs_at.value, f"a position in caches, below {len(self.caches)}")
+        return self
+
+
+class WalkTable(Table):
+    """Cycles a miss in every TLB level costs, all told; `cold_penalty` instead when memory serves the data."""
+
+    penalty: Sourced[Cycles]
+    cold_penalty: Sourced[Cycles] | None = None
+
+
+class WindowTable(Table):
+    """Pages outside a window of `size` bytes cost `penalty` cycles more."""
+
+    size: Sourced[Size]
+    penalty: Sourced[Cycles]
+
+
+class PrefetchTable(Table):
+    """After `run` cold misses in a row (2 if not given) the next `reach` bytes are fetched into `cache`."""
+
+    cache: Element = Element.L2
+    reach: Sourced[Size]
+    run: Sourced[Count] | None = None
+
+
+class GpuTable(Table):
+    """A whole file."""
+
+    format: Literal[1]
+    name: Text
+    architecture: Text
+    family: tuple[Text, ...] = ()
+    note: Annotated[str, Field(strict=True)] = ""
+    chip: ChipTable
+    caches: dict[Element, CacheTable]
+    views: dict[Element, ViewTable] = Field(default_factory=dict)
+    shared: SharedTable
+    paths: dict[Path, PathTable]
+    unsupported: dict[Path, Text] = Field(default_factory=dict)
+    tlbs: dict[TlbLevel, TlbTable] = Field(default_factory=dict)
+    walk: WalkTable | None = None
+    page_window: WindowTable | None = None
+    prefetch: PrefetchTable | None = None
+    published: dict[str, dict[str, Sourced[Number]]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> GpuTable:
+        _check_views(self)
+        _check_paths(self)
+        _check_tlbs(self)
+        if self.prefetch is not None and self.prefetch.cache not in self.caches:
+            wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
+        return self
+
+
+def _check_views(gpu: GpuTable) -> None:
+    for element, view in gpu.views.items():
+        if element in gpu.caches:
+            wrong(f"views.{element}", element.value, "an element is in [caches] or in [views], not in both")
+        if view.of.value not in gpu.caches:
+            wrong(f"views.{element}.of.value", view.of.value, f"one of {', '.join(gpu.caches)}")
+        array = gpu.caches[Element(view.of.value)]
+        for field in ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm"):
+            mine, theirs = getattr(view, field), getattr(array, field)
+            if mine is not None and (theirs is None or mine.value != theirs.value):
+                there = theirs.value if theirs else "none"
+                wrong(f"views.{element}.{field}.value", mine.value, f"caches.{view.of.value} has {there}")
+
+
+def _check_tlbs(gpu: GpuTable) -> None:
+    if bool(gpu.tlbs) != (gpu.walk is not None):
+        wrong("walk", gpu.walk and "a table", "[walk] with [tlbs], and only with them: what a miss in all costs")
+    levels = sorted(gpu.tlbs)
+    for level in levels:
+        penalty = gpu.tlbs[level].penalty
+        if (penalty is None) != (level == levels[-1]):
+            allowed = "none: [walk] says what a miss in the last level costs" if penalty else "cycles of a miss"
+            wrong(f"tlbs.{level}.penalty", penalty and penalty.value, allowed)
+
+
+def _check_paths(gpu: GpuTable) -> None:
+    for path in Path:
+        if path is Path.NOTHING:
+            continue
+        if (path in gpu.paths) == (path in gpu.unsupported):
+            given = "both" if path in gpu.paths else "neither"
+            wrong(f"paths.{path}", given, "every path is in [paths] or, with the reason, in [unsupported]")
+    if Path.NOTHING in gpu.paths or Path.NOTHING in gpu.unsupported:
+        wrong("paths.nothing", "a table", "the empty path follows from chip.timer")
+    for path, table in gpu.paths.items():
+        for element in table.caches:
+            if element not in gpu.caches and element not in gpu.views:
+                known = ", ".join([*gpu.caches, *gpu.views])
+                wrong(f"paths.{path}.caches", element.value, f"elements with an array or a view: {known}")

@@ -1,0 +1,187 @@
+"""The tables that describe arrays: caches and TLBs. Their geometry must multiply out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gpudissect.cachemodel.geometry import IndexKind, PolicyKind, Scope
+from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
+
+
+class Run(Table):
+    """So many neighbouring `sets` of so many `ways`; without `sets`: all of them."""
+
+    ways: Count
+    sets: Count | None = None
+
+
+def _runs(given: Any) -> Any:
+    if isinstance(given, int) and not isinstance(given, bool):
+        return [{"ways": given}]
+    if not isinstance(given, list) or not given:
+        raise ValueError("a number of ways, or a list such as [{ sets = 1, ways = 17 }, { sets = 6, ways = 8 }]")
+    return given
+
+
+Ways = Annotated[tuple[Run, ...], BeforeValidator(_runs)]
+
+_FIELD_OF_INDEX = {IndexKind.BITS: "bits", IndexKind.XOR: "masks", IndexKind.TABLE: "table"}
+
+
+class IndexTable(Table):
+    """An index function. `bits` for bits; `masks`, each a list of address bits, for xor; `table` for table."""
+
+    kind: IndexKind
+    bits: tuple[Bit, ...] = ()
+    masks: tuple[tuple[Bit, ...], ...] = ()
+    table: tuple[Position, ...] = ()
+    granule: Position = 0
+
+    @model_validator(mode="after")
+    def _own_fields_only(self) -> IndexTable:
+        own = _FIELD_OF_INDEX.get(self.kind)
+        for field in ("bits", "masks", "table"):
+            if getattr(self, field) and field != own:
+                wrong(field, list(getattr(self, field)), f"index kind {self.kind.value!r} takes {own or 'granule'}")
+        if self.granule and self.kind not in (IndexKind.MODULO, IndexKind.TABLE):
+            wrong("granule", self.granule, "only index kinds 'modulo' and 'table' take a granule")
+        return self
+
+    def check(self, sets: int, line: int) -> None:
+        """Reject what cannot number `sets` sets of a cache with lines of `line` bytes."""
+        lowest = line.bit_length() - 1
+        if self.kind in (IndexKind.BITS, IndexKind.XOR):
+            own = _FIELD_OF_INDEX[self.kind]
+            count = len(getattr(self, own))
+            if 2**count != sets:
+                wrong(f"index_function.value.{own}", count, f"{sets} sets need 2^n = {sets}, a list of n")
+            used = self.bits or tuple(bit for mask in self.masks for bit in mask)
+            if any(bit < lowest for bit in used):
+                wrong(f"index_function.value.{own}", min(used), f"address bits from {lowest} (above the line) to 47")
+            if any(not mask for mask in self.masks):
+                wrong("index_function.value.masks", [], "every mask names at least one address bit")
+            if _rank(self.masks or tuple((bit,) for bit in self.bits)) < count:
+                wrong(
+                    f"index_function.value.{own}", list(getattr(self, own)), "independent bits, or some sets stay empty"
+                )
+        elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):
+            wrong("index_function.value.table", sorted(set(self.table))[:8], f"every set 0..{sets - 1} and no other")
+        if self.granule % line:
+            wrong("index_function.value.granule", self.granule, f"a multiple of the line, {line} B (0: the line)")
+
+
+def _rank(masks: tuple[tuple[int, ...], ...]) -> int:
+    """Rank over GF(2) of masks given as lists of bits."""
+    basis: list[int] = []
+    for mask in masks:
+        rest = sum(1 << bit for bit in set(mask))
+        for vector in basis:
+            rest = min(rest, rest ^ vector)
+        if rest:
+            basis.append(rest)
+    return len(basis)
+
+
+class PolicyTable(Table):
+    """A replacement policy; `weights`, one a way and summing to 1, for weighted."""
+
+    kind: PolicyKind
+    weights: tuple[Number, ...] = ()
+
+    def check(self, ways: tuple[int, ...]) -> None:
+        """Reject what cannot run sets of these many ways."""
+        if self.kind is PolicyKind.WEIGHTED:
+            if set(ways) != {len(self.weights)}:
+                wrong(
+                    "replacement_policy.value.weights", len(self.weights), f"one a way, sets have {sorted(set(ways))}"
+                )
+            if abs(sum(self.weights) - 1) > 1e-6:
+                wrong("replacement_policy.value.weights", sum(self.weights), "a sum of 1")
+        elif self.weights:
+            wrong("replacement_policy.value.weights", list(self.weights), "only kind 'weighted' takes weights")
+        if self.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
+            wrong("replacement_policy.value.kind", "plru", f"ways that are a power of two, got {sorted(set(ways))}")
+
+
+class Lines(Table):
+    """Sets, ways, index and policy: what caches and TLBs have in common."""
+
+    sets: Sourced[Count]
+    ways: Sourced[Ways]
+    index_function: Sourced[IndexTable]
+    replacement_policy: Sourced[PolicyTable]
+
+    def ways_of_sets(self) -> tuple[int, ...]:
+        """Ways of each set, one entry a set."""
+        runs = self.ways.value
+        if len(runs) == 1:
+            return (runs[0].ways,) * (runs[0].sets or self.sets.value)
+        return tuple(way for run in runs for way in (run.ways,) * (run.sets or 0))
+
+    def _check_lines(self, line: int) -> tuple[int, ...]:
+        runs = self.ways.value
+        if len(runs) > 1 and any(run.sets is None for run in runs):
+            wrong("ways.value", len(runs), "each of several runs says how many sets it is")
+        described = sum(run.sets or self.sets.value for run in runs)
+        if described != self.sets.value:
+            wrong("ways.value", f"{described} sets", f"sets says {self.sets.value}")
+        ways = self.ways_of_sets()
+        self.index_function.value.check(len(ways), line)
+        self.replacement_policy.value.check(ways)
+        return ways
+
+
+class CacheTable(Lines):
+    """One cache array. Sizes in bytes. `count_per_sm` independent copies an SM has (one if not given)."""
+
+    capacity: Sourced[Size]
+    line_size: Sourced[Size]
+    fetch_granularity: Sourced[Size]
+    count_per_sm: Sourced[Annotated[int, Field(strict=True, ge=1, le=64)]] | None = None
+    scope: Scope = Scope.SM
+
+    @model_validator(mode="after")
+    def _multiplies_out(self) -> CacheTable:
+        line, sector = self.line_size.value, self.fetch_granularity.value
+        if line & (line - 1):
+            wrong("line_size.value", line, "a power of two")
+        if line % sector or sector < 4:
+            wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, of at least 4 B")
+        total = sum(self._check_lines(line)) * line
+        if total != self.capacity.value:
+            wrong("capacity.value", self.capacity.value, f"sum of ways * line_size = {total}")
+        return self
+
+
+class TlbTable(Lines):
+    """One TLB level. `penalty`: cycles a miss costs when the next level hits; the last level has [walk] instead."""
+
+    entries: Sourced[Count]
+    page_size: Sourced[Size]
+    penalty: Sourced[Cycles] | None = None
+
+    @model_validator(mode="after")
+    def _multiplies_out(self) -> TlbTable:
+        page = self.page_size.value
+        if page & (page - 1):
+            wrong("page_size.value", page, "a power of two")
+        total = sum(self._check_lines(page))
+        if total != self.entries.value:
+            wrong("entries.value", self.entries.value, f"sum of ways = {total}")
+        return self
+
+
+class ViewTable(Table):
+    """An element without an array of its own: it looks into that of another element (`of`).
+
+    What it repeats (sizes in bytes) carries its own source and must agree with that array.
+    """
+
+    of: Sourced[str]
+    capacity: Sourced[Size] | None = None
+    line_size: Sourced[Size] | None = None
+    fetch_granularity: Sourced[Size] | None = None
+    sets: Sourced[Count] | None = None
+    count_per_sm: Sourced[Count] | None = None
