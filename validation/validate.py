@@ -45,7 +45,8 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        return all(each is not None and judge(each, self.published).verdict is Verdict.AGREES for each in self.found)
+        good = (Verdict.AGREES, Verdict.FINER)
+        return all(each is not None and judge(each, self.published).verdict in good for each in self.found)
 
 
 def survey(gpu: str, seed: int) -> Survey:
@@ -139,7 +140,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a row that agreed no longer does")
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    names = options.gpus or [name for name in catalogue.names() if catalogue.load(name).simulated]
+    names = options.gpus or list(catalogue.names())
     jobs = [(gpu, seed) for gpu in names for seed in SEEDS]
     with ProcessPoolExecutor(options.workers) as pool:
         surveys = dict(zip(jobs, pool.map(survey, *zip(*jobs, strict=True)), strict=True))

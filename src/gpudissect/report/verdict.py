@@ -1,0 +1,89 @@
+"""What was found against what is published for that GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.report.text import bracket, quantity
+
+if TYPE_CHECKING:
+    from gpudissect.catalogue import Published
+
+
+class Verdict(StrEnum):
+    """How a finding stands to a published value, the friendliest first."""
+
+    AGREES = "agrees"  # equal, or the published value lies within the bracket that was found
+    FINER = "finer"  # the published value is a range, and what was found lies within it
+    AS_PRINTED = "as printed"  # equal to what the document prints, not to the structure behind it
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not comparable"  # nothing found, or another unit
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and, in a few words, why."""
+
+    verdict: Verdict
+    text: str
+
+
+def judge(found: Estimate, published: Published) -> Judgement:
+    """Hold one finding against one published value."""
+    if found.status is not Status.FOUND or found.value is None:
+        if _both_open(found, published):
+            return Judgement(Verdict.AGREES, f"both at least {quantity(published.low, published.unit)}")
+        return Judgement(Verdict.NOT_COMPARABLE, f"{found.status.value} here")
+    if found.unit != published.unit:
+        return Judgement(Verdict.NOT_COMPARABLE, f"found in {found.unit or 'no unit'}, published in {published.unit}")
+    value, known = found.value, published.value
+    low = value if found.low is None else found.low
+    high = value if found.high is None else found.high
+    if known is not None and value == known:
+        return Judgement(Verdict.AGREES, "equal")
+    if known is not None and low <= known <= high:
+        return Judgement(Verdict.AGREES, "within the bracket found")
+    if known is not None and found.unit == "cycles" and abs(value - known) <= 1:
+        return Judgement(Verdict.AGREES, "within one cycle")
+    if (published.low, published.high) != (None, None) and _within(value, published):
+        return Judgement(Verdict.FINER, f"within {bracket(published.low, published.high, published.unit)}")
+    if published.printed is not None and value == published.printed:
+        return Judgement(Verdict.AS_PRINTED, f"as printed; the structure has {quantity(known, published.unit)}")
+    if known is None:
+        return Judgement(Verdict.DIFFERS, f"outside {bracket(published.low, published.high, published.unit)}")
+    return Judgement(Verdict.DIFFERS, _difference(value, known, found.unit))
+
+
+def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Published, Judgement] | None:
+    """The friendliest verdict among several sources, saying how many others do not share it; None without any."""
+    if not published:
+        return None
+    order = list(Verdict)
+    judged = sorted(((item, judge(found, item)) for item in published), key=lambda pair: order.index(pair[1].verdict))
+    best, judgement = judged[0]
+    against = sum(other.verdict is Verdict.DIFFERS for _, other in judged[1:])
+    if against and judgement.verdict is not Verdict.DIFFERS:
+        judgement = Judgement(judgement.verdict, f"{judgement.text}; {against} of {len(judged)} sources differ")
+    return best, judgement
+
+
+def _both_open(found: Estimate, published: Published) -> bool:
+    """Whether both only say "at least": the path ends before the cache does."""
+    if found.unit != published.unit or found.high is not None or published.high is not None:
+        return False
+    return found.low is not None and published.low is not None and found.low >= published.low
+
+
+def _within(value: float, published: Published) -> bool:
+    above = published.low is None or published.low <= value
+    return above and (published.high is None or value <= published.high)
+
+
+def _difference(value: float, known: float, unit: str) -> str:
+    sign = "+" if value > known else "-"
+    share = f" ({(value - known) / known:+.0%})" if known else ""
+    return f"{sign}{quantity(abs(value - known), unit)}{share}"
