@@ -1,0 +1,172 @@
+"""`HierarchyModel`: every cache and TLB of a GPU, simulated along one route at a time.
+
+What an access does, in this order:
+
+1. It asks the route's caches, nearest first, until one hits; every cache asked on the way fetches the sector.
+2. On arriving at position `Route.translated_from` it first asks the TLBs, in order, until one hits; every TLB
+   asked fetches the page. A hit in the first adds nothing, a hit in TLB i > 0 adds the penalty of TLB i - 1
+   alone, a miss in all adds `tlb_walk_penalty` alone (`tlb_cold_walk_penalty` if memory then serves the access).
+   A position equal to the number of caches means before memory; a larger one, or a route that ends before
+   memory, means never. When the first TLB missed, the access costs at least the latency of `Route.tlbs_at`
+   before penalties.
+3. Only when every TLB missed, the page window is looked at (MC16 s5.2: the switch of page tables is part of a
+   page walk). Windows are aligned blocks of `PageWindow.size` bytes; the one around offset 0 is active at first.
+4. If the prefetching cache was asked and missed, the prefetcher takes note. A miss is cold when it lies above
+   every earlier miss of that cache. `Prefetch.run` cold misses in a row, each the same step of at most
+   `PREFETCH_STEP_MAX` bytes above the one before (so one more miss starts the row), make it fetch the next
+   `Prefetch.reach` bytes, as if accessed in rising order, but not beyond the end of memory. A random
+   order hardly ever does that, and nothing that was seen before counts: later laps do not prefetch
+   (MC16 s4.6, finding 3).
+
+The latency of an access is that of the place that served it plus all penalties met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.cachemodel.check import check_hierarchy, tlb_as_cache
+from gpudissect.cachemodel.geometry import Hierarchy, Route
+from gpudissect.workload import Path
+
+PREFETCH_STEP_MAX = 512  # bytes; what "small" means for a prefetcher's stride
+
+NOWHERE = 2**62  # an offset that no memory reaches; no step from its negative is small
+
+
+@dataclass(frozen=True)
+class Program:
+    """A route, compiled: what the inner loop follows. Arrays as `_kernel.walk` documents them."""
+
+    steps: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    extras: NDArray[np.float64]
+    levels: int
+
+
+class HierarchyModel:
+    """The caches and TLBs of a hierarchy and what they hold. Begins empty.
+
+    The first one made in a process loads numba (see `CacheModel`).
+
+    Raises:
+        UsageError: for a hierarchy that cannot be: unknown names, latencies that do not fit, impossible caches.
+
+    """
+
+    def __init__(self, hierarchy: Hierarchy, seed: int = 0) -> None:
+        from gpudissect.cachemodel import _kernel, _pack
+
+        check_hierarchy(hierarchy)
+        self.hierarchy = hierarchy
+        self._numbers = {name: number for number, name in enumerate(hierarchy.caches)}
+        arrays = [*hierarchy.caches.values(), *map(tlb_as_cache, hierarchy.tlbs)]
+        self._arrays = _pack.pack(arrays)
+        self._reaches = [_pack.reach(array) for array in arrays]
+        self._programs = {path: self._compile(route) for path, route in hierarchy.routes.items()}
+        self._prefetch = np.full(_kernel.P_SIZE, -1, dtype=np.int64)
+        ahead = hierarchy.prefetch
+        if ahead is not None:
+            self._prefetch[:] = [self._numbers[ahead.cache], ahead.reach, ahead.run, PREFETCH_STEP_MAX, NOWHERE]
+        self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
+        self.reset(seed)
+
+    def reset(self, seed: int = 0, end: int = NOWHERE) -> None:
+        """Empty every cache and TLB; start the random replacement over from `seed`; memory ends at byte `end`."""
+        from gpudissect.cachemodel import _kernel, _pack
+
+        _kernel.reset(self._arrays)
+        _pack.seed_draws(self._arrays, seed)
+        self._state[:] = 0
+        self._state[_kernel.S_HIGHEST] = -NOWHERE
+        self._prefetch[_kernel.P_END] = end
+
+    def levels(self, path: Path) -> int:
+        """Number of caches on a route: the level that `walk` reports for memory."""
+        return self._programs[path].levels
+
+    def walk(
+        self,
+        path: Path,
+        ring: NDArray[np.int64],
+        position: int,
+        levels: NDArray[np.int8],
+        latencies: NDArray[np.float64],
+    ) -> int:
+        """Follow a ring of accesses from where the last walk left the caches.
+
+        Args:
+            path: the route, a key of `Hierarchy.routes`.
+            ring: byte offsets of one lap, shape (count,), int64, not negative, contiguous and writeable; see `fits`.
+            position: place in the ring of the first access.
+            levels: out, shape (n,), n being how many accesses to make: the position in the route's caches of the
+                one that served each, or the number of caches for memory.
+            latencies: out, shape (n,), cycles of each access; or shape (0,) to leave them out.
+
+        Returns:
+            Place in the ring of the next access.
+
+        """
+        from gpudissect.cachemodel._kernel import walk
+
+        program = self._programs[path]
+        return int(
+            walk(
+                self._arrays, program.steps, program.costs, program.extras, self._prefetch, self._state,
+                ring, position, levels, latencies,
+            )
+        )  # fmt: skip
+
+    def reach(self, path: Path) -> int:
+        """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
+        from gpudissect.cachemodel._kernel import PAGE_WALK
+
+        asked = [self._reaches[array] for kind, array, _ in self._programs[path].steps.tolist() if kind != PAGE_WALK]
+        return min(asked, default=NOWHERE)
+
+    def _compile(self, route: Route) -> Program:
+        """Lay out what a load on this route asks, one step after the other."""
+        from gpudissect.cachemodel import _kernel as kernel
+
+        steps: list[tuple[int, int, int]] = []
+        costs: list[float] = []
+
+        def translate() -> None:
+            after = len(steps) + len(self.hierarchy.tlbs) + 1
+            penalties = [0.0, *(tlb.penalty for tlb in self.hierarchy.tlbs)]
+            for number in range(len(self.hierarchy.tlbs)):
+                steps.append((kernel.TLB, len(self._numbers) + number, after))
+                costs.append(penalties[number])
+            steps.append((kernel.PAGE_WALK, -1, after))
+            costs.append(self.hierarchy.tlb_walk_penalty)
+
+        for level, name in enumerate(route.caches):
+            if level == route.translated_from:
+                translate()
+            steps.append((kernel.CACHE, self._numbers[name], level))
+            costs.append(route.latency[level])
+        if route.translated_from == len(route.caches) and route.memory_latency is not None:
+            translate()
+        costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
+        return Program(
+            steps=np.array(steps, dtype=np.int64).reshape(-1, 3),
+            costs=np.array(costs, dtype=np.float64),
+            extras=self._extras(route),
+            levels=len(route.caches),
+        )
+
+    def _extras(self, route: Route) -> NDArray[np.float64]:
+        from gpudissect.cachemodel import _kernel as kernel
+
+        extras = np.zeros(kernel.X_SIZE)
+        window = self.hierarchy.page_window
+        if window is not None:
+            extras[[kernel.X_WINDOW, kernel.X_SWITCH]] = window.size, window.penalty
+        if route.caches:
+            extras[kernel.X_FLOOR] = route.latency[route.tlbs_at]
+        if self.hierarchy.tlb_cold_walk_penalty is not None:
+            extras[kernel.X_COLD] = self.hierarchy.tlb_cold_walk_penalty - self.hierarchy.tlb_walk_penalty
+        return extras

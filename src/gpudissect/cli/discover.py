@@ -1,0 +1,197 @@
+"""``gpudissect discover``: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpudissect.cli.say import error_line, note_line, uninterrupted
+from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError
+
+if TYPE_CHECKING:
+    from gpudissect.catalogue import Published
+    from gpudissect.device.base import DeviceInfo
+    from gpudissect.report.result import Options, Result
+
+DONE, IN_PART, INTERRUPTED = 0, 4, 130
+ALL = "cuda:all"
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What the user asked for; None where a recording's own options, or else the defaults, are meant."""
+
+    elements: tuple[str, ...] | None
+    quick: bool | None
+    seed: int | None
+    compare_methods: bool | None
+
+
+def discover(
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", metavar="DEV", help="cuda:0, cuda:all, sim:gtx980, sim:my.toml, rec:folder."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON; one file a GPU with cuda:all."),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ELEMENT", help="Only this element, such as l1; may be repeated.")
+    ] = None,
+    quick: Annotated[bool | None, typer.Option("--quick/--full", help="Fewer repetitions.", show_default=False)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
+    compare_methods: Annotated[
+        bool | None,
+        typer.Option("--compare-methods", help="Also read the caches with older methods.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
+    details: Annotated[bool, typer.Option("--all", "-a", help="Also print how each value was found.")] = False,
+) -> int:
+    """Find the whole memory hierarchy of a GPU.
+
+    With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
+    Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
+    """
+    wish = _Wish(_known(only), quick, seed, compare_methods)
+    from gpudissect.device.find import choose
+    from gpudissect.report.files import check_writable, write_text
+
+    several = device == ALL
+    if output is not None:
+        check_writable(output)
+    choice = choose(device)
+    if choice.note:
+        note_line(choice.note)
+    results: list[Result] = []
+    troubles: list[GpudissectError] = []
+    for spec in choice.specs:
+        suffix = spec.replace(":", "") if several else ""
+        try:
+            result, trouble = _take_apart(spec, wish, record / suffix if record is not None else None)
+        except DeviceError as error:
+            if not several:
+                raise
+            troubles.append(error)  # the other GPUs can still be measured
+            continue
+        results.append(result)
+        troubles += [trouble] if trouble is not None else []
+        if output is not None:
+            with uninterrupted():
+                write_text(_with_suffix(output, suffix), result.to_json())
+        if result.interrupted:
+            break
+    _print(results, as_json=as_json, as_list=several, details=details)
+    return _exit_code(results, troubles)
+
+
+def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, GpudissectError | None]:
+    """Survey one device. What went wrong with the recording comes back beside the result, to be said at the end."""
+    from gpudissect.cli.progress import progress_on_stderr
+    from gpudissect.device.find import open_device
+    from gpudissect.device.recorded import Recorder
+    from gpudissect.report.build import build
+    from gpudissect.survey.run import run_survey
+
+    trouble: GpudissectError | None = None
+    with ExitStack() as stack:
+        device = stack.enter_context(open_device(spec, seed=wish.seed or 0))
+        options = _options(wish, getattr(device, "options", {}))
+        recorder = None
+        if record is not None:
+            device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
+        with progress_on_stderr() as progress:
+            survey = run_survey(device, **options.model_dump(), progress=progress)
+        if recorder is not None:
+            try:
+                with uninterrupted():
+                    recorder.close(interrupted=survey.interrupted)
+            except UsageError as error:
+                trouble = error
+        return build(device.info, survey, options, _published(device.info)), trouble
+
+
+def _known(elements: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Check element names before anything is opened or written."""
+    if not elements:
+        return None
+    import difflib
+
+    from gpudissect.survey.registry import ELEMENTS
+
+    for element in elements:
+        if element not in ELEMENTS:
+            close = difflib.get_close_matches(element.lower(), ELEMENTS, n=2)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(ELEMENTS)}"
+            raise UsageError(f"no such element: {element!r}; {hint}")
+    return tuple(dict.fromkeys(elements))
+
+
+def _options(wish: _Wish, recorded: Mapping[str, Any]) -> Options:
+    """What the user asked for, else what a recording was made with, else the defaults."""
+    from pydantic import ValidationError
+
+    from gpudissect.report.result import Options
+
+    asked = {name: recorded[name] for name in Options.model_fields if name in recorded}
+    asked |= {name: value for name, value in vars(wish).items() if value is not None}
+    if isinstance(asked.get("elements"), list):
+        asked["elements"] = tuple(asked["elements"])
+    try:
+        return Options.model_validate(asked)
+    except ValidationError:
+        raise RecordingError(f"the recording's options make no sense: {dict(recorded)}") from None
+
+
+def _published(info: DeviceInfo) -> Sequence[Published]:
+    """What is published for this GPU. A simulation of somebody's own file is held against nothing."""
+    from gpudissect.catalogue import for_name, load, names
+    from gpudissect.device.base import Origin
+
+    if info.catalogue in names():
+        return load(info.catalogue).published()
+    if Origin.MEASURED in (info.origin, info.recorded_origin) and (known := for_name(info.name)) is not None:
+        return known.published()
+    return ()
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if suffix else path
+
+
+def _print(results: Sequence[Result], *, as_json: bool, as_list: bool, details: bool) -> None:
+    import sys
+
+    from gpudissect.report.table import console, print_result
+
+    if as_json:
+        texts = [result.to_json().rstrip() for result in results]
+        typer.echo("[" + ",\n".join(texts) + "]" if as_list else "\n".join(texts))
+        return
+    out = console(sys.stdout)
+    for number, result in enumerate(results):
+        if number:
+            out.print()
+        print_result(out, result, details=details)
+
+
+def _exit_code(results: Sequence[Result], troubles: Sequence[GpudissectError]) -> int:
+    """The exit code; troubles that were put off are said here, behind the results they must not cost."""
+    for trouble in troubles:
+        error_line(str(trouble))
+    if any(result.interrupted for result in results):
+        return INTERRUPTED
+    if not results and troubles:
+        return troubles[0].exit_code
+    if usage := [trouble.exit_code for trouble in troubles if isinstance(trouble, UsageError)]:
+        return usage[0]
+    return IN_PART if troubles or any(result.failures for result in results) else DONE

@@ -1,0 +1,137 @@
+"""`SimulatedGpu`: a device made of a known memory hierarchy, so that what is inferred can be held against truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Self
+
+from gpudissect import __version__
+from gpudissect.cachemodel.check import check_hierarchy
+from gpudissect.cachemodel.geometry import Hierarchy, Route
+from gpudissect.cachemodel.hierarchy import HierarchyModel
+from gpudissect.device.base import DeviceInfo, Origin
+from gpudissect.device.simulated.memory import Memory
+from gpudissect.device.simulated.noise import Noise
+from gpudissect.errors import DeviceError, OutOfMemory, UsageError
+from gpudissect.trace import Context, Trace
+from gpudissect.workload import Chase, Path, Workload
+from gpudissect.workload.digest import digest
+
+DEFAULT_LIMIT = 1 << 34  # bytes of a path for which the hierarchy names none
+MAX_COUNT = 1 << 24  # positions of a ring: 128 MiB of offsets
+
+
+class SimulatedGpu:
+    """A GPU that exists only as a `Hierarchy`. Keeps `device.base.Device`.
+
+    Every chase starts with all caches and TLBs cold. A trace depends on the hierarchy, the noise and the workload
+    alone, not on what ran before it or beside it.
+
+    Args:
+        hierarchy: the truth.
+        spec: the name it was opened by.
+        name: the GPU's name.
+        facts: what its driver would say, see `DeviceInfo`.
+        unsupported: paths it lacks, each with the reason.
+        noise: of its timings; None for the default `Noise()`.
+        catalogue: name of the catalogue entry it comes from.
+
+    Raises:
+        DeviceError: for a hierarchy that cannot be.
+
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        *,
+        spec: str,
+        name: str,
+        facts: Mapping[str, int | float | str] = MappingProxyType({}),
+        unsupported: Mapping[Path, str] = MappingProxyType({}),
+        noise: Noise | None = None,
+        catalogue: str | None = None,
+    ) -> None:
+        self._truth = hierarchy
+        self._routes = {Path.NOTHING: _empty_window(hierarchy), **hierarchy.routes}
+        try:
+            check_hierarchy(hierarchy)
+        except UsageError as error:
+            raise DeviceError(f"{name}: {error}") from error
+        self._noise = Noise() if noise is None else noise
+        self._info = DeviceInfo(
+            spec=spec,
+            name=name,
+            origin=Origin.SIMULATED,
+            sm_count=hierarchy.sm_count,
+            word_limits={path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes},
+            unsupported=dict(unsupported),
+            facts={"clock_hz": hierarchy.clock_hz, **facts},
+            environment={"simulator": f"gpudissect {__version__}"},
+            catalogue=catalogue,
+        )
+        self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What is known of it before anything is measured."""
+        return self._info
+
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The truth."""
+        return self._truth
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        """Run a batch, one after the other; gives one trace a workload, in the order of the batch.
+
+        Raises `DeviceError` for a path this GPU lacks or a workload that cannot be simulated, `OutOfMemory` for
+        a chase that spans more than its path has.
+        """
+        return [self._run(workload) for workload in batch]
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @cached_property
+    def _memory(self) -> Memory:
+        """Made when the first chase runs: it loads the compiler."""
+        return Memory(HierarchyModel(replace(self._truth, routes=self._routes)), self._noise)
+
+    def _run(self, workload: Workload) -> Trace:
+        self._check(workload)
+        assert isinstance(workload, Chase)
+        key = digest(workload)
+        arrays = self._memory.run(workload, key, self._routes[workload.path].timer)
+        return Trace(key, arrays, self._context)
+
+    def _check(self, workload: Workload) -> None:
+        name = self._info.name
+        if not isinstance(workload, Chase):
+            raise DeviceError(f"{name} is simulated and runs chases only, not {type(workload).__name__} yet")
+        path, order = workload.path, workload.order
+        if path not in self._routes:
+            reason = self._info.unsupported.get(path, "its hierarchy has no such route")
+            raise DeviceError(f"{name} has no path {path.value!r}: {reason}")
+        if order.span > self._info.limit(path):
+            raise OutOfMemory(f"{name}: path {path.value!r} has {self._info.limit(path)} bytes, asked for {order.span}")
+        reach = self._memory.reach(path)
+        if order.span > reach:
+            raise DeviceError(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {order.span}")
+        if order.count > MAX_COUNT:
+            raise DeviceError(f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}")
+
+
+def _empty_window(hierarchy: Hierarchy) -> Route:
+    """The route of `Path.NOTHING`: no load, and the timer of global memory (or of the first path there is)."""
+    timed = hierarchy.routes.get(Path.GLOBAL) or next(iter(hierarchy.routes.values()), None)
+    return Route(caches=(), latency=(0.0,), memory_latency=None, timer=timed.timer if timed else 0.0)

@@ -1,0 +1,152 @@
+"""From a survey to its result: estimates, verdicts, nanoseconds, and what is known of the device."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import gpudissect
+from gpudissect.catalogue.published import unit_of
+from gpudissect.device.base import DeviceInfo
+from gpudissect.estimate import Estimate
+from gpudissect.report.result import (
+    Comparison,
+    Conditions,
+    Device,
+    Failure,
+    Finding,
+    Number,
+    Options,
+    Published,
+    Result,
+)
+from gpudissect.report.verdict import judge_all
+from gpudissect.survey.run import Survey
+from gpudissect.units import cycles_to_ns
+
+if TYPE_CHECKING:
+    from gpudissect.catalogue import Published as KnownValue
+    from gpudissect.experiments.comparison import Reading
+
+_WHOLE_UNITS = ("B", "")  # bytes and counts
+T = TypeVar("T")
+
+
+def build(info: DeviceInfo, survey: Survey, options: Options, published: Sequence[KnownValue] = ()) -> Result:
+    """Put a survey's findings together with what is published and what is known of the device."""
+    conditions = _conditions(info, survey)
+    by_name: dict[tuple[str, str], list[KnownValue]] = defaultdict(list)
+    for item in published:
+        by_name[item.element, item.attribute].append(item)
+    return Result(
+        schema="gpudissect/1",
+        device=Device(
+            spec=info.spec,
+            name=info.name,
+            origin=info.origin,
+            recorded_origin=info.recorded_origin,
+            catalogue=info.catalogue,
+            sm_count=info.sm_count,
+            facts={key: _finite(value) for key, value in info.facts.items()},
+            unsupported={path.value: reason for path, reason in info.unsupported.items()},
+        ),
+        environment={
+            "gpudissect": gpudissect.__version__,
+            "python": platform.python_version(),
+            **info.environment,
+        },
+        options=options,
+        conditions=conditions,
+        findings=tuple(
+            _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute])
+            for estimate in survey.findings
+        ),
+        comparisons=tuple(_comparison(reading) for reading in survey.comparisons),
+        failures=tuple(Failure(experiment=item.experiment, reason=item.reason) for item in survey.failures),
+        interrupted=survey.interrupted,
+        seconds=_finite(round(survey.seconds, 3)),
+        workloads=survey.workloads,
+    )
+
+
+def _conditions(info: DeviceInfo, survey: Survey) -> Conditions:
+    seen = survey.conditions
+    clock = info.facts.get("clock_hz") if seen.clock_hz is None else seen.clock_hz
+    if not (isinstance(clock, int | float) and math.isfinite(clock) and clock > 0):
+        clock = None
+    return Conditions(
+        clock_hz=None if clock is None else float(clock),
+        clock_seen=seen.clock_hz is not None,
+        clock_low=_finite(seen.clock_low),
+        clock_high=_finite(seen.clock_high),
+        notes=seen.notes,
+    )
+
+
+def _comparison(reading: Reading) -> Comparison:
+    unit = unit_of(reading.attribute)
+    return Comparison(
+        element=reading.element,
+        attribute=reading.attribute,
+        method=reading.method,
+        value=_number(reading.value, unit),
+        unit=unit,
+        note=reading.note,
+    )
+
+
+def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue]) -> Finding:
+    value = _number(found.value, found.unit)
+    value_ns = None
+    if found.unit == "cycles" and value is not None and clock_hz is not None:
+        value_ns = round(cycles_to_ns(value, clock_hz), 4)
+    return Finding(
+        element=found.element,
+        attribute=found.attribute,
+        status=found.status,
+        value=value,
+        unit=found.unit,
+        low=_number(found.low, found.unit),
+        high=_number(found.high, found.unit),
+        value_ns=value_ns,
+        confidence=_finite(found.confidence),
+        method=found.method,
+        evidence=found.evidence,
+        caveats=found.caveats,
+        reason=found.reason,
+        published=_published(found, published),
+    )
+
+
+def _published(found: Estimate, published: Sequence[KnownValue]) -> Published | None:
+    judged = judge_all(found, published)
+    if judged is None:
+        return None
+    known, judgement = judged
+    return Published(
+        value=_number(known.value, known.unit),
+        low=_number(known.low, known.unit),
+        high=_number(known.high, known.unit),
+        unit=known.unit,
+        printed=_number(known.printed, known.unit),
+        source=known.source or "",
+        note=known.note or "",
+        verdict=judgement.verdict,
+        text=judgement.text,
+    )
+
+
+def _number(value: float | None, unit: str) -> Number | None:
+    """Finite or None; bytes and counts as whole numbers where they are whole."""
+    value = _finite(value)
+    if value is not None and unit in _WHOLE_UNITS and value == int(value):
+        return int(value)
+    return value
+
+
+def _finite(value: T) -> T | None:
+    """JSON knows no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

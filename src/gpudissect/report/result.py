@@ -1,0 +1,189 @@
+"""The result file, schema ``gpudissect/1``: what a survey found, for programs, and its JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpudissect.device.base import Origin
+from gpudissect.estimate import Status
+from gpudissect.report.verdict import Verdict
+
+SCHEMA = "gpudissect/1"
+Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
+
+
+class _Record(BaseModel):
+    # Readers take what they know and pass over the rest, so that later versions of schema 1 may add fields.
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class Device(_Record):
+    """A device, as it described itself."""
+
+    spec: str
+    """The name it was opened by: cuda:0, sim:gtx980, rec:folder."""
+    name: str
+    """The GPU's name."""
+    origin: Origin
+    """Whether the numbers were measured on a GPU, simulated, or replayed from a recording."""
+    recorded_origin: Origin | None = None
+    """For a replay: what the recording is of."""
+    catalogue: str | None = None
+    """Name of the catalogue entry that the findings were held against."""
+    sm_count: int
+    """Number of SMs."""
+    facts: dict[str, int | float | str | None] = {}
+    """What the driver says."""
+    unsupported: dict[str, str] = {}
+    """Paths to memory that this device lacks, each with the reason."""
+
+
+class Published(_Record):
+    """A published value for the same attribute, and the verdict on it."""
+
+    value: Number | tuple[Number, ...] | None = None
+    """In the unit of the finding; None where only a range is published."""
+    low: Number | None = None
+    """Low end of a published range."""
+    high: Number | None = None
+    """High end of a published range."""
+    unit: str = ""
+    """Unit of the published value."""
+    printed: Number | str | None = None
+    """What the document prints where that is known to be off."""
+    source: str = ""
+    """Document and table."""
+    note: str = ""
+    """What else is known about it."""
+    verdict: Verdict
+    """How the finding stands to it."""
+    text: str = ""
+    """The verdict in a few words."""
+
+
+class Finding(_Record):
+    """One attribute of one element."""
+
+    element: str
+    """What it is about: l1, texture, l2, dram, ..."""
+    attribute: str
+    """Which property: capacity, line_size, hit_latency, ..."""
+    status: Status
+    """Found, or why there is no value."""
+    value: Number | tuple[Number, ...] | None = None
+    """The value in `unit`; bytes and counts are whole numbers; null unless found."""
+    unit: str = ""
+    """B, cycles, B/s, ...; empty for counts."""
+    low: Number | None = None
+    """Low end of the bracket, inclusive, in `unit`."""
+    high: Number | None = None
+    """High end of the bracket, inclusive, in `unit`."""
+    value_ns: float | None = None
+    """For cycles: the value in nanoseconds, by the clock_hz of the conditions."""
+    confidence: float | None = Field(None, ge=0, le=1)
+    """Probability that the value is right."""
+    method: str = ""
+    """How it was found."""
+    evidence: tuple[str, ...] = ()
+    """Digests of the workloads whose traces it rests on."""
+    caveats: tuple[str, ...] = ()
+    """What a careful reader must know."""
+    reason: str = ""
+    """Why it is not a plain finding."""
+    published: Published | None = None
+    """What is published for it, if anything."""
+
+
+class Comparison(_Record):
+    """What an older method reads on the same device."""
+
+    element: str
+    """What it is about."""
+    attribute: str
+    """Which property."""
+    method: str
+    """Name and source of the method."""
+    value: Number | None = None
+    """What it reads, in `unit`; null where it reads nothing."""
+    unit: str = ""
+    """B, or empty for counts."""
+    note: str = ""
+    """What the method says of its own reading."""
+
+
+class Failure(_Record):
+    """An experiment that did not finish."""
+
+    experiment: str
+    """Its name."""
+    reason: str
+    """Why, in one line."""
+
+
+class Options(_Record):
+    """What was asked for; the same options on the same recording give the same findings."""
+
+    seed: int = 0
+    """Seed of every random choice."""
+    quick: bool = False
+    """Whether fewer repetitions were made."""
+    elements: tuple[str, ...] | None = None
+    """Elements asked for; null for all."""
+    compare_methods: bool = False
+    """Whether older methods were run beside."""
+
+
+class Conditions(_Record):
+    """What was seen while the survey ran."""
+
+    clock_hz: float | None = None
+    """SM clock rate in Hz by which cycles were converted to nanoseconds: the median seen, or else the one stated."""
+    clock_seen: bool = False
+    """Whether the clock was read while measuring."""
+    clock_low: float | None = None
+    """The slowest clock rate seen, in Hz."""
+    clock_high: float | None = None
+    """The fastest clock rate seen, in Hz."""
+    notes: dict[str, tuple[str, ...]] = {}
+    """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
+
+
+class Result(_Record):
+    """A whole result file."""
+
+    schema_: Literal["gpudissect/1"] = Field("gpudissect/1", alias="schema")
+    """Name and version of this format."""
+    device: Device
+    """What was taken apart."""
+    environment: dict[str, str] = {}
+    """Driver, compiler, versions: as text."""
+    options: Options = Options()
+    """What was asked for."""
+    conditions: Conditions = Conditions()
+    """What was seen while it ran."""
+    findings: tuple[Finding, ...] = ()
+    """What was found, element by element."""
+    comparisons: tuple[Comparison, ...] = ()
+    """What older methods read, if they were asked for."""
+    failures: tuple[Failure, ...] = ()
+    """Experiments that did not finish."""
+    interrupted: bool = False
+    """Whether the survey was broken off; the findings are those made until then."""
+    seconds: float | None = None
+    """Duration of the survey."""
+    workloads: int | None = None
+    """How many workloads it ran."""
+
+    def to_json(self) -> str:
+        """The text of the result file."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of the result file."""
+    schema = Result.model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,175 @@
+"""The table of a result for a terminal, or for a pipe: the same lines, plain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import IO
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from gpudissect.device.base import Origin
+from gpudissect.estimate import Status
+from gpudissect.report.result import Finding, Result
+from gpudissect.report.text import bracket, clean, percent, quantity
+from gpudissect.report.verdict import Verdict
+
+PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
+_COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
+_DISPENSABLE = (
+    "source",
+    "why",
+    "ns",
+    "bracket",
+    "published",
+    "confidence",
+    "verdict",
+)  # on a narrow terminal, in this order
+_CAUTIONS = ("throttling", "other_processes")  # notes of the conditions that every reader must see
+_VERDICT_STYLE = {
+    Verdict.AGREES: "green", Verdict.FINER: "green", Verdict.AS_PRINTED: "yellow", Verdict.DIFFERS: "bold red",
+}  # fmt: skip
+
+
+def console(stream: IO[str]) -> Console:
+    """A console for this stream; colours only on a terminal, and none with NO_COLOR."""
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
+
+
+def print_result(out: Console, result: Result, *, details: bool = False) -> None:
+    """Print title, table, what has no value and why, what failed; with `details` also how each was found."""
+    out.print(_title(result))
+    if result.findings:
+        _print_table(out, _table(out, result))
+    if result.comparisons:
+        out.print(Text("\nolder methods on the same caches", "bold"))
+        _print_table(out, _comparisons(out, result))
+    for note in _notes(result):
+        out.print(note)
+    if details:
+        for finding in result.findings:
+            _print_details(out, finding)
+
+
+def _title(result: Result) -> Text:
+    device = result.device
+    origin = device.origin.value.upper()
+    if device.origin is Origin.REPLAYED and device.recorded_origin is not None:
+        origin += f" from a recording of a {device.recorded_origin.value} GPU"
+    style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
+    return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+
+
+def _print_table(out: Console, table: Table) -> None:
+    with out.capture() as captured:
+        out.print(table)
+    for row in captured.get().splitlines():  # rich pads every line to the table's width
+        out.file.write(row.rstrip() + "\n")
+
+
+def _empty_table(out: Console, columns: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _comparisons(out: Console, result: Result) -> Table:
+    table = _empty_table(out, ("element", "attribute", "value", "method", "note"))
+    for item in result.comparisons:
+        value = "nothing" if item.value is None else quantity(item.value, clean(item.unit))
+        texts = (item.element, item.attribute, value, item.method, item.note)
+        table.add_row(*(Text(clean(text)) for text in texts))
+    return table
+
+
+def _table(out: Console, result: Result) -> Table:
+    """The table with as many columns as fit, the dispensable ones going first."""
+    columns = [name for name in _COLUMNS if any(_cells(finding)[name] for finding in result.findings)]
+    table = _table_of(out, result, columns)
+    for name in _DISPENSABLE:
+        if Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
+            break
+        columns = [other for other in columns if other != name]
+        table = _table_of(out, result, columns)
+    return table
+
+
+def _table_of(out: Console, result: Result, columns: Sequence[str]) -> Table:
+    plain = not out.is_terminal
+    table = _empty_table(out, columns)
+    for _, group in groupby(result.findings, key=lambda finding: finding.element):
+        for number, finding in enumerate(group):
+            cells = _cells(finding)
+            if number and not plain:
+                cells["element"] = Text()  # people want it once, grep on every line
+            table.add_row(*(cells[name] for name in columns))
+        table.add_section()
+    return table
+
+
+def _cells(finding: Finding) -> dict[str, Text]:
+    unit = clean(finding.unit)
+    value = Text(quantity(finding.value, unit), "bold")
+    if finding.status is not Status.FOUND:
+        value = Text(finding.status.value, "yellow")
+    cells = dict.fromkeys(_COLUMNS, Text()) | {
+        "element": Text(clean(finding.element), "bold"),
+        "attribute": Text(clean(finding.attribute)),
+        "value": value,
+        "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.4g}"),
+        "bracket": Text(bracket(finding.low, finding.high, unit)),
+        "confidence": Text(percent(finding.confidence)),
+    }
+    if (known := finding.published) is not None:
+        unit = clean(known.unit)
+        cells["published"] = Text(quantity(known.value, unit) or bracket(known.low, known.high, unit))
+        cells["source"] = Text(clean(known.source))
+        cells["verdict"] = Text(known.verdict.value, _VERDICT_STYLE.get(known.verdict, "dim"))
+        if known.verdict in (Verdict.DIFFERS, Verdict.FINER):
+            cells["why"] = Text(clean(known.text))
+    return cells
+
+
+def _notes(result: Result) -> list[Text]:
+    lines = [
+        Text(
+            f"{clean(finding.element)} {clean(finding.attribute)}: {finding.status.value}: {clean(finding.reason)}",
+            "dim",
+        )
+        for finding in result.findings
+        if finding.status is not Status.FOUND
+    ]
+    lines += [Text(f"{name} while measuring: {clean('; '.join(result.conditions.notes[name]))}", "bold yellow")
+              for name in _CAUTIONS if result.conditions.notes.get(name)]  # fmt: skip
+    lines += [Text(f"failed: {clean(item.experiment)}: {clean(item.reason)}", "bold red") for item in result.failures]
+    if result.interrupted:
+        lines.append(Text("interrupted: what was measured until then", "bold yellow"))
+    return lines
+
+
+def _print_details(out: Console, finding: Finding) -> None:
+    out.print(Text(f"\n{clean(finding.element)} {clean(finding.attribute)}", "bold"))
+    evidence = ", ".join(name[:8] for name in finding.evidence[:6])
+    more = f" and {len(finding.evidence) - 6} more" if len(finding.evidence) > 6 else ""
+    rows = [
+        ("status", finding.status.value),
+        ("reason", finding.reason),
+        ("method", finding.method),
+        ("bracket", bracket(finding.low, finding.high, finding.unit)),
+        ("evidence", f"{len(finding.evidence)} workloads: {evidence}{more}" if finding.evidence else ""),
+        *(("caveat", caveat) for caveat in finding.caveats),
+    ]
+    if (known := finding.published) is not None:
+        value = quantity(known.value, known.unit)
+        rows.append(("published", f"{value} {known.source}; {known.verdict.value}: {known.text}"))
+        rows.append(("printed", "" if known.printed is None else str(known.printed)))
+        rows.append(("note", known.note))
+    for label, text in rows:
+        if text:
+            out.print(Text(f"  {label:<10}{clean(text)}"))

@@ -1,0 +1,59 @@
+"""Text for people: humane units, and nothing a file or a driver says may drive the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpudissect.units import format_bytes
+
+Value = float | Sequence[float] | None
+
+
+def clean(text: str) -> str:
+    """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def quantity(value: Value, unit: str) -> str:
+    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 8, 8``."""
+    if value is None:
+        return ""
+    if isinstance(value, Sequence):
+        return ", ".join(f"{item}" for item in value) + (f" {unit}" if unit else "")
+    if unit == "B":
+        return format_bytes(value)
+    if unit == "B/s":
+        return _decimal(value, "B/s")
+    if unit in ("cycles", "ns"):
+        return f"{round(value, 1):.7g} {unit}"
+    return f"{value:.7g}" + (f" {unit}" if unit else "")
+
+
+def bracket(low: float | None, high: float | None, unit: str) -> str:
+    """A bracket, ends included; empty without one, ``exact`` for a single point, open where only one end is known."""
+    if low is None and high is None:
+        return ""
+    if low is None:
+        return f"<= {quantity(high, unit)}"
+    if high is None:
+        return f">= {quantity(low, unit)}"
+    first, last = quantity(low, unit), quantity(high, unit)
+    if first == last:
+        return "exact"
+    if unit and first.endswith(tail := last[last.index(" ") :]):  # say a common unit once
+        first = first.removesuffix(tail)
+    return f"{first} .. {last}"
+
+
+def percent(share: float | None) -> str:
+    """A probability in percent, never rounded up to certainty."""
+    if share is None:
+        return ""
+    return f"{share:.0%}" if share < 0.99 or share == 1 else f"{min(int(share * 1000) / 10, 99.9):g}%"
+
+
+def _decimal(value: float, unit: str) -> str:
+    for power, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= power:
+            return f"{value / power:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"

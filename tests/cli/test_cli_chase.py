@@ -1,0 +1,95 @@
+"""``gpudissect chase``: one chase, raw trace out, in every format the same."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpudissect.cli.chase import PathName, TimingName
+from gpudissect.workload import Path as LoadPath
+from gpudissect.workload import Timing
+
+SMALL = ("chase", "-d", "sim:gtx980", "--size", "2KiB", "--stride", "512")
+
+
+def test_prints_the_trace_and_one_line_of_summary(survey, gpudissect):
+    code, out, err = gpudissect(*SMALL)
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["lap", "position", "offset", "cycles"],
+        *([str(n) for n in (0, place, place * 512, 30 + place)] for place in range(4)),
+    ]
+    assert err == (
+        "gpudissect: Fake SIMULATED (sim:gtx980), global, 4 accesses a lap: "
+        "median 31.5 cycles = 31.5 ns, 30 .. 33, timer included\n"
+    )
+
+
+def test_every_format_holds_the_same(survey, gpudissect):
+    for name in ("t.csv", "t.json", "t.npz", "t.txt"):
+        code, out, err = gpudissect(*SMALL, "--laps", "2", "-o", name)
+        assert (code, err) == (0, "")
+        assert out.count("\n") == 1
+        assert "median" in out
+    rows = list(csv.DictReader(io.StringIO(Path("t.csv").read_text())))
+    data = json.loads(Path("t.json").read_text())
+    with np.load("t.npz", allow_pickle=False) as archive:
+        for column in ("lap", "position", "offset", "cycles"):
+            assert archive[column].tolist() == data["columns"][column] == [int(row[column]) for row in rows]
+        about = json.loads(str(archive["about"]))
+    assert about == {key: value for key, value in data.items() if key != "columns"}
+    assert about["schema"] == "gpudissect-trace/1"
+    assert about["device"]["origin"] == "simulated"
+    assert about["chase"]["order"] == {"kind": "sequential", "count": 4, "stride": 512, "start": 0}
+    assert data["columns"]["lap"] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_json_to_stdout(survey, gpudissect):
+    code, out, err = gpudissect(*SMALL, "--json", "--order", "random", "--seed", "3")
+    assert code == 0
+    data = json.loads(out)
+    assert data["chase"]["order"]["kind"] == "shuffled"
+    assert sorted(data["columns"]["offset"]) == [0, 512, 1024, 1536]
+    assert "median" in err
+
+
+def test_laps_and_counts(survey, gpudissect):
+    _, out, err = gpudissect(*SMALL, "--timing", "lap", "--laps", "3")
+    assert [line.split() for line in out.splitlines()] == [["lap", "cycles"], ["0", "30"], ["1", "30"], ["2", "30"]]
+    assert "7.50 cycles an access = 7.5 ns" in err
+    _, out, err = gpudissect(*SMALL, "--timing", "count", "--bounds", "60,180,400")
+    assert out.split() == ["lap", "hits", "misses", "unknown", "0", "30", "30", "30"]
+    assert "30 hits, 30 misses, 30 unknown" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("--size", "lots"), 2, "not a size"),
+        (("--size", "16", "--stride", "32"), 2, "at least one stride"),
+        (("--stride", "0"), 2, "at least one stride"),
+        (("--size", "2MiB"), 2, "spans at most 1 MiB, got 2 MiB"),
+        (("--path", "texture"), 3, "no texture units"),
+        (("--path", "moon"), 2, "--path"),
+        (("--timing", "count"), 2, "bounds belong to timing"),
+        (("--timing", "count", "--bounds", "3,2,1"), 2, "bounds must rise"),
+        (("--timing", "count", "--bounds", "3,2"), 2, "three whole numbers"),
+        (("--laps", "0"), 2, "--laps"),
+        (("-o", "t.pdf"), 2, ".csv"),
+        (("-o", "no/t.csv"), 2, "there is no folder no"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(survey, gpudissect, arguments, code, why):
+    got, out, err = gpudissect(*SMALL, *arguments)
+    assert got == code
+    assert out == ""
+    assert err.count("\n") == 1
+    assert why in err
+
+
+def test_the_names_are_those_of_the_workloads():
+    assert {name.value for name in PathName} == {path.value for path in LoadPath}
+    assert [name.value for name in TimingName] == [timing.value for timing in Timing]

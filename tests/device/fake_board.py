@@ -1,0 +1,171 @@
+"""A board of host memory: does in Python what the kernels do on a GPU, so that the host side can be tested alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, RingKind
+from gpudissect.workload.order import permutation
+
+BASE = 0x7F00_0000_0000
+MASK = 0xFFFFFFFF
+
+
+class FakeKernel:
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
+        self.shared = self.carveout = -1
+
+    def configure(self, *, shared: int, carveout: int) -> None:
+        self.shared, self.carveout = shared, carveout
+
+
+class FakeModule:
+    def __init__(self, board: FakeBoard, path: str) -> None:
+        self._board, self._path = board, path
+
+    def kernel(self, name: str) -> FakeKernel:
+        return FakeKernel(name, self._path)
+
+    def symbol(self, name: str) -> int:
+        assert name == "bank"
+        return self._board.bank
+
+
+class FakeCompiler:
+    """Cubins that say for which path they are."""
+
+    version, arch = "0.0", "sm_00"
+
+    def cubin(self, source: str, *macros: str) -> bytes:
+        return "".join(macros).encode()
+
+
+class FakeBoard:
+    """Cycles are 30 + (a number that tells lap and position apart); `tamper` may spoil results before the download."""
+
+    def __init__(self, size: int = 1 << 30) -> None:
+        self.memory = np.zeros(size, np.uint8)  # the system gives pages only where something is written
+        self.results = 0
+        self._end = 0
+        self.bank = self.allocate(65536)
+        self.launches: list[str] = []
+        self.shared_asked: list[int] = []
+        self.tamper: Callable[[FakeBoard], None] | None = None
+        self.sms: Callable[[int], int] = lambda block: block
+        self._textures: dict[int, int] = {}
+
+    def free_memory(self) -> tuple[int, int]:
+        return self.memory.size, self.memory.size
+
+    def allocate(self, size: int) -> int:
+        address = BASE + self._end
+        self._end += -(-size // 256) * 256
+        assert self._end <= self.memory.size
+        return address
+
+    def free(self, address: int) -> None:
+        pass
+
+    def load(self, cubin: bytes) -> FakeModule:
+        return FakeModule(self, cubin.decode())
+
+    def upload(self, address: int, data: Any) -> None:
+        raw = np.ascontiguousarray(data).view(np.uint8).ravel()
+        self.memory[address - BASE : address - BASE + raw.size] = raw
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self.memory[target - BASE : target - BASE + size] = self.memory[source - BASE : source - BASE + size]
+
+    def download(self, address: int, size: int) -> Any:
+        return self.memory[address - BASE : address - BASE + size].copy()
+
+    def texture(self, address: int, size: int) -> int:
+        self._textures[77] = address
+        return 77
+
+    def wait(self, seconds: float) -> None:
+        pass
+
+    def launch(self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int) -> None:
+        self.launches.append(kernel.name)
+        if kernel.name == "lay":
+            for ring in self._view(arguments[0], RING, grid[1]):
+                self._lay(ring)
+        elif kernel.name == "mark":
+            for ring in self._view(arguments[0], RING, grid[1]):
+                self._mark(ring)
+        elif kernel.name != "sweep":
+            self.shared_asked.append(shared)
+            for number, job in enumerate(self._view(arguments[0], JOB, grid[0])):
+                if job["laps"]:
+                    self._chase(kernel, job, number, shared, arguments[1])
+            if self.tamper:
+                self.tamper(self)
+
+    def _view(self, address: int, dtype: Any, count: int) -> Any:
+        at = address - BASE
+        return self.memory[at : at + count * dtype.itemsize].view(dtype)
+
+    def _offsets(self, ring: Any) -> Any:
+        count = int(ring["count"])
+        if ring["kind"] == RingKind.EXPLICIT:
+            return self._view(int(ring["table"]), np.dtype(np.int64), count)
+        positions = permutation(count, int(ring["seed"])) if ring["kind"] == RingKind.SHUFFLED else np.arange(count)
+        return int(ring["start"]) + positions * int(ring["stride"])
+
+    def _word(self, address: int, size: int) -> Any:
+        return self._view(address, np.dtype(f"u{size}"), 1)
+
+    def _lay(self, ring: Any) -> None:
+        offsets = self._offsets(ring)
+        mark = 0 if ring["picks"] else int(ring["mark"])
+        for here, there in zip(offsets, np.roll(offsets, -1), strict=True):
+            link = (int(ring["origin"]) + (int(there) >> int(ring["shift"]))) | mark
+            self._word(int(ring["region"]) + int(here), int(ring["word"]))[0] = link
+
+    def _mark(self, ring: Any) -> None:
+        offsets = self._offsets(ring)
+        if ring["picks"]:
+            for position in self._view(int(ring["picks"]), np.dtype(np.uint32), int(ring["pick_count"])):
+                self._word(int(ring["region"]) + int(offsets[position]), int(ring["word"]))[0] |= int(ring["mark"])
+
+    def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
+        path, timing = kernel.path, kernel.name
+        count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
+        assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
+        base = 0x400 if path == "PATH_SHARED" else 0
+        mark = 1 << 31 if path == "PATH_TEXTURE" else 1
+        kept = np.zeros(slots + 1, np.uint64)
+        link, number = int(job["start"]) + base, int(job["first"])
+        for lap in range(laps):
+            for position in range(count):
+                cycles = 30 + (lap * count + position) % 1000
+                if path in ("PATH_GLOBAL", "PATH_GLOBAL_L2", "PATH_READONLY"):
+                    link = int(self._word(link, 8)[0])
+                elif path == "PATH_TEXTURE":
+                    link = int(self._word(self._textures[texture] + 4 * link, 4)[0])
+                elif path == "PATH_CONSTANT":
+                    link = int(self._word(self.bank + link, 4)[0])
+                elif path == "PATH_SHARED":
+                    assert link - base < int(job["ring_bytes"]) <= int(job["slots_at"])
+                    link = int(self._word(int(job["ring"]) + link - base, 4)[0]) + base
+                if timing == "chase_each":
+                    picked = bool(link & mark) or path == "PATH_NOTHING"
+                    kept[min(max(number, 0), slots)] = cycles << 32 | (link & MASK)
+                    number += picked
+                    link &= ~mark
+            if timing == "chase_lap":
+                kept[min(max(number, 0), slots)] = (1 << 33) + lap
+                number += 1
+            elif timing == "chase_count":
+                kept[min(max(number, 0), slots)] = lap << 32 | count // 2
+                number += 1
+        at = self.results = int(job["results"])
+        report = self._view(at, REPORT, 1)[0]
+        report["end"], report["base"], report["sm"] = link - base, base, self.sms(block)
+        report["cycles"], report["ns"] = 198_000, 100_000
+        self._view(at + REPORT.itemsize, np.dtype(np.uint64), slots)[:] = kept[:slots]

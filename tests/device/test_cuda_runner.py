@@ -1,0 +1,159 @@
+"""The host side of a launch, on a board that does in Python what the kernels do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_board import BASE, FakeBoard, FakeCompiler
+
+from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.layout import REPORT
+from gpudissect.device.cuda.plan import Machine, plan
+from gpudissect.device.cuda.runner import Runner
+from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
+from gpudissect.trace import Trace
+from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Workload
+from gpudissect.workload.digest import digest
+from gpudissect.workload.stream import Transfer
+
+EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
+RINGED = [path for path in Path if path is not Path.NOTHING]
+
+
+def machine(**changed: int) -> Machine:
+    limits = {path: 1 << 24 for path in Path} | {Path.CONSTANT: 65536, Path.SHARED: 40000}
+    known = {"sm_count": 4, "shared_largest": 49152, "shared_per_sm": 65536, "shared_free": 1024} | changed
+    return Machine(limits=limits, **known)
+
+
+def run(batch: list[Workload], board: FakeBoard | None = None, **changed: int) -> list[Trace]:
+    board = board or FakeBoard()
+    runner = Runner(board, FakeCompiler(), Arena(board, 1 << 25), name="fake", l2=1 << 20, texture_limit=1 << 25)  # type: ignore[arg-type]
+    traces: dict[int, Trace] = {}
+    for launch in plan(batch, machine(**changed)):
+        traces |= runner.run(launch, {"seen": "nothing"})
+    return [traces[index] for index in range(len(batch))]
+
+
+def positions(chase: Chase) -> np.ndarray:
+    """Accesses since the start of the chase, of every record."""
+    count = chase.order.count
+    lap = np.arange(count) if chase.picks is None else np.array(chase.picks)
+    return np.concatenate([(chase.warmup + number) * count + lap for number in range(chase.laps)])
+
+
+@pytest.mark.parametrize("path", RINGED)
+@pytest.mark.parametrize("order", [
+    Sequential(17, 64), Shuffled(50, 24, seed=3, start=8), Explicit(np.array([0, 512, 64, 8, 4096])), Sequential(1, 8),
+], ids=["sequential", "shuffled", "explicit", "lone"])  # fmt: skip
+def test_each_gives_offsets_and_cycles(path: Path, order: Sequential | Shuffled | Explicit) -> None:
+    chase = Chase(path=path, order=order, timing=EACH, warmup=2, laps=3)
+    (trace,) = run([chase])
+    assert np.array_equal(trace.offsets, np.tile(order.offsets(), 3))
+    assert np.array_equal(trace.cycles, 30 + positions(chase) % 1000)
+    assert trace.workload == digest(chase)
+    assert trace.context.clock_hz == pytest.approx(1.98e9)
+    assert trace.context.sm == 0
+    assert trace.context.notes["seen"] == "nothing"
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
+def test_picks_are_reported_alone(path: Path) -> None:
+    chase = Chase(path=path, order=Shuffled(40, 16, seed=9), timing=EACH, warmup=1, laps=2, picks=(0, 7, 39))
+    (trace,) = run([chase])
+    assert np.array_equal(trace.offsets, np.tile(chase.order.offsets()[[0, 7, 39]], 2))
+    assert np.array_equal(trace.cycles, 30 + positions(chase) % 1000)
+
+
+@pytest.mark.parametrize("picks", [None, (1, 5, 6, 30)])
+def test_windows_join_to_one_trace(picks: tuple[int, ...] | None) -> None:
+    chase = Chase(path=Path.GLOBAL, order=Sequential(37, 32), timing=EACH, warmup=1, laps=5, picks=picks)
+    board = FakeBoard()
+    (trace,) = run([chase], board, shared_free=88)  # ten slots and the spare one
+    assert np.array_equal(trace.cycles, 30 + positions(chase) % 1000)
+    windows = -(-len(trace.cycles) // 10)
+    assert board.launches.count("chase_each") == windows
+    assert trace.context.notes["windows"] == str(windows)
+    assert set(board.shared_asked) == {88}
+
+
+def test_shorter_members_idle_in_later_windows() -> None:
+    short, long = (Chase(path=Path.GLOBAL, order=Sequential(count, 32), timing=EACH) for count in (4, 25))
+    first, second = run([short, long], shared_free=88)
+    assert len(first.cycles) == 4 and len(second.cycles) == 25
+    assert "windows" not in first.context.notes and second.context.notes["windows"] == "3"
+
+
+def test_lap_and_count() -> None:
+    bounds = Bounds(hit_max=50, miss_min=100, miss_max=900)
+    lap, count = run([
+        Chase(path=Path.GLOBAL_L2, order=Sequential(11, 8), timing=LAP, warmup=1, laps=3),
+        Chase(path=Path.GLOBAL_L2, order=Sequential(11, 8), timing=COUNT, warmup=1, laps=2, bounds=bounds),
+    ])  # fmt: skip
+    assert lap.cycles.tolist() == [2**33 + 1, 2**33 + 2, 2**33 + 3]  # needs all 64 bits
+    assert count.counts.tolist() == [[5, 1, 5], [5, 2, 4]]
+
+
+def test_nothing_is_timed_without_a_ring() -> None:
+    board = FakeBoard()
+    chase = Chase(path=Path.NOTHING, order=Sequential(16, 8), timing=EACH, picks=(2, 3))
+    each, lap = run([chase, Chase(path=Path.NOTHING, order=Sequential(16, 8), timing=LAP)], board)
+    assert each.offsets.tolist() == [16, 24] and len(each.cycles) == 2
+    assert len(lap.cycles) == 1
+    assert "lay" not in board.launches
+
+
+def test_a_batch_shares_launches_but_not_when_alone() -> None:
+    chases = [Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=LAP, alone=n > 5) for n in range(1, 8)]
+    board = FakeBoard()
+    traces = run(list(chases), board)
+    assert board.launches.count("chase_lap") == 2 + 2  # five on four SMs, two alone
+    assert [trace.context.sm for trace in traces] == [0, 1, 2, 3, 0, 0, 0]
+
+
+def test_constant_rings_share_a_bank_only_if_equal() -> None:
+    ring, other = Sequential(8, 64), Sequential(9, 64)
+    chases = [
+        Chase(path=Path.CONSTANT, order=o, timing=EACH, repetition=r) for o, r in [(ring, 0), (other, 0), (ring, 1)]
+    ]
+    board = FakeBoard()
+    traces = run(list(chases), board)
+    assert board.launches.count("chase_each") == 2
+    assert [len(trace.cycles) for trace in traces] == [8, 9, 8]
+
+
+def test_flush_sweeps_before_every_window() -> None:
+    board = FakeBoard()
+    run([Chase(path=Path.GLOBAL, order=Sequential(25, 64), timing=EACH, flush=True)], board, shared_free=88)
+    assert board.launches == ["lay"] + ["sweep", "chase_each"] * 3
+
+
+def test_two_blocks_on_one_sm_run_again_and_are_told() -> None:
+    board = FakeBoard()
+    board.sms = lambda block: 5
+    first, _ = run([Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=LAP) for n in (3, 4)], board)
+    assert board.launches.count("chase_lap") == 3
+    assert first.context.notes["sm_shared"] == "yes"
+
+
+def test_a_broken_chain_is_an_error() -> None:
+    def spoil(board: FakeBoard) -> None:
+        board.memory[board.results - BASE + REPORT.itemsize] ^= 8  # the first link recorded
+
+    board = FakeBoard()
+    board.tamper = spoil
+    with pytest.raises(KernelFailed, match="chain broken.*global"):
+        run([Chase(path=Path.GLOBAL, order=Sequential(9, 64), timing=EACH)], board)
+
+
+@pytest.mark.parametrize(("workload", "error", "message"), [
+    (Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=LAP), DeviceError, "multiples of 8"),
+    (Chase(path=Path.SHARED, order=Explicit(np.array([0, 6])), timing=LAP), DeviceError, "multiples of 4"),
+    (Chase(path=Path.CONSTANT, order=Sequential(2000, 64), timing=LAP), OutOfMemory, "64 KiB"),
+    (Chase(path=Path.GLOBAL, order=Sequential(2**20, 8), timing=LAP, laps=4000), DeviceError, "fewer laps"),
+    (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1), DeviceError, "Stream"),
+])  # fmt: skip
+def test_what_cannot_be_done_is_said_in_one_line(workload: Workload, error: type[DeviceError], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        run([workload])
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,127 @@
+"""A damaged, cut, foreign or newer recording is refused in one line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpudissect.device import recording
+from gpudissect.device.recorded import RecordedGpu
+from gpudissect.errors import RecordingError
+
+DEVICE = {"spec": "x", "name": "x", "origin": "measured", "sm_count": 1, "word_limits": {}}
+HEADER = {"program": "test", "device": DEVICE}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "rec"
+    writer = recording.Writer(folder, HEADER)
+    for number in range(5):
+        description, data = recording.pack(np.arange(100) * number % 7)
+        arrays = [{"name": "cycles", **description, "packed": len(data)}]
+        writer.add([({"trace": f"{number:032}", "context": 0, "arrays": arrays}, data)])
+    writer.close({"traces": 5})
+    assert len(recording.read(folder).entries) == 5
+    return folder
+
+
+def refused(folder: Path, why: str = ".", **options: bool) -> None:
+    with pytest.raises(RecordingError, match=why) as caught:
+        RecordedGpu.open(folder, **options)
+    assert "\n" not in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [recording.INDEX, recording.ARRAYS])
+@pytest.mark.parametrize("quarter", range(4))
+def test_cut_at_every_quarter(folder, name, quarter):
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data[: len(data) * quarter // 4])
+    refused(folder)
+
+
+@pytest.mark.parametrize("name", [recording.INDEX, recording.ARRAYS])
+def test_every_single_flipped_bit_is_noticed(folder, name):
+    data = (folder / name).read_bytes()
+    for place in range(0, len(data), 3):
+        (folder / name).write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+        refused(folder)
+
+
+@pytest.mark.parametrize("name", [recording.INDEX, recording.ARRAYS])
+def test_anything_appended_is_noticed(folder, name):
+    with (folder / name).open("ab") as file:
+        file.write(b"{}")
+    refused(folder, "damaged")
+
+
+def test_lines_that_change_places_are_noticed(folder):
+    lines = (folder / recording.INDEX).read_bytes().splitlines(keepends=True)
+    lines[2], lines[3] = lines[3], lines[2]
+    (folder / recording.INDEX).write_bytes(b"".join(lines))
+    refused(folder, "line 3 does not match its checksum")
+
+
+def test_a_lost_tail_can_be_done_without_when_asked_to(folder):
+    lines = (folder / recording.INDEX).read_bytes().splitlines(keepends=True)
+    (folder / recording.INDEX).write_bytes(b"".join(lines[:4]) + lines[4][:20])
+    refused(folder, "cut off after 4 lines; 'rec:.*partial=yes'")
+    assert len(recording.read(folder, partial=True).entries) == 3
+
+
+def test_lost_bytes_can_be_done_without_when_asked_to(folder):
+    data = (folder / recording.ARRAYS).read_bytes()
+    (folder / recording.ARRAYS).write_bytes(data[:-1])
+    refused(folder, "cut off")
+    assert len(recording.read(folder, partial=True).entries) == 4
+
+
+def test_an_altered_one_is_refused_even_in_part(folder):
+    data = (folder / recording.ARRAYS).read_bytes()
+    (folder / recording.ARRAYS).write_bytes(b"\xff" + data[1:])
+    refused(folder, "does not match its checksum", partial=True)
+    (folder / recording.INDEX).write_bytes(b'{"schema":"gpudissect-recording/1","pro')
+    refused(folder, "cut off within its header", partial=True)
+
+
+def test_a_newer_one_is_refused_by_its_version(folder):
+    data = (folder / recording.INDEX).read_bytes()
+    (folder / recording.INDEX).write_bytes(data.replace(b"recording/1", b"recording/2"))
+    refused(folder, "schema 2, this program reads up to 1: update gpudissect")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"[]\n", b'{"schema":"other/1"}\n', b"{" * 100_000])
+def test_garbage_is_refused(folder, content):
+    (folder / recording.INDEX).write_bytes(content)
+    refused(folder, "damaged or foreign")
+
+
+def test_missing_pieces_are_named(folder, tmp_path):
+    (folder / recording.ARRAYS).unlink()
+    refused(folder, "it has no arrays.bin")
+    refused(tmp_path, "it has no recording.jsonl")
+    refused(tmp_path / "nowhere", "there is no such folder")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"context": {"device": 5}},
+        {"context": None},
+        {"error": "SystemExit", "message": "x"},
+        {"error": "annotations", "message": "x"},
+        {"error": "OutOfMemory", "message": "x", "batch": "x", "turn": "y"},
+    ],
+)
+def test_well_formed_nonsense_is_refused(tmp_path, entry):
+    writer = recording.Writer(tmp_path / "rec", HEADER)
+    writer.add([(entry, b"")])
+    writer.close({})
+    refused(tmp_path / "rec")
+
+
+@pytest.mark.parametrize("device", [None, {}, [], {**DEVICE, "origin": "dreamt"}])
+def test_a_device_that_cannot_be_is_refused(tmp_path, device):
+    recording.Writer(tmp_path / "rec", {**HEADER, "device": device}).close({})
+    refused(tmp_path / "rec", "its device cannot be read")
