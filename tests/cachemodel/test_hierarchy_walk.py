@@ -143,6 +143,10 @@ class TestPrefetch:
         walk_on(model, np.arange(10) * 32)
         assert walk_on(model, [10 * 32])[0] == [1]
 
+    def test_a_miss_seen_before_breaks_the_run(self) -> None:
+        tiny = replace(self.hierarchy, caches={"l2": Cache((1,), 32, 32, MODULO, LRU)}, prefetch=Prefetch("l2", 32))
+        assert walk(tiny, [0, 32, 0, 64, 96, 128])[0] == [1, 1, 1, 1, 1, 0]
+
     def test_later_laps_do_not_trigger_it(self) -> None:
         small = replace(self.hierarchy, caches={"l2": Cache((16,), 32, 32, MODULO, LRU)})
         levels, _ = walk(replace(small, prefetch=Prefetch("l2", reach=32)), np.tile(np.arange(64) * 32, 2))

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.inference.classic import saavedra, wong
+from gpudissect.inference.crossing import crossing
 from gpudissect.inference.granularity import fetch_granularity
 from gpudissect.inference.latency import lap_latency
 from gpudissect.inference.line import dense_test_size, overflows
+from gpudissect.inference.mixture import shares
 from gpudissect.inference.occupancy import occupancy
 
 FAR, NEAR = np.full(16, 300), np.full(16, 44)
@@ -50,14 +52,39 @@ def test_dense_footprint_overflows_its_own_line_and_fits_the_double():
 
 
 def test_overflow_needs_more_than_a_few_misses():
-    assert not overflows(np.array([[990, 10, 0]]))
-    assert overflows(np.array([[500, 500, 0]]))
+    assert not overflows(990, 10)
+    assert overflows(500, 500)
 
 
 def test_lap_latency_ignores_a_delayed_lap():
     found = lap_latency(np.array([3200] * 14 + [90_000]), 100)
     assert found.cycles == 32
     assert found.low <= 32 <= found.high
+
+
+def test_a_laps_own_cost_cancels_against_a_shorter_ring():
+    assert lap_latency(np.array([33 + 28 * 16] * 5), 16, np.array([33 + 28 * 8] * 5), 8).cycles == 28
+
+
+def test_crossing_is_interpolated_and_none_where_there_is_none():
+    assert crossing({10: 0.0, 20: 0.2, 30: 0.8, 40: 1.0}, 0.5) == 25
+    assert crossing({10: 0.0, 20: 0.2}, 0.5) is None
+
+
+@given(st.floats(0.05, 0.95), st.integers(0, 99))
+def test_shares_of_overlapping_distributions_come_out(share, seed):
+    rng = np.random.default_rng(seed)
+
+    def near(n):
+        return rng.normal(500, 45, n).astype(int)
+
+    def far(n):
+        return np.concatenate([rng.normal(540, 20, n // 2), rng.normal(720, 30, n - n // 2)]).astype(int)
+
+    slow = int(share * 2000)
+    found = shares(np.concatenate([near(2000 - slow), far(slow)]), [near(1500), far(1500)])
+    assert found.sum() == pytest.approx(1)
+    assert found[1] == pytest.approx(share, abs=0.09)
 
 
 def test_classic_readings_of_a_plain_cache_agree():

@@ -22,8 +22,11 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function that Python calls."""
-    return njit(cache=True, **OPTIONS)(function)  # type: ignore[no-any-return]
+    """Compile a function that Python calls, or load it from an earlier process's compilation."""
+    try:
+        return njit(cache=True, **OPTIONS)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # neither the package's folder nor the user's can be written: compile in every process
+        return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def inlined(function: Function) -> Function:

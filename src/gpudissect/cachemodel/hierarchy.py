@@ -100,7 +100,7 @@ class HierarchyModel:
 
         Args:
             path: the route, a key of `Hierarchy.routes`.
-            ring: byte offsets of one lap, shape (count,), int64, not negative, contiguous and writeable; see `fits`.
+            ring: byte offsets of one lap, shape (count,), int64, not negative, contiguous and writeable, below `reach`.
             position: place in the ring of the first access.
             levels: out, shape (n,), n being how many accesses to make: the position in the route's caches of the
                 one that served each, or the number of caches for memory.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.edge import gradual_capacity_plan
 from gpudissect.experiments.levels import Level, Levels
 from gpudissect.experiments.line import Lines
 from gpudissect.experiments.rings import footprint
@@ -40,8 +41,11 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
     limit = bench.info.limit(level.path)
-    if level.bounds is None:
+    if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
+    if level.bounds is None:
+        guess = lines.held.elements * lines.line if lines.held else level.hit.largest
+        return (yield from gradual_capacity_plan(level, guess, lines.line, bench))
     search = _Search(level, lines.line, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,13 +12,15 @@ from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.levels import Level, Levels
 from gpudissect.experiments.rings import footprint
 from gpudissect.inference.latency import Latency, lap_latency
+from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Path, Timing
+from gpudissect.workload import Chase, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
 LAPS = 15
 MOST_LINKS = 8192
-METHOD = "median lap of a pure pointer chase"
+METHOD = "median lap of a pure pointer chase, less one of half its links"
+COLD_METHOD = "median lap of a pure pointer chase"
 COLD_LINKS = 16384
 COLD_RINGS = 5
 NEAR_SPAN = 4 << 20  # few pages, of any size
@@ -25,29 +29,59 @@ FAR_SPAN = 64 << 20
 FAR_SPAN_TOP = 1 << 30
 SHARED_SIZE = 4096
 
+Slope = Generator[list[Chase], list[Trace], tuple[Latency, tuple[str, ...]]]
+
 
 def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of a cache, cycles."""
+    """Hit latency and miss penalty of a cache, cycles; near and far latency if it has such parts."""
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
         reason = levels.absent[element]
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, "hit_latency", "miss_penalty"))
     size, stride = _resident_point(level)
-    order = footprint(size, stride, bench.seed_for("latency", element))
-    chase = Chase(path=level.path, order=order, timing=Timing.LAP, warmup=2, laps=LAPS, alone=level.alone)
-    (trace,) = yield [chase]
-    latency = lap_latency(trace.cycles, order.count)
-    hit = _found(element, "hit_latency", latency, METHOD, (digest(chase),))
-    return Outcome((hit, _penalty(level)), latency)
+    latency, evidence = yield from _slope(level.path, size, stride, level.alone, bench)
+    estimates = [_found(element, "hit_latency", latency, METHOD, evidence), _penalty(level)]
+    if level.far is not None:
+        estimates += _parts(level, latency, evidence)
+    return Outcome(tuple(estimates), latency)
+
+
+def _slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Slope:
+    """Latency of a load, from a ring and one of half its links: what a lap costs beside its loads cancels."""
+    links = max(2, size // stride)
+    chases = [
+        Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
+              warmup=2, laps=LAPS, alone=alone)
+        for count in (links, links // 2)
+    ]  # fmt: skip
+    whole, half = yield chases
+    latency = lap_latency(whole.cycles, links, half.cycles, links // 2)
+    return latency, tuple(digest(chase) for chase in chases)
 
 
 def _resident_point(level: Level) -> tuple[int, int]:
     """A ring well inside the level: half its largest footprint, but none that a nearer level would answer."""
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
-    fitting = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
-    return (fitting or sizes[:1])[-1], finest
+    inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
+    return (inside or sizes[-1:])[-1], finest
+
+
+def _parts(level: Level, near: Latency, evidence: tuple[str, ...]) -> list[Estimate]:
+    """Latencies of the near and the far part: far is near plus the distance of the two plateaus."""
+    assert level.far is not None
+    hit, far = _trimmed(level.hit.samples), _trimmed(level.far.samples)
+    step = float(far.mean() - hit.mean())
+    error = 3 * float(far.std() / np.sqrt(far.size)) + 0.25
+    value = near.cycles + step
+    caveat = "what lies between the near part's size and the whole: far hits, and the upkeep of near copies"
+    return [
+        _found(level.element, "near_latency", near, METHOD, evidence),
+        Estimate(element=level.element, attribute="far_latency", status=Status.FOUND, value=value, unit="cycles",
+                 low=value - error, high=value + error, confidence=0.95, caveats=(caveat,),
+                 method="near latency and the distance of the plateaus", evidence=level.evidence),
+    ]  # fmt: skip
 
 
 def _penalty(level: Level) -> Estimate:
@@ -77,11 +111,8 @@ def shared_plan(bench: Bench, known: Known) -> Plan:
     if not limit:
         reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "capacity", "hit_latency"))
-    order = footprint(min(SHARED_SIZE, limit), 4, bench.seed_for("shared"))
-    chase = Chase(path=Path.SHARED, order=order, timing=Timing.LAP, warmup=1, laps=LAPS)
-    (trace,) = yield [chase]
-    latency = lap_latency(trace.cycles, order.count)
-    hit = _found("shared", "hit_latency", latency, METHOD, (digest(chase),))
+    latency, evidence = yield from _slope(Path.SHARED, min(SHARED_SIZE, limit), 4, False, bench)
+    hit = _found("shared", "hit_latency", latency, METHOD, evidence)
     return Outcome((_driver_says("shared", "shared_per_sm", bench), hit))
 
 
@@ -105,15 +136,17 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
         ("hit_latency", near, traces[:COLD_RINGS]),
         ("far_latency", far, traces[COLD_RINGS:]),
     ):
-        latency = lap_latency(np.concatenate([trace.cycles for trace in own]), chases[span][0].order.count)
-        method = f"{METHOD}, first touches after a flush over {format_bytes(span)}"
+        links = chases[span][0].order.count
+        latency = lap_latency(np.concatenate([trace.cycles for trace in own]), links)
+        method = f"{COLD_METHOD}, first touches after a flush over {format_bytes(span)}"
         evidence = tuple(digest(chase) for chase in chases[span])
         estimates.append(_found("dram", attribute, latency, method, evidence))
     return Outcome((size, *estimates))
 
 
 def _cold(path: Path, span: int, turn: int, bench: Bench) -> Chase:
-    order = footprint(span, max(256, span // COLD_LINKS), bench.seed_for("dram", span, turn))
+    stride = max(256, span // COLD_LINKS // 256 * 256)
+    order = footprint(span, stride, bench.seed_for("dram", span, turn))
     return Chase(path=path, order=order, timing=Timing.LAP, warmup=0, flush=True, alone=True)
 
 

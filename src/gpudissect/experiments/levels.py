@@ -15,6 +15,7 @@ from gpudissect.experiments.base import Bench, Known, Outcome, Plan
 from gpudissect.experiments.rings import footprint, pairs
 from gpudissect.inference.anchors import bounds_between
 from gpudissect.inference.granularity import Granularity, fetch_granularity
+from gpudissect.inference.mixture import shares
 from gpudissect.inference.plateau import Plateau, plateaus, summarise
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Path, Timing
@@ -22,9 +23,7 @@ from gpudissect.workload.digest import digest
 
 SAMPLES = 384  # single accesses sampled of each footprint
 WARMUP = 2
-SWEEP_TOP = 1 << 20  # no private cache is larger
-L2_WARM = (64 << 10, 256 << 10)
-COLD_SPAN = 1 << 20
+SWEEP_TOP = 2 << 20  # well above any private cache
 SAME = 0.85  # a level must be faster than this share of what lies behind it
 
 
@@ -35,9 +34,10 @@ class Level:
     Attributes:
         element, path: what it is and how it is reached; `alone` if it is shared by all SMs.
         hit, behind: single-access latencies of this level and of the next one that answers its misses.
-        bounds: hit or miss; None when the two cannot be told apart.
+        bounds: hit or miss by a threshold; None when the two cannot be told apart so.
         fetch: what one miss brings along.
         evidence: digests of the workloads behind all this.
+        far: slower hits, of a part of the cache that is farther away.
     """
 
     element: str
@@ -48,6 +48,26 @@ class Level:
     bounds: Bounds | None
     fetch: Granularity
     evidence: tuple[str, ...]
+    far: Plateau | None = None
+
+    def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
+        """How many of some timed accesses hit and how many missed this level; unknown ones are left out.
+
+        By threshold where there is one, by the shares of the latency distributions where they overlap.
+        """
+        if self.behind is None:
+            return cycles.size, 0
+        if self.bounds is not None:
+            hits = int(np.sum(cycles <= self.bounds.hit_max))
+            return hits, int(np.sum(cycles >= self.bounds.miss_min))  # however slow: translation may come on top
+        missed = round(self.missing(cycles) * cycles.size)
+        return cycles.size - missed, missed
+
+    def missing(self, cycles: NDArray[np.int64]) -> float:
+        """Share of some timed accesses that the next level answered, by their latency distributions."""
+        assert self.behind is not None
+        faster = [plateau.samples for plateau in (self.hit, self.far) if plateau is not None]
+        return float(shares(cycles, [*faster, self.behind.samples])[-1])
 
 
 @dataclass(frozen=True)
@@ -63,38 +83,22 @@ class Levels:
         return next((level for level in self.found if level.element == element), None)
 
 
-def _sample(path: Path, size: int, stride: int, bench: Bench, alone: bool = False) -> Chase:
+def sample(
+    path: Path,
+    size: int,
+    stride: int,
+    bench: Bench,
+    *,
+    alone: bool = False,
+    warmup: int = WARMUP,
+    samples: int = SAMPLES,
+) -> Chase:
+    """Time some of the accesses of a ring over `size` bytes one by one, evenly spread over a lap."""
     order = footprint(size, stride, bench.seed_for("sweep", path, size, stride))
-    step = max(1, order.count // SAMPLES)
-    laps = max(1, SAMPLES // order.count)
+    step = max(1, order.count // samples)
+    laps = max(1, samples // order.count)
     picks = None if step == 1 else tuple(range(0, order.count, step))
-    return Chase(path=path, order=order, timing=Timing.EACH, warmup=WARMUP, laps=laps, picks=picks, alone=alone)
-
-
-def l2_plan(bench: Bench, known: Known) -> Plan:
-    """The L2 against memory: warm footprints far below any L2, and first touches after a flush."""
-    path = Path.GLOBAL_L2
-    if not bench.info.limit(path):
-        return Outcome(knowledge=Levels(path, (), {"l2": bench.info.unsupported.get(path, "no such path")}))
-    warm = [_sample(path, size, 256, bench, alone=True) for size in L2_WARM]
-    cold_order = footprint(COLD_SPAN, 256, bench.seed_for("cold"))
-    cold = Chase(path=path, order=cold_order, timing=Timing.EACH, warmup=0, flush=True, alone=True,
-                 picks=tuple(range(64, cold_order.count, 4)))  # fmt: skip
-    pair = pairs(path, bench.info.limit(path), bench.rng("pairs", path))
-    pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
-    traces = yield [*warm, cold, pair_chase]
-    hit = summarise([(size, 256) for size in L2_WARM], [trace.cycles for trace in traces[:2]])
-    miss = summarise([(COLD_SPAN, 256)], [traces[2].cycles])
-    evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
-    bounds = bounds_between(hit.samples, miss.samples)
-    if bounds is None or hit.median > SAME * miss.median:
-        reason = (
-            f"a second visit ({hit.median:.0f} cycles) is no faster than a first ({miss.median:.0f}): nothing is cached"
-        )
-        return Outcome(knowledge=Levels(path, (), {"l2": reason}))
-    fetch = _fetch(traces[3], pair.seconds, bounds.miss_min)
-    level = Level("l2", path, True, hit, miss, bounds, fetch, evidence)
-    return Outcome(knowledge=Levels(path, (level,), {}))
+    return Chase(path=path, order=order, timing=Timing.EACH, warmup=warmup, laps=laps, picks=picks, alone=alone)
 
 
 def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> Plan:
@@ -108,13 +112,13 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     tiny_trace, pair_trace = yield [tiny, pair_chase]
     nearest = summarise([(8 * path.word, path.word)], [tiny_trace.cycles])
-    near_fetch = _fetch(pair_trace, pair.seconds, int(max(nearest.median * 1.15, nearest.median + 6)))
+    near_fetch = fetch_of(pair_trace, pair.seconds, int(max(nearest.median * 1.15, nearest.median + 6)))
     stride = near_fetch.fetch or 32
 
     top = min(limit, SWEEP_TOP)
     steps = [stride, 4 * stride, 16 * stride] if path is Path.CONSTANT else [stride]
     sweep = [(each << i, each) for each in steps for i in range(1, 20) if each << i <= top]
-    chases = [_sample(path, size, each, bench) for size, each in sweep]
+    chases = [sample(path, size, each, bench) for size, each in sweep]
     traces = yield chases
     stairs = plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(digest(chase) for chase in (tiny, pair_chase, *chases))
@@ -147,10 +151,11 @@ def _name_levels(
         behind = stairs[i + 1] if i + 1 < len(stairs) else None
         bounds = bounds_between(hit.samples, behind.samples) if behind else None
         miss_min = bounds.miss_min if bounds else int(hit.high * 1.15 + 6)
-        fetch = _fetch(pair_trace, seconds, miss_min)
+        fetch = fetch_of(pair_trace, seconds, miss_min)
         found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence))
     return Levels(path, tuple(found), absent)
 
 
-def _fetch(trace: Trace, seconds: dict[int, NDArray[np.int64]], miss_min: int) -> Granularity:
+def fetch_of(trace: Trace, seconds: dict[int, NDArray[np.int64]], miss_min: int) -> Granularity:
+    """Fetch granularity from the trace of `rings.pairs`, whose second accesses stand at `seconds`."""
     return fetch_granularity({d: trace.cycles[positions] for d, positions in seconds.items()}, miss_min)

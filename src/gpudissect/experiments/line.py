@@ -9,8 +9,8 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.levels import Level, Levels
-from gpudissect.experiments.rings import Probed, footprint, probed
+from gpudissect.experiments.levels import Level, Levels, sample
+from gpudissect.experiments.rings import Probed, probed
 from gpudissect.inference.line import dense_test_size, overflows
 from gpudissect.inference.occupancy import Occupancy, occupancy
 from gpudissect.trace import Trace
@@ -52,7 +52,7 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if fetch is None:
         reason = f"the fetch granularity is not known: {level.fetch.reason}"
         return Outcome((fetch_estimate, *without(Status.NOT_FOUND, element, reason, "line_size")))
-    if level.bounds is None:
+    if level.behind is None:
         return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None, level.evidence))
 
     held, evidence = yield from _lines_held(level, fetch, bench)
@@ -63,12 +63,10 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         size = dense_test_size(held.elements, line)
         if size > bench.info.limit(level.path):
             break
-        order = footprint(size, line, bench.seed_for("dense", element, line))
-        chase = Chase(path=level.path, order=order, timing=Timing.COUNT, bounds=level.bounds, warmup=1, laps=1,
-                      alone=level.alone)  # fmt: skip
+        chase = sample(level.path, size, line, bench, alone=level.alone, warmup=1)
         (trace,) = yield [chase]
         evidence = (*evidence, digest(chase))
-        if overflows(trace.counts):
+        if overflows(*level.split(trace.cycles)):
             break
         line *= 2
     else:
@@ -101,7 +99,6 @@ def _lines_held(level: Level, fetch: int, bench: Bench) -> Holding:
 
 def _probe(level: Level, fetch: int, counts: list[int], probes: int, bench: Bench) -> Probing:
     """At least `probes` of each number of scattered elements: (elements, hits, probes, digest of the first ring)."""
-    assert level.bounds is not None
     rings: list[Probed] = []
     for count in counts:
         span, wanted = min(bench.info.limit(level.path), count * fetch * THINNESS), probes
@@ -119,8 +116,7 @@ def _probe(level: Level, fetch: int, counts: list[int], probes: int, bench: Benc
     for count in counts:
         mine = [i for i, ring in enumerate(rings) if ring.elements == count]
         cycles = np.concatenate([traces[i].cycles for i in mine])
-        hits = int(np.sum(cycles <= level.bounds.hit_max))
-        misses = int(np.sum(cycles >= level.bounds.miss_min))
+        hits, misses = level.split(cycles)
         answers.append((count, hits, max(hits + misses, 1), digest(chases[mine[0]])))
     return answers
 

@@ -7,9 +7,6 @@ bytes, overflows a cache whose line is L, and fits one whose line is 2 L or more
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 OVERFLOW_SHARE = 0.12  # misses of a footprint sqrt(2) times too large; cyclic random replacement gives 0.5
 
 
@@ -18,7 +15,6 @@ def dense_test_size(lines: float, line: int) -> int:
     return max(1, round(lines * 2**0.5)) * line
 
 
-def overflows(counts: NDArray[np.int64]) -> bool:
-    """Whether counts (laps, 3) of hits, misses and unknown are those of a footprint well too large."""
-    known = int(counts[:, :2].sum())
-    return known > 0 and int(counts[:, 1].sum()) > OVERFLOW_SHARE * known
+def overflows(hits: int, misses: int) -> bool:
+    """Whether so many hits and misses are those of a footprint well too large."""
+    return misses > OVERFLOW_SHARE * (hits + misses)

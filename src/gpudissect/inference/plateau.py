@@ -66,5 +66,7 @@ def plateaus(points: Sequence[tuple[int, int]], samples: Sequence[NDArray[np.int
         reach = max(SPREAD * centre, ABSOLUTE_STEP)
         pure = [i for i in sorted(group) if np.mean(np.abs(samples[i] - centre) <= reach) >= PURE]
         members = pure or sorted(group)
-        found.append(summarise([points[i] for i in members], [samples[i] for i in members]))
+        # Where no ring is pure, what lies on the plateau still shows how fast it is.
+        own = [samples[i] if pure else samples[i][np.abs(samples[i] - centre) <= reach] for i in members]
+        found.append(summarise([points[i] for i in members], own))
     return found

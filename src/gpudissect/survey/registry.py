@@ -7,8 +7,9 @@ from functools import partial
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan
 from gpudissect.experiments.comparison import comparison_plan
+from gpudissect.experiments.l2 import l2_plan
 from gpudissect.experiments.latency import dram_plan, latency_plan, shared_plan
-from gpudissect.experiments.levels import l2_plan, path_plan
+from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.workload import Path

@@ -19,7 +19,16 @@ from gpudissect.workload import Chase
 
 Progress = Callable[[int, int, str], None]
 
-ATTRIBUTE_ORDER = ("capacity", "line_size", "fetch_granularity", "hit_latency", "far_latency", "miss_penalty")
+ATTRIBUTE_ORDER = (
+    "capacity",
+    "segment_size",
+    "line_size",
+    "fetch_granularity",
+    "hit_latency",
+    "near_latency",
+    "far_latency",
+    "miss_penalty",
+)
 
 
 @dataclass(frozen=True)

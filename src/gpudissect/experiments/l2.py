@@ -1,0 +1,92 @@
+"""The L2: what a hit and what memory costs, and whether there is a farther part between the two.
+
+On GPUs whose L2 has partitions, an SM keeps what it reads in the part near to it as long as that has room; beyond
+that it is served from afar, in about the time that the nearest memory takes. Then no threshold tells a hit from a
+miss, and shares of distributions take the place of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan
+from gpudissect.experiments.levels import Level, Levels, fetch_of, sample
+from gpudissect.experiments.rings import footprint, pairs
+from gpudissect.inference.anchors import bounds_between
+from gpudissect.inference.plateau import Plateau, plateaus, summarise
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase, Path, Timing
+from gpudissect.workload.digest import digest
+
+WARM = (64 << 10, 256 << 10)
+COLD_SPAN = 4 << 20
+COLD_STRIDE = 256
+SWEEP = tuple(step << (19 + i) for i in range(11) for step in (2, 3))  # 1 MiB, 1.5 MiB, 2 MiB, ...
+SWEEP_STRIDE = 128
+AS_SLOW = 0.95  # a median above this share of memory's is memory
+SAME = 0.85  # a hit must be faster than this share of memory
+
+Samples = NDArray[np.int64]
+
+
+def l2_plan(bench: Bench, known: Known) -> Plan:
+    """Near hits on warm footprints far below any L2, memory by first touches after a flush, then rising footprints."""
+    path = Path.GLOBAL_L2
+    limit = bench.info.limit(path)
+    if not limit:
+        return Outcome(knowledge=Levels(path, (), {"l2": bench.info.unsupported.get(path, "no such path")}))
+    warm = [sample(path, size, 256, bench, alone=True) for size in WARM]
+    order = footprint(COLD_SPAN, COLD_STRIDE, bench.seed_for("cold"))
+    cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True,
+                 picks=tuple(range(64, order.count, 8)))  # fmt: skip
+    pair = pairs(path, limit, bench.rng("pairs", path))
+    pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
+    traces = yield [*warm, cold, pair_chase]
+    hit = summarise([(size, 256) for size in WARM], [trace.cycles for trace in traces[:2]])
+    memory = summarise([(COLD_SPAN, COLD_STRIDE)], [traces[2].cycles])
+    bounds = bounds_between(hit.samples, memory.samples)
+    if bounds is None or hit.median > SAME * memory.median:
+        reason = (
+            f"a second visit ({hit.median:.0f} cycles) is no faster than a first ({memory.median:.0f}): "
+            "nothing is cached"
+        )
+        return Outcome(knowledge=Levels(path, (), {"l2": reason}))
+    fetch = fetch_of(traces[3], pair.seconds, bounds.miss_min)
+    evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
+    sweep, swept = yield from _sweep(path, memory, bench)
+    far = _far(sweep, hit, memory)
+    level = Level("l2", path, True, hit, memory, None if far else bounds, fetch, (*evidence, *swept), far)
+    return Outcome(knowledge=Levels(path, (level,), {}))
+
+
+def _sweep(
+    path: Path, memory: Plateau, bench: Bench
+) -> Generator[list[Chase], list[Trace], tuple[dict[int, Samples], tuple[str, ...]]]:
+    """Rising footprints until all is served by memory: cycles by size, and the digests."""
+    sweep: dict[int, Samples] = {}
+    evidence: tuple[str, ...] = ()
+    for size in (each for each in SWEEP if each <= bench.info.limit(path)):
+        chase = sample(path, size, SWEEP_STRIDE, bench, alone=True, warmup=1)
+        (trace,) = yield [chase]
+        sweep[size] = trace.cycles
+        evidence = (*evidence, digest(chase))
+        if np.median(trace.cycles) > AS_SLOW * memory.median:
+            break
+    return sweep, evidence
+
+
+def _far(sweep: dict[int, Samples], hit: Plateau, memory: Plateau) -> Plateau | None:
+    """A plateau between hits and memory: most accesses lie there, which no mixture of the two can make."""
+    between = {
+        size: cycles
+        for size, cycles in sweep.items()
+        if np.mean((cycles > hit.high) & (cycles < SAME * memory.median)) > 0.5
+        and hit.median / SAME < np.median(cycles) < SAME * memory.median
+        and np.mean(cycles <= hit.high) < 0.05
+    }
+    if not between:
+        return None
+    return plateaus([(size, SWEEP_STRIDE) for size in between], list(between.values()))[0]
