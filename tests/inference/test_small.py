@@ -9,7 +9,7 @@ from gpudissect.inference.classic import saavedra, wong
 from gpudissect.inference.crossing import crossing
 from gpudissect.inference.granularity import fetch_granularity
 from gpudissect.inference.latency import lap_latency
-from gpudissect.inference.line import dense_test_size, overflows
+from gpudissect.inference.line import Hits, one_line
 from gpudissect.inference.mixture import shares
 from gpudissect.inference.occupancy import occupancy
 
@@ -44,16 +44,15 @@ def test_occupancy_without_probes_is_refused():
         occupancy(0, 0, 10)
 
 
-def test_dense_footprint_overflows_its_own_line_and_fits_the_double():
-    lines, line = 384, 32
-    size = dense_test_size(lines, line)
-    assert size > lines * line
-    assert size < lines * 2 * line
+@pytest.mark.parametrize("together", [True, False])
+def test_pairs_are_told_from_single_words_by_the_shares_measured(together):
+    single, double = Hits(2700, 3000), Hits(1500, 3000)
+    pairs = Hits(2660, 3000) if together else Hits(1560, 3000)
+    assert (one_line(pairs, single, double) > 0.99) is together
 
 
-def test_overflow_needs_more_than_a_few_misses():
-    assert not overflows(990, 10)
-    assert overflows(500, 500)
+def test_pairs_tell_nothing_where_single_and_double_are_alike():
+    assert one_line(Hits(50, 100), Hits(50, 100), Hits(50, 100)) == 0.5
 
 
 def test_lap_latency_ignores_a_delayed_lap():

@@ -44,8 +44,7 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
     if level.bounds is None:
-        guess = lines.held.elements * lines.line if lines.held else level.hit.largest
-        return (yield from gradual_capacity_plan(level, guess, lines.line, bench))
+        return (yield from gradual_capacity_plan(level, lines.line, bench))
     search = _Search(level, lines.line, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:
@@ -152,9 +151,6 @@ def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) ->
                 f"lines held at any one time amount to {format_bytes(round(held))}: the footprint conflicts before "
                 "the cache is full (unequal sets, or an index or replacement that is not plain)",
             )
-        elif held + spread < size:
-            confidence = 0.7
-            caveats = (f"lines held at any one time amount to only {format_bytes(round(held))}",)
     return Estimate(
         element=level.element, attribute="capacity", status=Status.FOUND, value=size, unit="B", low=size, high=high,
         confidence=confidence, method=f"{METHOD}, cross-checked by occupancy", evidence=evidence, caveats=caveats,

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Outcome, Plan
 from gpudissect.experiments.levels import Level, sample
+from gpudissect.experiments.rings import footprint
 from gpudissect.inference.crossing import crossing
 from gpudissect.inference.mixture import shares
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase
+from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
 SAMPLES = 1024
-BEYOND = 0.9  # of the accesses: nearly all
 HALVINGS = 4
 GRAIN = 16  # the middle of a gradual edge is given to one part in so many of the octave it lies in
 METHOD = "footprint at which half of the accesses are served beyond"
@@ -27,40 +27,55 @@ Share = Callable[[NDArray[np.int64]], float]
 Edge = Generator[list[Chase], list[Trace], Estimate]
 
 
-def gradual_capacity_plan(level: Level, guess: float, stride: int, bench: Bench) -> Plan:
-    """Capacity of a level whose misses cannot be counted one by one, and of its near part if it has a far one."""
-    estimates = []
-    if level.far is not None:
-        parts = [level.hit.samples, level.far.samples]
-        near = yield from _edge(level, "segment_size", lambda c: float(shares(c, parts)[1]), guess / 4, stride, bench)
-        estimates.append(near)
-    whole = yield from _edge(level, "capacity", level.missing, guess / 2, stride, bench)
-    found = int(whole.value) if whole.value is not None else None
-    return Outcome((whole, *estimates), found)
+def gradual_capacity_plan(level: Level, stride: int, bench: Bench) -> Plan:
+    """Capacity of a level whose misses cannot be counted one by one, and size of its near part if it has a far one.
+
+    Starts from the footprints of the level's sweep and halves the gap around the middle of each edge.
+    """
+    whole = yield from _edge(level, "capacity", level.missing, stride, bench)
+    if level.far is None:
+        return Outcome((whole,), _size(whole))
+    parts = [level.hit.samples, level.far.samples]
+    near = yield from _edge(level, "segment_size", lambda cycles: float(shares(cycles, parts)[1]), stride, bench)
+    estimates = [whole, near]
+    inside, outside = _size(near), _size(whole)
+    if inside and outside:
+        between = _whole((inside * outside) ** 0.5, stride)
+        chase = Chase(path=level.path, order=footprint(between, stride, bench.seed_for("far")), timing=Timing.LAP,
+                      warmup=1, laps=1, alone=True)  # fmt: skip
+        (trace,) = yield [chase]
+        latency = float(trace.cycles[0]) / chase.order.count
+        estimates.append(_far_latency(level, latency, between, digest(chase)))
+    return Outcome(tuple(estimates), outside)
 
 
-def _edge(level: Level, attribute: str, share: Share, start: float, stride: int, bench: Bench) -> Edge:
-    """Enlarge the footprint until nearly all is served beyond, then halve the gap around the middle of the edge."""
-    by_size: dict[int, float] = {}
+def _edge(level: Level, attribute: str, share: Share, stride: int, bench: Bench) -> Edge:
+    by_size = {size: share(cycles) for size, cycles in level.sweep.items()}
     evidence = level.evidence
-
-    def measure(size: int) -> Generator[list[Chase], list[Trace], float]:
-        nonlocal evidence
+    for _ in range(HALVINGS):
+        inside = [size for size in by_size if by_size[size] < 0.5]
+        outside = [size for size in by_size if by_size[size] >= 0.5]
+        if not inside or not outside:
+            break
+        size = _whole((max(inside) + min(outside)) / 2, stride)
         chase = sample(level.path, size, stride, bench, alone=level.alone, warmup=1, samples=SAMPLES)
         (trace,) = yield [chase]
         evidence = (*evidence, digest(chase))
         by_size[size] = share(trace.cycles)
-        return by_size[size]
-
-    size, limit = _whole(start, stride), bench.info.limit(level.path)
-    while size <= limit and (yield from measure(size)) < BEYOND:
-        size = _whole(1.5 * size, stride)
-    for _ in range(HALVINGS):
-        inside = [size for size in by_size if by_size[size] < 0.5]
-        outside = [size for size in by_size if by_size[size] >= 0.5]
-        if inside and outside:
-            yield from measure(_whole((max(inside) + min(outside)) / 2, stride))
     return _estimate(level, attribute, by_size, evidence)
+
+
+def _far_latency(level: Level, latency: float, size: int, evidence: str) -> Estimate:
+    caveat = "beyond the near part's size every access pays this, also to lines that are near: part is upkeep of copies"
+    return Estimate(
+        element=level.element, attribute="far_latency", status=Status.FOUND, value=latency, unit="cycles",
+        low=latency * 0.98, high=latency * 1.02, confidence=0.95, evidence=(evidence,), caveats=(caveat,),
+        method=f"a lap of a pure pointer chase over {format_bytes(size)}, between the two edges",
+    )  # fmt: skip
+
+
+def _size(estimate: Estimate) -> int | None:
+    return None if estimate.value is None else int(estimate.value)
 
 
 def _whole(size: float, stride: int) -> int:

@@ -58,7 +58,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
     sweep, swept = yield from _sweep(path, memory, bench)
     far = _far(sweep, hit, memory)
-    level = Level("l2", path, True, hit, memory, None if far else bounds, fetch, (*evidence, *swept), far)
+    level = Level("l2", path, True, hit, memory, None if far else bounds, fetch, (*evidence, *swept), far, sweep)
     return Outcome(knowledge=Levels(path, (level,), {}))
 
 

@@ -33,7 +33,7 @@ Slope = Generator[list[Chase], list[Trace], tuple[Latency, tuple[str, ...]]]
 
 
 def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of a cache, cycles; near and far latency if it has such parts."""
+    """Hit latency and miss penalty of a cache, cycles; the hit latency is the near one if it has a far part."""
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
@@ -43,7 +43,7 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     latency, evidence = yield from _slope(level.path, size, stride, level.alone, bench)
     estimates = [_found(element, "hit_latency", latency, METHOD, evidence), _penalty(level)]
     if level.far is not None:
-        estimates += _parts(level, latency, evidence)
+        estimates.append(_found(element, "near_latency", latency, METHOD, evidence))
     return Outcome(tuple(estimates), latency)
 
 
@@ -66,22 +66,6 @@ def _resident_point(level: Level) -> tuple[int, int]:
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
     inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
     return (inside or sizes[-1:])[-1], finest
-
-
-def _parts(level: Level, near: Latency, evidence: tuple[str, ...]) -> list[Estimate]:
-    """Latencies of the near and the far part: far is near plus the distance of the two plateaus."""
-    assert level.far is not None
-    hit, far = _trimmed(level.hit.samples), _trimmed(level.far.samples)
-    step = float(far.mean() - hit.mean())
-    error = 3 * float(far.std() / np.sqrt(far.size)) + 0.25
-    value = near.cycles + step
-    caveat = "what lies between the near part's size and the whole: far hits, and the upkeep of near copies"
-    return [
-        _found(level.element, "near_latency", near, METHOD, evidence),
-        Estimate(element=level.element, attribute="far_latency", status=Status.FOUND, value=value, unit="cycles",
-                 low=value - error, high=value + error, confidence=0.95, caveats=(caveat,),
-                 method="near latency and the distance of the plateaus", evidence=level.evidence),
-    ]  # fmt: skip
 
 
 def _penalty(level: Level) -> Estimate:

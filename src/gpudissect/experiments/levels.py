@@ -6,7 +6,8 @@ memory show how much one miss brings along; a sweep over rising footprints shows
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ class Level:
         fetch: what one miss brings along.
         evidence: digests of the workloads behind all this.
         far: slower hits, of a part of the cache that is farther away.
+        sweep: sampled cycles by footprint (bytes), where rising footprints were looked at.
     """
 
     element: str
@@ -49,6 +51,7 @@ class Level:
     fetch: Granularity
     evidence: tuple[str, ...]
     far: Plateau | None = None
+    sweep: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
         """How many of some timed accesses hit and how many missed this level; unknown ones are left out.

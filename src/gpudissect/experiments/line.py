@@ -1,4 +1,4 @@
-"""Lines and fetch granularity of a cache: how many lone elements it holds, then what a dense footprint needs."""
+"""Lines and fetch granularity of a cache: how many lone words it holds, and which of them share a line."""
 
 from __future__ import annotations
 
@@ -9,35 +9,41 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.levels import Level, Levels, sample
-from gpudissect.experiments.rings import Probed, probed
-from gpudissect.inference.line import dense_test_size, overflows
+from gpudissect.experiments.levels import Level, Levels
+from gpudissect.experiments.rings import Blocks, probed
+from gpudissect.inference.line import Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
-FIRST_ELEMENTS = 16
-ROUND = 4  # doublings asked for at once where that costs nothing
-THINNESS = 64  # granules of room for every scattered element
+FIRST_BLOCKS = 4
+FIRST_BLOCKS_SHARED = 4096  # where every ring runs alone
+ROUND = 6  # doublings asked for at once where that costs nothing
+THINNESS = 64  # room for every scattered block, in blocks
 ROOM_NEEDED = 8
-FIRST_PROBES = 300  # to see whether so many elements still fit
+FIRST_PROBES = 300  # to see whether so many blocks still fit
 PROBES = 3000  # to count how many do
-CROWDED = 0.55  # below this share of hits so many elements compete that hardly a set is left unfilled
-DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
+CROWDED = 0.55  # below this share of hits so many blocks compete that hardly a set is left unfilled
+CROWDED_ALONE = 0.8  # where a ring takes long; sets of many ways fill sooner
+WIDEST = 32  # a line is at most so many times what one miss fetches
+SURE = 0.95
+
+Count = Generator[list[Chase], list[Trace], Hits]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What is known of the lines of a level: bytes of one, and how many the cache holds (None if too many to tell)."""
+    """What is known of the lines of a level.
+
+    Attributes:
+        line: bytes of one.
+        held: how many full lines the cache holds at any one time; None if too many to tell.
+
+    """
 
     line: int
     held: Occupancy | None
-    evidence: tuple[str, ...]
-
-
-Probing = Generator[list[Chase], list[Trace], list[tuple[int, int, int, str]]]
-Holding = Generator[list[Chase], list[Trace], tuple[Occupancy | None, tuple[str, ...]]]
 
 
 def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -52,73 +58,111 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if fetch is None:
         reason = f"the fetch granularity is not known: {level.fetch.reason}"
         return Outcome((fetch_estimate, *without(Status.NOT_FOUND, element, reason, "line_size")))
-    if level.behind is None:
-        return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None, level.evidence))
-
-    held, evidence = yield from _lines_held(level, fetch, bench)
-    if held is None:
-        return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None, level.evidence))
-    line = fetch
-    for _ in range(DOUBLINGS):
-        size = dense_test_size(held.elements, line)
-        if size > bench.info.limit(level.path):
-            break
-        chase = sample(level.path, size, line, bench, alone=level.alone, warmup=1)
-        (trace,) = yield [chase]
-        evidence = (*evidence, digest(chase))
-        if overflows(*level.split(trace.cycles)):
+    prober = _Prober(level, fetch, bench)
+    lone = (yield from prober.crowd()) if level.behind is not None else None
+    if lone is None:
+        return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None))
+    count, single, double = lone
+    line, sure = fetch, 1.0
+    while line < WIDEST * fetch:
+        pairs = yield from prober.ask(Blocks(count, 2 * line, (0, line), prober.span(count, 2 * line)), PROBES)
+        together = one_line(pairs, single, double)
+        sure = min(sure, max(together, 1 - together))
+        if together < 0.5:
             break
         line *= 2
-    else:
-        reason = f"a footprint of {held.elements:.0f} lines of {line} B still fits"
-        return Outcome((fetch_estimate, *without(Status.AMBIGUOUS, element, reason, "line_size")))
+    if line == WIDEST * fetch or sure < SURE:
+        reason = f"words {line} B apart neither clearly share a line nor clearly do not"
+        estimates = without(Status.AMBIGUOUS, element, reason, "line_size")
+        return Outcome((fetch_estimate, *estimates), Lines(fetch, None))  # a granule is as fine as need be
+    held = yield from _full_lines(prober, line, count, double)
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=line, unit="B", low=line, high=line,
-        confidence=0.99, method="lone elements held against dense footprint", evidence=evidence,
+        confidence=min(sure, 0.99), method="whether a second word in scattered blocks costs another line",
+        evidence=tuple(prober.evidence),
     )  # fmt: skip
-    return Outcome((fetch_estimate, estimate), Lines(line, held, evidence))
+    return Outcome((fetch_estimate, estimate), Lines(line, held))
 
 
-def _lines_held(level: Level, fetch: int, bench: Bench) -> Holding:
-    """Resident lone elements: double their number until they no longer all fit, then probe that many well."""
-    limit = bench.info.limit(level.path)
-    evidence: tuple[str, ...] = ()
-    count = FIRST_ELEMENTS if not level.alone else 4096
-    while True:
-        counts = [count << i for i in range(1 if level.alone else ROUND)]
-        counts = [c for c in counts if c * fetch * ROOM_NEEDED <= limit]
-        if not counts:
-            return None, evidence
-        for c, hits, probes, used in (yield from _probe(level, fetch, counts, FIRST_PROBES, bench)):
-            evidence = (*evidence, used)
-            if hits < CROWDED * probes:
-                ((_, hits, probes, used),) = yield from _probe(level, fetch, [c], PROBES, bench)
-                return occupancy(hits, probes, c), (*evidence, used)
-        count = 2 * counts[-1]
+def _full_lines(
+    prober: _Prober, line: int, count: int, lone: Hits
+) -> Generator[list[Chase], list[Trace], Occupancy | None]:
+    """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
+    if prober.level.bounds is None:
+        return None  # shares by distribution are too coarse to count with
+    members = tuple(range(0, line, prober.fetch))
+    if len(members) == 1:
+        return occupancy(lone.hits, lone.probes, 2 * count)
+    blocks = Blocks(2 * count, line, members, prober.span(2 * count, line))
+    full = yield from prober.ask(blocks, PROBES)
+    return occupancy(full.hits, full.probes, 2 * count)
 
 
-def _probe(level: Level, fetch: int, counts: list[int], probes: int, bench: Bench) -> Probing:
-    """At least `probes` of each number of scattered elements: (elements, hits, probes, digest of the first ring)."""
-    rings: list[Probed] = []
-    for count in counts:
-        span, wanted = min(bench.info.limit(level.path), count * fetch * THINNESS), probes
+class _Prober:
+    """Asks what share of scattered blocks is resident."""
+
+    def __init__(self, level: Level, fetch: int, bench: Bench) -> None:
+        self.level, self.fetch, self.bench = level, fetch, bench
+        self.evidence: list[str] = []
+
+    def span(self, count: int, size: int) -> int:
+        """Bytes over which to scatter so many blocks."""
+        return min(self.bench.info.limit(self.level.path), count * size * THINNESS)
+
+    def crowd(self) -> Generator[list[Chase], list[Trace], tuple[int, Hits, Hits] | None]:
+        """Double the lone words until they no longer all fit: (half of that number, its hits, hits of that number)."""
+        alone = self.level.alone
+        count = FIRST_BLOCKS_SHARED if alone else FIRST_BLOCKS
+        before: Hits | None = None
+        while True:
+            counts = [count << i for i in range(1 if alone else ROUND)]
+            if counts[-1] * self.fetch * ROOM_NEEDED > self.bench.info.limit(self.level.path):
+                counts = [c for c in counts if c * self.fetch * ROOM_NEEDED <= self.bench.info.limit(self.level.path)]
+            if not counts:
+                return None
+            for each, hits in zip(counts, (yield from self._ask_all(counts, FIRST_PROBES)), strict=True):
+                if hits.share < (CROWDED_ALONE if alone else CROWDED) and before is not None:
+                    return (yield from self._well(each, before, hits))
+                before = hits
+            count = 2 * counts[-1]
+
+    def _well(self, count: int, half: Hits, whole: Hits) -> Generator[list[Chase], list[Trace], tuple[int, Hits, Hits]]:
+        """Both numbers counted with enough probes."""
+        single = half if half.probes >= PROBES else (yield from self.ask(self._lone(count // 2), PROBES))
+        double = whole if whole.probes >= PROBES else (yield from self.ask(self._lone(count), PROBES))
+        return count // 2, single, double
+
+    def _lone(self, count: int) -> Blocks:
+        return Blocks(count, self.fetch, (0,), self.span(count, self.fetch))
+
+    def _ask_all(self, counts: list[int], probes: int) -> Generator[list[Chase], list[Trace], list[Hits]]:
+        batches = [self._chases(self._lone(count), probes) for count in counts]
+        traces = iter((yield [chase for batch in batches for chase in batch]))
+        return [self._hits([next(traces) for _ in batch]) for batch in batches]
+
+    def ask(self, blocks: Blocks, probes: int) -> Count:
+        """Hits of at least so many probes."""
+        chases = self._chases(blocks, probes)
+        traces = yield chases
+        return self._hits(traces)
+
+    def _chases(self, blocks: Blocks, probes: int) -> list[Chase]:
+        chases: list[Chase] = []
+        wanted = probes
         while wanted > 0:
-            rng = bench.rng("scattered", level.element, count, probes, wanted)
-            rings.append(probed(count, fetch, level.path.word, span, rng))
-            wanted -= len(rings[-1].picks)
-    chases = [
-        Chase(path=level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks, warmup=ring.warmup,
-              alone=level.alone)
-        for ring in rings
-    ]  # fmt: skip
-    traces = yield chases
-    answers = []
-    for count in counts:
-        mine = [i for i, ring in enumerate(rings) if ring.elements == count]
-        cycles = np.concatenate([traces[i].cycles for i in mine])
-        hits, misses = level.split(cycles)
-        answers.append((count, hits, max(hits + misses, 1), digest(chases[mine[0]])))
-    return answers
+            rng = self.bench.rng("scattered", self.level.element, blocks, probes, wanted)
+            ring = probed(blocks, self.fetch, self.level.path.word, rng)
+            chases.append(
+                Chase(path=self.level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks,
+                      warmup=ring.warmup, alone=self.level.alone)
+            )  # fmt: skip
+            wanted -= len(ring.picks)
+        self.evidence.append(digest(chases[0]))
+        return chases
+
+    def _hits(self, traces: list[Trace]) -> Hits:
+        hits, misses = self.level.split(np.concatenate([trace.cycles for trace in traces]))
+        return Hits(hits, hits + misses)
 
 
 def _fetch_estimate(level: Level) -> Estimate:

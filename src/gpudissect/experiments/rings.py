@@ -11,7 +11,7 @@ from gpudissect.workload import Explicit, Path, Shuffled
 
 THINNED = 24  # one probe for so many elements: more would wear out an LRU cache faster than the ring alone
 MOST_PROBES = 4096  # of one lap: more would only cost room
-FEW = 2048  # below so many elements several sets of them share a ring
+FEW = 1024  # below so many blocks several sets of them share a ring
 
 
 def footprint(size: int, stride: int, seed: int) -> Shuffled:
@@ -20,51 +20,70 @@ def footprint(size: int, stride: int, seed: int) -> Shuffled:
 
 
 @dataclass(frozen=True)
-class Probed:
-    """A ring that cycles through scattered elements, and the positions `picks` at which it asks for one at random.
+class Blocks:
+    """What a probed ring cycles through: `count` aligned blocks of `size` bytes scattered over `span`.
 
-    `elements` is how many are cycled through at any one time; `warmup` the laps needed before the answers mean
-    anything.
+    In each block the words at `members` (byte offsets, a fetch granule apart or more) are visited, one after the
+    other; the first of them is what a probe asks for.
+    """
+
+    count: int
+    size: int
+    members: tuple[int, ...]
+    span: int
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A ring that cycles through scattered blocks, and the positions `picks` at which it asks for one at random.
+
+    `warmup` is the number of laps needed before the answers mean anything.
     """
 
     order: Explicit
     picks: tuple[int, ...]
-    elements: int
     warmup: int
 
 
-def probed(count: int, granule: int, word: int, span: int, rng: np.random.Generator) -> Probed:
-    """Rings over `count` elements, one a granule (bytes) scattered over `span`, with probes at random moments.
+def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator) -> Probed:
+    """Rings over scattered blocks with probes at random moments.
 
-    A probe visits another word of the element, so that the ring stays a ring. Many elements: one set of them, lap
-    after lap. Few: as many sets as make a long ring, each cycled through three times before the next takes over,
-    for one set would answer one probe only.
+    A probe visits another word of its granule of `fetch` bytes, so that the ring stays a ring. Many blocks: one
+    set of them, lap after lap. Few: as many sets as make a long ring, each cycled through three times before the
+    next takes over, for one set would answer one probe only.
     """
-    if count >= FEW or granule < 4 * word:
-        elements = scattered(count, granule, span, rng)
-        sequence, picks = _with_probes(elements, word, rng)
-        return Probed(Explicit(sequence), tuple(int(p) for p in picks), count, 2)
-    word_groups = max(1, granule // (4 * word))
-    sets = min(span // granule // count, -(-FEW * 8 // count))
-    elements = scattered(sets * count, granule, span, rng).reshape(sets, count)
-    parts, picks_of_parts, length = [], [], 0
-    for group in range(word_groups):
-        for base in elements + group * 4 * word:
-            last, picks = _with_probes(base + 2 * word, word, rng)
-            parts += [base, base + word, last]
-            picks_of_parts.append(picks + length + 2 * count)
-            length += 2 * count + last.size
-    return Probed(Explicit(np.concatenate(parts)), tuple(int(p) for p in np.concatenate(picks_of_parts)), count, 0)
+    count = blocks.count
+    if count >= FEW or fetch < 4 * word:
+        bases = scattered(count, blocks.size, blocks.span, rng)
+        sequence, picks = _with_probes(bases, blocks.members, word, rng)
+        return Probed(Explicit(sequence), tuple(picks.tolist()), 1)
+    sets = min(blocks.span // blocks.size // count, -(-FEW * 8 // count))
+    parts: list[NDArray[np.int64]] = []
+    picks_of_parts: list[NDArray[np.int64]] = []
+    length = 0
+    for first_word in range(0, fetch - 3 * word, 4 * word):
+        for bases in scattered(sets * count, blocks.size, blocks.span, rng).reshape(sets, count) + first_word:
+            lap = _visits(bases, blocks.members)
+            last, picks = _with_probes(bases + 2 * word, blocks.members, word, rng)
+            parts += [lap, lap + word, last]
+            picks_of_parts.append(picks + length + 2 * lap.size)
+            length += 2 * lap.size + last.size
+    return Probed(Explicit(np.concatenate(parts)), tuple(np.concatenate(picks_of_parts).tolist()), 0)
+
+
+def _visits(bases: NDArray[np.int64], members: tuple[int, ...]) -> NDArray[np.int64]:
+    return np.add.outer(bases, np.array(members, np.int64)).ravel()
 
 
 def _with_probes(
-    lap: NDArray[np.int64], word: int, rng: np.random.Generator
+    bases: NDArray[np.int64], members: tuple[int, ...], word: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`lap` over the elements with probes of some, one word further on, and the positions of the probes."""
-    probes = max(1, min(lap.size // THINNED, MOST_PROBES))
-    chosen = rng.choice(lap, size=probes, replace=False) + word
-    after = np.sort(rng.choice(lap.size, size=probes, replace=False))
-    return np.insert(lap, after + 1, chosen), after + 1 + np.arange(probes)
+    """A lap over the blocks with probes of some, one word further on, and the positions of the probes."""
+    probes = max(1, min(bases.size // THINNED, MOST_PROBES))
+    lap = _visits(bases, members)
+    chosen = rng.choice(bases, size=probes, replace=False) + members[0] + word
+    after = np.sort(rng.choice(bases.size, size=probes, replace=False)) * len(members) + len(members)
+    return np.insert(lap, after, chosen), after + np.arange(probes)
 
 
 def scattered(count: int, granule: int, span: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -51,7 +51,8 @@ def plateaus(points: Sequence[tuple[int, int]], samples: Sequence[NDArray[np.int
     on some level (a half-and-half mixture jumps from one to the next), so levels are groups of medians with a
     gap between them. A ring that mixes two levels names neither.
     """
-    medians = [float(np.median(each)) for each in samples]
+    # The lower median: half way between two levels there is nothing.
+    medians = [float(np.quantile(each, 0.5, method="lower")) for each in samples]
     order = np.argsort(medians, kind="stable")
     groups: list[list[int]] = []
     for i in order:
@@ -62,7 +63,7 @@ def plateaus(points: Sequence[tuple[int, int]], samples: Sequence[NDArray[np.int
             groups.append([int(i)])
     found = []
     for group in groups:
-        centre = float(np.median([medians[i] for i in group]))
+        centre = float(np.quantile([medians[i] for i in group], 0.5, method="lower"))
         reach = max(SPREAD * centre, ABSOLUTE_STEP)
         pure = [i for i in sorted(group) if np.mean(np.abs(samples[i] - centre) <= reach) >= PURE]
         members = pure or sorted(group)

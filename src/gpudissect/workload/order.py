@@ -78,7 +78,8 @@ class Explicit:
         own = given.astype(np.int64)
         if own.min() < 0:
             raise WorkloadError(f"an offset is negative: {own.min()}")
-        if np.unique(own).size != own.size:
+        ordered = np.sort(own)  # several times faster than asking for the unique ones
+        if np.any(ordered[1:] == ordered[:-1]):
             raise WorkloadError("an offset occurs twice in one lap; visit the line again through another word of it")
         own.flags.writeable = False
         object.__setattr__(self, "sequence", own)
