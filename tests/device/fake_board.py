@@ -122,6 +122,7 @@ class FakeBoard:
 
     def _lay(self, ring: Any) -> None:
         offsets = self._offsets(ring)
+        ring["first"] = int(ring["origin"]) + (int(offsets[0]) >> int(ring["shift"]))
         mark = 0 if ring["picks"] else int(ring["mark"])
         for here, there in zip(offsets, np.roll(offsets, -1), strict=True):
             link = (int(ring["origin"]) + (int(there) >> int(ring["shift"]))) | mark
@@ -140,7 +141,8 @@ class FakeBoard:
         base = 0x400 if path == "PATH_SHARED" else 0
         mark = 1 << 31 if path == "PATH_TEXTURE" else 1
         kept = np.zeros(slots + 1, np.uint64)
-        link, number = int(job["start"]) + base, int(job["first"])
+        start = 0 if path == "PATH_NOTHING" else int(self._word(int(job["start"]), 8)[0])
+        link, number = start + base, int(job["first"])
         for lap in range(laps):
             for position in range(count):
                 cycles = 30 + (lap * count + position) % 1000
@@ -166,6 +168,7 @@ class FakeBoard:
                 number += 1
         at = self.results = int(job["results"])
         report = self._view(at, REPORT, 1)[0]
-        report["end"], report["base"], report["sm"] = link - base, base, self.sms(block)
+        report["start"], report["end"], report["base"] = start, link - base, base
+        report["sm"] = self.sms(block)
         report["cycles"], report["ns"] = 198_000, 100_000
         self._view(at + REPORT.itemsize, np.dtype(np.uint64), slots)[:] = kept[:slots]

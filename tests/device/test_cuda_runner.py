@@ -122,6 +122,17 @@ def test_constant_rings_share_a_bank_only_if_equal() -> None:
     assert [len(trace.cycles) for trace in traces] == [8, 9, 8]
 
 
+@pytest.mark.parametrize(("path", "carveout", "shared"), [
+    (Path.GLOBAL, None, 1024), (Path.TEXTURE, 0, 1024), (Path.READONLY, 1, 1024), (Path.GLOBAL, 50, 65536 // 2 - 16384),
+    (Path.GLOBAL, 100, 49152), (Path.GLOBAL_L2, None, 16), (Path.NOTHING, None, 16), (Path.SHARED, None, 4 * 64 + 16),
+])  # fmt: skip
+def test_what_is_asked_of_shared_memory(path: Path, carveout: int | None, shared: int) -> None:
+    """Through the L1 always all that the carve-out offers; elsewhere what is needed."""
+    board = FakeBoard()
+    run([Chase(path=path, order=Sequential(4, 64), timing=LAP, carveout=carveout)], board)
+    assert board.shared_asked == [shared]
+
+
 def test_flush_sweeps_before_every_window() -> None:
     board = FakeBoard()
     run([Chase(path=Path.GLOBAL, order=Sequential(25, 64), timing=EACH, flush=True)], board, shared_free=88)
@@ -142,7 +153,7 @@ def test_a_broken_chain_is_an_error() -> None:
 
     board = FakeBoard()
     board.tamper = spoil
-    with pytest.raises(KernelFailed, match="chain broken.*global"):
+    with pytest.raises(KernelFailed, match="chain broken"):
         run([Chase(path=Path.GLOBAL, order=Sequential(9, 64), timing=EACH)], board)
 
 

@@ -1,0 +1,146 @@
+"""From CUDA C++ to machine code for one GPU, kept on disk.
+
+The kernels are compiled to cubins and never to PTX: a driver takes a cubin of any compiler of its major release, but
+PTX only of its own release or older (and what the driver makes of PTX, no test has read).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path as FilePath
+
+from gpudissect.errors import DeviceError, KernelFailed
+
+KERNELS = FilePath(__file__).parent / "kernels"
+_STANDARD = "c++17"
+_DIGEST = hashlib.sha256
+_DIGEST_BYTES = 32
+
+
+def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
+    """Compile ``kernels/<source>`` for `arch` (such as ``sm_90``) and give the cubin.
+
+    Raises `KernelFailed` with the compiler's first error.
+    """
+    from cuda.core import Program, ProgramOptions
+
+    options = ProgramOptions(std=_STANDARD, arch=arch, include_path=[str(KERNELS)], define_macro=list(macros) or None)
+    try:
+        program = Program((KERNELS / source).read_text(), "c++", options)
+        return bytes(program.compile("cubin").code)
+    except Exception as error:
+        reason = next((line for line in str(error).splitlines() if "error" in line), str(error).partition("\n")[0])
+        raise KernelFailed(f"{source} did not compile for {arch}: {reason.strip()}") from error
+
+
+@cache
+def compiler_version() -> str:
+    """Version of NVRTC, such as ``13.5``. Raises `DeviceError` if it is not there."""
+    from cuda.bindings import nvrtc
+
+    try:
+        _, major, minor = nvrtc.nvrtcVersion()
+    except RuntimeError as error:
+        raise DeviceError(
+            "the CUDA run-time compiler (libnvrtc) was not found: pip install 'gpudissect[cuda13]'"
+        ) from error
+    return f"{major}.{minor}"
+
+
+@cache
+def supported_archs() -> tuple[int, ...]:
+    """Compute capabilities that the compiler knows, as 10 * major + minor."""
+    from cuda.bindings import nvrtc
+
+    return tuple(nvrtc.nvrtcGetSupportedArchs()[1])
+
+
+def choose_arch(major: int, minor: int, known: tuple[int, ...]) -> str:
+    """The best architecture of `known` whose cubins run on a GPU of this compute capability.
+
+    A cubin runs on every GPU of its own major capability from its own minor one up. Raises `DeviceError` if there
+    is none, which says what to install.
+    """
+    wanted = 10 * major + minor
+    fitting = [arch for arch in known if arch // 10 == major and arch <= wanted]
+    if not fitting:
+        older = major < 8 and bool(known) and wanted < min(known)
+        cure = "pip install 'gpudissect[cuda12]'" if older else "pip install --upgrade nvidia-cuda-nvrtc"
+        raise DeviceError(f"this CUDA compiler ({compiler_version()}) has no code for compute capability "
+                          f"{major}.{minor}: {cure}")  # fmt: skip
+    return f"sm_{max(fitting)}"
+
+
+def cache_folder() -> FilePath:
+    """Where cubins are kept: ``$GPUDISSECT_CACHE``, or ``gpudissect`` in the user's cache folder."""
+    own = os.environ.get("GPUDISSECT_CACHE")
+    if own:
+        return FilePath(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (FilePath(base) if base else FilePath.home() / ".cache") / "gpudissect"
+
+
+class CubinCache:
+    """Cubins on disk. A file is the SHA-256 of the cubin and the cubin; whatever else it is counts as absent.
+
+    A folder that cannot be read or written costs time, never a failure.
+    """
+
+    def __init__(self, folder: FilePath) -> None:
+        self.folder = folder
+
+    def get(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """The cubin of this key, from disk or else from `make`, and then on disk."""
+        path = self.folder / f"{key}.cubin"
+        try:
+            stored = path.read_bytes()
+        except OSError:
+            stored = b""
+        digest, cubin = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
+        if cubin and _DIGEST(cubin).digest() == digest:
+            return cubin
+        cubin = make()
+        self._store(path, _DIGEST(cubin).digest() + cubin)
+        return cubin
+
+    def _store(self, path: FilePath, content: bytes) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(temporary, path)
+            except OSError:
+                os.unlink(temporary)
+        except OSError:
+            return
+
+
+def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> str:
+    """The name of a cubin: everything that decides what is in it, hashed (20 hexadecimal digits)."""
+    state = _DIGEST()
+    for part in (source, _STANDARD, arch, version, *macros):
+        state.update(part.encode() + b"\0")
+    for file in sorted(KERNELS.iterdir()):
+        if file.suffix in (".cu", ".cuh"):
+            state.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return state.hexdigest()[:20]
+
+
+class Compiler:
+    """Cubins for one architecture, each compiled at most once."""
+
+    def __init__(self, major: int, minor: int, folder: FilePath | None = None) -> None:
+        self.version = compiler_version()
+        self.arch = choose_arch(major, minor, supported_archs())
+        self._cache = CubinCache(folder or cache_folder())
+
+    def cubin(self, source: str, *macros: str) -> bytes:
+        """The cubin of ``kernels/<source>`` with these macros defined. Raises `KernelFailed`."""
+        key = cubin_key(source, macros, self.arch, self.version)
+        return self._cache.get(key, lambda: compile_cubin(source, macros, self.arch))

@@ -1,0 +1,195 @@
+"""`CudaGpu`: a real NVIDIA GPU as a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, Self
+
+from gpudissect.device.base import DeviceInfo, Origin
+from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.clocks import Watch
+from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
+from gpudissect.device.cuda.driver import Board, driver_version, start_driver
+from gpudissect.device.cuda.plan import Machine, plan
+from gpudissect.device.cuda.runner import CONSTANT_BANK, Runner
+from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.trace import Trace
+from gpudissect.units import KIB
+from gpudissect.workload import Path, Workload
+
+_MEMORY_SHARE = 0.8  # of the free device memory that chases may take
+_RECORDS_ROOM = 1024  # bytes of shared memory that a ring in shared memory leaves for records
+_TEXEL = 4
+
+
+def probe() -> list[tuple[int, str, str | None]]:
+    """Every CUDA GPU of this machine: index, name, and why it cannot be used, None if it can.
+
+    Nothing is started on a GPU for this. Raises `DeviceError` when there is no driver, no GPU or no package to
+    reach one with.
+    """
+    driver = start_driver()
+    from cuda.core import Device
+
+    found: list[tuple[int, str, str | None]] = []
+    for index in range(driver.cuDeviceGetCount()[1]):
+        device = Device(index)
+        properties = device.properties
+        reason: str | None = None
+        try:
+            choose_arch(properties.compute_capability_major, properties.compute_capability_minor, supported_archs())
+        except DeviceError as error:
+            reason = str(error)
+        if properties.compute_mode == driver.CUcomputemode.CU_COMPUTEMODE_PROHIBITED:
+            reason = "its compute mode is 'prohibited': ask the administrator"
+        found.append((index, device.name, reason))
+    return found
+
+
+class CudaGpu:
+    """A CUDA GPU. Close it, or use it as a context manager. Not for several threads at once."""
+
+    def __init__(self, board: Board, compiler: Compiler, watch: Watch) -> None:
+        self._board = board
+        self._watch = watch
+        self._broken: str | None = None
+        self._closed = False
+        properties = board.properties
+        usable = int(board.free_memory()[0] * _MEMORY_SHARE)
+        texture_limit = min(usable, properties.maximum_texture1d_linear_width * _TEXEL)
+        shared = properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block
+        limits = {
+            Path.NOTHING: 2**62,
+            Path.GLOBAL: usable,
+            Path.GLOBAL_L2: usable,
+            Path.READONLY: usable,
+            Path.TEXTURE: texture_limit,
+            Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK),
+            Path.SHARED: shared - _RECORDS_ROOM,
+        }
+        self._machine = Machine(
+            sm_count=properties.multiprocessor_count,
+            limits=limits,
+            shared_largest=shared,
+            shared_per_sm=properties.max_shared_memory_per_multiprocessor,
+            shared_free=_shared_free(properties, shared),
+        )
+        self._runner = Runner(
+            board, compiler, Arena(board, usable),
+            name=board.device.name, l2=properties.l2_cache_size, texture_limit=texture_limit,
+        )  # fmt: skip
+        self._info = DeviceInfo(
+            spec=f"cuda:{board.index}",
+            name=board.device.name,
+            origin=Origin.MEASURED,
+            sm_count=properties.multiprocessor_count,
+            word_limits=MappingProxyType(limits),
+            facts=MappingProxyType(_facts(board)),
+            environment=MappingProxyType(_environment(board, compiler, watch)),
+        )
+
+    @classmethod
+    def open(cls, index: int) -> Self:
+        """Open GPU `index`. Raises `DeviceError`, which says in one line why not and what to do."""
+        board = Board(index)
+        compiler = Compiler(board.properties.compute_capability_major, board.properties.compute_capability_minor)
+        return cls(board, compiler, Watch(board.device.pci_bus_id))
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What is known of it before anything is measured."""
+        return self._info
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        """Run a batch and give one trace a workload, in the order of the batch.
+
+        Raises `DeviceError` (`OutOfMemory`, `KernelFailed`). After a kernel that hung or crashed the device is not
+        usable any more, and every further run says so.
+        """
+        if self._closed or self._broken:
+            raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
+        self._board.activate()
+        traces: dict[int, Trace] = {}
+        for launch in plan(batch, self._machine):
+            try:
+                traces |= self._runner.run(launch, self._notes())
+            except KernelFailed as error:
+                if self._board.lost():
+                    self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
+                raise
+        return [traces[index] for index in range(len(batch))]
+
+    def close(self) -> None:
+        """Give back memory and context; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._watch.close()
+        if not self._broken:
+            self._board.activate()
+            self._runner.close()
+            self._board.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _notes(self) -> dict[str, str]:
+        throttling = self._watch.throttling()
+        return {"throttling": throttling} if throttling else {}
+
+
+def _shared_free(properties: Any, largest: int) -> int:
+    """Bytes of shared memory a block can use without taking anything from the L1.
+
+    Up to Pascal shared memory is an array of its own. From Volta on it is carved out of the L1's, in steps: the
+    smallest that holds a block is 8 KiB (32 KiB on Turing), of which the driver keeps some for itself (1 KiB from
+    Ampere on). So measured on an H200: up to 7168 B leave the L1 at 241 KiB, 7680 B take 9 KiB from it.
+    """
+    major, minor = properties.compute_capability_major, properties.compute_capability_minor
+    if major < 7:
+        return largest
+    step = 32 * KIB if (major, minor) == (7, 5) else 8 * KIB
+    return min(step - int(properties.reserved_shared_memory_per_block), largest)
+
+
+def _facts(board: Board) -> dict[str, int | float | str]:
+    """What the driver says, under the names of `DeviceInfo.facts`."""
+    properties: Any = board.properties
+    return {
+        "l2_size": properties.l2_cache_size,
+        "memory_size": board.free_memory()[1],
+        "shared_per_sm": properties.max_shared_memory_per_multiprocessor,
+        "shared_per_block": properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block,
+        "constant_size": properties.total_constant_memory,
+        "clock_hz": properties.clock_rate * 1000,
+        "memory_clock_hz": properties.memory_clock_rate * 1000,
+        "memory_bus_bits": properties.global_memory_bus_width,
+        "warp_size": properties.warp_size,
+        "threads_per_sm": properties.max_threads_per_multiprocessor,
+        "registers_per_sm": properties.max_registers_per_multiprocessor,
+        "compute_capability": f"{properties.compute_capability_major}.{properties.compute_capability_minor}",
+    }
+
+
+def _environment(board: Board, compiler: Compiler, watch: Watch) -> dict[str, str]:
+    """Versions of everything between this program and the GPU."""
+    import cuda.bindings
+    import cuda.core
+
+    known = {
+        "driver": watch.driver(),
+        "cuda_driver": driver_version(board.driver),
+        "nvrtc": compiler.version,
+        "arch": compiler.arch,
+        "cuda_core": cuda.core.__version__,
+        "cuda_bindings": cuda.bindings.__version__,
+        "ecc": "on" if board.properties.ecc_enabled else "off",
+    }
+    processes = watch.processes()
+    if processes is not None and processes > 1:
+        known["other_processes"] = str(processes - 1)
+    return {name: text for name, text in known.items() if text is not None}

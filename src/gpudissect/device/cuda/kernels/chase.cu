@@ -1,0 +1,272 @@
+// A dependent pointer chase by one thread, in the three timings. See path.cuh for the load itself.
+//
+// Every timed window is one asm statement, and tests/sass holds for every architecture that the machine code
+// between its two clock reads is what stands here and nothing else.
+//
+// There is no warm-up loop of its own: the laps before timing run through the very same code, and their records
+// fall outside the window of slots (see Window). So nothing can be deleted as unused, the code is in the
+// instruction cache when timing starts, and a lap before timing treats the caches exactly as a timed one.
+#include "path.cuh"
+
+extern __shared__ u64 dynamic[];
+
+// ---- Recording -------------------------------------------------------------------------------------------------
+__device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(dynamic)); }
+
+__device__ __forceinline__ void store32(u32 at, u32 value) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ void store64(u32 at, u64 value) {
+    asm volatile("st.shared.u64 [%0], %1;" ::"r"(at), "l"(value) : "memory");
+}
+
+__device__ __forceinline__ u64 load64(u32 at) {
+    u64 value;
+    asm volatile("ld.shared.u64 %0, [%1];" : "=l"(value) : "r"(at) : "memory");
+    return value;
+}
+
+// Records are numbered; a launch keeps those in [0, slots). What comes before goes to the first slot, to be
+// overwritten when number 0 comes, and what comes after to a spare slot behind the last. Hence no branch.
+struct Window {
+    u32 base;    // address of the slots in shared memory
+    i32 number;  // of the next record
+    i32 slots;
+
+    __device__ Window(const Job& job)
+        : base(shared_base() + job.slots_at), number(job.first), slots(static_cast<i32>(job.slots)) {
+#pragma unroll 4
+        for (u32 i = 0; i <= job.slots; ++i) store64(base + 8 * i, 0);
+    }
+
+    __device__ u32 slot() const { return base + 8 * min(max(number, 0), slots); }
+};
+
+// ---- The timed windows -----------------------------------------------------------------------------------------
+// One access: clock, load, store of the loaded link to shared memory, clock. The store needs the link and
+// instructions issue in order, so the second clock read waits for the load. Returns the cycles.
+//
+// Before the window everything settles: a read of shared memory comes back after all stores before it. Otherwise the
+// timed load queues behind them and seems 16 cycles longer. The loop round that read, never taken (the slots are
+// cleared at the start), keeps the assembler from moving the window before it. Then comes the load that is never
+// done, see path.cuh. So the window adds 2 cycles to what a lap takes per load, 11 on the texture path (H200).
+//
+// After the window both clocks are stored, only to be overwritten: a value that is stored needs an ordinary
+// register, or the assembler would read one of the two clocks through the uniform datapath, at another cost.
+__device__ __forceinline__ u32 timed_load(Link& link, u64 texture, u32 slot) {
+    u32 cycles;
+    asm volatile(
+        "{\n\t"
+        ".reg .u32 before, after, idle, seen;\n\t"
+        ".reg .pred never, more;\n\t"
+        "mov.u32 idle, %3;\n\t"
+        "setp.ne.u32 never, %3, 0;\n"
+        "settle:\n\t"
+        "ld.volatile.shared.u32 seen, [%4+4];\n\t"
+        "setp.eq.u32 more, seen, 0xffffffff;\n\t"
+        "@more bra settle;\n\t"
+        NEVER_LOAD
+        "mov.u32 before, %%clock;\n\t"
+        LOAD
+        "st.shared.u32 [%4], %0;\n\t"
+        "mov.u32 after, %%clock;\n\t"
+        "st.volatile.shared.u32 [%4+4], before;\n\t"
+        "st.volatile.shared.u32 [%4+4], after;\n\t"
+        "sub.u32 %1, after, before;\n\t"
+        "add.u32 %1, %1, idle;\n\t"
+        "st.volatile.shared.u32 [%4+4], %1;\n\t"
+        "}"
+        : "+" LINK(link), "=r"(cycles)
+        : "l"(texture), "r"(threadIdx.x), "r"(slot)
+        : "memory");
+    return cycles;
+}
+
+// A lap: clock, `count` loads, store, clock. Between the loads stands nothing but loop control every 16 loads; that
+// waits for no load, so it passes while one is under way. A remainder of `count` by 16 goes round a loop of its own
+// load by load, which the fastest loads do not hide (shared memory, H200: 8 cycles a load); no other count pays.
+// (The loops are PTX because the compiler would copy the link between two rounds, and a copy does wait. With 4 to 8
+// loads a round the assembler does it, too.)
+__device__ __forceinline__ u64 timed_lap(Link& link, u64 texture, u32 count, u32 slot) {
+    u64 cycles;
+    asm volatile(
+        "{\n\t"
+        ".reg .u64 before, after;\n\t"
+        ".reg .u32 rounds, rest;\n\t"
+        ".reg .pred none, even, more;\n\t"
+        "shr.u32 rounds, %5, 4;\n\t"
+        "and.b32 rest, %5, 15;\n\t"
+        "setp.eq.u32 none, rounds, 0;\n\t"
+        "setp.eq.u32 even, rest, 0;\n\t"
+        "mov.u64 before, %%clock64;\n\t"
+#ifndef PATH_NOTHING
+        "@none bra remainder;\n"
+        "sixteen:\n\t"
+        ".pragma \"nounroll\";\n\t"
+        LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD LOAD
+        "sub.u32 rounds, rounds, 1;\n\t"
+        "setp.ne.u32 more, rounds, 0;\n\t"
+        "@more bra sixteen;\n"
+        "remainder:\n\t"
+        "@even bra done;\n"
+        "one:\n\t"
+        ".pragma \"nounroll\";\n\t"
+        LOAD
+        "sub.u32 rest, rest, 1;\n\t"
+        "setp.ne.u32 more, rest, 0;\n\t"
+        "@more bra one;\n"
+        "done:\n\t"
+#endif
+        "st.shared.u32 [%4], %0;\n\t"
+        "mov.u64 after, %%clock64;\n\t"
+        "st.volatile.shared.u64 [%4], before;\n\t"
+        "st.volatile.shared.u64 [%4], after;\n\t"
+        "sub.u64 %1, after, before;\n\t"
+        "}"
+        : "+" LINK(link), "=l"(cycles)
+        : "l"(texture), "r"(threadIdx.x), "r"(slot), "r"(count)
+        : "memory");
+    return cycles;
+}
+
+// Take the mark off a link; was it there? Written so that the link stays in its register: a copy of its upper half
+// would wait for the load, and the assembler likes to put such a copy inside the window.
+__device__ __forceinline__ bool unmark(Link& link) {
+#ifdef PATH_NOTHING
+    return true;
+#else
+    Link mark;
+    asm volatile("and" BITS " %0, %1, %2;" : "=" LINK(mark) : LINK(link), "n"(MARK));
+    link ^= mark;
+    return static_cast<u32>(mark) != 0;
+#endif
+}
+
+// ---- Before and after ------------------------------------------------------------------------------------------
+__device__ __forceinline__ u64 global_ns() {
+    u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+    return ns;
+}
+
+struct Tick {
+    u64 cycles, ns;
+};
+
+// The global timer moves in steps (32 ns to 1 us): both clocks are read where it has just moved.
+__device__ __forceinline__ Tick tick() {
+    const u64 then = global_ns();
+    u64 now;
+    do now = global_ns();
+    while (now == then);
+    return {static_cast<u64>(clock64()), now};
+}
+
+// The link to start from. Adding the thread's index, always 0, tells the compiler that a link may differ from lane to
+// lane: a link known to be the same for the whole warp would go through the uniform datapath and its caches.
+__device__ __forceinline__ Link begin(const Job& job) {
+#ifdef PATH_NOTHING
+    return 0;
+#else
+    Link start = static_cast<Link>(__ldcg(reinterpret_cast<const u64*>(job.start))) + 8 * threadIdx.x;
+#ifdef PATH_SHARED
+    const u32 base = shared_base();
+    const u32* ring = reinterpret_cast<const u32*>(job.ring);
+#pragma unroll 8
+    for (u32 i = 0; i < job.ring_bytes / 4; ++i) store32(base + 4 * i, __ldcg(ring + i) + base);
+    start += base;
+#endif
+    return start;
+#endif
+}
+
+// The block lives for at least this many cycles, so that its life tells the clock rate to one part in a thousand.
+#define LIFE 100000
+
+__device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32 slots_base, Tick born) {
+    while (static_cast<u64>(clock64()) - born.cycles < LIFE) {
+    }
+    const Tick died = tick();
+    Report* report = reinterpret_cast<Report*>(job.results);
+    u64* slots = reinterpret_cast<u64*>(report + 1);
+#pragma unroll 4
+    for (u32 i = 0; i < job.slots; ++i) slots[i] = load64(slots_base + 8 * i);
+    u32 sm, base = 0;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+#ifdef PATH_SHARED
+    base = shared_base();
+#endif
+    report->start = start - base;
+    report->end = end - base;
+    report->base = base;
+    report->sm = sm;
+    report->cycles = died.cycles - born.cycles;
+    report->ns = died.ns - born.ns;
+}
+
+// ---- The kernels: one-thread blocks, one job a block ------------------------------------------------------------
+// The loops count down by job.one because the assembler unrolls a loop whose length it can foresee, pragma or not.
+
+// EACH: a record is the link loaded (low 32 bits, with its mark) and, above it, the cycles. Links of positions that
+// are not picked have no mark, and their records are overwritten by the next.
+extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
+    const Job job = fetch(jobs);
+    if (job.laps == 0) return;
+    const Tick born = tick();
+    Window window(job);
+    const Link start = begin(job);
+    Link link = start;
+    u32 slot = window.slot();
+#pragma unroll 1
+    for (u32 left = job.count * job.laps; left != 0; left -= job.one) {
+        timed_load(link, texture, slot);
+        window.number += unmark(link);
+        slot = window.slot();
+    }
+    finish(job, start, link, window.base, born);
+}
+
+// COUNT: a record is a lap: hits (low 32 bits) and, above them, misses.
+extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
+    const Job job = fetch(jobs);
+    if (job.laps == 0) return;
+    const Tick born = tick();
+    Window window(job);
+    const Link start = begin(job);
+    Link link = start;
+    u32 slot = window.slot();
+#pragma unroll 1
+    for (u32 lap = 0; lap != job.laps; ++lap) {
+        u32 hits = 0, misses = 0;
+#pragma unroll 1
+        for (u32 left = job.count; left != 0; left -= job.one) {
+            const u32 cycles = timed_load(link, texture, slot);
+            hits += cycles <= job.hit_max;
+            misses += cycles >= job.miss_min && cycles <= job.miss_max;
+        }
+        store64(slot, static_cast<u64>(misses) << 32 | hits);
+        ++window.number;
+        slot = window.slot();
+    }
+    finish(job, start, link, window.base, born);
+}
+
+// LAP: a record is the cycles of a lap.
+extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
+    const Job job = fetch(jobs);
+    if (job.laps == 0) return;
+    const Tick born = tick();
+    Window window(job);
+    const Link start = begin(job);
+    Link link = start;
+    u32 slot = window.slot();
+#pragma unroll 1
+    for (u32 lap = 0; lap != job.laps; ++lap) {
+        const u64 cycles = timed_lap(link, texture, job.count, slot);
+        store64(slot, cycles);
+        ++window.number;
+        slot = window.slot();
+    }
+    finish(job, start, link, window.base, born);
+}

@@ -1,0 +1,91 @@
+// Laying rings in global memory, many at once: the word at every position holds the link to the next position.
+// The permutation is the one of gpudissect.workload.order, computed point by point.
+#include "job.cuh"
+
+struct Ring {
+    u64 region;            // address of offset 0
+    u64 origin;            // link to offset 0: address, texel index or 0, as the path has it
+    u64 table;             // EXPLICIT: address of the offsets (u64) in visiting order
+    u64 picks;             // address of the picked positions (u32), 0 if all are picked
+    u64 mark;              // the bit set in the words of picked positions, 0 for none
+    u64 stride, start;     // SEQUENTIAL, SHUFFLED: bytes
+    u64 first;             // `lay` writes here the link to the first position
+    u32 count;             // links
+    u32 pick_count;        // picked positions
+    u32 kind;              // SEQUENTIAL, SHUFFLED or EXPLICIT
+    u32 seed, half;        // SHUFFLED: seed, bits of one Feistel half
+    u32 word;              // bytes of a link: 8 or 4
+    u32 shift;             // a link counts offset >> shift
+    u32 reserved;
+};
+
+enum Kind : u32 { SEQUENTIAL, SHUFFLED, EXPLICIT };
+
+__device__ u32 feistel(u32 value, u32 half, u32 seed) {
+    const u32 mask = (1u << half) - 1;
+    u32 left = value >> half, right = value & mask;
+#pragma unroll
+    for (u32 turn = 1; turn <= 4; ++turn) {
+        u32 mixed = right ^ (seed + 0x9E3779B9u * turn);  // murmur3's finaliser as the round function
+        mixed = (mixed ^ mixed >> 16) * 0x85EBCA6Bu;
+        mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35u;
+        mixed ^= mixed >> 16;
+        const u32 swapped = left ^ (mixed & mask);
+        left = right;
+        right = swapped;
+    }
+    return left << half | right;
+}
+
+__device__ u64 offset(const Ring& ring, u32 position) {
+    if (ring.kind == EXPLICIT) return reinterpret_cast<const u64*>(ring.table)[position];
+    u32 value = position;
+    if (ring.kind == SHUFFLED) {
+        do value = feistel(value, ring.half, ring.seed);
+        while (value >= ring.count);  // cycle walking: outside the range, go round again
+    }
+    return ring.start + value * ring.stride;
+}
+
+// Writes a word unless it is there already. The look beforehand brings the whole sector into the L2: a sector written
+// only in part would be fetched from DRAM when the chase first reads it, and seem a miss of the L2.
+template <typename Word>
+__device__ void put(u64 at, Word word) {
+    Word* there = reinterpret_cast<Word*>(at);
+    if (__ldcg(there) != word) *there = word;
+}
+
+// blockIdx.y is the ring, the threads of x share its links.
+extern "C" __global__ void lay(Ring* rings) {
+    const Ring ring = rings[blockIdx.y];
+    const u64 mark = ring.picks ? 0 : ring.mark;
+    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < ring.count; i += gridDim.x * blockDim.x) {
+        const u64 at = ring.region + offset(ring, i);
+        const u64 next = offset(ring, i + 1 == ring.count ? 0 : i + 1);
+        const u64 link = (ring.origin + (next >> ring.shift)) | mark;
+        if (ring.word == 8)
+            put<u64>(at, link);
+        else
+            put<u32>(at, static_cast<u32>(link));
+        if (i == 0) rings[blockIdx.y].first = ring.origin + (offset(ring, 0) >> ring.shift);
+    }
+}
+
+// Marks the picked positions of rings that `lay` has laid.
+extern "C" __global__ void mark(const Ring* rings) {
+    const Ring ring = rings[blockIdx.y];
+    const u32* picks = reinterpret_cast<const u32*>(ring.picks);
+    for (u32 i = blockIdx.x * blockDim.x + threadIdx.x; i < ring.pick_count; i += gridDim.x * blockDim.x) {
+        const u64 at = ring.region + offset(ring, picks[i]);
+        if (ring.word == 8)
+            *reinterpret_cast<u64*>(at) |= ring.mark;
+        else
+            *reinterpret_cast<u32*>(at) |= static_cast<u32>(ring.mark);
+    }
+}
+
+// Writes over a buffer several times the L2, so that nothing else is left in it.
+extern "C" __global__ void sweep(ulonglong2* buffer, u64 count) {
+    for (u64 i = blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+        buffer[i] = make_ulonglong2(i, i);
+}

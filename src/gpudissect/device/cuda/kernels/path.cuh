@@ -1,0 +1,54 @@
+// The way of one load: its PTX, the type of a link and the bit of a link that marks a picked position.
+// One path a compilation: -DPATH_GLOBAL, -DPATH_TEXTURE, ...
+//
+// LOAD is PTX that replaces the link %0 by the link it leads to; %2 is the texture object.
+// Links are what the load takes as they are, so that nothing stands between two loads: absolute addresses in
+// global memory, byte offsets in constant and shared memory, texel indices in a texture.
+#pragma once
+#include "job.cuh"
+
+#if defined(PATH_GLOBAL) || defined(PATH_GLOBAL_L2) || defined(PATH_READONLY)
+using Link = u64;
+#define LINK "l"
+#define BITS ".b64"
+#define MARK 1  // links are multiples of 8
+#else
+using Link = u32;
+#define LINK "r"
+#define BITS ".b32"
+#ifdef PATH_TEXTURE
+#define MARK 0x80000000  // a linear texture has at most 2^28 texels
+#else
+#define MARK 1  // links are multiples of 4
+#endif
+#endif
+
+#if defined(PATH_GLOBAL)
+#define LOAD "ld.global.ca.u64 %0, [%0];\n\t"
+#elif defined(PATH_GLOBAL_L2)
+#define LOAD "ld.global.cg.u64 %0, [%0];\n\t"
+#elif defined(PATH_READONLY)
+#define LOAD "ld.global.nc.u64 %0, [%0];\n\t"
+#elif defined(PATH_TEXTURE)
+#define LOAD "tex.1d.v4.u32.s32 {%0, _, _, _}, [%2, {%0}];\n\t"
+#elif defined(PATH_CONSTANT)
+#define LOAD "ld.const.u32 %0, [%0];\n\t"
+// The whole constant bank of this module, at offset 0; the host writes the ring into it before the launch.
+extern "C" __constant__ u32 bank[65536 / 4];
+#elif defined(PATH_SHARED)
+#define LOAD "ld.shared.u32 %0, [%0];\n\t"
+#elif defined(PATH_NOTHING)
+#define LOAD ""
+#else
+#error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _NOTHING"
+#endif
+
+// NEVER_LOAD is a load into `idle` that is never done (`never` is false in every thread there is). It asks for the
+// texture object in uniform registers (Hopper on): else the assembler puts it there right before the first load that
+// needs it, which is inside the timed window. (It must fetch another texel than the window does: two fetches of one
+// texel are the same to the assembler, and it would do one of them, before the window.)
+#ifdef PATH_TEXTURE
+#define NEVER_LOAD "@never tex.1d.v4.u32.s32 {idle, _, _, _}, [%2, {idle}];\n\t"
+#else
+#define NEVER_LOAD ""
+#endif

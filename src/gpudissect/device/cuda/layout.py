@@ -1,0 +1,73 @@
+"""What host and kernels tell each other, as numpy sees it: `JOB`, `REPORT` and `RING`, and the traits of each path.
+
+The fields stand in the order of ``kernels/job.cuh`` and ``kernels/lay.cu``; a test compiles the C++ and compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from gpudissect.workload import Path
+
+JOB = np.dtype([
+    ("start", "u8"), ("results", "u8"), ("ring", "u8"), ("ring_bytes", "u4"), ("slots_at", "u4"), ("slots", "u4"),
+    ("count", "u4"), ("laps", "u4"), ("first", "i4"), ("hit_max", "u4"), ("miss_min", "u4"), ("miss_max", "u4"),
+    ("one", "u4"),
+])  # fmt: skip
+REPORT = np.dtype([("start", "u8"), ("end", "u8"), ("base", "u8"), ("sm", "u8"), ("cycles", "u8"), ("ns", "u8")])
+RING = np.dtype([
+    ("region", "u8"), ("origin", "u8"), ("table", "u8"), ("picks", "u8"), ("mark", "u8"), ("stride", "u8"),
+    ("start", "u8"), ("first", "u8"), ("count", "u4"), ("pick_count", "u4"), ("kind", "u4"), ("seed", "u4"),
+    ("half", "u4"), ("word", "u4"), ("shift", "u4"), ("reserved", "u4"),
+])  # fmt: skip
+SLOT = 8
+"""Bytes of one record in shared memory."""
+
+
+class RingKind(IntEnum):
+    """How a ring's offsets are found, as ``kernels/lay.cu`` numbers it."""
+
+    SEQUENTIAL = 0
+    SHUFFLED = 1
+    EXPLICIT = 2
+
+
+@dataclass(frozen=True)
+class Traits:
+    """How a path's links look.
+
+    Attributes:
+        macro: what ``kernels/path.cuh`` is compiled with.
+        absolute: links are addresses; otherwise they count from the start of the memory that the load sees.
+        shift: links count ``offset >> shift``.
+        mark: the bit of a link that marks a picked position.
+        through_l1: shared memory taken for records is taken from the cache under test.
+
+    """
+
+    macro: str
+    absolute: bool = False
+    shift: int = 0
+    mark: int = 1
+    through_l1: bool = False
+
+
+TRAITS = {
+    Path.NOTHING: Traits("PATH_NOTHING"),
+    Path.GLOBAL: Traits("PATH_GLOBAL", absolute=True, through_l1=True),
+    Path.GLOBAL_L2: Traits("PATH_GLOBAL_L2", absolute=True),
+    Path.READONLY: Traits("PATH_READONLY", absolute=True, through_l1=True),
+    Path.TEXTURE: Traits("PATH_TEXTURE", shift=2, mark=1 << 31, through_l1=True),
+    Path.CONSTANT: Traits("PATH_CONSTANT"),
+    Path.SHARED: Traits("PATH_SHARED"),
+}
+
+
+def origin(path: Path, base: int, region: int) -> int:
+    """The link to offset 0 of a ring whose region lies `region` bytes into the arena at `base`."""
+    if TRAITS[path].absolute:
+        return base + region
+    return region >> TRAITS[path].shift if path is Path.TEXTURE else 0

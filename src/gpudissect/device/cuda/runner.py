@@ -1,0 +1,165 @@
+"""Runs one launch: lays the rings, starts the kernel once for every window of the records, reads the slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.driver import Board, Kernel, Module
+from gpudissect.device.cuda.layout import JOB, REPORT, SLOT, TRAITS
+from gpudissect.device.cuda.plan import Launch, span
+from gpudissect.device.cuda.reading import Seen, read
+from gpudissect.device.cuda.rings import Rings
+from gpudissect.trace import Trace
+from gpudissect.units import MIB
+from gpudissect.workload import Path, Timing
+
+CONSTANT_BANK = 65536
+"""Bytes of constant memory a module may have."""
+_FLUSH_L2 = 4  # times the L2 that a flush writes
+_THREADS = 256  # of a block of the laying and flushing kernels
+_BLOCKS = 1024  # of those, at most, for one ring
+_PATIENCE = (20.0, 5e-6)  # seconds a launch may take: this, and this for each access
+_TRIES = 3  # launches, at most, until no two blocks share an SM
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Addresses of what one launch reads and writes beside the rings themselves."""
+
+    rings: int
+    jobs: int
+    results: int
+
+
+class Runner:
+    """Runs launches on one board. Kernels are compiled and loaded when first needed."""
+
+    def __init__(self, board: Board, compiler: Compiler, arena: Arena, *, name: str, l2: int, texture_limit: int):
+        self._board = board
+        self._compiler = compiler
+        self._arena = arena
+        self._desk = Arena(board, limit=board.free_memory()[1])
+        self._scratch = Arena(board, limit=board.free_memory()[1])
+        self._name = name
+        self._l2 = l2
+        self._texture_limit = texture_limit
+        self._modules: dict[tuple[str, ...], Module] = {}
+        self._kernels: dict[tuple[str, ...], Kernel] = {}
+        self._textures: dict[tuple[int, int], int] = {}
+
+    def run(self, launch: Launch, notes: Mapping[str, str]) -> dict[int, Trace]:
+        """Run a launch, as often as its longest trace needs, and give the trace of every member by its index.
+
+        Raises `OutOfMemory` and `KernelFailed`.
+        """
+        base = self._arena.reserve(launch.arena)
+        desk = self._lay(launch, base)
+        macro = TRAITS[launch.path].macro
+        kernel = self._kernel("chase.cu", f"chase_{launch.timing}", macro)
+        kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
+        if launch.path is Path.CONSTANT:
+            bank = self._modules["chase.cu", macro].symbol("bank")
+            self._board.copy(bank, base, CONSTANT_BANK)
+        texture = self._texture(base) if launch.path is Path.TEXTURE else 0
+        seen = [self._window(launch, window, base, desk, kernel, texture) for window in range(launch.windows)]
+        return {
+            member.index: read(launch, at, seen, base, self._name, notes) for at, member in enumerate(launch.members)
+        }
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for arena in (self._arena, self._desk, self._scratch):
+            arena.release()
+
+    def _lay(self, launch: Launch, base: int) -> Desk:
+        """Lay the rings of a launch and make room for its jobs and results."""
+        rings = Rings(launch, base)
+        results = rings.size + len(launch.members) * JOB.itemsize
+        address = self._desk.reserve(results + len(launch.members) * _result_bytes(launch))
+        if launch.path is not Path.NOTHING:
+            blob = rings.bytes_at(address)  # must outlive the copy: hence the wait
+            self._board.upload(address, blob)
+            grid = (min(-(-rings.most_links // _THREADS), _BLOCKS), rings.count)
+            self._board.launch(self._kernel("lay.cu", "lay"), grid, _THREADS, 0, address)
+            if rings.picked:
+                self._board.launch(self._kernel("lay.cu", "mark"), grid, _THREADS, 0, address)
+            self._board.wait(_PATIENCE[0])
+        return Desk(address, address + rings.size, address + results)
+
+    def _window(self, launch: Launch, window: int, base: int, desk: Desk, kernel: Kernel, texture: int) -> Seen:
+        """Run the kernel for one window; again, up to a limit, while two blocks share an SM and so its caches."""
+        jobs = _jobs(launch, window, base, desk)
+        accesses = int((jobs["count"].astype(np.int64) * jobs["laps"]).max())
+        size = _result_bytes(launch)
+        for _ in range(_TRIES):
+            self._board.upload(desk.jobs, jobs)
+            if launch.flush:
+                self._flush()
+            self._board.launch(kernel, (len(jobs), 1), 1, launch.shared, desk.jobs, texture)
+            self._board.wait(_PATIENCE[0] + _PATIENCE[1] * accesses)
+            rows = self._board.download(desk.results, len(jobs) * size).reshape(len(jobs), size)
+            reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
+            slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
+            sms = reports["sm"][jobs["laps"] > 0]
+            crowded = np.unique(sms).size < sms.size
+            if not crowded:
+                break
+        return Seen(reports, slots, crowded)
+
+    def _flush(self) -> None:
+        """Queue writes over several times the L2, so that nothing of a ring is left in it."""
+        size = _FLUSH_L2 * max(self._l2, MIB)
+        scratch = self._scratch.reserve(size)
+        self._board.launch(self._kernel("lay.cu", "sweep"), (_BLOCKS, 1), _THREADS, 0, scratch, size // 16)
+
+    def _kernel(self, source: str, name: str, *macros: str) -> Kernel:
+        key = (source, name, *macros)
+        if key not in self._kernels:
+            code = (source, *macros)
+            if code not in self._modules:
+                self._modules[code] = self._board.load(self._compiler.cubin(source, *macros))
+            self._kernels[key] = self._modules[code].kernel(name)
+        return self._kernels[key]
+
+    def _texture(self, base: int) -> int:
+        key = (base, min(self._arena.size, self._texture_limit))
+        if key not in self._textures:
+            self._textures[key] = self._board.texture(*key)
+        return self._textures[key]
+
+
+def _jobs(launch: Launch, window: int, base: int, desk: Desk) -> NDArray[Any]:
+    """What the blocks are told for one window; those with nothing left to record idle."""
+    jobs = np.zeros(len(launch.members), JOB)
+    done = window * launch.slots
+    for block, member in enumerate(launch.members):
+        if done >= member.records:
+            continue
+        chase, job = member.chase, jobs[block]
+        per_lap = member.records // chase.laps
+        timed_laps = -(-min(member.records, done + launch.slots) // per_lap)
+        every_access_counts = launch.path is Path.NOTHING and launch.timing is Timing.EACH  # there are no marks
+        job["start"] = Rings.first(desk.rings, block)
+        job["results"] = desk.results + block * _result_bytes(launch)
+        job["slots_at"], job["slots"] = launch.slots_at, launch.slots
+        job["count"] = per_lap if every_access_counts else chase.order.count
+        job["laps"] = chase.warmup + timed_laps
+        job["first"] = -(chase.warmup * per_lap + done)
+        job["one"] = 1
+        if launch.path is Path.SHARED:
+            job["ring"], job["ring_bytes"] = base + member.region, span(chase)
+        if chase.bounds is not None:
+            job["hit_max"], job["miss_min"] = chase.bounds.hit_max, chase.bounds.miss_min
+            job["miss_max"] = chase.bounds.miss_max
+    return jobs
+
+
+def _result_bytes(launch: Launch) -> int:
+    return int(REPORT.itemsize) + launch.slots * SLOT

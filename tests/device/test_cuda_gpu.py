@@ -1,0 +1,143 @@
+"""On a real GPU: chains go where they were laid, hits and misses look like it, nothing is left broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from gpudissect.device.base import Origin
+from gpudissect.device.cuda.gpu import CudaGpu, probe
+from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing
+
+pytestmark = pytest.mark.gpu
+EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
+RINGED = [path for path in Path if path is not Path.NOTHING]
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[CudaGpu]:
+    with CudaGpu.open(0) as device:
+        yield device
+
+
+def test_probe_and_info(gpu: CudaGpu) -> None:
+    assert (0, gpu.info.name, None) in probe()
+    assert gpu.info.origin is Origin.MEASURED and gpu.info.sm_count > 0
+    assert gpu.info.facts["l2_size"] and gpu.info.environment["nvrtc"]
+    assert all(gpu.info.limit(path) > 0 for path in Path)
+
+
+@pytest.mark.parametrize("path", RINGED, ids=str)
+@pytest.mark.parametrize("order", [
+    Sequential(1, 8), Sequential(777, 24, start=16), Shuffled(2, 8, seed=1), Shuffled(1500, 40, seed=5),
+    Explicit(np.random.default_rng(2).permutation(2000) * 32),
+], ids=["lone", "sequential", "pair", "shuffled", "explicit"])  # fmt: skip
+def test_every_path_follows_every_order(gpu: CudaGpu, path: Path, order: Order) -> None:
+    if order.span > gpu.info.limit(path):
+        pytest.skip("the GPU has less of it")
+    (trace,) = gpu.run([Chase(path=path, order=order, timing=EACH, warmup=1, laps=2)])
+    assert np.array_equal(trace.offsets, np.tile(order.offsets(), 2))
+    assert (trace.cycles > 0).all() and (trace.cycles < 100_000).all()
+
+
+def test_a_big_ring_is_laid_as_the_host_computes_it(gpu: CudaGpu) -> None:
+    picks = tuple(range(0, 1_000_003, 100_000))
+    order = Shuffled(1_000_003, 64, seed=11)
+    (trace,) = gpu.run([Chase(path=Path.GLOBAL_L2, order=order, timing=EACH, warmup=0, picks=picks)])
+    assert np.array_equal(trace.offsets, order.offsets()[list(picks)])
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.READONLY, Path.TEXTURE], ids=str)
+def test_first_touch_misses_and_the_second_hits(gpu: CudaGpu, path: Path) -> None:
+    (trace,) = gpu.run([Chase(path=path, order=Sequential(64, 128), timing=EACH, warmup=0, laps=3)])
+    first, *later = trace.cycles.reshape(3, 64)
+    assert np.median(first) > np.median(later) + 50
+    assert np.ptp(np.concatenate(later)) <= 4, "hits of the L1 take the same time"
+
+
+def test_the_empty_window_is_short_and_steady(gpu: CudaGpu) -> None:
+    (trace,) = gpu.run([Chase(path=Path.NOTHING, order=Sequential(256, 8), timing=EACH)])
+    assert np.ptp(trace.cycles) <= 2 and trace.cycles.max() < 40
+
+
+@pytest.mark.parametrize("path", RINGED, ids=str)
+def test_lap_and_each_agree(gpu: CudaGpu, path: Path) -> None:
+    """The window of one access costs a constant, the same on every path that shares the data pipe."""
+    lap, each = gpu.run([
+        Chase(path=path, order=Sequential(16, 64), timing=LAP, warmup=2, laps=5),
+        Chase(path=path, order=Sequential(16, 64), timing=EACH, warmup=2, laps=5),
+    ])  # fmt: skip
+    slack = 60 if path is Path.GLOBAL_L2 else 30  # two SMs, at different distances from the L2
+    assert abs(np.median(lap.cycles) / 16 - np.median(each.cycles)) < slack
+
+
+def test_count_classifies(gpu: CudaGpu) -> None:
+    (each,) = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(64, 128), timing=EACH, warmup=0, laps=2)])
+    hit, miss = int(each.cycles[64:].max()), int(each.cycles[:64].min())
+    bounds = Bounds(hit_max=hit + 5, miss_min=max(miss - 20, hit + 6), miss_max=5000)
+    (count,) = gpu.run(
+        [Chase(path=Path.GLOBAL, order=Sequential(64, 128), timing=COUNT, warmup=0, laps=3, bounds=bounds)]
+    )
+    assert (count.counts.sum(axis=1) == 64).all()
+    assert count.counts[0, 1] >= 60 and (count.counts[1:, 0] == 64).all()
+
+
+def test_a_flushed_ring_comes_from_memory(gpu: CudaGpu) -> None:
+    warm, cold = gpu.run([
+        Chase(path=Path.GLOBAL_L2, order=Shuffled(1024, 128, seed=1), timing=EACH, warmup=0, alone=True, flush=flush)
+        for flush in (False, True)
+    ])  # fmt: skip
+    assert np.median(cold.cycles) > 1.4 * np.median(warm.cycles)
+
+
+def test_all_sms_at_once_and_one_launch_each(gpu: CudaGpu) -> None:
+    count = gpu.info.sm_count
+    traces = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(n + 1, 128), timing=LAP) for n in range(count)])
+    assert len({trace.context.sm for trace in traces}) == count
+    assert all("sm_shared" not in trace.context.notes for trace in traces)
+    rates = [trace.context.clock_hz or 0.0 for trace in traces]
+    assert max(rates) < 1.01 * min(rates) and min(rates) > 1e8
+
+
+def test_a_long_trace_is_joined_from_windows(gpu: CudaGpu) -> None:
+    (trace,) = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(512, 128), timing=EACH, warmup=1, laps=40)])
+    assert int(trace.context.notes["windows"]) > 1
+    assert len(trace.cycles) == 512 * 40 and np.ptp(trace.cycles) <= 4
+
+
+def test_the_carveout_moves_the_edge(gpu: CudaGpu) -> None:
+    shared = int(gpu.info.facts["shared_per_sm"])
+    lines = shared // 2 // 128 + 32
+    hits = []
+    for carveout in (None, 100):
+        bounds = Bounds(hit_max=120, miss_min=150, miss_max=5000)
+        order = Sequential(lines, 128)
+        chase = Chase(path=Path.GLOBAL, order=order, timing=COUNT, warmup=2, bounds=bounds, carveout=carveout)
+        hits.append(int(gpu.run([chase])[0].counts[0, 0]))
+    assert hits[0] == lines and hits[1] < lines // 2
+
+
+def test_errors_leave_the_device_usable(gpu: CudaGpu) -> None:
+    with pytest.raises(OutOfMemory):
+        gpu.run([Chase(path=Path.GLOBAL_L2, order=Sequential(2**20, 2**24), timing=LAP)])
+    with pytest.raises(DeviceError, match="multiples"):
+        gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=LAP)])
+    (trace,) = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP)])
+    assert trace.cycles[0] > 0
+
+
+def test_closing_twice_and_running_closed() -> None:
+    device = CudaGpu.open(0)
+    device.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP)])
+    device.close()
+    device.close()
+    with pytest.raises(DeviceError, match="closed"):
+        device.run([])
+
+
+def test_no_such_gpu() -> None:
+    with pytest.raises(DeviceError, match="no CUDA GPU 99: this machine has"):
+        CudaGpu.open(99)

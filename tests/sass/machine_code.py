@@ -1,0 +1,78 @@
+"""Machine code of the kernels: compiled with NVRTC, read with nvdisasm. Needs no GPU and no driver."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as FilePath
+
+from gpudissect.device.cuda.compile import compile_cubin
+from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.workload import Path
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: `LDG.E.64 R2, desc[UR4][R2.64]` under `@!P0`."""
+
+    opcode: str
+    operands: str
+    predicate: str
+
+    @property
+    def name(self) -> str:
+        """The opcode without its modifiers."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def registers(self) -> list[str]:
+        """Ordinary registers named, in order; a 64-bit value by its first."""
+        return re.findall(r"(?<![A-Z])R\d+", self.operands)
+
+    @property
+    def target(self) -> int | None:
+        """Index of the instruction that a branch goes to."""
+        found = re.search(r"0x[0-9a-f]+", self.operands) if self.name == "BRA" else None
+        return int(found[0], 16) // 16 if found else None
+
+    @property
+    def reads_clock(self) -> bool:
+        return "SR_CLOCK" in self.operands
+
+    def __str__(self) -> str:
+        return f"{'@' + self.predicate + ' ' if self.predicate else ''}{self.opcode} {self.operands}"
+
+
+@cache
+def nvdisasm() -> str | None:
+    """The disassembler, of its wheel or of a toolkit; None if there is none."""
+    wheel = FilePath(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "nvdisasm"
+    return str(wheel) if wheel.exists() else shutil.which("nvdisasm")
+
+
+@cache
+def kernels(path: Path, arch: str) -> dict[str, list[Instruction]]:
+    """The kernels of ``chase.cu`` for this path and architecture, by name."""
+    return disassemble(compile_cubin("chase.cu", (TRAITS[path].macro,), arch))
+
+
+def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
+    """Every function of a cubin."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run([nvdisasm() or "", "-json", file.name], check=True, capture_output=True, text=True).stdout
+    _, functions = json.loads(text)
+    return {
+        function["function-name"]: [
+            Instruction(i["opcode"], i.get("operands", ""), i.get("predicate", "").lstrip("@"))
+            for i in function["sass-instructions"]
+        ]
+        for function in functions
+    }

@@ -1,0 +1,141 @@
+"""What stands between two clock reads, for every path, timing and architecture: exactly what was meant.
+
+Compilers and assemblers delete loads whose value nobody needs, move clock reads to the uniform datapath, set up
+registers inside the window, unroll, and merge two fetches of one texel. Each of these happened here once.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from machine_code import Instruction, kernels, nvdisasm
+
+from gpudissect.workload import Path
+
+pytestmark = pytest.mark.skipif(nvdisasm() is None, reason="no nvdisasm: pip install nvidia-cuda-nvdisasm")
+
+ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+LOADS = {
+    Path.GLOBAL: r"LDG\.E\.64\.STRONG\.(SM|CTA) .*",
+    Path.GLOBAL_L2: r"LDG\.E\.64\.STRONG\.GPU .*",
+    Path.READONLY: r"LDG\.E\.64\.CONSTANT(\.SYS)? .*",
+    Path.TEXTURE: r"TLD(\.SCR)?\.LZ RZ,R\d+,R\d+,.*,1D,0x1",
+    Path.CONSTANT: r"LDC R\d+,c\[0x3\]\[R\d+\]",
+    Path.SHARED: r"LDS(\.U)? R\d+,\[R\d+\]",
+}
+# Loop control, and what readies a texture object; none of it waits for a load under way.
+CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV",
+           "UISETP", "BSSY", "BSYNC"}  # fmt: skip
+RINGED = list(LOADS)
+every_path = pytest.mark.parametrize("path", list(Path), ids=str)
+every_ring = pytest.mark.parametrize("path", RINGED, ids=str)
+every_arch = pytest.mark.parametrize("arch", ARCHS)
+each_and_count = pytest.mark.parametrize("timing", ["each", "count"])
+
+
+def is_load(path: Path, instruction: Instruction) -> bool:
+    """Is it the load of this path, on the ordinary datapath, from an address in a register?"""
+    return re.fullmatch(LOADS[path], f"{instruction.opcode} {instruction.operands}") is not None
+
+
+def link_loaded(instruction: Instruction) -> tuple[str, str]:
+    """Registers of the link that a load writes and of the link that it follows."""
+    registers = instruction.registers
+    return registers[0], registers[1]
+
+
+def clock_reads(code: list[Instruction], opcode: str) -> list[int]:
+    return [at for at, instruction in enumerate(code) if instruction.reads_clock and instruction.opcode == opcode]
+
+
+def loop_round(code: list[Instruction], at: int) -> list[Instruction]:
+    """The longest loop round this instruction."""
+    loops = [code[i.target : end + 1] for end, i in enumerate(code) if i.target is not None and i.target <= at <= end]
+    return max(loops, key=len)
+
+
+def whole_lap(code: list[Instruction]) -> list[Instruction]:
+    """What stands between the two clock reads of a lap, which must be on the ordinary datapath."""
+    reads = [at for at, i in enumerate(code) if i.reads_clock]
+    first, last = reads[1:3]  # the read before them tells when the block was born
+    assert code[first].opcode == code[last].opcode == "CS2R"
+    return code[first + 1 : last]
+
+
+@every_arch
+@every_path
+@each_and_count
+def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
+    code = kernels(path, arch)[f"chase_{timing}"]
+    reads = clock_reads(code, "CS2R.32")
+    assert len(reads) == 2, "the window must stand there once"
+    window = code[reads[0] + 1 : reads[1]]
+    assert not any(i.predicate for i in code[reads[0] : reads[1] + 1])
+    store = window[-1]
+    assert store.opcode == "STS"
+    if path is Path.NOTHING:
+        assert len(window) == 1
+    else:
+        assert len(window) == 2, " | ".join(map(str, window))
+        assert is_load(path, window[0]), window[0]
+        loaded, followed = link_loaded(window[0])
+        assert loaded == followed, "a link copied between registers"
+        assert store.registers[-1] == loaded, "the store must wait for the load"
+
+
+@every_arch
+@every_path
+@pytest.mark.parametrize("timing", ["each", "count", "lap"])
+def test_nothing_but_the_ring_goes_through_the_l1(path: Path, arch: str, timing: str) -> None:
+    code = kernels(path, arch)[f"chase_{timing}"]
+    assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
+    for i in code:
+        if i.name in ("LDG", "LD") and not (path in RINGED and is_load(path, i)):
+            assert ".STRONG.GPU" in i.opcode, f"{i}: the job must be read past the L1"
+
+
+@every_arch
+@every_ring
+@each_and_count
+def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str) -> None:
+    code = kernels(path, arch)[f"chase_{timing}"]
+    done = [at for at, i in enumerate(code) if is_load(path, i) and not i.predicate]
+    window = clock_reads(code, "CS2R.32")[0]
+    loop = loop_round(code, window)
+    in_loop = [i for i in loop if is_load(path, i) and not i.predicate]
+    if path in (Path.GLOBAL, Path.READONLY, Path.TEXTURE, Path.CONSTANT):
+        assert done == [window + 1], "the load must stand there once"
+    if path is not Path.SHARED:  # there the loop reads slots, too
+        assert len(in_loop) == 1
+    if path is Path.CONSTANT:
+        assert not any("c[0x0]" in i.operands for i in loop), "the loop must not use the constant cache otherwise"
+
+
+@every_arch
+@every_ring
+def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
+    """Nothing between two loads reads or writes the link: no address arithmetic, no copy."""
+    code = kernels(path, arch)["chase_lap"]
+    lap = whole_lap(code)
+    assert lap[-1].opcode == "STS"
+    loads = [i for i in lap if is_load(path, i)]
+    assert len(loads) == 16 + 1
+    link = link_loaded(loads[0])[1]
+    begin = link
+    for number, i in enumerate(lap[:-1]):
+        if is_load(path, i):
+            loaded, followed = link_loaded(i)
+            assert followed == link, f"{i} does not follow the load before it"
+            link = loaded
+        else:
+            assert link not in i.registers, f"{i} touches the link"
+            assert i.name in CONTROL or i.opcode.startswith("IMAD.MOV"), f"{i} has no business in a lap ({number})"
+    assert link == begin == lap[-1].registers[-1]
+    assert link_loaded(loads[15])[0] == begin, "every round must begin and end with the link in one place"
+
+
+@every_arch
+def test_empty_lap(arch: str) -> None:
+    code = kernels(Path.NOTHING, arch)["chase_lap"]
+    assert [i.opcode for i in whole_lap(code)] == ["STS"]
