@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.l2 import SWEEP_STRIDE
 from gpudissect.experiments.levels import Level, Levels
 from gpudissect.experiments.rings import footprint
 from gpudissect.inference.latency import Latency, lap_latency
@@ -19,6 +20,8 @@ from gpudissect.workload.digest import digest
 
 LAPS = 15
 MOST_LINKS = 8192
+FEW_LINKS = 64
+LONGEST = 4 << 20
 METHOD = "median lap of a pure pointer chase, less one of half its links"
 COLD_METHOD = "median lap of a pure pointer chase"
 COLD_LINKS = 16384
@@ -48,8 +51,11 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
 
 
 def _slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Slope:
-    """Latency of a load, from a ring and one of half its links: what a lap costs beside its loads cancels."""
-    links = max(2, size // stride)
+    """Latency of a load, from a ring and one of half its links: what a lap costs beside its loads cancels.
+
+    Both have a multiple of 16 links where they can, the number of loads between two checks of the lap's end.
+    """
+    links = max(2, size // stride // 32 * 32)
     chases = [
         Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
               warmup=2, laps=LAPS, alone=alone)
@@ -61,11 +67,20 @@ def _slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Slo
 
 
 def _resident_point(level: Level) -> tuple[int, int]:
-    """A ring well inside the level: half its largest footprint, but none that a nearer level would answer."""
+    """Size and stride (bytes) of a ring well inside the level, but none that a nearer level would answer.
+
+    Over a cache that all SMs share, latency differs from line to line: there the ring is as long as a sweep allows.
+    """
+    fitting = [size for size, cycles in level.sweep.items() if level.missing(cycles) < 0.02]
+    if fitting:
+        return min(max(fitting) // 2, LONGEST), SWEEP_STRIDE
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
     inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
-    return (inside or sizes[-1:])[-1], finest
+    size = (inside or sizes[-1:])[-1]
+    if size == sizes[0] or size // finest < FEW_LINKS:
+        return size, level.path.word if level.nearest else finest
+    return size, finest
 
 
 def _penalty(level: Level) -> Estimate:

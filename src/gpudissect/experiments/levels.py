@@ -39,6 +39,7 @@ class Level:
         fetch: what one miss brings along.
         evidence: digests of the workloads behind all this.
         far: slower hits, of a part of the cache that is farther away.
+        nearest: no other cache of this path stands before it.
         sweep: sampled cycles by footprint (bytes), where rising footprints were looked at.
     """
 
@@ -52,6 +53,7 @@ class Level:
     evidence: tuple[str, ...]
     far: Plateau | None = None
     sweep: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    nearest: bool = True
 
     def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
         """How many of some timed accesses hit and how many missed this level; unknown ones are left out.
@@ -155,7 +157,7 @@ def _name_levels(
         bounds = bounds_between(hit.samples, behind.samples) if behind else None
         miss_min = bounds.miss_min if bounds else int(hit.high * 1.15 + 6)
         fetch = fetch_of(pair_trace, seconds, miss_min)
-        found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence))
+        found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence, nearest=not found))
     return Levels(path, tuple(found), absent)
 
 

@@ -25,9 +25,10 @@ ROOM_NEEDED = 8
 FIRST_PROBES = 300  # to see whether so many blocks still fit
 PROBES = 3000  # to count how many do
 CROWDED = 0.55  # below this share of hits so many blocks compete that hardly a set is left unfilled
-CROWDED_ALONE = 0.8  # where a ring takes long; sets of many ways fill sooner
-WIDEST = 32  # a line is at most so many times what one miss fetches
+CROWDED_ALONE = 0.85  # where a ring takes long; sets of many ways fill sooner
+DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 SURE = 0.95
+HALF_A_LINE = "a line of which only a single granule was fetched takes half the room of a line with more"
 
 Count = Generator[list[Chase], list[Trace], Hits]
 
@@ -63,25 +64,45 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if lone is None:
         return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None))
     count, single, double = lone
-    line, sure = fetch, 1.0
-    while line < WIDEST * fetch:
-        pairs = yield from prober.ask(Blocks(count, 2 * line, (0, line), prober.span(count, 2 * line)), PROBES)
-        together = one_line(pairs, single, double)
-        sure = min(sure, max(together, 1 - together))
-        if together < 0.5:
-            break
-        line *= 2
-    if line == WIDEST * fetch or sure < SURE:
-        reason = f"words {line} B apart neither clearly share a line nor clearly do not"
+    line, sure, halves = yield from _widest_line(prober, count, single, double)
+    if sure < SURE:
+        reason = "a second word at some distance neither clearly costs another line nor clearly does not"
         estimates = without(Status.AMBIGUOUS, element, reason, "line_size")
         return Outcome((fetch_estimate, *estimates), Lines(fetch, None))  # a granule is as fine as need be
     held = yield from _full_lines(prober, line, count, double)
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=line, unit="B", low=line, high=line,
         confidence=min(sure, 0.99), method="whether a second word in scattered blocks costs another line",
-        evidence=tuple(prober.evidence),
+        evidence=tuple(prober.evidence), caveats=(HALF_A_LINE,) if halves else (),
     )  # fmt: skip
     return Outcome((fetch_estimate, estimate), Lines(line, held))
+
+
+def _widest_line(
+    prober: _Prober, count: int, single: Hits, double: Hits
+) -> Generator[list[Chase], list[Trace], tuple[int, float, bool]]:
+    """The line, how sure it is, and whether a line with one granule in it costs less than one with more.
+
+    A pair of granules either costs no more than one of them: then the line is as wide as pairs can be drawn apart
+    without that changing. Or it costs twice as much: then either they lie in two lines, or a line of a single
+    granule takes half the room (seen on Hopper's L1), and pairs of pairs tell which.
+    """
+    fetch, sure = prober.fetch, 1.0
+    offsets: tuple[int, ...] = (0,)
+    line, halves = fetch, False
+    for width in (2 * fetch << i for i in range(DOUBLINGS)):
+        drawn_apart = (*offsets, *(width // 2 + offset for offset in offsets))
+        pairs = yield from prober.ask(Blocks(count, width, drawn_apart, prober.span(count, width)), PROBES)
+        together = one_line(pairs, single, double)
+        sure = min(sure, max(together, 1 - together))
+        if together >= 0.5:
+            line, halves = width, len(offsets) > 1
+        elif width == 2 * fetch:  # two lines, or two halves of one: from here on in pairs, half as many
+            offsets, double, count = (0, fetch), pairs, count // 2
+            single = yield from prober.ask(Blocks(count, width, offsets, prober.span(count, width)), PROBES)
+        else:
+            return line, sure, halves
+    return line, 0.0, halves
 
 
 def _full_lines(

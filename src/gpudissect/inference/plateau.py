@@ -67,7 +67,8 @@ def plateaus(points: Sequence[tuple[int, int]], samples: Sequence[NDArray[np.int
         reach = max(SPREAD * centre, ABSOLUTE_STEP)
         pure = [i for i in sorted(group) if np.mean(np.abs(samples[i] - centre) <= reach) >= PURE]
         members = pure or sorted(group)
-        # Where no ring is pure, what lies on the plateau still shows how fast it is.
-        own = [samples[i] if pure else samples[i][np.abs(samples[i] - centre) <= reach] for i in members]
+        # Whatever is faster was served nearer by; where no ring is pure, slower accesses do not belong either.
+        slowest = np.inf if pure else centre + reach
+        own = [samples[i][(samples[i] >= centre - reach) & (samples[i] <= slowest)] for i in members]
         found.append(summarise([points[i] for i in members], own))
     return found
