@@ -43,7 +43,7 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     limit = bench.info.limit(level.path)
     if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
-    if level.bounds is None:
+    if level.bounds is None or level.far is not None:
         return (yield from gradual_capacity_plan(level, lines.line, bench))
     search = _Search(level, lines.line, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)

@@ -19,7 +19,7 @@ from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
 
 SAMPLES = 1024
-HALVINGS = 4
+HALVINGS = 3
 GRAIN = 16  # the middle of a gradual edge is given to one part in so many of the octave it lies in
 METHOD = "footprint at which half of the accesses are served beyond"
 

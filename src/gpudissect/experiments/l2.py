@@ -26,7 +26,7 @@ COLD_SPAN = 4 << 20
 COLD_STRIDE = 256
 SWEEP = tuple(step << (19 + i) for i in range(11) for step in (2, 3))  # 1 MiB, 1.5 MiB, 2 MiB, ...
 SWEEP_STRIDE = 128
-AS_SLOW = 0.95  # a median above this share of memory's is memory
+AS_SLOW = 0.95  # slower than this share of memory's median is memory, or as slow
 SAME = 0.85  # a hit must be faster than this share of memory
 
 Samples = NDArray[np.int64]
@@ -58,14 +58,16 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
     sweep, swept = yield from _sweep(path, memory, bench)
     far = _far(sweep, hit, memory)
-    level = Level("l2", path, True, hit, memory, None if far else bounds, fetch, (*evidence, *swept), far, sweep)
+    if far:  # then what can be told from a near hit by a threshold is a far one
+        bounds = bounds_between(hit.samples, far.samples)
+    level = Level("l2", path, True, hit, memory, bounds, fetch, (*evidence, *swept), far, sweep)
     return Outcome(knowledge=Levels(path, (level,), {}))
 
 
 def _sweep(
     path: Path, memory: Plateau, bench: Bench
 ) -> Generator[list[Chase], list[Trace], tuple[dict[int, Samples], tuple[str, ...]]]:
-    """Rising footprints until all is served by memory: cycles by size, and the digests."""
+    """Rising footprints until memory serves a good part of them: cycles by size, and the digests."""
     sweep: dict[int, Samples] = {}
     evidence: tuple[str, ...] = ()
     for size in (each for each in SWEEP if each <= bench.info.limit(path)):
@@ -73,7 +75,7 @@ def _sweep(
         (trace,) = yield [chase]
         sweep[size] = trace.cycles
         evidence = (*evidence, digest(chase))
-        if np.median(trace.cycles) > AS_SLOW * memory.median:
+        if np.quantile(trace.cycles, 0.75) > AS_SLOW * memory.median:
             break
     return sweep, evidence
 

@@ -35,7 +35,7 @@ class Level:
     Attributes:
         element, path: what it is and how it is reached; `alone` if it is shared by all SMs.
         hit, behind: single-access latencies of this level and of the next one that answers its misses.
-        bounds: hit or miss by a threshold; None when the two cannot be told apart so.
+        bounds: hit or miss by a threshold (of the near part if there is a far one); None where they overlap.
         fetch: what one miss brings along.
         evidence: digests of the workloads behind all this.
         far: slower hits, of a part of the cache that is farther away.
@@ -56,9 +56,9 @@ class Level:
     nearest: bool = True
 
     def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
-        """How many of some timed accesses hit and how many missed this level; unknown ones are left out.
+        """How many of some timed accesses hit and how many missed this level, or its near part if it has a far one.
 
-        By threshold where there is one, by the shares of the latency distributions where they overlap.
+        By threshold where there is one, unknown accesses left out; else by the shares of the latency distributions.
         """
         if self.behind is None:
             return cycles.size, 0

@@ -109,8 +109,8 @@ def _full_lines(
     prober: _Prober, line: int, count: int, lone: Hits
 ) -> Generator[list[Chase], list[Trace], Occupancy | None]:
     """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
-    if prober.level.bounds is None:
-        return None  # shares by distribution are too coarse to count with
+    if prober.level.bounds is None or prober.level.far is not None:
+        return None  # what is held near is not all that is held, and shares by distribution are too coarse to count
     members = tuple(range(0, line, prober.fetch))
     if len(members) == 1:
         return occupancy(lone.hits, lone.probes, 2 * count)

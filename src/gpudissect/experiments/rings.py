@@ -91,8 +91,9 @@ def scattered(count: int, granule: int, span: int, rng: np.random.Generator) -> 
     available = span // granule
     if count * 4 > available:
         return rng.permutation(available)[:count].astype(np.int64) * granule
-    drawn = np.unique(rng.integers(0, available, size=count + count // 2 + 16))
-    return rng.permutation(drawn)[:count].astype(np.int64) * granule
+    drawn = np.sort(rng.integers(0, available, size=count + count // 2 + 16))
+    distinct = drawn[np.flatnonzero(np.diff(drawn, prepend=-1))]  # sorting is much faster than np.unique
+    return rng.permutation(distinct)[:count].astype(np.int64) * granule
 
 
 @dataclass(frozen=True)
