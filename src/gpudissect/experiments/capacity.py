@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,8 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
     if level.bounds is None or level.far is not None:
-        return (yield from gradual_capacity_plan(level, lines.line, bench))
+        outcome = yield from gradual_capacity_plan(level, lines.line, bench)
+        return Outcome(tuple(_beside_the_driver(each, bench) for each in outcome.estimates), outcome.knowledge)
     search = _Search(level, lines.line, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:
@@ -57,7 +59,7 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
             return Outcome((_blurred(level, low, high, search.evidence),))
         high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
-    return Outcome((_judged(level, low, lines, search.evidence),), low)
+    return Outcome((_beside_the_driver(_judged(level, low, lines, search.evidence), bench),), low)
 
 
 class _Search:
@@ -124,6 +126,14 @@ class _Search:
             return []
         laps = max(LAPS, -(-wanted * self.step // self.control_size))
         return [self._chase(self.control_size, 1000 + self.control.accesses, laps)]
+
+
+def _beside_the_driver(estimate: Estimate, bench: Bench) -> Estimate:
+    """Say what the driver states of the same thing (MT22 s4.1); it is never used to find anything."""
+    stated = bench.info.facts.get("l2_size")
+    if (estimate.element, estimate.attribute) != ("l2", "capacity") or not isinstance(stated, int):
+        return estimate
+    return replace(estimate, caveats=(*estimate.caveats, f"the driver states {format_bytes(stated)}"))
 
 
 def _open_ended(level: Level, size: int) -> Estimate:

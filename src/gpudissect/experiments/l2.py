@@ -41,7 +41,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     warm = [sample(path, size, 256, bench, alone=True) for size in WARM]
     order = footprint(COLD_SPAN, COLD_STRIDE, bench.seed_for("cold"))
     cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True,
-                 picks=tuple(range(64, order.count, 8)))  # fmt: skip
+                 picks=tuple(range(64, order.count, 2)))  # fmt: skip
     pair = pairs(path, limit, bench.rng("pairs", path))
     pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     traces = yield [*warm, cold, pair_chase]

@@ -26,6 +26,13 @@ class Conditions:
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+MOST = 4  # different texts under one name that are worth listing
+
+
+def _shortened(texts: list[str]) -> tuple[str, ...]:
+    return tuple(texts) if len(texts) <= MOST else (*texts[:MOST], f"and {len(texts) - MOST} more")
+
+
 def gather(contexts: Iterable[Context]) -> Conditions:
     """Sum up the contexts of many traces."""
     clocks: list[float] = []
@@ -35,7 +42,7 @@ def gather(contexts: Iterable[Context]) -> Conditions:
             clocks.append(context.clock_hz)
         for name, text in context.notes.items():
             notes.setdefault(name, {})[text] = None
-    seen = {name: tuple(texts) for name, texts in notes.items()}
+    seen = {name: _shortened(list(texts)) for name, texts in notes.items()}
     if not clocks:
         return Conditions(notes=seen)
     return Conditions(median(clocks), min(clocks), max(clocks), seen)
