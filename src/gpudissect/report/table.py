@@ -29,6 +29,13 @@ _DISPENSABLE = (
     "confidence",
     "verdict",
 )  # on a narrow terminal, in this order
+_FACTS = (
+    ("compute_capability", "compute capability", ""),
+    ("clock_hz", "clock", "Hz"),
+    ("l2_size", "L2", "B"),
+    ("shared_per_sm", "shared memory an SM", "B"),
+    ("memory_size", "memory", "B"),
+)
 _CAUTIONS = ("throttling", "other_processes")  # notes of the conditions that every reader must see
 _VERDICT_STYLE = {
     Verdict.AGREES: "green", Verdict.FINER: "green", Verdict.AS_PRINTED: "yellow", Verdict.DIFFERS: "bold red",
@@ -44,6 +51,8 @@ def console(stream: IO[str]) -> Console:
 def print_result(out: Console, result: Result, *, details: bool = False) -> None:
     """Print title, table, what has no value and why, what failed; with `details` also how each was found."""
     out.print(_title(result))
+    if facts := _facts(result):
+        out.print(Text(facts, "dim"))
     if result.findings:
         _print_table(out, _table(out, result))
     if result.comparisons:
@@ -63,6 +72,19 @@ def _title(result: Result) -> Text:
         origin += f" from a recording of a {device.recorded_origin.value} GPU"
     style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
     return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+
+
+def _facts(result: Result) -> str:
+    """What the driver says of the device, in a line; it stands apart from what was found."""
+    facts = result.device.facts
+    parts = [f"{result.device.sm_count} SMs"]
+    for name, what, unit in _FACTS:
+        value = facts.get(name)
+        if isinstance(value, int | float):
+            parts.append(f"{what} {quantity(value, unit)}" if unit != "Hz" else f"{what} {value / 1e6:.7g} MHz")
+        elif isinstance(value, str):
+            parts.append(f"{what} {clean(value)}")
+    return "stated by the driver: " + ", ".join(parts)
 
 
 def _print_table(out: Console, table: Table) -> None:
