@@ -2,7 +2,7 @@
 
 Keep touching M distinct elements round and round, M well above what fits, and now and then ask for one chosen
 at random: it hits with probability (lines the cache holds) / M, whatever the policy, the index function or
-the sizes of the sets. Method of reference/inference.md section 5 (e2b), with the probes spread over the lap.
+the sizes of the sets. The probes are spread over the lap.
 """
 
 from __future__ import annotations
