@@ -2,7 +2,9 @@
 
 import sys
 
-from gpudissect.cli.app import main
-
 if __name__ == "__main__":
+    try:
+        from gpudissect.cli.app import main
+    except KeyboardInterrupt:  # Ctrl-C while Python is still importing
+        sys.exit(130)
     sys.exit(main())

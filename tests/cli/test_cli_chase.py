@@ -74,7 +74,7 @@ def test_laps_and_counts(survey, gpudissect):
         (("--size", "2MiB"), 2, "spans at most 1 MiB, got 2 MiB"),
         (("--path", "texture"), 3, "no texture units"),
         (("--path", "moon"), 2, "--path"),
-        (("--timing", "count"), 2, "bounds belong to timing"),
+        (("--timing", "count"), 2, "needs bounds"),
         (("--timing", "count", "--bounds", "3,2,1"), 2, "bounds must rise"),
         (("--timing", "count", "--bounds", "3,2"), 2, "three whole numbers"),
         (("--laps", "0"), 2, "--laps"),

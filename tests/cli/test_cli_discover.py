@@ -65,12 +65,12 @@ def test_a_replay_finds_the_same_with_the_same_options(survey, gpudissect):
     assert (two.device.origin, two.device.recorded_origin) == ("replayed", "simulated")
 
 
-def test_a_replay_with_another_seed_lacks_its_workloads_and_says_so(survey, gpudissect):
+def test_a_replay_with_another_seed_is_refused_at_once(survey, gpudissect):
     gpudissect("discover", "-d", "sim:gtx980", "--record", "rec")
-    code, out, _ = gpudissect("discover", "-d", "rec:rec", "--seed", "1")
-    assert code == 4
-    assert "failed: l1: recording rec holds no workload" in out
-    assert "with seed 0" in out
+    code, out, err = gpudissect("discover", "-d", "rec:rec", "--seed", "1")
+    assert code == 3
+    assert out == ""
+    assert "recorded with --seed 0" in err
 
 
 def test_done_in_part_is_4_and_keeps_the_rest(survey, gpudissect):

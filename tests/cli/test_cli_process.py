@@ -36,7 +36,7 @@ def test_records_and_replays_a_simulated_gpu_bit_for_bit(tmp_path):
 
 
 def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
-    command = [*COMMAND, "discover", "-d", "sim:gtx980", "-o", "r.json", "--record", "rec"]
+    command = [*COMMAND, "discover", "-d", "sim:a100", "-o", "r.json", "--record", "rec"]  # takes a while
     with subprocess.Popen(
         command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -56,6 +56,34 @@ def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
     again = run("discover", "-d", "rec:rec", "--json", cwd=tmp_path)
     assert again.returncode == 4  # the recording is whole, and says that it ended early
     assert "it ended early" in again.stdout
+
+
+def test_a_polite_kill_keeps_what_was_measured_too(tmp_path):
+    command = [*COMMAND, "discover", "-d", "sim:a100", "-o", "r.json", "--record", "rec"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        index = tmp_path / "rec" / "recording.jsonl"
+        while not (index.exists() and index.read_bytes().count(b"\n") > 5):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.terminate()
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"interrupted" in err
+    assert load(tmp_path / "r.json").interrupted
+
+
+def test_closed_streams_change_no_exit_code():
+    closed = [*COMMAND, "chase", "-d", "nope"]
+    assert subprocess.run(f"{' '.join(closed)} 2>&-", shell=True, env=ENVIRONMENT, check=False).returncode == 3
+    assert (
+        subprocess.run(f"{' '.join(closed)} >&- 2>/dev/full", shell=True, env=ENVIRONMENT, check=False).returncode == 3
+    )
+    full = subprocess.run(f"{' '.join([*COMMAND, 'schema'])} >/dev/full", shell=True, env=ENVIRONMENT, check=False,
+                          capture_output=True)  # fmt: skip
+    assert full.returncode == 2
+    assert b"cannot write the output" in full.stderr
 
 
 def test_a_reader_that_leaves_is_no_error():

@@ -161,7 +161,6 @@ def test_a_broken_chain_is_an_error() -> None:
     (Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=LAP), DeviceError, "multiples of 8"),
     (Chase(path=Path.SHARED, order=Explicit(np.array([0, 6])), timing=LAP), DeviceError, "multiples of 4"),
     (Chase(path=Path.CONSTANT, order=Sequential(2000, 64), timing=LAP), OutOfMemory, "64 KiB"),
-    (Chase(path=Path.GLOBAL, order=Sequential(2**20, 8), timing=LAP, laps=4000), DeviceError, "fewer laps"),
     (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1), DeviceError, "Stream"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_said_in_one_line(workload: Workload, error: type[DeviceError], message: str) -> None:

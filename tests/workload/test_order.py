@@ -43,6 +43,8 @@ def test_shuffled_visits_what_sequential_visits(count, stride, start):
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.EACH, picks=(1, 1)),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.LAP, laps=0),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.LAP, carveout=101),
+    lambda: Chase(path=Path.GLOBAL, order=Sequential(2**20, 8), timing=Timing.LAP, laps=4000),
+    lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.EACH, laps=2**25),
 ])  # fmt: skip
 def test_impossible_workloads_are_refused_in_one_line(make):
     with pytest.raises(WorkloadError) as caught:

@@ -9,6 +9,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from gpudissect.cachemodel.geometry import IndexKind, PolicyKind, Scope
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
 
+MOST_WAYS = 1 << 14
+MOST_LINES = 1 << 23  # 256 MiB in lines of 32 B
+
 
 class Run(Table):
     """So many neighbouring `sets` of so many `ways`; without `sets`: all of them."""
@@ -125,6 +128,9 @@ class Lines(Table):
         if len(runs) > 1 and any(run.sets is None for run in runs):
             wrong("ways.value", len(runs), "each of several runs says how many sets it is")
         described = sum(run.sets or self.sets.value for run in runs)
+        most = max(run.ways for run in runs)
+        if most > MOST_WAYS or described * most > MOST_LINES:
+            wrong("ways.value", most, f"at most {MOST_WAYS} ways and {MOST_LINES} lines in all, as can be simulated")
         if described != self.sets.value:
             wrong("ways.value", f"{described} sets", f"sets says {self.sets.value}")
         ways = self.ways_of_sets()

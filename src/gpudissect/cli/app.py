@@ -6,6 +6,7 @@ usage; 3 no such device or it cannot be used; 4 done in part; 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -18,6 +19,7 @@ from typer.main import get_command
 import gpudissect
 from gpudissect.cli import chase, devices, discover, show
 from gpudissect.cli.say import error_line, note_line
+from gpudissect.cli.signals import listen
 from gpudissect.errors import GpudissectError
 
 DONE, BUG, INTERRUPTED = 0, 1, 130
@@ -56,6 +58,9 @@ def _every_command(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed by whoever started us; what is written to files still counts
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open to the end)
+    listen()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name that this terminal cannot show must not end the run
             stream.reconfigure(errors="backslashreplace")
@@ -70,6 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         note_line("interrupted")
         return INTERRUPTED
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
+            error_line(f"cannot write the output: {error.strerror}")
+            return GpudissectError.exit_code
+        if _debugging(arguments):
+            traceback.print_exc()
+        return _explain(error)
     except Exception as error:
         if _debugging(arguments):
             traceback.print_exc()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpudissect.cli.say import error_line, note_line, uninterrupted
+from gpudissect.cli.say import error_line, note_line
+from gpudissect.cli.signals import check, uninterrupted
 from gpudissect.errors import DeviceError, GpudissectError, RecordingError, UsageError
+from gpudissect.estimate import Status
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Published
@@ -86,11 +88,15 @@ def discover(
         results.append(result)
         troubles += [trouble] if trouble is not None else []
         if output is not None:
-            with uninterrupted():
-                write_text(_with_suffix(output, suffix), result.to_json())
+            try:
+                with uninterrupted():
+                    write_text(_with_suffix(output, suffix), result.to_json())
+            except UsageError as error:
+                troubles.append(error)  # the table still comes out
         if result.interrupted:
             break
-    _print(results, as_json=as_json, as_list=several, details=details)
+    with uninterrupted():
+        _print(results, as_json=as_json, as_list=several, details=details)
     return _exit_code(results, troubles)
 
 
@@ -110,7 +116,12 @@ def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, Gp
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
         with progress_on_stderr() as progress:
-            survey = run_survey(device, **options.model_dump(), progress=progress)
+
+            def step(done: int, total: int, what: str) -> None:
+                check()
+                progress(done, total, what)
+
+            survey = run_survey(device, **options.model_dump(), progress=step)
         if recorder is not None:
             try:
                 with uninterrupted():
@@ -143,6 +154,8 @@ def _options(wish: _Wish, recorded: Mapping[str, Any]) -> Options:
     from gpudissect.report.result import Options
 
     asked = {name: recorded[name] for name in Options.model_fields if name in recorded}
+    if wish.seed is not None and asked.get("seed", wish.seed) != wish.seed:
+        raise RecordingError(f"recorded with --seed {asked['seed']}, it holds nothing for another; leave --seed away")
     asked |= {name: value for name, value in vars(wish).items() if value is not None}
     if isinstance(asked.get("elements"), list):
         asked["elements"] = tuple(asked["elements"])
@@ -189,9 +202,15 @@ def _exit_code(results: Sequence[Result], troubles: Sequence[GpudissectError]) -
     for trouble in troubles:
         error_line(str(trouble))
     if any(result.interrupted for result in results):
+        note_line("interrupted; what was measured until then is kept")
         return INTERRUPTED
+    failures = [failure for result in results for failure in result.failures]
+    if failures:
+        error_line(f"{len(failures)} experiments failed, the first, {failures[0].experiment}: {failures[0].reason}")
+        if not any(finding.status is Status.FOUND for result in results for finding in result.findings):
+            return DeviceError.exit_code  # nothing at all came out of this device
     if not results and troubles:
         return troubles[0].exit_code
     if usage := [trouble.exit_code for trouble in troubles if isinstance(trouble, UsageError)]:
         return usage[0]
-    return IN_PART if troubles or any(result.failures for result in results) else DONE
+    return IN_PART if troubles or failures else DONE

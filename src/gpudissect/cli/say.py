@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def error_line(message: str) -> None:
@@ -22,17 +19,7 @@ def note_line(message: str) -> None:
 def _line(message: str) -> None:
     from gpudissect.report.text import clean
 
-    print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold off Ctrl-C while results are saved: a second one must not cost what the first one kept."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread only
+    if sys.stderr is None:  # closed: print() would take stdout instead
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with contextlib.suppress(OSError):  # nobody can be told; the exit code still says it
+        print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)

@@ -180,6 +180,8 @@ def read(folder: FilePath, *, partial: bool = False) -> Recording:
 def _read_file(folder: FilePath, name: str) -> bytes:
     path = folder / name
     try:
+        if path.exists() and not path.is_file():
+            raise RecordingError(f"recording {folder}: {name} is no regular file")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise RecordingError(f"recording {folder}: {name} is larger than any recording")
         return path.read_bytes()

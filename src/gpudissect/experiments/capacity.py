@@ -37,7 +37,8 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
-        return Outcome(without(Status.NOT_SUPPORTED, element, levels.absent[element], "capacity"))
+        absence = levels.absent[element]
+        return Outcome(without(absence.status, element, absence.reason, "capacity"))
     lines: Lines | None = known[f"line.{element}"]
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))

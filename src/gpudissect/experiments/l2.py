@@ -12,8 +12,9 @@ from collections.abc import Generator
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.estimate import Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
-from gpudissect.experiments.levels import Level, Levels, fetch_of, sample
+from gpudissect.experiments.levels import Absence, Level, Levels, fetch_of, sample
 from gpudissect.experiments.rings import footprint, pairs
 from gpudissect.inference.anchors import bounds_between
 from gpudissect.inference.plateau import Plateau, plateaus, summarise
@@ -37,7 +38,7 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     path = Path.GLOBAL_L2
     limit = bench.info.limit(path)
     if not limit:
-        return Outcome(knowledge=Levels(path, (), {"l2": bench.info.unsupported.get(path, "no such path")}))
+        return Outcome(knowledge=Levels(path, (), {"l2": Absence(bench.info.unsupported.get(path, "no such path"))}))
     warm = [sample(path, size, 256, bench, alone=True) for size in WARM]
     order = footprint(COLD_SPAN, COLD_STRIDE, bench.seed_for("cold"))
     cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True,
@@ -48,12 +49,12 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     hit = summarise([(size, 256) for size in WARM], [trace.cycles for trace in traces[:2]])
     memory = summarise([(COLD_SPAN, COLD_STRIDE)], [traces[2].cycles])
     bounds = bounds_between(hit.samples, memory.samples)
-    if bounds is None or hit.median > SAME * memory.median:
-        reason = (
-            f"a second visit ({hit.median:.0f} cycles) is no faster than a first ({memory.median:.0f}): "
-            "nothing is cached"
-        )
-        return Outcome(knowledge=Levels(path, (), {"l2": reason}))
+    said = f"a second visit takes {hit.median:.0f} cycles, a first {memory.median:.0f}"
+    if hit.median > SAME * memory.median:
+        return Outcome(knowledge=Levels(path, (), {"l2": Absence(f"{said}: nothing is cached")}))
+    if bounds is None:
+        noisy = Absence(f"{said}, but the timings scatter too much to tell them apart", Status.NOT_FOUND)
+        return Outcome(knowledge=Levels(path, (), {"l2": noisy}))
     fetch = fetch_of(traces[3], pair.seconds, bounds.miss_min)
     evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
     sweep, swept = yield from _sweep(path, memory, bench)

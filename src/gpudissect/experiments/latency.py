@@ -18,12 +18,12 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
-LAPS = 15
-MOST_LINKS = 8192
+LAPS = 41  # short ones: even where one access in 200 is delayed, some laps are not
+MOST_LINKS = 256
 FEW_LINKS = 64
 LONGEST = 4 << 20
-METHOD = "median lap of a pure pointer chase, less one of half its links"
-COLD_METHOD = "median lap of a pure pointer chase"
+METHOD = "lower quartile of laps of a pure pointer chase, less those of half the links"
+COLD_METHOD = "lower quartile of laps of a pure pointer chase"
 COLD_LINKS = 16384
 COLD_RINGS = 5
 NEAR_SPAN = 4 << 20  # few pages, of any size
@@ -40,8 +40,8 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
-        reason = levels.absent[element]
-        return Outcome(without(Status.NOT_SUPPORTED, element, reason, "hit_latency", "miss_penalty"))
+        absence = levels.absent[element]
+        return Outcome(without(absence.status, element, absence.reason, "hit_latency", "miss_penalty"))
     size, stride = _resident_point(level)
     latency, evidence = yield from _slope(level.path, size, stride, level.alone, bench)
     estimates = [_found(element, "hit_latency", latency, METHOD, evidence), _penalty(level)]
@@ -136,7 +136,7 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
         ("far_latency", far, traces[COLD_RINGS:]),
     ):
         links = chases[span][0].order.count
-        latency = lap_latency(np.concatenate([trace.cycles for trace in own]), links)
+        latency = lap_latency(np.concatenate([trace.cycles for trace in own]), links, least=1.0)
         method = f"{COLD_METHOD}, first touches after a flush over {format_bytes(span)}"
         evidence = tuple(digest(chase) for chase in chases[span])
         estimates.append(_found("dram", attribute, latency, method, evidence))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.estimate import Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
 from gpudissect.experiments.rings import footprint, pairs
 from gpudissect.inference.anchors import bounds_between
@@ -76,12 +77,20 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Absence:
+    """Why a level is not there: because the device has none, or because it could not be told."""
+
+    reason: str
+    status: Status = Status.NOT_SUPPORTED
+
+
+@dataclass(frozen=True)
 class Levels:
     """The levels of a path, nearest first; `absent` says why a named element is not among them."""
 
     path: Path
     found: tuple[Level, ...]
-    absent: dict[str, str]
+    absent: dict[str, Absence]
 
     def level(self, element: str) -> Level | None:
         """The level of that name, None if absent."""
@@ -111,7 +120,7 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     limit = bench.info.limit(path)
     if not limit:
         reason = bench.info.unsupported.get(path, "this device has no such path")
-        return Outcome(knowledge=Levels(path, (), dict.fromkeys(elements, reason)))
+        return Outcome(knowledge=Levels(path, (), dict.fromkeys(elements, Absence(reason))))
     tiny = Chase(path=path, order=footprint(8 * path.word, path.word, 1), timing=Timing.EACH, warmup=8, laps=256)
     pair = pairs(path, limit, bench.rng("pairs", path))
     pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
@@ -145,12 +154,12 @@ def _name_levels(
     if l2 is None and len(own) == len(stairs):
         own = stairs[:-1]  # without an L2 the last plateau is memory
     found: list[Level] = []
-    absent: dict[str, str] = {}
+    absent: dict[str, Absence] = {}
     for i, element in enumerate(elements):
         if i >= len(own):
             slowest = stairs[min(i, len(stairs) - 1)].median
             behind_name = "the L2" if l2 is not None else "memory"
-            absent[element] = f"no footprint is answered faster than by {behind_name} ({slowest:.0f} cycles)"
+            absent[element] = Absence(f"no footprint is answered faster than by {behind_name} ({slowest:.0f} cycles)")
             continue
         hit = own[i]
         behind = stairs[i + 1] if i + 1 < len(stairs) else None

@@ -52,8 +52,8 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
-        reason = levels.absent[element]
-        return Outcome(without(Status.NOT_SUPPORTED, element, reason, "fetch_granularity", "line_size"))
+        absence = levels.absent[element]
+        return Outcome(without(absence.status, element, absence.reason, "fetch_granularity", "line_size"))
     fetch_estimate = _fetch_estimate(level)
     fetch = level.fetch.fetch
     if fetch is None:

@@ -19,7 +19,7 @@ def bounds_between(hits: NDArray[np.int64], misses: NDArray[np.int64]) -> Bounds
     a miss is never early. Between the classes is a band of unknowns, and so is everything slower than the forced
     misses: whatever delays a hit by chance then seldom makes it look like a miss.
     """
-    hit_high = float(np.quantile(hits, 0.99))
+    hit_high = float(np.quantile(hits, 0.95))
     miss_low, miss_mid, miss_high = (float(q) for q in np.quantile(misses, [0.01, 0.5, 0.99]))
     gap = miss_low - hit_high
     if gap < 3:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Latency:
-    """Cycles of one load: the median lap over its links, bracketed by the quartile laps, at least half a cycle wide."""
+    """Cycles of one load and its bracket."""
 
     cycles: float
     low: float
@@ -18,17 +18,21 @@ class Latency:
 
 
 def lap_latency(
-    laps: NDArray[np.int64], links: int, short_laps: NDArray[np.int64] | None = None, short_links: int = 0
+    laps: NDArray[np.int64],
+    links: int,
+    short_laps: NDArray[np.int64] | None = None,
+    short_links: int = 0,
+    least: float = 0.5,
 ) -> Latency:
     """Cycles a load from `laps` (cycles of whole laps) of `links` loads each.
 
-    The median lap: a lap delayed by something else (a context switch, a refresh) does not count. What a lap costs
-    beside its loads cancels if laps of a shorter ring are given too.
+    Delays only ever add, so the undisturbed laps are the fast ones: the value is the lower quartile, bracketed by
+    the fastest twentieth and the median, and at least `least` cycles to either side (drift, rounding). What a lap
+    costs beside its loads cancels if laps of a shorter ring are given too.
     Raises `ValueError` without laps.
     """
     if laps.size == 0 or (short_laps is not None and short_laps.size == 0):
         raise ValueError("latency needs at least one lap")
-    own = 0.0 if short_laps is None else float(np.median(short_laps))
-    each = (laps - own) / (links - short_links)
-    low, middle, high = np.quantile(each, [0.25, 0.5, 0.75])
-    return Latency(float(middle), float(min(low, middle - 0.25)), float(max(high, middle + 0.25)))
+    own = 0.0 if short_laps is None else float(np.quantile(short_laps, 0.25))
+    low, value, high = np.quantile((laps - own) / (links - short_links), [0.05, 0.25, 0.5])
+    return Latency(float(value), float(min(low, value - least)), float(max(high, value + least)))

@@ -19,17 +19,18 @@ MAX_BYTES = 64 << 20  # results are tens of kilobytes
 def check_writable(path: Path) -> None:
     """Make sure, before anything is measured, that a file can be written here. Raises `UsageError`."""
     folder = path.parent
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder; name a file")
-    if not folder.is_dir():
-        raise UsageError(f"cannot write {path}: there is no folder {folder}")
-    if _is_special(path):
-        return
     try:
-        with tempfile.TemporaryFile(dir=folder):
+        if path.is_dir():
+            raise UsageError(f"cannot write {path}: it is a folder; name a file")
+        if not folder.is_dir():
+            raise UsageError(f"cannot write {path}: there is no folder {folder}")
+        if _is_special(path):
+            return
+        path = path.resolve()
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
             pass
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -53,8 +54,8 @@ def write_bytes(path: Path, data: bytes) -> None:
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
         temporary = None
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

@@ -159,13 +159,13 @@ def _cells(finding: Finding) -> dict[str, Text]:
 
 
 def _notes(result: Result) -> list[Text]:
+    unfound: dict[tuple[str, Status, str], list[str]] = {}  # one reason often speaks for several attributes
+    for finding in result.findings:
+        if finding.status is not Status.FOUND:
+            unfound.setdefault((finding.element, finding.status, finding.reason), []).append(finding.attribute)
     lines = [
-        Text(
-            f"{clean(finding.element)} {clean(finding.attribute)}: {finding.status.value}: {clean(finding.reason)}",
-            "dim",
-        )
-        for finding in result.findings
-        if finding.status is not Status.FOUND
+        Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")
+        for (element, status, reason), attributes in unfound.items()
     ]
     lines += [Text(f"{name} while measuring: {clean('; '.join(result.conditions.notes[name]))}", "bold yellow")
               for name in _CAUTIONS if result.conditions.notes.get(name)]  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpudissect.device.base import Device
-from gpudissect.errors import DeviceError, UsageError
+from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
@@ -89,6 +89,12 @@ def run_survey(
     return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts))
 
 
+def _said(error: Exception) -> str:
+    """One line of an error; of one that nobody raised on purpose, with its kind."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, GpudissectError) else f"{type(error).__name__}: {text}"
+
+
 def _with_needs(wanted: Sequence[Experiment]) -> dict[str, Experiment]:
     """The wanted experiments and all they need, needs first."""
     ordered: dict[str, Experiment] = {}
@@ -154,12 +160,12 @@ class _Run:
         self.progress(len(self._ended()), len(self.experiments), ", ".join(r.experiment.name for r in running))
         try:
             traces = self._measure([chase for each in running for chase in each.batch])
-        except DeviceError:
+        except Exception:
             for each in running:
                 try:
                     own = self._measure(each.batch)
-                except DeviceError as error:
-                    self._fail(each.experiment, str(error))
+                except Exception as error:
+                    self._fail(each.experiment, _said(error))
                 else:
                     self._advance(each, own)
             return
@@ -179,9 +185,8 @@ class _Run:
         except StopIteration as stop:
             self.outcomes[each.experiment.name] = stop.value
             self.progress(len(self._ended()), len(self.experiments), each.experiment.name)
-        except (ArithmeticError, ValueError, LookupError, AssertionError) as error:
-            # What an experiment cannot make sense of must not cost the findings of the others.
-            self._fail(each.experiment, f"{type(error).__name__}: {error}")
+        except Exception as error:  # whatever an experiment stumbles over must not cost the findings of the others
+            self._fail(each.experiment, _said(error))
         else:
             self.running.append(each)
 

@@ -56,6 +56,13 @@ class Bounds:
             raise WorkloadError(f"bounds must rise: hit_max < miss_min <= miss_max, got {self}")
 
 
+MOST_ACCESSES = 2**31 - 1
+"""Accesses of one chase, laps before timing included: devices may count them in 32 bits."""
+
+MOST_RECORDS = 2**26
+"""Numbers that one trace may hold."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chase:
     """One thread follows a ring of dependent loads.
@@ -94,8 +101,13 @@ class Chase:
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.laps < 1:
             raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
-        if (self.timing is Timing.COUNT) != (self.bounds is not None):
-            raise WorkloadError("bounds belong to timing 'count', and only to it")
+        if self.timing is Timing.COUNT and self.bounds is None:
+            raise WorkloadError("timing 'count' needs bounds: what is a hit and what a miss")
+        if self.timing is not Timing.COUNT and self.bounds is not None:
+            raise WorkloadError(f"bounds belong to timing 'count', not to {self.timing.value!r}")
+        accesses = (self.warmup + self.laps) * self.order.count
+        if accesses > MOST_ACCESSES:
+            raise WorkloadError(f"a chase of {accesses} accesses is longer than {MOST_ACCESSES}: ask for fewer laps")
         if self.picks is not None:
             if self.timing is not Timing.EACH:
                 raise WorkloadError("picks belong to timing 'each'")
@@ -103,6 +115,8 @@ class Chase:
                 raise WorkloadError("picks must be rising positions of a lap, at least one")
             if self.picks[0] < 0 or self.picks[-1] >= self.order.count:
                 raise WorkloadError(f"picks must lie in [0, {self.order.count}), got {self.picks[0]}..{self.picks[-1]}")
+        if self.records > MOST_RECORDS:
+            raise WorkloadError(f"a trace of {self.records} numbers is more than {MOST_RECORDS}: ask for fewer laps")
         if self.carveout is not None and not 0 <= self.carveout <= 100:
             raise WorkloadError(f"carveout is a percentage, got {self.carveout}")
 
@@ -110,3 +124,8 @@ class Chase:
     def timed_per_lap(self) -> int:
         """Accesses that one lap reports with timing EACH."""
         return self.order.count if self.picks is None else len(self.picks)
+
+    @property
+    def records(self) -> int:
+        """Numbers that its trace holds: timed accesses (EACH) or laps."""
+        return self.laps * self.timed_per_lap if self.timing is Timing.EACH else self.laps

@@ -81,7 +81,10 @@ def cache_folder() -> FilePath:
     if own:
         return FilePath(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (FilePath(base) if base else FilePath.home() / ".cache") / "gpudissect"
+    try:
+        return (FilePath(base) if base else FilePath.home() / ".cache") / "gpudissect"
+    except RuntimeError:  # no home folder: keep them for this machine's uptime
+        return FilePath(tempfile.gettempdir()) / f"gpudissect-{os.getuid()}"
 
 
 class CubinCache:

@@ -16,9 +16,6 @@ from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
 
-MOST_ACCESSES = 2**31 - 1
-"""Accesses of one chase, laps before timing included: the kernels count them in 32 bits."""
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -124,9 +121,6 @@ def _check(chase: Chase, machine: Machine) -> None:
         if span(chase) > machine.limits[path]:
             raise OutOfMemory(f"a chase over {format_bytes(span(chase))} on path {path}: "
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
-    accesses = (chase.warmup + chase.laps) * order.count
-    if accesses > MOST_ACCESSES:
-        raise DeviceError(f"a chase of {accesses} accesses is longer than {MOST_ACCESSES}: ask for fewer laps")
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
