@@ -1,0 +1,45 @@
+"""The recording of a real H200 replays to the very result that was found on it."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudissect.device.base import Origin
+from gpudissect.device.recorded import RecordedGpu
+from gpudissect.report.build import build
+from gpudissect.report.files import load
+from gpudissect.report.result import Options
+from gpudissect.survey.run import run_survey
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def replayed():
+    with RecordedGpu.open(ROOT / "tests" / "recordings" / "h200") as gpu:
+        return build(gpu.info, run_survey(gpu), Options())
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return load(ROOT / "docs" / "results" / "h200.json")
+
+
+def test_every_finding_is_the_same_bit_for_bit(replayed, measured):
+    bare = [each.model_copy(update={"published": None}) for each in measured.findings]
+    assert list(replayed.findings) == bare
+    assert replayed.failures == ()
+
+
+def test_a_replay_says_that_it_is_one(replayed, measured):
+    assert measured.device.origin is Origin.MEASURED
+    assert replayed.device.origin is Origin.REPLAYED
+    assert replayed.device.recorded_origin is Origin.MEASURED
+
+
+def test_the_h200s_numbers_are_these(measured):
+    found = {(each.element, each.attribute): each.value for each in measured.findings}
+    assert found["l1", "capacity"] == found["readonly", "capacity"] == found["texture", "capacity"] == 241 * 1024
+    assert found["l1", "hit_latency"] == pytest.approx(32, abs=1)
+    assert 23 <= found["shared", "hit_latency"] <= 30
+    assert 600 <= found["dram", "far_latency"] <= 720
