@@ -51,6 +51,14 @@ def test_pairs_are_told_from_single_words_by_the_shares_measured(together):
     assert (one_line(pairs, single, double) > 0.99) is together
 
 
+def test_pairs_that_cost_even_more_than_two_lines_are_apart():
+    assert one_line(Hits(1860, 3000), Hits(2970, 3000), Hits(2200, 3000)) < 0.01
+
+
+def test_pairs_between_the_two_shares_tell_nothing():
+    assert one_line(Hits(1060, 3000), Hits(1930, 3000), Hits(540, 3000)) == 0.5
+
+
 def test_pairs_tell_nothing_where_single_and_double_are_alike():
     assert one_line(Hits(50, 100), Hits(50, 100), Hits(50, 100)) == 0.5
 

@@ -47,5 +47,6 @@ def one_line(pairs: Hits, single: Hits, double: Hits) -> float:
 
 
 def _neither(pairs: float, single: float, double: float) -> bool:
+    """Between the two shares and near neither. Below both is clear: neighbouring lines crowd some sets even more."""
     gap = single - double
-    return gap < SMALLEST_GAP or min(abs(pairs - single), abs(pairs - double)) > NEAR * gap
+    return gap < SMALLEST_GAP or double + NEAR * gap < pairs < single - NEAR * gap
