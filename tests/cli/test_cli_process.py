@@ -35,10 +35,15 @@ def test_records_and_replays_a_simulated_gpu_bit_for_bit(tmp_path):
     assert chased.stderr.count("\n") == 1
 
 
+def _heed_ctrl_c():
+    """A shell's background job is started with Ctrl-C ignored, and so would be everything that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
     command = [*COMMAND, "discover", "-d", "sim:a100", "-o", "r.json", "--record", "rec"]  # takes a while
     with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_heed_ctrl_c
     ) as process:
         deadline = time.monotonic() + 30
         index = tmp_path / "rec" / "recording.jsonl"
@@ -61,7 +66,7 @@ def test_ctrl_c_in_the_middle_keeps_what_was_measured(tmp_path):
 def test_a_polite_kill_keeps_what_was_measured_too(tmp_path):
     command = [*COMMAND, "discover", "-d", "sim:a100", "-o", "r.json", "--record", "rec"]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_heed_ctrl_c
     ) as process:
         index = tmp_path / "rec" / "recording.jsonl"
         while not (index.exists() and index.read_bytes().count(b"\n") > 5):
