@@ -19,8 +19,9 @@ class FakeKernel:
         self.name, self.path = name, path
         self.shared = self.carveout = -1
 
-    def configure(self, *, shared: int, carveout: int) -> None:
+    def configure(self, *, shared: int, carveout: int) -> int:
         self.shared, self.carveout = shared, carveout
+        return carveout
 
 
 class FakeModule:

@@ -75,7 +75,7 @@ def _title(result: Result) -> Text:
 
 
 def _facts(result: Result) -> str:
-    """What the driver says of the device, in a line; it stands apart from what was found."""
+    """What the driver, or a simulated GPU's file, says of the device, in a line; it stands apart from what was found."""
     facts = result.device.facts
     parts = [f"{result.device.sm_count} SMs"]
     for name, what, unit in _FACTS:
@@ -84,7 +84,8 @@ def _facts(result: Result) -> str:
             parts.append(f"{what} {quantity(value, unit)}" if unit != "Hz" else f"{what} {value / 1e6:.7g} MHz")
         elif isinstance(value, str):
             parts.append(f"{what} {clean(value)}")
-    return "stated by the driver: " + ", ".join(parts)
+    simulated = Origin.SIMULATED in (result.device.origin, result.device.recorded_origin)
+    return f"stated by {'its GPU file' if simulated else 'the driver'}: " + ", ".join(parts)
 
 
 def _print_table(out: Console, table: Table) -> None:

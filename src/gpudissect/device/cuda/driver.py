@@ -223,11 +223,22 @@ class Kernel:
         self._board = board
         self._set: dict[Any, int] = {}
 
-    def configure(self, *, shared: int, carveout: int) -> None:
-        """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent of it per SM."""
+    def configure(self, *, shared: int, carveout: int) -> int:
+        """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent of it per SM.
+
+        Returns the percentage that the driver then says is preferred: a wish still, but the one it will go by.
+        """
         names = self._board.driver.CUfunction_attribute
         self._attribute(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         self._attribute(names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)
+        return self._read_back(names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+
+    def _read_back(self, attribute: Any) -> int:
+        driver = self._board.driver
+        kernel = driver.CUkernel(int(self.handle.handle))
+        status, value = driver.cuKernelGetAttribute(attribute, kernel, self._board.index)
+        _check(driver, status, f"kernel {self.name} does not tell {attribute.name}", KernelFailed)
+        return int(value)
 
     def _attribute(self, attribute: Any, value: int) -> None:
         if self._set.get(attribute) == value:

@@ -63,7 +63,8 @@ class Runner:
         desk = self._lay(launch, base)
         macro = TRAITS[launch.path].macro
         kernel = self._kernel("chase.cu", f"chase_{launch.timing}", macro)
-        kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
+        preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
+        notes = {**notes, "carveout_preferred": f"{preferred} %"}
         if launch.path is Path.CONSTANT:
             bank = self._modules["chase.cu", macro].symbol("bank")
             self._board.copy(bank, base, CONSTANT_BANK)
