@@ -75,7 +75,7 @@ def _title(result: Result) -> Text:
 
 
 def _facts(result: Result) -> str:
-    """What the driver, or a simulated GPU's file, says of the device, in a line; it stands apart from what was found."""
+    """What the driver (or a simulated GPU's file) says of the device, in a line, apart from what was found."""
     facts = result.device.facts
     parts = [f"{result.device.sm_count} SMs"]
     for name, what, unit in _FACTS:
