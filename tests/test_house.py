@@ -12,7 +12,7 @@ import gpudissect
 SOURCE = Path(gpudissect.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = [
-    {"errors", "units"},
+    {"errors", "units", "vocabulary"},
     {"workload", "trace", "estimate"},
     {"cachemodel"},
     {"catalogue"},

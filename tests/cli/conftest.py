@@ -68,7 +68,7 @@ class FakeSurvey:
                 failures.append(Failure(element, str(error)))
                 continue
             findings.append(
-                Estimate(element=element, attribute="hit_latency", status=Status.FOUND, value=cycles, unit="cycles",
+                Estimate(element=element, attribute="hit_latency", status=Status.FOUND, value=cycles,
                          confidence=0.9, evidence=(digest(chase),))
             )  # fmt: skip
         return Survey(tuple(findings), tuple(failures), False, 0.5, 3)

@@ -88,8 +88,8 @@ def test_count_and_each_see_the_same_noise() -> None:
     chase = Chase(path=Path.GLOBAL, order=Shuffled(200, 32, seed=1), timing=Timing.EACH, laps=20)
     noise = Noise(jitter=0.5, outliers=0.05)
     gpu = open_gpu(noise=noise)
-    each = gpu._memory.run(chase, "digest", 14.0)["cycles"].reshape(20, 200)
-    counted = gpu._memory.run(replace(chase, timing=Timing.COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
+    each = gpu._memory(1).run(chase, "digest", 14.0)["cycles"].reshape(20, 200)
+    counted = gpu._memory(1).run(replace(chase, timing=Timing.COUNT, bounds=BOUNDS), "digest", 14.0)["counts"]
     assert counted[:, 0].tolist() == (each <= 100).sum(axis=1).tolist()
     assert counted[:, 1].tolist() == ((each >= 300) & (each <= 700)).sum(axis=1).tolist()
     assert counted.sum(axis=1).tolist() == [200] * 20

@@ -26,15 +26,15 @@ INFO = DeviceInfo(
 )
 FINDINGS = (
     Estimate(
-        element="l1", attribute="capacity", status=Status.FOUND, value=24576.0, unit="B", low=24544, high=24576,
+        element="l1", attribute="capacity", status=Status.FOUND, value=24576.0, low=24544, high=24576,
         confidence=0.97, method="first miss", evidence=("ab" * 16, "cd" * 16), caveats=("one SM only",),
     ),
     Estimate(
-        element="l1", attribute="hit_latency", status=Status.FOUND, value=82.25, unit="cycles", low=82, high=82.5,
+        element="l1", attribute="hit_latency", status=Status.FOUND, value=82.25, low=82, high=82.5,
         confidence=0.9,
     ),
     Estimate(element="l1", attribute="ways", status=Status.FOUND, value=4.0, confidence=0.999),
-    Estimate(element="l2", attribute="capacity", status=Status.AMBIGUOUS, low=1e6, high=2e6, unit="B", reason="a ramp"),
+    Estimate(element="l2", attribute="capacity", status=Status.AMBIGUOUS, low=1e6, high=2e6, reason="a ramp"),
     Estimate(element="dram", attribute="hit_latency", status=Status.SKIPPED, reason="interrupted"),
 )  # fmt: skip
 PUBLISHED = (

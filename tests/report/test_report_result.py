@@ -57,7 +57,7 @@ def test_the_schema_is_one_and_holds_for_results(result):
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     content = json.loads(result.to_json())
     jsonschema.validate(content, schema)
-    for place, wrong in [("status", "fonud"), ("confidence", 1.5), ("value", "12"), ("element", None)]:
+    for place, wrong in [("status", "fonud"), ("confidence", 1.5), ("value", {}), ("element", None)]:
         broken = json.loads(result.to_json())
         broken["findings"][0][place] = wrong
         with pytest.raises(jsonschema.ValidationError):

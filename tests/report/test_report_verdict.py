@@ -5,23 +5,23 @@ import pytest
 from gpudissect.catalogue import Published
 from gpudissect.estimate import Estimate, Status
 from gpudissect.report.verdict import Verdict, judge, judge_all
+from gpudissect.vocabulary import unit_of
 
 
-def found(value, low=None, high=None, unit="B"):
+def found(value, low=None, high=None, attribute="capacity"):
     return Estimate(
         element="l1",
-        attribute="capacity",
+        attribute=attribute,
         status=Status.FOUND,
         value=value,
-        unit=unit,
         low=low,
         high=high,
         confidence=1,
     )
 
 
-def published(value, low=None, high=None, unit="B", printed=None):
-    return Published("l1", "capacity", value, low, high, unit, printed, "a table")
+def published(value, low=None, high=None, attribute="capacity", printed=None):
+    return Published("l1", attribute, value, low, high, unit_of(attribute), printed, "a table")
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,27 @@ def published(value, low=None, high=None, unit="B", printed=None):
         (found(60000), published(65536, 64000), Verdict.DIFFERS, "-5.40625 KiB (-8%)"),
         (found(12420), published(12288, printed=12420), Verdict.AS_PRINTED, "as printed; the structure has 12 KiB"),
         (found(12288), published(12288, printed=12420), Verdict.AGREES, "equal"),
-        (found(82.6, unit="cycles"), published(82, unit="cycles"), Verdict.AGREES, "within one cycle"),
-        (found(84, unit="cycles"), published(82, unit="cycles"), Verdict.DIFFERS, "+2 cycles (+2%)"),
-        (found(84, unit="cycles"), published(0, unit="cycles"), Verdict.DIFFERS, "+84 cycles"),
-        (found(84, unit="cycles"), published(84), Verdict.NOT_COMPARABLE, "found in cycles, published in B"),
+        (
+            found(82.6, attribute="hit_latency"),
+            published(82, attribute="hit_latency"),
+            Verdict.AGREES,
+            "within one cycle",
+        ),
+        (
+            found(84, attribute="hit_latency"),
+            published(82, attribute="hit_latency"),
+            Verdict.DIFFERS,
+            "+2 cycles (+2%)",
+        ),
+        (found(84, attribute="hit_latency"), published(0, attribute="hit_latency"), Verdict.DIFFERS, "+84 cycles"),
+        (found((17.0, 8.0), attribute="ways"), published((17.0, 8.0), attribute="ways"), Verdict.AGREES, "equal"),
+        (found((17.0, 8.0), attribute="ways"), published(8.0, attribute="ways"), Verdict.DIFFERS, "not 8"),
+        (
+            found("lru", attribute="replacement_policy"),
+            published("fifo", attribute="replacement_policy"),
+            Verdict.DIFFERS,
+            "not fifo",
+        ),
     ],
 )
 def test_a_verdict_and_why(finding, known, verdict, text):

@@ -4,7 +4,7 @@ import pytest
 
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
-from gpudissect.survey.registry import COMPARISONS, ELEMENTS, EXPERIMENTS
+from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 
@@ -37,7 +37,7 @@ def gpu(gpu_with):  # noqa: F811
 
 def test_every_need_names_an_experiment_that_exists():
     for experiment in [*EXPERIMENTS.values(), *COMPARISONS.values()]:
-        assert experiment.element in ELEMENTS
+        assert experiment.element in MEASURED
         assert set(experiment.needs) <= set(EXPERIMENTS)
 
 
@@ -85,3 +85,26 @@ def test_unknown_elements_are_refused(gpu):
 def test_the_same_seed_gives_the_same_findings(gpu):
     first, second = (run_survey(gpu, elements=["l1"], seed=5).findings for _ in range(2))
     assert first == second
+
+
+def test_a_quick_survey_runs_less_and_says_what_it_left_out(gpu):
+    surveys = [run_survey(gpu, elements=["l1", "l2", "dram"], quick=quick) for quick in (False, True)]
+    full, quick = ({(each.element, each.attribute): each for each in survey.findings} for survey in surveys)
+    assert surveys[1].workloads < surveys[0].workloads
+    assert full.keys() == quick.keys()
+    left_out = {name for name, each in quick.items() if each.status is Status.SKIPPED}
+    assert left_out == {("l2", each) for each in ("capacity", "segment_size", "far_latency")} | {
+        ("dram", "far_latency")
+    }
+    assert all("--quick" in quick[name].reason for name in left_out)
+    assert all(quick[name] == full[name] for name in quick.keys() - left_out)
+
+
+@pytest.mark.parametrize("spec", ["gtx280", "gtx780", "840m", "a100"])
+def test_every_experiment_answers_for_the_attributes_it_names_and_no_others(spec):
+    from gpudissect.device.find import open_device
+
+    with open_device(f"sim:{spec}") as device:
+        found = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
+    named = [(each.element, attribute) for each in EXPERIMENTS.values() for attribute in each.attributes]
+    assert sorted(found) == sorted(named)

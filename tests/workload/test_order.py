@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Timing
-from gpudissect.workload.digest import digest
+from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
 from gpudissect.workload.order import permutation
 
 
@@ -45,6 +44,12 @@ def test_shuffled_visits_what_sequential_visits(count, stride, start):
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.LAP, carveout=101),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(2**20, 8), timing=Timing.LAP, laps=4000),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.EACH, laps=2**25),
+    lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.LAP,
+                  before=(Turn(path=Path.GLOBAL, order=Sequential(2**20, 8), laps=4000),)),
+    lambda: Turn(path=Path.SHARED, order=Sequential(4, 8)),
+    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), laps=0),
+    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), warp=32),
+    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), sm=-1),
 ])  # fmt: skip
 def test_impossible_workloads_are_refused_in_one_line(make):
     with pytest.raises(WorkloadError) as caught:
@@ -57,12 +62,3 @@ def test_explicit_keeps_its_own_copy():
     order = Explicit(given_offsets)
     given_offsets[0] = 999
     assert order.offsets().tolist() == [0, 64, 8]
-
-
-def test_digest_tells_every_field_apart_and_is_stable():
-    base = {"path": Path.GLOBAL, "order": Shuffled(10, 32, 1), "timing": Timing.LAP}
-    chases = [Chase(**base), Chase(**base, laps=2), Chase(**base, repetition=1),
-              Chase(**{**base, "order": Sequential(10, 32)}), Chase(**{**base, "order": Explicit(np.arange(10) * 32)}),
-              Chase(**{**base, "path": Path.TEXTURE})]  # fmt: skip
-    assert len({digest(chase) for chase in chases}) == len(chases)
-    assert digest(Chase(**base)) == "d7b44b218ddca2ebc7a5cd77ad49677d"

@@ -20,6 +20,8 @@ def check_cache(cache: Cache) -> None:
         raise UsageError(
             f"a line of {cache.line} bytes cannot have sectors of {cache.sector} bytes (1 to {MAX_SECTORS} a line)"
         )
+    if cache.copies < 1:
+        raise UsageError(f"a cache has at least one copy, got {cache.copies}")
     check_policy(cache.policy, cache.ways)
     check_index(cache.index, cache.line, cache.sets)
 

@@ -69,7 +69,8 @@ class Cache:
         ways: lines of each set, one entry a set (unequal sets are the list of them).
         line: bytes of a line (what one tag covers).
         sector: bytes that one miss fetches; divides the line.
-        copies: independent arrays an SM has (MT22 s4.6); which one serves a thread depends on its warp.
+        scope: who shares it.
+        copies: independent arrays an SM has (MT22 s4.6); warp w uses number w mod copies.
 
     """
 

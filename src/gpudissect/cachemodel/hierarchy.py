@@ -19,6 +19,9 @@ What an access does, in this order:
    (MC16 s4.6, finding 3).
 
 The latency of an access is that of the place that served it plus all penalties met.
+
+Whose access it is decides which arrays it meets: an SM has caches of its own but for those of scope GPU, and of a
+cache with several copies a warp meets number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel.check import check_hierarchy, tlb_as_cache
-from gpudissect.cachemodel.geometry import Hierarchy, Route
+from gpudissect.cachemodel.geometry import Hierarchy, Route, Scope
 from gpudissect.workload import Path
 
 PREFETCH_STEP_MAX = 512  # bytes; what "small" means for a prefetcher's stride
@@ -38,39 +41,55 @@ NOWHERE = 2**62  # an offset that no memory reaches; no step from its negative i
 
 
 @dataclass(frozen=True)
+class Actor:
+    """Who accesses memory: a warp of an SM, both counted from 0."""
+
+    sm: int = 0
+    warp: int = 0
+
+
+FIRST = Actor()
+
+
+@dataclass(frozen=True)
 class Program:
-    """A route, compiled: what the inner loop follows. Arrays as `_kernel.walk` documents them."""
+    """A route as one actor meets it, compiled: what the inner loop follows. Arrays as `_kernel.walk` documents them."""
 
     steps: NDArray[np.int64]
     costs: NDArray[np.float64]
     extras: NDArray[np.float64]
+    prefetch: NDArray[np.int64]
     levels: int
 
 
 class HierarchyModel:
     """The caches and TLBs of a hierarchy and what they hold. Begins empty.
 
-    The first one made in a process loads numba (see `CacheModel`).
+    The first one made in a process loads numba (see `CacheModel`). It has the private caches of `sms` SMs.
 
     Raises:
         UsageError: for a hierarchy that cannot be: unknown names, latencies that do not fit, impossible caches.
 
     """
 
-    def __init__(self, hierarchy: Hierarchy, seed: int = 0) -> None:
+    def __init__(self, hierarchy: Hierarchy, seed: int = 0, sms: int = 1) -> None:
         from gpudissect.cachemodel import _kernel, _pack
 
         check_hierarchy(hierarchy)
         self.hierarchy = hierarchy
-        self._numbers = {name: number for number, name in enumerate(hierarchy.caches)}
+        self._numbers = {(name, 0, 0): number for number, name in enumerate(hierarchy.caches)}
+        self._tlbs_at = len(self._numbers)
         arrays = [*hierarchy.caches.values(), *map(tlb_as_cache, hierarchy.tlbs)]
+        for sm in range(sms):
+            for name, cache in hierarchy.caches.items():
+                for copy in range(cache.copies):
+                    if (name, sm, copy) not in self._numbers and (sm == 0 or cache.scope is Scope.SM):
+                        self._numbers[name, sm, copy] = len(arrays)
+                        arrays.append(cache)
         self._arrays = _pack.pack(arrays)
         self._reaches = [_pack.reach(array) for array in arrays]
-        self._programs = {path: self._compile(route) for path, route in hierarchy.routes.items()}
-        self._prefetch = np.full(_kernel.P_SIZE, -1, dtype=np.int64)
-        ahead = hierarchy.prefetch
-        if ahead is not None:
-            self._prefetch[:] = [self._numbers[ahead.cache], ahead.reach, ahead.run, PREFETCH_STEP_MAX, NOWHERE]
+        self._programs: dict[tuple[Path, Actor], Program] = {}
+        self._end = NOWHERE
         self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
         self.reset(seed)
 
@@ -82,11 +101,11 @@ class HierarchyModel:
         _pack.seed_draws(self._arrays, seed)
         self._state[:] = 0
         self._state[_kernel.S_HIGHEST] = -NOWHERE
-        self._prefetch[_kernel.P_END] = end
+        self._end = end
 
     def levels(self, path: Path) -> int:
         """Number of caches on a route: the level that `walk` reports for memory."""
-        return self._programs[path].levels
+        return len(self.hierarchy.routes[path].caches)
 
     def walk(
         self,
@@ -95,6 +114,7 @@ class HierarchyModel:
         position: int,
         levels: NDArray[np.int8],
         latencies: NDArray[np.float64],
+        actor: Actor = FIRST,
     ) -> int:
         """Follow a ring of accesses from where the last walk left the caches.
 
@@ -105,17 +125,19 @@ class HierarchyModel:
             levels: out, shape (n,), n being how many accesses to make: the position in the route's caches of the
                 one that served each, or the number of caches for memory.
             latencies: out, shape (n,), cycles of each access; or shape (0,) to leave them out.
+            actor: whose accesses these are; its SM below the number that the model was made with.
 
         Returns:
             Place in the ring of the next access.
 
         """
-        from gpudissect.cachemodel._kernel import walk
+        from gpudissect.cachemodel._kernel import P_END, walk
 
-        program = self._programs[path]
+        program = self._program(path, actor)
+        program.prefetch[P_END] = self._end
         return int(
             walk(
-                self._arrays, program.steps, program.costs, program.extras, self._prefetch, self._state,
+                self._arrays, program.steps, program.costs, program.extras, program.prefetch, self._state,
                 ring, position, levels, latencies,
             )
         )  # fmt: skip
@@ -124,10 +146,20 @@ class HierarchyModel:
         """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
         from gpudissect.cachemodel._kernel import PAGE_WALK
 
-        asked = [self._reaches[array] for kind, array, _ in self._programs[path].steps.tolist() if kind != PAGE_WALK]
-        return min(asked, default=NOWHERE)
+        steps = self._program(path, FIRST).steps.tolist()
+        return min((self._reaches[array] for kind, array, _ in steps if kind != PAGE_WALK), default=NOWHERE)
 
-    def _compile(self, route: Route) -> Program:
+    def _program(self, path: Path, actor: Actor) -> Program:
+        if (path, actor) not in self._programs:
+            self._programs[path, actor] = self._compile(self.hierarchy.routes[path], actor)
+        return self._programs[path, actor]
+
+    def _number(self, name: str, actor: Actor) -> int:
+        """Number of the array that an actor meets under the name of a cache."""
+        cache = self.hierarchy.caches[name]
+        return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
+
+    def _compile(self, route: Route, actor: Actor) -> Program:
         """Lay out what a load on this route asks, one step after the other."""
         from gpudissect.cachemodel import _kernel as kernel
 
@@ -138,7 +170,7 @@ class HierarchyModel:
             after = len(steps) + len(self.hierarchy.tlbs) + 1
             penalties = [0.0, *(tlb.penalty for tlb in self.hierarchy.tlbs)]
             for number in range(len(self.hierarchy.tlbs)):
-                steps.append((kernel.TLB, len(self._numbers) + number, after))
+                steps.append((kernel.TLB, self._tlbs_at + number, after))
                 costs.append(penalties[number])
             steps.append((kernel.PAGE_WALK, -1, after))
             costs.append(self.hierarchy.tlb_walk_penalty)
@@ -146,7 +178,7 @@ class HierarchyModel:
         for level, name in enumerate(route.caches):
             if level == route.translated_from:
                 translate()
-            steps.append((kernel.CACHE, self._numbers[name], level))
+            steps.append((kernel.CACHE, self._number(name, actor), level))
             costs.append(route.latency[level])
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
             translate()
@@ -155,8 +187,18 @@ class HierarchyModel:
             steps=np.array(steps, dtype=np.int64).reshape(-1, 3),
             costs=np.array(costs, dtype=np.float64),
             extras=self._extras(route),
+            prefetch=self._prefetch(actor),
             levels=len(route.caches),
         )
+
+    def _prefetch(self, actor: Actor) -> NDArray[np.int64]:
+        from gpudissect.cachemodel import _kernel as kernel
+
+        ahead = self.hierarchy.prefetch
+        if ahead is None:
+            return np.full(kernel.P_SIZE, -1, dtype=np.int64)
+        settings = [self._number(ahead.cache, actor), ahead.reach, ahead.run, PREFETCH_STEP_MAX, NOWHERE]
+        return np.array(settings, dtype=np.int64)
 
     def _extras(self, route: Route) -> NDArray[np.float64]:
         from gpudissect.cachemodel import _kernel as kernel

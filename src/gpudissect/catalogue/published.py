@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpudissect.estimate import Value
+from gpudissect.vocabulary import unit_of
 from gpudissect.workload import Path
 
 if TYPE_CHECKING:
@@ -13,18 +15,6 @@ if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable, PathTable
     from gpudissect.catalogue.structure import Lines
 
-UNITS = {
-    "capacity": "B",
-    "line_size": "B",
-    "fetch_granularity": "B",
-    "page_size": "B",
-    "reach": "B",
-    "segment_size": "B",
-    "bank_width": "B",
-    "read_bandwidth": "B/s",
-    "write_bandwidth": "B/s",
-}
-COUNTS = ("sets", "ways", "count_per_sm", "entries", "banks")
 SIZES_OF_CACHE = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
 
 
@@ -35,29 +25,26 @@ class Published:
     Attributes:
         element: what it is about: ``l1``, ``texture``, ``l2``, ``dram``, ``tlb_l1``, ...
         attribute: which property: ``capacity``, ``hit_latency``, ``entries``, ...
-        value: the truth as far as known, in `unit`.
+        value: the truth as far as known, in `unit`; the list of ways where sets are unequal.
         low, high: the published bracket, None where the source gives a single number or an open end.
         unit: ``B``, ``cycles``, ``B/s``; empty for counts.
         printed: what the source printed where that is known to be off (then it differs from `value`).
         source: document and table, section or figure.
         note: what a careful reader must know.
+        simulated: whether the simulated GPU has this structure, so that a survey of it should find the number.
 
     """
 
     element: str
     attribute: str
-    value: float
+    value: Value
     low: float | None
     high: float | None
     unit: str
     printed: float | None
     source: str
     note: str = ""
-
-
-def unit_of(attribute: str) -> str:
-    """Unit in which `attribute` is given: ``B``, ``cycles``, ``B/s`` or, for counts, empty."""
-    return "" if attribute in COUNTS else UNITS.get(attribute, "cycles")
+    simulated: bool = True
 
 
 def published_of(gpu: GpuTable) -> list[Published]:
@@ -78,6 +65,7 @@ def published_of(gpu: GpuTable) -> list[Published]:
                 printed=entry.printed,
                 source=entry.source,
                 note=entry.note or "",
+                simulated=entry.simulated,
             ),
         )
     derived = {(item.element, item.attribute): item for item in _derived(gpu)}
@@ -127,7 +115,7 @@ def _own(table: PathTable | None) -> list[tuple[str, Sourced[float]]]:
 
 
 def _derived(gpu: GpuTable) -> Iterator[Published]:
-    """Ways of each set (of unequal sets the mean, with smallest and largest as bracket) and the reach of TLBs."""
+    """Ways of each set (of unequal sets their list) and the reach of TLBs."""
     tables: list[tuple[str, Lines]] = [(str(name), cache) for name, cache in gpu.caches.items()]
     tables += [(str(level), tlb) for level, tlb in gpu.tlbs.items()]
     for element, table in tables:
@@ -138,13 +126,13 @@ def _derived(gpu: GpuTable) -> Iterator[Published]:
         yield Published(
             element=element,
             attribute="ways",
-            value=sum(ways) / len(ways),
-            low=None if equal else float(min(ways)),
-            high=None if equal else float(max(ways)),
+            value=float(ways[0]) if equal else tuple(float(each) for each in ways),
+            low=None,
+            high=None,
             unit=unit_of("ways"),
             printed=None,
             source=table.ways.source,
-            note=table.ways.note or ("" if equal else "sets are unequal: mean, smallest and largest"),
+            note=table.ways.note or "",
         )
     for level, tlb in gpu.tlbs.items():
         if tlb.entries.source and tlb.page_size.source:

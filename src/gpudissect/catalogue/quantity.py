@@ -51,6 +51,7 @@ class Sourced(Table, Generic[T]):
         printed: what the source printed, in the unit of `value`, where that is known to be off.
         low, high: the bracket where the source gives a range; one alone is an open end ("> 62.5 KiB").
         note: what a careful reader must know.
+        simulated: false for a number of the real GPU that this file's structure does not have (in [published] only).
 
     """
 
@@ -61,6 +62,7 @@ class Sourced(Table, Generic[T]):
     low: Number | None = None
     high: Number | None = None
     note: Text | None = None
+    simulated: bool = True
 
     @model_validator(mode="after")
     def _says_where_from(self) -> Sourced[T]:

@@ -50,7 +50,14 @@ def discover(
     only: Annotated[
         list[str] | None, typer.Option(metavar="ELEMENT", help="Only this element, such as l1; may be repeated.")
     ] = None,
-    quick: Annotated[bool | None, typer.Option("--quick/--full", help="Fewer repetitions.", show_default=False)] = None,
+    quick: Annotated[
+        bool | None,
+        typer.Option(
+            "--quick/--full",
+            help="Leave out what takes longest: the L2's capacity, memory far beyond it.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
     compare_methods: Annotated[
         bool | None,
@@ -137,12 +144,12 @@ def _known(elements: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     import difflib
 
-    from gpudissect.survey.registry import ELEMENTS
+    from gpudissect.survey.registry import MEASURED
 
     for element in elements:
-        if element not in ELEMENTS:
-            close = difflib.get_close_matches(element.lower(), ELEMENTS, n=2)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(ELEMENTS)}"
+        if element not in MEASURED:
+            close = difflib.get_close_matches(element.lower(), MEASURED, n=2)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(MEASURED)}"
             raise UsageError(f"no such element: {element!r}; {hint}")
     return tuple(dict.fromkeys(elements))
 

@@ -7,16 +7,16 @@ It yields a batch of workloads, is sent their traces in the same order, may go o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Estimate, Status
 from gpudissect.trace import Trace
-from gpudissect.workload import Chase
+from gpudissect.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,6 @@ class Bench:
 
     info: DeviceInfo
     seed: int = 0
-    quick: bool = False
 
     def seed_for(self, *parts: object) -> int:
         """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process."""
@@ -44,7 +43,10 @@ class Outcome:
     knowledge: Any = None
 
 
-Plan = Generator[list[Chase], list[Trace], Outcome]
+T = TypeVar("T")
+Ask = Generator[Sequence[Workload], list[Trace], T]
+"""Part of a plan: asks for batches and ends in a T. ``answer = yield from part()``."""
+Plan = Ask[Outcome]
 Known = Mapping[str, Any]
 
 
@@ -58,6 +60,7 @@ class Experiment:
         attributes: the attributes it will give an estimate for, found or not.
         needs: names of experiments whose knowledge it is handed.
         plan: starts the generator.
+        quick: whether it belongs to a quick survey too.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Experiment:
     attributes: tuple[str, ...]
     needs: tuple[str, ...]
     plan: Callable[[Bench, Known], Plan]
+    quick: bool = True
 
 
 def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.edge import gradual_capacity_plan
-from gpudissect.experiments.levels import Level, Levels
+from gpudissect.experiments.l2 import ONE_PART
 from gpudissect.experiments.line import Lines
 from gpudissect.experiments.rings import footprint
+from gpudissect.inference.confidence import CONFLICTED, EXACT
 from gpudissect.inference.first_miss import Control, Fit, decide, probe_sizes
-from gpudissect.trace import Trace
+from gpudissect.inference.level import Level, Levels
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Timing
 from gpudissect.workload.digest import digest
@@ -25,11 +25,25 @@ LAPS = 2
 ACCESSES = 2048  # small rings get more laps, up to this many accesses
 TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
+PARTS = ("segment_size", "far_latency")
 METHOD = "largest footprint without a steady-state miss"
 OCCUPANCY_SLACK = 0.03  # thin random rings leave some sets unfilled
 
-Ask = Generator[list[Chase], list[Trace], dict[int, Fit]]
-Bracket = Generator[list[Chase], list[Trace], tuple[int, int | None]]
+Verdicts = Ask[dict[int, Fit]]
+Bracket = Ask[tuple[int, int | None]]
+
+
+def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
+    """Capacity of the L2, and size of its near part and latency of its far one, or why it has no such parts."""
+    outcome = yield from capacity_plan("l2", "levels.l2", bench, known)
+    whole = outcome.estimates[0]
+    if len(outcome.estimates) > 1:
+        return outcome
+    if whole.status is Status.FOUND:
+        parts = without(Status.NOT_FOUND, "l2", ONE_PART, *PARTS)
+    else:
+        parts = without(whole.status, "l2", whole.reason, *PARTS)
+    return Outcome((whole, *parts), outcome.knowledge)
 
 
 def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -91,7 +105,7 @@ class _Search:
                 low = high
         return low, None
 
-    def decide(self, sizes: list[int]) -> Ask:
+    def decide(self, sizes: list[int]) -> Verdicts:
         """Fit of each size."""
         counts: dict[int, NDArray[np.int64]] = {}
         fits = dict.fromkeys(sizes, Fit.UNDECIDED)
@@ -139,30 +153,30 @@ def _beside_the_driver(estimate: Estimate, bench: Bench) -> Estimate:
 
 def _open_ended(level: Level, size: int) -> Estimate:
     reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
-    return Estimate(element=level.element, attribute="capacity", status=Status.NOT_FOUND, unit="B", low=size,
+    return Estimate(element=level.element, attribute="capacity", status=Status.NOT_FOUND, low=size,
                     reason=reason, method=METHOD, evidence=level.evidence)  # fmt: skip
 
 
 def _blurred(level: Level, low: int, high: int, evidence: tuple[str, ...]) -> Estimate:
     reason = f"between {format_bytes(low)} and {format_bytes(high)} the misses are too few or too unclear to decide"
-    return Estimate(element=level.element, attribute="capacity", status=Status.AMBIGUOUS, unit="B", low=low,
+    return Estimate(element=level.element, attribute="capacity", status=Status.AMBIGUOUS, low=low,
                     high=high, reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
 
 
 def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
     """The first-miss size with what the occupancy says of it."""
-    high, confidence = size, 0.99
+    high, confidence = size, EXACT
     caveats: tuple[str, ...] = ()
     if lines.held is not None:
         held = lines.held.elements * lines.line
         spread = 3 * lines.held.error * lines.line + OCCUPANCY_SLACK * held
         if held - spread > size:
-            high, confidence = int(held + spread), 0.5
+            high, confidence = int(held + spread), CONFLICTED
             caveats = (
                 f"lines held at any one time amount to {format_bytes(round(held))}: the footprint conflicts before "
                 "the cache is full (unequal sets, or an index or replacement that is not plain)",
             )
     return Estimate(
-        element=level.element, attribute="capacity", status=Status.FOUND, value=size, unit="B", low=size, high=high,
+        element=level.element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=high,
         confidence=confidence, method=f"{METHOD}, cross-checked by occupancy", evidence=evidence, caveats=caveats,
     )  # fmt: skip

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
-from gpudissect.experiments.levels import Level, Levels
 from gpudissect.inference.changepoint import change_point, geometric_distance
 from gpudissect.inference.classic import ClassicReading, saavedra, wong
+from gpudissect.inference.level import Level, Levels
 from gpudissect.workload import Chase, Sequential, Timing
 
 CURVE_POINTS = 48  # sizes on Wong's curve, one fetch apart

@@ -7,18 +7,17 @@ miss, and shares of distributions take the place of counts.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan
-from gpudissect.experiments.levels import Absence, Level, Levels, fetch_of, sample
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
+from gpudissect.experiments.levels import sample
 from gpudissect.experiments.rings import footprint, pairs
 from gpudissect.inference.anchors import bounds_between
-from gpudissect.inference.plateau import Plateau, plateaus, summarise
-from gpudissect.trace import Trace
+from gpudissect.inference.granularity import fetch_granularity
+from gpudissect.inference.level import SAME, Absence, Level, Levels, far_part
+from gpudissect.inference.plateau import Plateau, summarise
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -27,8 +26,8 @@ COLD_SPAN = 4 << 20
 COLD_STRIDE = 256
 SWEEP = tuple(step << (19 + i) for i in range(11) for step in (2, 3))  # 1 MiB, 1.5 MiB, 2 MiB, ...
 SWEEP_STRIDE = 128
+ONE_PART = "hits take equally long at every footprint: no farther part shows"
 AS_SLOW = 0.95  # slower than this share of memory's median is memory, or as slow
-SAME = 0.85  # a hit must be faster than this share of memory
 
 Samples = NDArray[np.int64]
 
@@ -55,19 +54,17 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     if bounds is None:
         noisy = Absence(f"{said}, but the timings scatter too much to tell them apart", Status.NOT_FOUND)
         return Outcome(knowledge=Levels(path, (), {"l2": noisy}))
-    fetch = fetch_of(traces[3], pair.seconds, bounds.miss_min)
+    fetch = fetch_granularity(pair.cycles(traces[3]), bounds.miss_min)
     evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
     sweep, swept = yield from _sweep(path, memory, bench)
-    far = _far(sweep, hit, memory)
+    far = far_part(sweep, SWEEP_STRIDE, hit, memory)
     if far:  # then what can be told from a near hit by a threshold is a far one
         bounds = bounds_between(hit.samples, far.samples)
     level = Level("l2", path, True, hit, memory, bounds, fetch, (*evidence, *swept), far, sweep)
     return Outcome(knowledge=Levels(path, (level,), {}))
 
 
-def _sweep(
-    path: Path, memory: Plateau, bench: Bench
-) -> Generator[list[Chase], list[Trace], tuple[dict[int, Samples], tuple[str, ...]]]:
+def _sweep(path: Path, memory: Plateau, bench: Bench) -> Ask[tuple[dict[int, Samples], tuple[str, ...]]]:
     """Rising footprints until memory serves a good part of them: cycles by size, and the digests."""
     sweep: dict[int, Samples] = {}
     evidence: tuple[str, ...] = ()
@@ -79,17 +76,3 @@ def _sweep(
         if np.quantile(trace.cycles, 0.75) > AS_SLOW * memory.median:
             break
     return sweep, evidence
-
-
-def _far(sweep: dict[int, Samples], hit: Plateau, memory: Plateau) -> Plateau | None:
-    """A plateau between hits and memory: most accesses lie there, which no mixture of the two can make."""
-    between = {
-        size: cycles
-        for size, cycles in sweep.items()
-        if np.mean((cycles > hit.high) & (cycles < SAME * memory.median)) > 0.5
-        and hit.median / SAME < np.median(cycles) < SAME * memory.median
-        and np.mean(cycles <= hit.high) < 0.05
-    }
-    if not between:
-        return None
-    return plateaus([(size, SWEEP_STRIDE) for size in between], list(between.values()))[0]

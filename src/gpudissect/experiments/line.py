@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.levels import Level, Levels
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import Blocks, probed
+from gpudissect.inference.confidence import EXACT, GRADUAL
+from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.line import Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
 from gpudissect.trace import Trace
@@ -28,9 +28,10 @@ CROWDED = 0.55  # below this share of hits so many blocks compete that hardly a 
 CROWDED_ALONE = 0.85  # where a ring takes long; sets of many ways fill sooner
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 SURE = 0.95
+METHOD = "whether a second word in scattered blocks costs another line"
 HALF_A_LINE = "a line of which only a single granule was fetched takes half the room of a line with more"
 
-Count = Generator[list[Chase], list[Trace], Hits]
+Count = Ask[Hits]
 
 
 @dataclass(frozen=True)
@@ -64,24 +65,36 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if lone is None:
         return Outcome((fetch_estimate, _line_is_fetch(level, fetch)), Lines(fetch, None))
     count, single, double = lone
-    line, sure, halves = yield from _widest_line(prober, count, single, double)
-    if sure < SURE:
+    widest = yield from _widest_line(prober, count, single, double)
+    if widest.sure < SURE or widest.open_ended:
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
-        estimates = without(Status.AMBIGUOUS, element, reason, "line_size")
-        return Outcome((fetch_estimate, *estimates), Lines(fetch, None))  # a granule is as fine as need be
-    held = yield from _full_lines(prober, line, count, double)
+        if widest.open_ended:
+            reason = f"at least {widest.line} B: no second word in a block that large costs another line"
+        estimate = Estimate(element=element, attribute="line_size", status=Status.AMBIGUOUS, reason=reason,
+                            low=widest.line if widest.open_ended else fetch, method=METHOD,
+                            evidence=tuple(prober.evidence))  # fmt: skip
+        return Outcome((fetch_estimate, estimate), Lines(fetch, None))  # a granule is as fine as need be
+    held = yield from _full_lines(prober, widest.line, count, double)
     estimate = Estimate(
-        element=element, attribute="line_size", status=Status.FOUND, value=line, unit="B", low=line, high=line,
-        confidence=min(sure, 0.99), method="whether a second word in scattered blocks costs another line",
-        evidence=tuple(prober.evidence), caveats=(HALF_A_LINE,) if halves else (),
+        element=element, attribute="line_size", status=Status.FOUND, value=widest.line, low=widest.line,
+        high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
+        caveats=(HALF_A_LINE,) if widest.halves else (),
     )  # fmt: skip
-    return Outcome((fetch_estimate, estimate), Lines(line, held))
+    return Outcome((fetch_estimate, estimate), Lines(widest.line, held))
 
 
-def _widest_line(
-    prober: _Prober, count: int, single: Hits, double: Hits
-) -> Generator[list[Chase], list[Trace], tuple[int, float, bool]]:
-    """The line, how sure it is, and whether a line with one granule in it costs less than one with more.
+@dataclass(frozen=True)
+class _Widest:
+    """The line, how sure it is, whether one granule alone takes less room, and whether the line may be wider still."""
+
+    line: int
+    sure: float
+    halves: bool
+    open_ended: bool = False
+
+
+def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[_Widest]:
+    """How wide blocks may be until a second granule in them costs another line.
 
     A pair of granules either costs no more than one of them: then the line is as wide as pairs can be drawn apart
     without that changing. Or it costs twice as much: then either they lie in two lines, or a line of a single
@@ -101,13 +114,11 @@ def _widest_line(
             offsets, double, count = (0, fetch), pairs, count // 2
             single = yield from prober.ask(Blocks(count, width, offsets, prober.span(count, width)), PROBES)
         else:
-            return line, sure, halves
-    return line, 0.0, halves
+            return _Widest(line, sure, halves)
+    return _Widest(line, sure, halves, open_ended=True)
 
 
-def _full_lines(
-    prober: _Prober, line: int, count: int, lone: Hits
-) -> Generator[list[Chase], list[Trace], Occupancy | None]:
+def _full_lines(prober: _Prober, line: int, count: int, lone: Hits) -> Ask[Occupancy | None]:
     """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
     if prober.level.bounds is None or prober.level.far is not None:
         return None  # what is held near is not all that is held, and shares by distribution are too coarse to count
@@ -130,7 +141,7 @@ class _Prober:
         """Bytes over which to scatter so many blocks."""
         return min(self.bench.info.limit(self.level.path), count * size * THINNESS)
 
-    def crowd(self) -> Generator[list[Chase], list[Trace], tuple[int, Hits, Hits] | None]:
+    def crowd(self) -> Ask[tuple[int, Hits, Hits] | None]:
         """Double the lone words until they no longer all fit: (half of that number, its hits, hits of that number)."""
         alone = self.level.alone
         count = FIRST_BLOCKS_SHARED if alone else FIRST_BLOCKS
@@ -147,7 +158,7 @@ class _Prober:
                 before = hits
             count = 2 * counts[-1]
 
-    def _well(self, count: int, half: Hits, whole: Hits) -> Generator[list[Chase], list[Trace], tuple[int, Hits, Hits]]:
+    def _well(self, count: int, half: Hits, whole: Hits) -> Ask[tuple[int, Hits, Hits]]:
         """Both numbers counted with enough probes."""
         single = half if half.probes >= PROBES else (yield from self.ask(self._lone(count // 2), PROBES))
         double = whole if whole.probes >= PROBES else (yield from self.ask(self._lone(count), PROBES))
@@ -156,7 +167,7 @@ class _Prober:
     def _lone(self, count: int) -> Blocks:
         return Blocks(count, self.fetch, (0,), self.span(count, self.fetch))
 
-    def _ask_all(self, counts: list[int], probes: int) -> Generator[list[Chase], list[Trace], list[Hits]]:
+    def _ask_all(self, counts: list[int], probes: int) -> Ask[list[Hits]]:
         batches = [self._chases(self._lone(count), probes) for count in counts]
         traces = iter((yield [chase for batch in batches for chase in batch]))
         return [self._hits([next(traces) for _ in batch]) for batch in batches]
@@ -192,8 +203,8 @@ def _fetch_estimate(level: Level) -> Estimate:
         return Estimate(element=level.element, attribute="fetch_granularity", status=Status.NOT_FOUND,
                         reason=granularity.reason, evidence=level.evidence)  # fmt: skip
     return Estimate(
-        element=level.element, attribute="fetch_granularity", status=Status.FOUND, value=granularity.fetch, unit="B",
-        low=granularity.fetch, high=granularity.fetch, confidence=min(0.99, granularity.agreement),
+        element=level.element, attribute="fetch_granularity", status=Status.FOUND, value=granularity.fetch,
+        low=granularity.fetch, high=granularity.fetch, confidence=min(EXACT, granularity.agreement),
         method="second word after a cold miss", evidence=level.evidence,
     )  # fmt: skip
 
@@ -201,7 +212,7 @@ def _fetch_estimate(level: Level) -> Estimate:
 def _line_is_fetch(level: Level, fetch: int) -> Estimate:
     """Where nothing can be evicted, a line is at least what one miss brings along."""
     return Estimate(
-        element=level.element, attribute="line_size", status=Status.FOUND, value=fetch, unit="B", low=fetch,
-        confidence=0.9, method="second word after a cold miss", evidence=level.evidence,
+        element=level.element, attribute="line_size", status=Status.FOUND, value=fetch, low=fetch,
+        confidence=GRADUAL, method="second word after a cold miss", evidence=level.evidence,
         caveats=("the path is too short to evict single lines: a line could be larger than what one miss fetches",),
     )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.trace import Trace
 from gpudissect.workload import Explicit, Path, Shuffled
 
 THINNED = 24  # one probe for so many elements: more would wear out an LRU cache faster than the ring alone
@@ -102,6 +103,10 @@ class Pairs:
 
     order: Explicit
     seconds: dict[int, NDArray[np.int64]]
+
+    def cycles(self, trace: Trace) -> dict[int, NDArray[np.int64]]:
+        """Cycles of the second accesses of a trace of this ring (every access timed), by distance."""
+        return {d: trace.cycles[positions] for d, positions in self.seconds.items()}
 
 
 def pairs(path: Path, limit: int, rng: np.random.Generator) -> Pairs:

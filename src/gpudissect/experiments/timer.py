@@ -7,6 +7,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import footprint
+from gpudissect.inference.confidence import LATENCY
 from gpudissect.inference.latency import lap_latency
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
@@ -30,8 +31,8 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
     latency = lap_latency(traces[1].cycles, whole.count, traces[2].cycles, half.count)
     low, middle, high = (float(q) - latency.cycles for q in np.quantile(traces[0].cycles, [0.01, 0.5, 0.99]))
     estimate = Estimate(
-        element="timer", attribute="overhead", status=Status.FOUND, value=middle, unit="cycles", low=low, high=high,
-        confidence=0.95, method="a single access less the same load in a pure pointer chase",
+        element="timer", attribute="overhead", status=Status.FOUND, value=middle, low=low, high=high,
+        confidence=LATENCY, method="a single access less the same load in a pure pointer chase",
         evidence=tuple(digest(chase) for chase in (single, *laps)),
     )  # fmt: skip
     return Outcome((estimate,), middle)

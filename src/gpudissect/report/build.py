@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import gpudissect
-from gpudissect.catalogue.published import unit_of
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Estimate
+from gpudissect.estimate import Value as Known
 from gpudissect.report.result import (
     Comparison,
     Conditions,
@@ -22,10 +22,12 @@ from gpudissect.report.result import (
     Options,
     Published,
     Result,
+    Value,
 )
 from gpudissect.report.verdict import judge_all
 from gpudissect.survey.run import Survey
 from gpudissect.units import cycles_to_ns
+from gpudissect.vocabulary import unit_of
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Published as KnownValue
@@ -99,9 +101,9 @@ def _comparison(reading: Reading) -> Comparison:
 
 
 def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue]) -> Finding:
-    value = _number(found.value, found.unit)
+    value = _value(found.value, found.unit)
     value_ns = None
-    if found.unit == "cycles" and value is not None and clock_hz is not None:
+    if found.unit == "cycles" and isinstance(value, int | float) and clock_hz is not None:
         value_ns = round(cycles_to_ns(value, clock_hz), 4)
     return Finding(
         element=found.element,
@@ -127,7 +129,7 @@ def _published(found: Estimate, published: Sequence[KnownValue]) -> Published | 
         return None
     known, judgement = judged
     return Published(
-        value=_number(known.value, known.unit),
+        value=_value(known.value, known.unit),
         low=_number(known.low, known.unit),
         high=_number(known.high, known.unit),
         unit=known.unit,
@@ -137,6 +139,14 @@ def _published(found: Estimate, published: Sequence[KnownValue]) -> Published | 
         verdict=judgement.verdict,
         text=judgement.text,
     )
+
+
+def _value(value: Known | None, unit: str) -> Value | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return tuple(item for each in value if (item := _number(each, unit)) is not None)
+    return _number(value, unit)
 
 
 def _number(value: float | None, unit: str) -> Number | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
@@ -12,6 +12,7 @@ from gpudissect.report.verdict import Verdict
 
 SCHEMA = "gpudissect/1"
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
+Value = Number | str | tuple[Number, ...]
 
 
 class _Record(BaseModel):
@@ -45,7 +46,7 @@ class Device(_Record):
 class Published(_Record):
     """A published value for the same attribute, and the verdict on it."""
 
-    value: Number | tuple[Number, ...] | None = None
+    value: Value | None = None
     """In the unit of the finding; None where only a range is published."""
     low: Number | None = None
     """Low end of a published range."""
@@ -73,9 +74,10 @@ class Finding(_Record):
     attribute: str
     """Which property: capacity, line_size, hit_latency, ..."""
     status: Status
-    """Found, or why there is no value."""
-    value: Number | tuple[Number, ...] | None = None
-    """The value in `unit`; bytes and counts are whole numbers; null unless found."""
+    """Found, stated by the driver (not measured), or why there is no value."""
+    value: Value | None = None
+    """The value in `unit`; bytes and counts are whole numbers, unequal ways the list of them; null unless found
+    or stated."""
     unit: str = ""
     """B, cycles, B/s, ...; empty for counts."""
     low: Number | None = None
@@ -85,7 +87,7 @@ class Finding(_Record):
     value_ns: float | None = None
     """For cycles: the value in nanoseconds, by the clock_hz of the conditions."""
     confidence: float | None = Field(None, ge=0, le=1)
-    """Probability that the value is right."""
+    """Probability that the value is right; only of what was found."""
     method: str = ""
     """How it was found."""
     evidence: tuple[str, ...] = ()
@@ -96,6 +98,12 @@ class Finding(_Record):
     """Why it is not a plain finding."""
     published: Published | None = None
     """What is published for it, if anything."""
+
+    @model_validator(mode="after")
+    def _text_has_no_unit(self) -> Finding:
+        if isinstance(self.value, str) and self.unit:
+            raise ValueError(f"value {self.value!r} is a text, but has a unit")
+        return self
 
 
 class Comparison(_Record):
@@ -130,7 +138,7 @@ class Options(_Record):
     seed: int = 0
     """Seed of every random choice."""
     quick: bool = False
-    """Whether fewer repetitions were made."""
+    """Whether what takes longest was left out."""
     elements: tuple[str, ...] | None = None
     """Elements asked for; null for all."""
     compare_methods: bool = False

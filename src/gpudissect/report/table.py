@@ -139,7 +139,7 @@ def _table_of(out: Console, result: Result, columns: Sequence[str]) -> Table:
 def _cells(finding: Finding) -> dict[str, Text]:
     unit = clean(finding.unit)
     value = Text(quantity(finding.value, unit), "bold")
-    if finding.status is not Status.FOUND:
+    if not finding.status.has_value:
         value = Text(finding.status.value, "yellow")
     cells = dict.fromkeys(_COLUMNS, Text()) | {
         "element": Text(clean(finding.element), "bold"),
@@ -147,7 +147,7 @@ def _cells(finding: Finding) -> dict[str, Text]:
         "value": value,
         "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.4g}"),
         "bracket": Text(bracket(finding.low, finding.high, unit)),
-        "confidence": Text(percent(finding.confidence)),
+        "confidence": Text("stated" if finding.status is Status.STATED else percent(finding.confidence)),
     }
     if (known := finding.published) is not None:
         unit = clean(known.unit)
@@ -162,7 +162,7 @@ def _cells(finding: Finding) -> dict[str, Text]:
 def _notes(result: Result) -> list[Text]:
     unfound: dict[tuple[str, Status, str], list[str]] = {}  # one reason often speaks for several attributes
     for finding in result.findings:
-        if finding.status is not Status.FOUND:
+        if not finding.status.has_value:
             unfound.setdefault((finding.element, finding.status, finding.reason), []).append(finding.attribute)
     lines = [
         Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")

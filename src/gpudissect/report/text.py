@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import groupby
 
+from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
-
-Value = float | Sequence[float] | None
 
 
 def clean(text: str) -> str:
@@ -14,12 +13,16 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def quantity(value: Value, unit: str) -> str:
-    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 8, 8``."""
+def quantity(value: Value | None, unit: str) -> str:
+    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``."""
     if value is None:
         return ""
-    if isinstance(value, Sequence):
-        return ", ".join(f"{item}" for item in value) + (f" {unit}" if unit else "")
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]
+        texts = (f"{count} x {item:g}" if count > 1 else f"{item:g}" for item, count in runs)
+        return ", ".join(texts) + (f" {unit}" if unit else "")
     if unit == "B":
         return format_bytes(value)
     if unit == "B/s":

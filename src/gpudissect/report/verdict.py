@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate
 from gpudissect.report.text import bracket, quantity
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     FINER = "finer"  # the published value is a range, and what was found lies within it
     AS_PRINTED = "as printed"  # equal to what the document prints, not to the structure behind it
     DIFFERS = "differs"
-    NOT_COMPARABLE = "not comparable"  # nothing found, or another unit
+    NOT_COMPARABLE = "not comparable"  # nothing found
 
 
 @dataclass(frozen=True)
@@ -34,27 +34,25 @@ class Judgement:
 
 def judge(found: Estimate, published: Published) -> Judgement:
     """Hold one finding against one published value."""
-    if found.status is not Status.FOUND or found.value is None:
+    if found.value is None:
         if _both_open(found, published):
             return Judgement(Verdict.AGREES, f"both at least {quantity(published.low, published.unit)}")
         return Judgement(Verdict.NOT_COMPARABLE, f"{found.status.value} here")
-    if found.unit != published.unit:
-        return Judgement(Verdict.NOT_COMPARABLE, f"found in {found.unit or 'no unit'}, published in {published.unit}")
     value, known = found.value, published.value
+    if value == known:
+        return Judgement(Verdict.AGREES, "equal")
+    if not isinstance(value, int | float) or not isinstance(known, int | float):
+        return Judgement(Verdict.DIFFERS, f"not {quantity(known, published.unit)}")
     low = value if found.low is None else found.low
     high = value if found.high is None else found.high
-    if known is not None and value == known:
-        return Judgement(Verdict.AGREES, "equal")
-    if known is not None and low <= known <= high:
+    if low <= known <= high:
         return Judgement(Verdict.AGREES, "within the bracket found")
-    if known is not None and found.unit == "cycles" and abs(value - known) <= 1:
+    if found.unit == "cycles" and abs(value - known) <= 1:
         return Judgement(Verdict.AGREES, "within one cycle")
     if (published.low, published.high) != (None, None) and _within(value, published):
         return Judgement(Verdict.FINER, f"within {bracket(published.low, published.high, published.unit)}")
     if published.printed is not None and value == published.printed:
         return Judgement(Verdict.AS_PRINTED, f"as printed; the structure has {quantity(known, published.unit)}")
-    if known is None:
-        return Judgement(Verdict.DIFFERS, f"outside {bracket(published.low, published.high, published.unit)}")
     return Judgement(Verdict.DIFFERS, _difference(value, known, found.unit))
 
 
@@ -73,7 +71,7 @@ def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Publishe
 
 def _both_open(found: Estimate, published: Published) -> bool:
     """Whether both only say "at least": the path ends before the cache does."""
-    if found.unit != published.unit or found.high is not None or published.high is not None:
+    if found.high is not None or published.high is not None:
         return False
     return found.low is not None and published.low is not None and found.low >= published.low
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from gpudissect.experiments.base import Experiment
-from gpudissect.experiments.capacity import capacity_plan
+from gpudissect.experiments.capacity import PARTS, capacity_plan, l2_capacity_plan
 from gpudissect.experiments.comparison import comparison_plan
+from gpudissect.experiments.dram import dram_plan, far_dram_plan
 from gpudissect.experiments.l2 import l2_plan
-from gpudissect.experiments.latency import dram_plan, latency_plan, shared_plan
+from gpudissect.experiments.latency import l2_latency_plan, latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
+from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.timer import timer_plan
+from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
 
 CACHES = {
@@ -28,7 +31,6 @@ PATHS = {
     Path.TEXTURE: ("texture",),
     Path.CONSTANT: ("constant_l1", "constant_l15"),
 }
-ELEMENTS = ("timer", *CACHES, "shared", "dram")
 
 
 def _build() -> dict[str, Experiment]:
@@ -36,18 +38,35 @@ def _build() -> dict[str, Experiment]:
         Experiment("timer", "timer", ("overhead",), (), timer_plan),
         Experiment("levels.l2", "l2", (), (), l2_plan),
         Experiment("latency.shared", "shared", ("capacity", "hit_latency"), (), shared_plan),
-        Experiment("latency.dram", "dram", ("capacity", "hit_latency", "far_latency"), ("capacity.l2",), dram_plan),
+        Experiment("latency.dram", "dram", ("capacity", "hit_latency"), (), dram_plan),
+        Experiment("latency.far_dram", "dram", ("far_latency",), ("capacity.l2",), far_dram_plan, quick=False),
     ]
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
     for element, levels in CACHES.items():
         line = partial(line_plan, element, levels)
         every.append(Experiment(f"line.{element}", element, ("fetch_granularity", "line_size"), (levels,), line))
-        capacity = partial(capacity_plan, element, levels)
-        every.append(Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity))
-        latency = partial(latency_plan, element, levels)
-        every.append(Experiment(f"latency.{element}", element, ("hit_latency", "miss_penalty"), (levels,), latency))
+        every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
     return {experiment.name: experiment for experiment in every}
+
+
+def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
+    capacity = partial(capacity_plan, element, levels)
+    latency = partial(latency_plan, element, levels)
+    return [
+        Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
+        Experiment(f"latency.{element}", element, ("hit_latency", "miss_penalty"), (levels,), latency),
+    ]
+
+
+def _of_the_l2() -> list[Experiment]:
+    """Its capacity takes longest of all: only footprints of its own size tell."""
+    needs = ("levels.l2", "line.l2")
+    latencies = ("hit_latency", "miss_penalty", "near_latency")
+    return [
+        Experiment("capacity.l2", "l2", ("capacity", *PARTS), needs, l2_capacity_plan, quick=False),
+        Experiment("latency.l2", "l2", latencies, ("levels.l2",), l2_latency_plan),
+    ]
 
 
 def _comparisons() -> dict[str, Experiment]:
@@ -64,3 +83,6 @@ EXPERIMENTS = _build()
 
 COMPARISONS = _comparisons()
 """The older methods, run only when asked for."""
+
+MEASURED = tuple(each for each in ELEMENTS if any(each == experiment.element for experiment in EXPERIMENTS.values()))
+"""The elements that there are experiments for, in the order in which findings are shown."""

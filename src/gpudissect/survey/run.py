@@ -13,22 +13,14 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
 from gpudissect.survey.conditions import Conditions, gather
-from gpudissect.survey.registry import COMPARISONS, ELEMENTS, EXPERIMENTS
+from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase
+from gpudissect.vocabulary import place_of
+from gpudissect.workload import Workload
 
 Progress = Callable[[int, int, str], None]
 
-ATTRIBUTE_ORDER = (
-    "capacity",
-    "segment_size",
-    "line_size",
-    "fetch_granularity",
-    "hit_latency",
-    "near_latency",
-    "far_latency",
-    "miss_penalty",
-)
+LEFT_OUT = "left out by --quick"
 
 
 @dataclass(frozen=True)
@@ -66,24 +58,26 @@ def run_survey(
 ) -> Survey:
     """Run every experiment that `elements` need (all when None) and gather their estimates.
 
-    With `compare_methods` the older methods read the same caches. `progress(done, total, what)` is called as
-    experiments finish and start. A KeyboardInterrupt ends the survey with what was measured so far and
-    `interrupted` set; an experiment that fails takes along only those that
-    need it. Raises `UsageError` for an unknown element.
+    With `quick` what takes longest is left out: footprints beyond the L2. With `compare_methods` the older methods
+    read the same caches. `progress(done, total, what)` is called as experiments finish and start. A
+    KeyboardInterrupt ends the survey with what was measured so far and `interrupted` set; an experiment that fails
+    takes along only those that need it. Raises `UsageError` for an unknown element.
     """
-    unknown = sorted(set(elements or ()) - set(ELEMENTS))
+    unknown = sorted(set(elements or ()) - set(MEASURED))
     if unknown:
-        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(ELEMENTS)}")
+        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(MEASURED)}")
     registered = [*EXPERIMENTS.values(), *(COMPARISONS.values() if compare_methods else ())]
     wanted = [each for each in registered if elements is None or each.element in elements]
-    run = _Run(device, Bench(device.info, seed, quick), _with_needs(wanted), progress or (lambda *_: None))
+    run = _Run(device, Bench(device.info, seed), _with_needs(wanted), progress or (lambda *_: None))
+    if quick:
+        run.leave_out()
     start = time.perf_counter()
     interrupted = False
     try:
         run.until_done()
     except KeyboardInterrupt:
         interrupted = True
-    findings = run.findings({each.element for each in wanted}, interrupted)
+    findings = run.findings({each.element for each in wanted})
     readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
     seconds = time.perf_counter() - start
     return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts))
@@ -115,7 +109,7 @@ class _Running:
 
     experiment: Experiment
     plan: Plan
-    batch: list[Chase]
+    batch: Sequence[Workload]
 
 
 @dataclass
@@ -132,15 +126,26 @@ class _Run:
     running: list[_Running] = field(default_factory=list)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+
+    def leave_out(self) -> None:
+        """Pass over the experiments that do not belong to a quick survey, and those that need them."""
+        for name, experiment in self.experiments.items():  # needs come first
+            if not experiment.quick or any(need in self.left_out for need in experiment.needs):
+                self.left_out.add(name)
 
     def until_done(self) -> None:
         """Start what can start, run what all of them ask for at once, hand out the traces, and again."""
-        waiting = dict(self.experiments)
+        waiting = {name: each for name, each in self.experiments.items() if name not in self.left_out}
         while waiting or self.running:
             for name in [n for n, each in waiting.items() if all(need in self._ended() for need in each.needs)]:
                 self._start(waiting.pop(name))
             if self.running:
                 self._round()
+
+    @property
+    def _total(self) -> int:
+        return len(self.experiments) - len(self.left_out)
 
     def _ended(self) -> set[str]:
         return set(self.outcomes) | set(self.failed)
@@ -157,7 +162,7 @@ class _Run:
     def _round(self) -> None:
         """One batch for all that run. If the device refuses it, each is tried alone: one must not sink the rest."""
         running, self.running = self.running, []
-        self.progress(len(self._ended()), len(self.experiments), ", ".join(r.experiment.name for r in running))
+        self.progress(len(self._ended()), self._total, ", ".join(r.experiment.name for r in running))
         try:
             traces = self._measure([chase for each in running for chase in each.batch])
         except Exception:
@@ -173,7 +178,7 @@ class _Run:
             own, traces = traces[: len(each.batch)], traces[len(each.batch) :]
             self._advance(each, own)
 
-    def _measure(self, batch: list[Chase]) -> list[Trace]:
+    def _measure(self, batch: Sequence[Workload]) -> list[Trace]:
         traces = self.device.run(batch)
         self.workloads += len(batch)
         self.contexts += [trace.context for trace in traces]
@@ -184,7 +189,7 @@ class _Run:
             each.batch = next(each.plan) if traces is None else each.plan.send(traces)
         except StopIteration as stop:
             self.outcomes[each.experiment.name] = stop.value
-            self.progress(len(self._ended()), len(self.experiments), each.experiment.name)
+            self.progress(len(self._ended()), self._total, each.experiment.name)
         except Exception as error:  # whatever an experiment stumbles over must not cost the findings of the others
             self._fail(each.experiment, _said(error))
         else:
@@ -195,7 +200,11 @@ class _Run:
         if not consequence:
             self.failures.append(Failure(experiment.name, reason))
 
-    def findings(self, elements: set[str], interrupted: bool) -> tuple[Estimate, ...]:
+    def _reason(self, name: str) -> str:
+        """Why an experiment has no outcome."""
+        return LEFT_OUT if name in self.left_out else self.failed.get(name, "interrupted")
+
+    def findings(self, elements: set[str]) -> tuple[Estimate, ...]:
         """Every estimate of the elements asked for, in a fixed order; what did not finish stands as skipped."""
         estimates: list[Estimate] = []
         for name, experiment in self.experiments.items():
@@ -204,7 +213,6 @@ class _Run:
             if name in self.outcomes:
                 estimates.extend(self.outcomes[name].estimates)
             else:
-                reason = "interrupted" if interrupted and name not in self.failed else self.failed[name]
+                reason = self._reason(name)
                 estimates.extend(without(Status.SKIPPED, experiment.element, reason, *experiment.attributes))
-        place = {attribute: i for i, attribute in enumerate(ATTRIBUTE_ORDER)}
-        return tuple(sorted(estimates, key=lambda e: (ELEMENTS.index(e.element), place.get(e.attribute, 99))))
+        return tuple(sorted(estimates, key=lambda each: place_of(each.element, each.attribute)))

@@ -1,4 +1,8 @@
-"""`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2)."""
+"""`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2).
+
+One thread is timed. What shares a cache with it shows when others have had their `Turn` before (MT22 s4.5-4.6):
+another path of the same thread, another warp of its SM, another SM.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +67,39 @@ MOST_RECORDS = 2**26
 """Numbers that one trace may hold."""
 
 
+MOST_WARPS = 32
+"""Warps of one block."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Laps that somebody runs before a chase begins.
+
+    Attributes:
+        path: the way to memory; memory is the same whichever way leads there, but for constant memory.
+        order: the ring, byte offsets within the same memory as the chase's own. Its words must not be those of another
+            ring of the chase, unless it is that very ring.
+        laps: how many.
+        warp: whose turn it is: warp 0 of its SM is the one that is timed later.
+        sm: where: 0 is the SM that is timed, any other number another SM.
+
+    Raises `WorkloadError` if the fields do not fit together.
+
+    """
+
+    path: Path
+    order: Order
+    laps: int = 1
+    warp: int = 0
+    sm: int = 0
+
+    def __post_init__(self) -> None:
+        if self.path in (Path.NOTHING, Path.SHARED):
+            raise WorkloadError(f"a turn goes through a cache, not through path {self.path.value!r}")
+        if self.laps < 1 or not 0 <= self.warp < MOST_WARPS or self.sm < 0:
+            raise WorkloadError(f"a turn needs laps >= 1, 0 <= warp < {MOST_WARPS}, sm >= 0, got {self}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chase:
     """One thread follows a ring of dependent loads.
@@ -81,6 +118,7 @@ class Chase:
         flush: every cache is emptied of the chase's data before it starts. The caches private to an SM are
             always cold at the start of a chase.
         repetition: tells otherwise equal chases apart.
+        before: turns taken one after the other, after the flush and before the chase's own laps.
 
     Raises `WorkloadError` if the fields do not fit together.
 
@@ -97,6 +135,7 @@ class Chase:
     alone: bool = False
     flush: bool = False
     repetition: int = 0
+    before: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or self.laps < 1:
@@ -106,6 +145,7 @@ class Chase:
         if self.timing is not Timing.COUNT and self.bounds is not None:
             raise WorkloadError(f"bounds belong to timing 'count', not to {self.timing.value!r}")
         accesses = (self.warmup + self.laps) * self.order.count
+        accesses += sum(turn.laps * turn.order.count for turn in self.before)
         if accesses > MOST_ACCESSES:
             raise WorkloadError(f"a chase of {accesses} accesses is longer than {MOST_ACCESSES}: ask for fewer laps")
         if self.picks is not None:
@@ -119,6 +159,11 @@ class Chase:
             raise WorkloadError(f"a trace of {self.records} numbers is more than {MOST_RECORDS}: ask for fewer laps")
         if self.carveout is not None and not 0 <= self.carveout <= 100:
             raise WorkloadError(f"carveout is a percentage, got {self.carveout}")
+
+    @property
+    def span(self) -> int:
+        """Bytes of memory that its rings reach into."""
+        return max(self.order.span, *(turn.order.span for turn in self.before), 0)
 
     @property
     def timed_per_lap(self) -> int:

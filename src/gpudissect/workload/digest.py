@@ -1,17 +1,21 @@
-"""The hash by which a recording knows a workload: the same in every process and on every machine."""
+"""The hash by which a recording knows a workload: the same in every process, on every machine, in every version."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 
 from gpudissect.workload.order import Explicit
 
 
 def digest(workload: object) -> str:
-    """SHA-256 (hexadecimal, 32 digits) over the kind and every field of a workload."""
+    """SHA-256 (hexadecimal, 32 digits) over the kind of a workload and every field that is not at its default.
+
+    So a field that a later version adds leaves the digests of old recordings as they are. A default must never
+    change for the same reason.
+    """
     text = json.dumps(_plain(workload), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -20,9 +24,14 @@ def _plain(value: object) -> object:
     if isinstance(value, Explicit):
         return {"kind": "Explicit", "digest": value.digest}
     if is_dataclass(value) and not isinstance(value, type):
-        return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
+        own = {f.name: getattr(value, f.name) for f in fields(value) if _differs(getattr(value, f.name), f.default)}
+        return {"kind": type(value).__name__, **{name: _plain(each) for name, each in own.items()}}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def _differs(value: object, default: object) -> bool:
+    return default is MISSING or value != default

@@ -94,11 +94,6 @@ def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
     return [launch for group in groups.values() for launch in _split(group, machine)]
 
 
-def records(chase: Chase) -> int:
-    """Records a chase makes: timed accesses (EACH) or laps."""
-    return chase.laps * chase.timed_per_lap if chase.timing is Timing.EACH else chase.laps
-
-
 def span(chase: Chase) -> int:
     """Bytes its ring takes, a multiple of 8; 0 where there is no ring."""
     return 0 if chase.path is Path.NOTHING else -(-chase.order.span // 8) * 8
@@ -112,6 +107,8 @@ def _together(index: int, chase: Chase) -> object:
 
 
 def _check(chase: Chase, machine: Machine) -> None:
+    if chase.before:
+        raise DeviceError("a CUDA device cannot let others have their turn before a chase yet")
     path, word = chase.path, chase.path.word
     order = chase.order
     if path is not Path.NOTHING:
@@ -145,7 +142,7 @@ def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
     first = group[0][1]
     offsets, arena = place(span(chase) for _, chase in group)
     members = tuple(
-        Member(index, chase, region, records(chase)) for (index, chase), region in zip(group, offsets, strict=True)
+        Member(index, chase, region, chase.records) for (index, chase), region in zip(group, offsets, strict=True)
     )
     slots_at = max(span(chase) for _, chase in group) if first.path is Path.SHARED else 0
     room = recording_room(first.path, first.carveout, machine)

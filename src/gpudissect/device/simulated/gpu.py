@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from types import MappingProxyType
 from typing import Self
 
@@ -17,7 +16,7 @@ from gpudissect.device.simulated.memory import Memory
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UsageError
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Path, Workload
+from gpudissect.workload import Chase, Order, Path, Workload
 from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path for which the hierarchy names none
@@ -73,6 +72,7 @@ class SimulatedGpu:
             environment={"simulator": f"gpudissect {__version__}"},
             catalogue=catalogue,
         )
+        self._memories: dict[int, Memory] = {}
         self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0)
 
     @property
@@ -102,29 +102,34 @@ class SimulatedGpu:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    @cached_property
-    def _memory(self) -> Memory:
-        """Made when the first chase runs: it loads the compiler."""
-        return Memory(HierarchyModel(replace(self._truth, routes=self._routes)), self._noise)
+    def _memory(self, sms: int) -> Memory:
+        """Memory with the private caches of so many SMs. Made when it is first needed: it loads the compiler."""
+        if sms not in self._memories:
+            model = HierarchyModel(replace(self._truth, routes=self._routes), sms=sms)
+            self._memories[sms] = Memory(model, self._noise)
+        return self._memories[sms]
 
     def _run(self, workload: Workload) -> Trace:
-        self._check(workload)
-        assert isinstance(workload, Chase)
-        key = digest(workload)
-        arrays = self._memory.run(workload, key, self._routes[workload.path].timer)
-        return Trace(key, arrays, self._context)
-
-    def _check(self, workload: Workload) -> None:
-        name = self._info.name
         if not isinstance(workload, Chase):
+            name = self._info.name
             raise DeviceError(f"{name} is simulated and runs chases only, not {type(workload).__name__} yet")
-        path, order = workload.path, workload.order
+        farthest = max((turn.sm for turn in workload.before), default=0)
+        if farthest >= self._info.sm_count:
+            raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
+        memory = self._memory(1 + farthest)
+        for path, order in [(workload.path, workload.order), *((turn.path, turn.order) for turn in workload.before)]:
+            self._check(path, order, memory)
+        key = digest(workload)
+        return Trace(key, memory.run(workload, key, self._routes[workload.path].timer), self._context)
+
+    def _check(self, path: Path, order: Order, memory: Memory) -> None:
+        name = self._info.name
         if path not in self._routes:
             reason = self._info.unsupported.get(path, "its hierarchy has no such route")
             raise DeviceError(f"{name} has no path {path.value!r}: {reason}")
         if order.span > self._info.limit(path):
             raise OutOfMemory(f"{name}: path {path.value!r} has {self._info.limit(path)} bytes, asked for {order.span}")
-        reach = self._memory.reach(path)
+        reach = memory.reach(path)
         if order.span > reach:
             raise DeviceError(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {order.span}")
         if order.count > MAX_COUNT:

@@ -10,12 +10,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.hierarchy import HierarchyModel
+from gpudissect.cachemodel.hierarchy import FIRST, Actor, HierarchyModel
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Chase, Order, Path, Timing
 
 CHUNK = 1 << 16  # accesses simulated at a time: their latencies stay in the host's caches, and Ctrl-C gets through
+
+
+REGION = 2 << 20  # constant memory starts at a multiple of this: the large page, so that it shares none
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,12 @@ class Memory:
         from gpudissect.device.simulated._clock import disturb
 
         replacement, clock, phase = _seeds(self._noise.seed, digest)
-        self._model.reset(replacement, end=chase.order.span)
-        position = 0
-        for _, n in _chunks(chase.warmup * ring.size):
-            position = self._model.walk(chase.path, ring, position, self._levels[:n], self._latencies[:0])
+        self._model.reset(replacement, end=chase.span)
+        for turn in chase.before:
+            laid = _ring(turn.order) + _region(chase, turn.path)
+            self._untimed(turn.path, laid, turn.laps, Actor(turn.sm, turn.warp))
+        ring = ring + _region(chase, chase.path) if chase.before else ring
+        position = self._untimed(chase.path, ring, chase.warmup, FIRST)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
@@ -83,6 +88,13 @@ class Memory:
             position = self._model.walk(chase.path, ring, position, self._levels[:n], latencies)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
+
+    def _untimed(self, path: Path, ring: NDArray[np.int64], laps: int, actor: Actor) -> int:
+        """Walk some laps that nobody times; gives the position where they end."""
+        position = 0
+        for _, n in _chunks(laps * ring.size):
+            position = self._model.walk(path, ring, position, self._levels[:n], self._latencies[:0], actor)
+        return position
 
     def _each(self, chase: Chase, ring: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
         picks = None if chase.picks is None else np.array(chase.picks, dtype=np.int64)
@@ -112,6 +124,11 @@ class Memory:
             laps, starts = _laps(first, read.size, ring.size)
             counts[laps] += np.add.reduceat(_classes(read, chase.bounds), starts)
         return {"counts": counts}
+
+
+def _region(chase: Chase, path: Path) -> int:
+    """Where the memory behind a path begins: constant memory lies beyond what all other rings reach into."""
+    return -(-chase.span // REGION) * REGION if path is Path.CONSTANT else 0
 
 
 def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -1,0 +1,58 @@
+"""Latency of memory, by first touches after a flush: near, and over far more than the L2 holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.latency import latency_found
+from gpudissect.experiments.rings import footprint
+from gpudissect.experiments.stated import stated
+from gpudissect.inference.latency import lap_latency
+from gpudissect.units import format_bytes
+from gpudissect.workload import Chase, Path, Timing
+from gpudissect.workload.digest import digest
+
+METHOD = "lower quartile of laps of a pure pointer chase, first touches after a flush over"
+LINKS = 16384
+RINGS = 5
+NEAR_SPAN = 4 << 20  # few pages, of any size
+BEYOND_L2 = 8  # the far footprint, in L2 capacities
+FAR_SPAN = 64 << 20
+FAR_SPAN_TOP = 1 << 30
+
+
+def dram_plan(bench: Bench, known: Known) -> Plan:
+    """Size as the driver states it, and latency over few pages, whose translations are at hand."""
+    size = stated("dram", "capacity", "memory_size", bench)
+    latency = yield from _cold_latency("hit_latency", NEAR_SPAN, bench)
+    return Outcome((size, latency))
+
+
+def far_dram_plan(bench: Bench, known: Known) -> Plan:
+    """Latency over far more than the L2 holds: misses of the TLBs are part of the price."""
+    l2: int | None = known["capacity.l2"]
+    span = min(max(BEYOND_L2 * (l2 or 0), FAR_SPAN), FAR_SPAN_TOP)
+    latency = yield from _cold_latency("far_latency", span, bench)
+    return Outcome((latency,))
+
+
+def _cold_latency(attribute: str, wanted: int, bench: Bench) -> Ask[Estimate]:
+    path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
+    span = min(wanted, bench.info.limit(path))
+    if not span:
+        (lacking,) = without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)
+        return lacking
+    chases = [_cold(path, span, turn, bench) for turn in range(RINGS)]
+    traces = yield chases
+    links = chases[0].order.count
+    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), links, least=1.0)
+    evidence = tuple(digest(chase) for chase in chases)
+    return latency_found("dram", attribute, latency, f"{METHOD} {format_bytes(span)}", evidence)
+
+
+def _cold(path: Path, span: int, turn: int, bench: Bench) -> Chase:
+    stride = max(256, span // LINKS // 256 * 256)
+    order = footprint(span, stride, bench.seed_for("dram", span, turn))
+    return Chase(path=path, order=order, timing=Timing.LAP, warmup=0, flush=True, alone=True)

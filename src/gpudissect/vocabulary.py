@@ -1,0 +1,56 @@
+"""The words that findings, published numbers and result files share: elements, attributes, and their units."""
+
+from __future__ import annotations
+
+ELEMENTS = (
+    "timer",
+    "l1", "readonly", "texture", "texture_l2", "constant_l1", "constant_l15", "l2", "shared", "dram",
+    "tlb_l1", "tlb_l2", "tlb_l3",
+    "icache_l0", "icache_l1", "icache_l15",
+    "spectrum_global", "spectrum_global_l2",
+    "cluster", "tma",
+)  # fmt: skip
+"""What a finding may be about, in the order in which findings are shown."""
+
+ATTRIBUTES = {
+    "capacity": "B",
+    "segment_size": "B",
+    "line_size": "B",
+    "fetch_granularity": "B",
+    "sets": "",
+    "ways": "",
+    "index_function": "",
+    "replacement_policy": "",
+    "entries": "",
+    "page_size": "B",
+    "reach": "B",
+    "hit_latency": "cycles",
+    "near_latency": "cycles",
+    "far_latency": "cycles",
+    "miss_penalty": "cycles",
+    "overhead": "cycles",
+    "count_per_sm": "",
+    "shared_with": "",
+    "banks": "",
+    "bank_width": "B",
+    "conflict_latency": "cycles",
+    "read_bandwidth": "B/s",
+    "write_bandwidth": "B/s",
+    **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),
+}
+"""Which property a finding may be of, in the order in which they are shown, and the unit it is always given in.
+
+No unit: a count, a list of counts (the ways of unequal sets), or a text (a policy, what an array is shared with).
+"""
+
+
+def unit_of(attribute: str) -> str:
+    """Unit of an attribute: ``B``, ``cycles``, ``B/s``, or empty. Raises `KeyError` for one that there is not."""
+    return ATTRIBUTES[attribute]
+
+
+def place_of(element: str, attribute: str) -> tuple[int, int]:
+    """Where a finding stands among others: sort by this. Raises `KeyError` for an unknown word."""
+    if element not in ELEMENTS:
+        raise KeyError(element)
+    return ELEMENTS.index(element), list(ATTRIBUTES).index(attribute)

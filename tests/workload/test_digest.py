@@ -1,0 +1,61 @@
+"""The hash of a workload: it tells workloads apart, and never changes, or every recording would be lost."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+from gpudissect.workload.digest import digest
+
+PLAIN = Chase(path=Path.GLOBAL, order=Shuffled(10, 32, 1), timing=Timing.LAP)
+TURN = Turn(path=Path.TEXTURE, order=Sequential(4, 32, 512), warp=1)
+OTHERS = (
+    replace(PLAIN, laps=2),
+    replace(PLAIN, warmup=0),
+    replace(PLAIN, repetition=1),
+    replace(PLAIN, alone=True),
+    replace(PLAIN, flush=True),
+    replace(PLAIN, carveout=0),
+    replace(PLAIN, path=Path.TEXTURE),
+    replace(PLAIN, order=Sequential(10, 32)),
+    replace(PLAIN, order=Shuffled(10, 32, 1, 32)),
+    replace(PLAIN, order=Explicit(np.arange(10) * 32)),
+    replace(PLAIN, timing=Timing.EACH),
+    replace(PLAIN, timing=Timing.EACH, picks=(1,)),
+    replace(PLAIN, timing=Timing.COUNT, bounds=Bounds(40, 200, 300)),
+    replace(PLAIN, before=(TURN,)),
+    replace(PLAIN, before=(TURN, TURN)),
+    replace(PLAIN, before=(replace(TURN, sm=1),)),
+)
+
+
+def test_every_field_counts():
+    assert len({digest(chase) for chase in (PLAIN, *OTHERS)}) == 1 + len(OTHERS)
+
+
+@pytest.mark.parametrize(("chase", "frozen"), [
+    (PLAIN, "0222aff041af9df1c1d426971051b061"),
+    (OTHERS[9], "5505f321282235cba679f8ddc3225622"),
+    (OTHERS[11], "71bcb159a9c72b4db0f39c0d61404df7"),
+    (OTHERS[12], "300db5f9718ad5c7c6f62b885413286c"),
+    (OTHERS[13], "7c0452ef792b291dfffdf7df5741ca67"),
+])  # fmt: skip
+def test_it_is_the_same_in_every_version(chase, frozen):
+    assert digest(chase) == frozen
+
+
+def test_a_field_added_later_leaves_old_digests_as_they_are():
+    @dataclass(frozen=True)
+    class Old:
+        laps: int
+        flush: bool = False
+
+    @dataclass(frozen=True)
+    class New:
+        laps: int
+        flush: bool = False
+        added: int = 7
+
+    New.__name__ = "Old"
+    assert digest(Old(3)) == digest(New(3)) != digest(New(3, added=8))
