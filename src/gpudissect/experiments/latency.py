@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.l2 import ONE_PART, SWEEP_STRIDE
 from gpudissect.inference.confidence import LATENCY
 from gpudissect.inference.latency import Latency, lap_latency, miss_penalty
 from gpudissect.inference.level import Level, Levels
@@ -16,39 +13,22 @@ from gpudissect.workload.digest import digest
 LAPS = 41  # short ones: even where one access in 200 is delayed, some laps are not
 MOST_LINKS = 256
 FEW_LINKS = 64
-LONGEST = 4 << 20
 METHOD = "lower quartile of laps of a pure pointer chase, less those of half the links"
 
 
 def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of a cache, cycles; the hit latency is the near one if it has a far part."""
+    """Hit latency and miss penalty of a cache private to an SM, cycles."""
     levels: Levels = known[needs]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "hit_latency", "miss_penalty"))
     size, stride = _resident_point(level)
-    latency, evidence = yield from slope(level.path, size, stride, level.alone, bench)
-    return Outcome((latency_found(element, "hit_latency", latency, METHOD, evidence), _penalty(level)), latency)
+    latency, evidence = yield from slope(level.path, size, stride, bench)
+    return Outcome((latency_found(element, "hit_latency", latency, METHOD, evidence), penalty_found(level)), latency)
 
 
-def l2_latency_plan(bench: Bench, known: Known) -> Plan:
-    """As `latency_plan` for the L2; what it gives is the latency of the near part, if there is a far one."""
-    outcome = yield from latency_plan("l2", "levels.l2", bench, known)
-    levels: Levels = known["levels.l2"]
-    level = levels.level("l2")
-    if level is None:
-        absence = levels.absent["l2"]
-        return Outcome((*outcome.estimates, *without(absence.status, "l2", absence.reason, "near_latency")))
-    if level.far is None:
-        return Outcome(
-            (*outcome.estimates, *without(Status.NOT_FOUND, "l2", ONE_PART, "near_latency")), outcome.knowledge
-        )
-    near = replace(outcome.estimates[0], attribute="near_latency")
-    return Outcome((*outcome.estimates, near), outcome.knowledge)
-
-
-def slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
+def slope(path: Path, size: int, stride: int, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
     """Latency of a load, from a ring and one of half its links: what a lap costs beside its loads cancels.
 
     Both have a multiple of 16 links where they can, the number of loads between two checks of the lap's end.
@@ -56,7 +36,7 @@ def slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Ask[
     links = max(2, size // stride // 32 * 32)
     chases = [
         Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
-              warmup=2, laps=LAPS, alone=alone)
+              warmup=2, laps=LAPS)
         for count in (links, links // 2)
     ]  # fmt: skip
     whole, half = yield chases
@@ -65,13 +45,7 @@ def slope(path: Path, size: int, stride: int, alone: bool, bench: Bench) -> Ask[
 
 
 def _resident_point(level: Level) -> tuple[int, int]:
-    """Size and stride (bytes) of a ring well inside the level, but none that a nearer level would answer.
-
-    Over a cache that all SMs share, latency differs from line to line: there the ring is as long as a sweep allows.
-    """
-    fitting = [size for size, cycles in level.sweep.items() if level.missing(cycles) < 0.02]
-    if fitting:
-        return min(max(fitting) // 2, LONGEST), SWEEP_STRIDE
+    """Size and stride (bytes) of a ring well inside the level, but none that a nearer level would answer."""
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
     inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
@@ -81,7 +55,7 @@ def _resident_point(level: Level) -> tuple[int, int]:
     return size, finest
 
 
-def _penalty(level: Level) -> Estimate:
+def penalty_found(level: Level) -> Estimate:
     """Cycles that a miss adds, from single accesses of both plateaus, where the timer's own cost cancels."""
     if level.behind is None:
         return Estimate(element=level.element, attribute="miss_penalty", status=Status.NOT_FOUND,

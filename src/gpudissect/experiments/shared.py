@@ -17,6 +17,6 @@ def shared_plan(bench: Bench, known: Known) -> Plan:
     if not limit:
         reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "capacity", "hit_latency"))
-    latency, evidence = yield from slope(Path.SHARED, min(SIZE, limit), 4, False, bench)
+    latency, evidence = yield from slope(Path.SHARED, min(SIZE, limit), 4, bench)
     hit = latency_found("shared", "hit_latency", latency, METHOD, evidence)
     return Outcome((stated("shared", "capacity", "shared_per_sm", bench), hit))

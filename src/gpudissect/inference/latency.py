@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,17 @@ def lap_latency(
     own = 0.0 if short_laps is None else float(np.quantile(short_laps, 0.25))
     low, value, high = np.quantile((laps - own) / (links - short_links), [0.05, 0.25, 0.5])
     return Latency(float(value), float(min(low, value - least)), float(max(high, value + least)))
+
+
+def median_latency(rings: Sequence[Latency]) -> Latency:
+    """One latency from those of rings over different lines: their median, bracketed by the extremes of all.
+
+    Raises `ValueError` without rings.
+    """
+    if not rings:
+        raise ValueError("latency needs at least one ring")
+    middle = float(np.median([ring.cycles for ring in rings]))
+    return Latency(middle, min(ring.low for ring in rings), max(ring.high for ring in rings))
 
 
 def miss_penalty(hits: NDArray[np.int64], misses: NDArray[np.int64]) -> Latency:

@@ -9,7 +9,8 @@ from gpudissect.experiments.capacity import PARTS, capacity_plan, l2_capacity_pl
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, far_dram_plan
 from gpudissect.experiments.l2 import l2_plan
-from gpudissect.experiments.latency import l2_latency_plan, latency_plan
+from gpudissect.experiments.l2_latency import l2_latency_plan
+from gpudissect.experiments.latency import latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.shared import shared_plan
