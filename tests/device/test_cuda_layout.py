@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
-from gpudissect.device.cuda.layout import JOB, REPORT, RING
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, TURN
 
 pytest.importorskip("cuda.core")
 
@@ -21,7 +21,17 @@ def checks(name: str, dtype: np.dtype) -> str:
 
 def test_structures_agree(tmp_path, monkeypatch) -> None:
     (tmp_path / "check.cu").write_text(
-        "\n".join(['#include "lay.cu"', checks("Job", JOB), checks("Report", REPORT), checks("Ring", RING)])
+        "\n".join(
+            [
+                '#include "lay.cu"',
+                "#define PATH_GLOBAL",
+                '#include "turns.cuh"',
+                checks("Job", JOB),
+                checks("Report", REPORT),
+                checks("Ring", RING),
+                checks("Turn", TURN),
+            ]
+        )
     )
     for file in cuda_compile.KERNELS.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())

@@ -50,10 +50,13 @@ class Instruction:
 
 
 @cache
-def nvdisasm() -> str | None:
-    """The disassembler, of its wheel or of a toolkit; None if there is none."""
+def nvdisasm() -> str:
+    """The disassembler, of its wheel or of a toolkit. Raises `FileNotFoundError` if there is none."""
     wheel = FilePath(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "nvdisasm"
-    return str(wheel) if wheel.exists() else shutil.which("nvdisasm")
+    found = str(wheel) if wheel.exists() else shutil.which("nvdisasm")
+    if found is None:
+        raise FileNotFoundError("no nvdisasm: pip install nvidia-cuda-nvdisasm")
+    return found
 
 
 @cache
@@ -67,7 +70,7 @@ def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        text = subprocess.run([nvdisasm() or "", "-json", file.name], check=True, capture_output=True, text=True).stdout
+        text = subprocess.run([nvdisasm(), "-json", file.name], check=True, capture_output=True, text=True).stdout
     _, functions = json.loads(text)
     return {
         function["function-name"]: [

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from machine_code import Instruction, kernels, nvdisasm
+from machine_code import Instruction, kernels
 
 from gpudissect.workload import Path
-
-pytestmark = pytest.mark.skipif(nvdisasm() is None, reason="no nvdisasm: pip install nvidia-cuda-nvdisasm")
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 LOADS = {

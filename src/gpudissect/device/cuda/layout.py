@@ -1,6 +1,6 @@
-"""What host and kernels tell each other, as numpy sees it: `JOB`, `REPORT` and `RING`, and the traits of each path.
+"""What host and kernels tell each other, as numpy sees it: `JOB`, `REPORT`, `RING` and `TURN`, and the traits of each path.
 
-The fields stand in the order of ``kernels/job.cuh`` and ``kernels/lay.cu``; a test compiles the C++ and compares.
+The fields stand in the order of ``kernels/job.cuh``, ``kernels/lay.cu`` and ``kernels/turns.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from gpudissect.workload import Path
 
 JOB = np.dtype([
-    ("start", "u8"), ("results", "u8"), ("ring", "u8"), ("ring_bytes", "u4"), ("slots_at", "u4"), ("slots", "u4"),
-    ("count", "u4"), ("laps", "u4"), ("first", "i4"), ("hit_max", "u4"), ("miss_min", "u4"), ("miss_max", "u4"),
-    ("one", "u4"),
+    ("start", "u8"), ("results", "u8"), ("ring", "u8"), ("turns", "u8"), ("ring_bytes", "u4"), ("slots_at", "u4"),
+    ("slots", "u4"), ("count", "u4"), ("laps", "u4"), ("first", "i4"), ("hit_max", "u4"), ("miss_min", "u4"),
+    ("miss_max", "u4"), ("one", "u4"), ("turn_count", "u4"), ("reserved", "u4"),
 ])  # fmt: skip
 REPORT = np.dtype([("start", "u8"), ("end", "u8"), ("base", "u8"), ("sm", "u8"), ("cycles", "u8"), ("ns", "u8")])
 RING = np.dtype([
@@ -23,6 +23,12 @@ RING = np.dtype([
     ("start", "u8"), ("first", "u8"), ("count", "u4"), ("pick_count", "u4"), ("kind", "u4"), ("seed", "u4"),
     ("half", "u4"), ("word", "u4"), ("shift", "u4"), ("reserved", "u4"),
 ])  # fmt: skip
+TURN = np.dtype([
+    ("start", "u8"), ("accesses", "u4"), ("path", "u4"), ("warp", "u4"), ("sm", "u4"), ("done", "u4"),
+    ("seen_sm", "u4"), ("broken", "u4"), ("reserved", "u4"),
+])  # fmt: skip
+TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT)
+"""Paths of turns, as ``kernels/turns.cuh`` numbers them."""
 SLOT = 8
 """Bytes of one record in shared memory."""
 

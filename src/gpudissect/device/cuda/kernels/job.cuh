@@ -9,6 +9,7 @@ struct Job {
     u64 start;       // address of the link to the first position, see Ring::first in lay.cu; unused on NOTHING
     u64 results;     // address of a Report, followed by the slots
     u64 ring;        // SHARED: address of the ring that is copied to shared memory
+    u64 turns;       // address of the turns taken before, see turns.cuh
     u32 ring_bytes;  // SHARED: bytes of that ring; 0 on every other path
     u32 slots_at;    // byte offset of the slots in dynamic shared memory, a multiple of 8
     u32 slots;       // slots that are reported; shared memory holds one more, for what comes after the window
@@ -17,6 +18,8 @@ struct Job {
     i32 first;       // number of the first record: minus what comes before the window
     u32 hit_max, miss_min, miss_max;  // COUNT: the classes, in cycles
     u32 one;                          // 1, known only at run time: see the loops in chase.cu
+    u32 turn_count;                   // turns taken before
+    u32 reserved;
 };
 
 struct Report {
@@ -32,7 +35,11 @@ __device__ __forceinline__ Job fetch(const Job* jobs) {
         Job job;
         u64 words[sizeof(Job) / 8];
     } copy;
+#ifdef TURNS
+    const u64* from = reinterpret_cast<const u64*>(jobs);  // all blocks work for one chase
+#else
     const u64* from = reinterpret_cast<const u64*>(jobs + blockIdx.x);
+#endif
 #pragma unroll
     for (u32 i = 0; i < sizeof(Job) / 8; ++i) copy.words[i] = __ldcg(from + i);
     return copy.job;

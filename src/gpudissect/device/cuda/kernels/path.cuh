@@ -7,40 +7,52 @@
 #pragma once
 #include "job.cuh"
 
+#define MARK_OF_ADDRESS 1         // links are multiples of 4 or 8
+#define MARK_OF_TEXEL 0x80000000  // a linear texture has at most 2^28 texels
+
 #if defined(PATH_GLOBAL) || defined(PATH_GLOBAL_L2) || defined(PATH_READONLY)
 using Link = u64;
 #define LINK "l"
 #define BITS ".b64"
-#define MARK 1  // links are multiples of 8
+#define MARK MARK_OF_ADDRESS
 #else
 using Link = u32;
 #define LINK "r"
 #define BITS ".b32"
 #ifdef PATH_TEXTURE
-#define MARK 0x80000000  // a linear texture has at most 2^28 texels
+#define MARK MARK_OF_TEXEL
 #else
-#define MARK 1  // links are multiples of 4
+#define MARK MARK_OF_ADDRESS
 #endif
 #endif
 
+#define LOAD_GLOBAL "ld.global.ca.u64 %0, [%0];\n\t"
+#define LOAD_GLOBAL_L2 "ld.global.cg.u64 %0, [%0];\n\t"
+#define LOAD_READONLY "ld.global.nc.u64 %0, [%0];\n\t"
+#define LOAD_TEXTURE "tex.1d.v4.u32.s32 {%0, _, _, _}, [%2, {%0}];\n\t"
+#define LOAD_CONSTANT "ld.const.u32 %0, [%0];\n\t"
+
 #if defined(PATH_GLOBAL)
-#define LOAD "ld.global.ca.u64 %0, [%0];\n\t"
+#define LOAD LOAD_GLOBAL
 #elif defined(PATH_GLOBAL_L2)
-#define LOAD "ld.global.cg.u64 %0, [%0];\n\t"
+#define LOAD LOAD_GLOBAL_L2
 #elif defined(PATH_READONLY)
-#define LOAD "ld.global.nc.u64 %0, [%0];\n\t"
+#define LOAD LOAD_READONLY
 #elif defined(PATH_TEXTURE)
-#define LOAD "tex.1d.v4.u32.s32 {%0, _, _, _}, [%2, {%0}];\n\t"
+#define LOAD LOAD_TEXTURE
 #elif defined(PATH_CONSTANT)
-#define LOAD "ld.const.u32 %0, [%0];\n\t"
-// The whole constant bank of this module, at offset 0; the host writes the ring into it before the launch.
-extern "C" __constant__ u32 bank[65536 / 4];
+#define LOAD LOAD_CONSTANT
 #elif defined(PATH_SHARED)
 #define LOAD "ld.shared.u32 %0, [%0];\n\t"
 #elif defined(PATH_NOTHING)
 #define LOAD ""
 #else
 #error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _NOTHING"
+#endif
+
+#if defined(PATH_CONSTANT) || defined(TURNS)
+// The whole constant bank of this module, at offset 0; the host writes the ring into it before the launch.
+extern "C" __constant__ u32 bank[65536 / 4];
 #endif
 
 // NEVER_LOAD is a load into `idle` that is never done (`never` is false in every thread there is). It asks for the
