@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.device.cuda.layout import JOB, REPORT, RING, RingKind
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, TRAITS, TURN, TURN_PATHS, RingKind
 from gpudissect.workload.order import permutation
 
 BASE = 0x7F00_0000_0000
@@ -55,6 +55,8 @@ class FakeBoard:
         self.bank = self.allocate(65536)
         self.launches: list[str] = []
         self.shared_asked: list[int] = []
+        self.threads: list[int] = []
+        self.turns: list[tuple[str, int]] = []
         self.tamper: Callable[[FakeBoard], None] | None = None
         self.sms: Callable[[int], int] = lambda block: block
         self._textures: dict[int, int] = {}
@@ -101,7 +103,12 @@ class FakeBoard:
                 self._mark(ring)
         elif kernel.name != "sweep":
             self.shared_asked.append(shared)
-            for number, job in enumerate(self._view(arguments[0], JOB, grid[0])):
+            self.threads.append(block)
+            jobs = self._view(arguments[0], JOB, 1 if "TURNS" in kernel.path else grid[0])
+            for turn in self._view(int(jobs[0]["turns"]), TURN, int(jobs[0]["turn_count"])):
+                assert turn["sm"] < grid[0] and 32 * turn["warp"] < block
+                self._take_turn(turn, arguments[1])
+            for number, job in enumerate(jobs):
                 if job["laps"]:
                     self._chase(kernel, job, number, shared, arguments[1])
             if self.tamper:
@@ -135,8 +142,23 @@ class FakeBoard:
             for position in self._view(int(ring["picks"]), np.dtype(np.uint32), int(ring["pick_count"])):
                 self._word(int(ring["region"]) + int(offsets[position]), int(ring["word"]))[0] |= int(ring["mark"])
 
+    def _load(self, path: str, link: int, texture: int) -> int:
+        if path == "PATH_TEXTURE":
+            return int(self._word(self._textures[texture] + 4 * link, 4)[0])
+        if path == "PATH_CONSTANT":
+            return int(self._word(self.bank + link, 4)[0])
+        return int(self._word(link, 8)[0])
+
+    def _take_turn(self, turn: Any, texture: int) -> None:
+        path = TRAITS[TURN_PATHS[turn["path"]]]
+        first = link = int(self._word(int(turn["start"]), 8)[0])
+        for _ in range(int(turn["accesses"])):
+            link = self._load(path.macro, link, texture) & ~path.mark
+        turn["done"], turn["broken"], turn["seen_sm"] = 1, link != first, self.sms(int(turn["sm"]))
+        self.turns.append((path.macro, int(turn["accesses"])))
+
     def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
-        path, timing = kernel.path, kernel.name
+        path, timing = kernel.path.removesuffix("TURNS"), kernel.name
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
         base = 0x400 if path == "PATH_SHARED" else 0
@@ -147,15 +169,11 @@ class FakeBoard:
         for lap in range(laps):
             for position in range(count):
                 cycles = 30 + (lap * count + position) % 1000
-                if path in ("PATH_GLOBAL", "PATH_GLOBAL_L2", "PATH_READONLY"):
-                    link = int(self._word(link, 8)[0])
-                elif path == "PATH_TEXTURE":
-                    link = int(self._word(self._textures[texture] + 4 * link, 4)[0])
-                elif path == "PATH_CONSTANT":
-                    link = int(self._word(self.bank + link, 4)[0])
-                elif path == "PATH_SHARED":
+                if path == "PATH_SHARED":
                     assert link - base < int(job["ring_bytes"]) <= int(job["slots_at"])
                     link = int(self._word(int(job["ring"]) + link - base, 4)[0]) + base
+                elif path != "PATH_NOTHING":
+                    link = self._load(path, link, texture)
                 if timing == "chase_each":
                     picked = bool(link & mark) or path == "PATH_NOTHING"
                     kept[min(max(number, 0), slots)] = cycles << 32 | (link & MASK)

@@ -138,6 +138,8 @@ class Chase:
     before: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.before and self.path in (Path.NOTHING, Path.SHARED):
+            raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
         if self.warmup < 0 or self.laps < 1:
             raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
         if self.timing is Timing.COUNT and self.bounds is None:

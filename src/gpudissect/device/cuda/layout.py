@@ -1,6 +1,7 @@
-"""What host and kernels tell each other, as numpy sees it: `JOB`, `REPORT`, `RING` and `TURN`, and the traits of each path.
+"""What host and kernels tell each other, as numpy sees it, and the traits of each path.
 
-The fields stand in the order of ``kernels/job.cuh``, ``kernels/lay.cu`` and ``kernels/turns.cuh``; a test compiles the C++ and compares.
+The fields of `JOB`, `REPORT`, `RING` and `TURN` stand in the order of ``kernels/job.cuh``, ``lay.cu`` and
+``turns.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations

@@ -5,16 +5,17 @@ Pure: nothing here touches a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.layout import SLOT, TRAITS
+from gpudissect.device.cuda.placement import Ring, span, with_turns
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
+from gpudissect.workload import Chase, Explicit, Mix, Order, Path, Stream, Timing, Workload
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Launch:
-    """Chases that run at the same time, one block each.
+    """Chases that run at the same time, one block each; or one chase with the turns before it, one block an SM.
 
     Attributes:
         path, timing, carveout, flush: as of every chase in it.
         members: the chases.
+        rings: what must be laid: the ring of every member, in their order, then those of turns.
+        turns: for every turn before the chase the number of its ring in `rings`.
         arena: bytes of arena that their rings need.
         slots: records a chase can keep in one go; if one has more, the launch is repeated with the window moved.
         slots_at: where the slots begin in a block's shared memory.
@@ -67,10 +70,34 @@ class Launch:
     carveout: int | None
     flush: bool
     members: tuple[Member, ...]
+    rings: tuple[Ring, ...]
+    turns: tuple[int, ...]
     arena: int
     slots: int
     slots_at: int
     shared: int
+
+    @property
+    def bank(self) -> int | None:
+        """Offset in the arena of what belongs into constant memory, None if nothing does."""
+        return next((ring.region for ring in self.rings if ring.path is Path.CONSTANT), None)
+
+    @property
+    def paths(self) -> set[Path]:
+        """Every path that somebody takes."""
+        return {self.path, *(ring.path for ring in self.rings)}
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: one, or whole warps up to the last that has a turn."""
+        before = self.members[0].chase.before
+        return 32 * (1 + max(turn.warp for turn in before)) if before else 1
+
+    @property
+    def blocks(self) -> int:
+        """One for each chase, or for each SM that has a turn before the one chase."""
+        before = self.members[0].chase.before
+        return 1 + max(turn.sm for turn in before) if before else len(self.members)
 
     @property
     def windows(self) -> int:
@@ -94,30 +121,30 @@ def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
     return [launch for group in groups.values() for launch in _split(group, machine)]
 
 
-def span(chase: Chase) -> int:
-    """Bytes its ring takes, a multiple of 8; 0 where there is no ring."""
-    return 0 if chase.path is Path.NOTHING else -(-chase.order.span // 8) * 8
-
-
 def _together(index: int, chase: Chase) -> object:
-    if chase.alone:
+    if chase.alone or chase.before:
         return index
     ring = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
     return (chase.path, chase.timing, chase.carveout, chase.flush, ring)
 
 
 def _check(chase: Chase, machine: Machine) -> None:
-    if chase.before:
-        raise DeviceError("a CUDA device cannot let others have their turn before a chase yet")
-    path, word = chase.path, chase.path.word
-    order = chase.order
-    if path is not Path.NOTHING:
-        steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
-        if (steps % word).any():
-            raise DeviceError(f"offsets on path {path} must be multiples of {word} bytes: a link is that long")
-        if span(chase) > machine.limits[path]:
-            raise OutOfMemory(f"a chase over {format_bytes(span(chase))} on path {path}: "
-                              f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
+    _check_ring(chase.path, chase.order, machine)
+    for turn in chase.before:
+        _check_ring(turn.path, turn.order, machine)
+        if turn.sm >= machine.sm_count:
+            raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {turn.sm} beside SM 0")
+
+
+def _check_ring(path: Path, order: Order, machine: Machine) -> None:
+    if path is Path.NOTHING:
+        return
+    steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
+    if (steps % path.word).any():
+        raise DeviceError(f"offsets on path {path} must be multiples of {path.word} bytes: a link is that long")
+    if span(path, order) > machine.limits[path]:
+        raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
+                          f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
@@ -129,7 +156,7 @@ def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
     while waiting:
         taken: list[tuple[int, Chase]] = []
         for entry in waiting[: machine.sm_count]:
-            spans = [span(chase) for _, chase in (*taken, entry)]
+            spans = [span(path, chase.order) for _, chase in (*taken, entry)]
             if taken and shares_memory and place(spans)[1] > machine.limits[path]:
                 break
             taken.append(entry)
@@ -140,21 +167,30 @@ def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
 
 def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
     first = group[0][1]
-    offsets, arena = place(span(chase) for _, chase in group)
+    offsets, arena = place(span(chase.path, chase.order) for _, chase in group)
     members = tuple(
         Member(index, chase, region, chase.records) for (index, chase), region in zip(group, offsets, strict=True)
     )
-    slots_at = max(span(chase) for _, chase in group) if first.path is Path.SHARED else 0
-    room = recording_room(first.path, first.carveout, machine)
-    slots = min(max(member.records for member in members), (room - slots_at) // SLOT - 1)
-    shared = room if TRAITS[first.path].through_l1 else slots_at + (slots + 1) * SLOT
-    return Launch(
-        first.path, first.timing, first.carveout, first.flush, members, arena, slots, slots_at, shared
+    rings = [Ring(m.chase.path, m.chase.order, m.region, timed=True, picks=m.chase.picks) for m in members]
+    turns: list[int] = []
+    if first.before:
+        rings, turns, arena = with_turns(first)
+        members = (replace(members[0], region=rings[0].region),)
+    launch = Launch(
+        path=first.path, timing=first.timing, carveout=first.carveout, flush=first.flush, members=members,
+        rings=tuple(rings), turns=tuple(turns), arena=arena, slots=0, slots_at=0, shared=0,
     )  # fmt: skip
+    slots_at = max(ring.order.span for ring in rings) if first.path is Path.SHARED else 0
+    slots_at = -(-slots_at // 8) * 8
+    room = recording_room(launch.paths, first.carveout, machine)
+    slots = min(max(member.records for member in members), (room - slots_at) // SLOT - 1)
+    through_l1 = any(TRAITS[path].through_l1 for path in launch.paths)
+    shared = room if through_l1 else slots_at + (slots + 1) * SLOT
+    return replace(launch, slots=slots, slots_at=slots_at, shared=shared)
 
 
-def recording_room(path: Path, carveout: int | None, machine: Machine) -> int:
-    """Bytes of shared memory a block may have on this path without taking anything from the cache under test.
+def recording_room(paths: Set[Path], carveout: int | None, machine: Machine) -> int:
+    """Bytes of shared memory a block may have on these paths without taking anything from the cache under test.
 
     On a path through the L1 a block always asks for all of it, whatever it records, because the driver's carve-out
     depends on what a block asks for. Seen on an H200 (driver 580; ncu, launch__shared_mem_config_size): of the steps
@@ -162,7 +198,7 @@ def recording_room(path: Path, carveout: int | None, machine: Machine) -> int:
     n = percentage * 228 KiB / bytes asked for, rounded, at least 1. So a block that asks for next to nothing gets the
     largest carve-out at 10 % already, and one that asks for nothing gets 32 KiB (for 32 blocks) at 0 %.
     """
-    if not TRAITS[path].through_l1:
+    if not any(TRAITS[path].through_l1 for path in paths):
         return machine.shared_largest
     asked = machine.shared_per_sm * (carveout or 0) // 100
     reserved = machine.shared_per_sm - machine.shared_largest

@@ -1,4 +1,4 @@
-"""What the laying kernels are told: one `RING` a chase, the offsets of explicit orders, the picked positions."""
+"""What the laying kernels are told: one `RING` a ring, the offsets of explicit orders, the picked positions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ class Rings:
     """The rings of one launch as one piece of memory: `RING` records, then tables of 8-byte-aligned numbers."""
 
     def __init__(self, launch: Launch, base: int) -> None:
-        self._records = np.zeros(len(launch.members), RING)
+        self._records = np.zeros(len(launch.rings), RING)
         self._tables: list[NDArray[Any]] = []
         self._pointers: list[tuple[int, str, int]] = []  # record, field, and where in this memory it points to
         self.size = self._records.nbytes
-        traits = TRAITS[launch.path]
-        for number, member in enumerate(launch.members):
-            record = self._records[number]
-            record["region"] = base + member.region
-            record["origin"] = origin(launch.path, base, member.region)
-            record["word"], record["shift"] = launch.path.word, traits.shift
-            record["mark"] = traits.mark if launch.timing is Timing.EACH else 0
-            self._describe(number, member.chase.order)
-            picks = member.chase.picks
-            if picks is not None:
-                record["pick_count"] = len(picks)
-                self._append(number, "picks", np.array(picks, np.uint32))
+        for number, ring in enumerate(launch.rings):
+            record, traits = self._records[number], TRAITS[ring.path]
+            record["region"] = base + ring.region
+            record["origin"] = origin(ring.path, base, ring.region)
+            record["word"], record["shift"] = ring.path.word, traits.shift
+            record["mark"] = traits.mark if ring.timed and launch.timing is Timing.EACH else 0
+            self._describe(number, ring.order)
+            if ring.picks is not None:
+                record["pick_count"] = len(ring.picks)
+                self._append(number, "picks", np.array(ring.picks, np.uint32))
 
     @property
     def count(self) -> int:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.compile import Compiler
 from gpudissect.device.cuda.driver import Board, Kernel, Module
-from gpudissect.device.cuda.layout import JOB, REPORT, SLOT, TRAITS
-from gpudissect.device.cuda.plan import Launch, span
+from gpudissect.device.cuda.layout import JOB, REPORT, SLOT, TRAITS, TURN, TURN_PATHS
+from gpudissect.device.cuda.placement import span
+from gpudissect.device.cuda.plan import Launch
 from gpudissect.device.cuda.reading import Seen, read
 from gpudissect.device.cuda.rings import Rings
+from gpudissect.errors import KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.units import MIB
 from gpudissect.workload import Path, Timing
@@ -35,6 +37,7 @@ class Desk:
 
     rings: int
     jobs: int
+    turns: int
     results: int
 
 
@@ -61,14 +64,14 @@ class Runner:
         """
         base = self._arena.reserve(launch.arena)
         desk = self._lay(launch, base)
-        macro = TRAITS[launch.path].macro
-        kernel = self._kernel("chase.cu", f"chase_{launch.timing}", macro)
+        macros = (TRAITS[launch.path].macro, *(["TURNS"] if launch.turns else []))
+        kernel = self._kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
         notes = {**notes, "carveout_preferred": f"{preferred} %"}
-        if launch.path is Path.CONSTANT:
-            bank = self._modules["chase.cu", macro].symbol("bank")
-            self._board.copy(bank, base, CONSTANT_BANK)
-        texture = self._texture(base) if launch.path is Path.TEXTURE else 0
+        if launch.bank is not None:
+            bank = self._modules["chase.cu", *macros].symbol("bank")
+            self._board.copy(bank, base + launch.bank, CONSTANT_BANK)
+        texture = self._texture(base) if Path.TEXTURE in launch.paths else 0
         seen = [self._window(launch, window, base, desk, kernel, texture) for window in range(launch.windows)]
         return {
             member.index: read(launch, at, seen, base, self._name, notes) for at, member in enumerate(launch.members)
@@ -82,7 +85,8 @@ class Runner:
     def _lay(self, launch: Launch, base: int) -> Desk:
         """Lay the rings of a launch and make room for its jobs and results."""
         rings = Rings(launch, base)
-        results = rings.size + len(launch.members) * JOB.itemsize
+        turns = rings.size + len(launch.members) * JOB.itemsize
+        results = turns + len(launch.turns) * TURN.itemsize
         address = self._desk.reserve(results + len(launch.members) * _result_bytes(launch))
         if launch.path is not Path.NOTHING:
             blob = rings.bytes_at(address)  # must outlive the copy: hence the wait
@@ -92,27 +96,41 @@ class Runner:
             if rings.picked:
                 self._board.launch(self._kernel("lay.cu", "mark"), grid, _THREADS, 0, address)
             self._board.wait(_PATIENCE[0])
-        return Desk(address, address + rings.size, address + results)
+        return Desk(address, address + rings.size, address + turns, address + results)
 
     def _window(self, launch: Launch, window: int, base: int, desk: Desk, kernel: Kernel, texture: int) -> Seen:
         """Run the kernel for one window; again, up to a limit, while two blocks share an SM and so its caches."""
         jobs = _jobs(launch, window, base, desk)
         accesses = int((jobs["count"].astype(np.int64) * jobs["laps"]).max())
+        turns = _turns(launch, desk)
+        accesses += int(turns["accesses"].astype(np.int64).sum())
         size = _result_bytes(launch)
         for _ in range(_TRIES):
             self._board.upload(desk.jobs, jobs)
+            if turns.size:
+                self._board.upload(desk.turns, turns)
             if launch.flush:
                 self._flush()
-            self._board.launch(kernel, (len(jobs), 1), 1, launch.shared, desk.jobs, texture)
+            self._board.launch(kernel, (launch.blocks, 1), launch.threads, launch.shared, desk.jobs, texture)
             self._board.wait(_PATIENCE[0] + _PATIENCE[1] * accesses)
             rows = self._board.download(desk.results, len(jobs) * size).reshape(len(jobs), size)
             reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
             slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
             sms = reports["sm"][jobs["laps"] > 0]
             crowded = np.unique(sms).size < sms.size
+            if turns.size:
+                crowded = self._took_turns(desk, turns, int(sms[0]))
             if not crowded:
                 break
         return Seen(reports, slots, crowded)
+
+    def _took_turns(self, desk: Desk, wanted: NDArray[Any], sm: int) -> bool:
+        """Check that every turn went the way that was laid; did two SMs of the plan turn out to be one?"""
+        taken = self._board.download(desk.turns, wanted.nbytes).view(TURN)
+        if taken["broken"].any() or not taken["done"].all():
+            raise KernelFailed("chain broken: a turn before a chase did not end where it began")
+        places = {(0, sm), *zip(wanted["sm"].tolist(), taken["seen_sm"].tolist(), strict=True)}
+        return len({seen for _, seen in places}) < len(places)
 
     def _flush(self) -> None:
         """Queue writes over several times the L2, so that nothing of a ring is left in it."""
@@ -155,11 +173,23 @@ def _jobs(launch: Launch, window: int, base: int, desk: Desk) -> NDArray[Any]:
         job["first"] = -(chase.warmup * per_lap + done)
         job["one"] = 1
         if launch.path is Path.SHARED:
-            job["ring"], job["ring_bytes"] = base + member.region, span(chase)
+            job["ring"], job["ring_bytes"] = base + member.region, span(chase.path, chase.order)
+        job["turns"], job["turn_count"] = desk.turns, len(launch.turns)
         if chase.bounds is not None:
             job["hit_max"], job["miss_min"] = chase.bounds.hit_max, chase.bounds.miss_min
             job["miss_max"] = chase.bounds.miss_max
     return jobs
+
+
+def _turns(launch: Launch, desk: Desk) -> NDArray[Any]:
+    """The turns before the chase, none of them taken yet."""
+    turns = np.zeros(len(launch.turns), TURN)
+    for record, ring, turn in zip(turns, launch.turns, launch.members[0].chase.before, strict=False):
+        record["start"] = Rings.first(desk.rings, ring)
+        record["accesses"] = turn.laps * turn.order.count
+        record["path"] = TURN_PATHS.index(turn.path)
+        record["warp"], record["sm"] = turn.warp, turn.sm
+    return turns
 
 
 def _result_bytes(launch: Launch) -> int:

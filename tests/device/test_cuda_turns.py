@@ -1,0 +1,86 @@
+"""Turns before a chase: where their rings lie, and that they are taken in order, on the board of host memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_board import FakeBoard
+from test_cuda_runner import run
+
+from gpudissect.errors import DeviceError, KernelFailed, WorkloadError
+from gpudissect.workload import Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+
+MINE, OTHERS = Shuffled(20, 32, seed=1), Sequential(30, 32, start=4096)
+CACHED = [Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT]
+
+
+def chase(path: Path, *before: Turn, timing: Timing = Timing.EACH) -> Chase:
+    return Chase(path=path, order=MINE, timing=timing, warmup=0, before=before)
+
+
+@pytest.mark.parametrize("path", CACHED)
+@pytest.mark.parametrize("other", CACHED)
+def test_turns_of_any_path_leave_the_chase_as_it_is(path: Path, other: Path) -> None:
+    board = FakeBoard()
+    before = (Turn(path=path, order=MINE, laps=2), Turn(path=other, order=OTHERS, laps=3, warp=2))
+    (trace,) = run([chase(path, *before)], board)
+    assert trace.offsets.tolist() == MINE.offsets().tolist()
+    assert [accesses for _, accesses in board.turns] == [40, 90]
+    assert board.threads == [96]
+    assert "sm_shared" not in trace.context.notes
+
+
+def test_one_ring_through_two_paths_is_laid_once() -> None:
+    (trace,) = run([chase(Path.GLOBAL, Turn(path=Path.READONLY, order=MINE))])
+    assert trace.offsets.tolist() == MINE.offsets().tolist()
+
+
+def test_a_turn_on_another_sm_has_a_block_of_its_own() -> None:
+    board = FakeBoard()
+    (trace,) = run([chase(Path.GLOBAL, Turn(path=Path.GLOBAL, order=OTHERS, sm=2))], board)
+    assert trace.context.sm == 0
+    assert board.threads == [32]
+    board.sms = lambda block: 5
+    (trace,) = run([chase(Path.GLOBAL, Turn(path=Path.GLOBAL, order=OTHERS, sm=1))], board)
+    assert trace.context.notes["sm_shared"] == "yes"
+    assert board.launches.count("chase_each") == 1 + 3
+
+
+def test_chases_with_turns_run_by_themselves() -> None:
+    board = FakeBoard()
+    alike = [chase(Path.GLOBAL, Turn(path=Path.GLOBAL, order=OTHERS)) for _ in range(3)]
+    run([*alike, Chase(path=Path.GLOBAL, order=MINE, timing=Timing.EACH)], board)
+    assert board.launches.count("chase_each") == 4
+
+
+def test_rings_over_one_word_are_refused() -> None:
+    texels = Turn(path=Path.TEXTURE, order=MINE)
+    with pytest.raises(DeviceError, match="same word"):
+        run([chase(Path.GLOBAL, texels)])
+    beside = Turn(path=Path.TEXTURE, order=Shuffled(20, 32, seed=1, start=8))
+    (trace,) = run([chase(Path.GLOBAL, beside)])
+    assert trace.cycles.size == 20
+
+
+@pytest.mark.parametrize("turn", [
+    Turn(path=Path.GLOBAL, order=OTHERS, sm=4),
+    Turn(path=Path.GLOBAL, order=Explicit(np.array([4, 12]))),
+])  # fmt: skip
+def test_what_cannot_be_done_is_refused(turn: Turn) -> None:
+    with pytest.raises(DeviceError):
+        run([chase(Path.GLOBAL, turn)])
+
+
+def test_nobody_shares_shared_memory() -> None:
+    with pytest.raises(WorkloadError, match="no cache"):
+        chase(Path.SHARED, Turn(path=Path.GLOBAL, order=OTHERS))
+
+
+def test_a_turn_that_goes_astray_is_an_error() -> None:
+    class Astray(FakeBoard):
+        def _take_turn(self, turn, texture):
+            super()._take_turn(turn, texture)
+            turn["broken"] = 1
+
+    with pytest.raises(KernelFailed, match="turn before a chase"):
+        run([chase(Path.GLOBAL, Turn(path=Path.GLOBAL, order=OTHERS))], Astray())
