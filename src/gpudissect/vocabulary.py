@@ -27,6 +27,7 @@ ATTRIBUTES = {
     "hit_latency": "cycles",
     "near_latency": "cycles",
     "far_latency": "cycles",
+    "wide_latency": "cycles",  # of memory, over far more than the L2 holds
     "miss_penalty": "cycles",
     "overhead": "cycles",
     "count_per_sm": "",

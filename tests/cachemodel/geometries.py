@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from gpudissect.cachemodel.geometry import (
@@ -10,10 +12,12 @@ from gpudissect.cachemodel.geometry import (
     Index,
     IndexKind,
     PageWindow,
+    Partition,
     Policy,
     PolicyKind,
     Prefetch,
     Route,
+    Scope,
     Tlb,
 )
 from gpudissect.workload import Path
@@ -79,6 +83,14 @@ def hierarchies(draw) -> Hierarchy:
     """One route, `Path.GLOBAL`, through everything."""
     arrays = {f"c{level}": draw(caches()) for level in range(draw(st.integers(0, 3)))}
     names = tuple(arrays)
+    partition = None
+    if names and draw(st.booleans()):
+        split = draw(st.sampled_from(names))
+        arrays[split] = replace(arrays[split], scope=Scope.GPU)
+        bits = draw(
+            st.lists(st.integers(arrays[split].line.bit_length() - 1, ADDRESS_BITS - 1), min_size=1, max_size=3)
+        )
+        partition = Partition(split, sum(1 << bit for bit in set(bits)), 180.5, draw(st.sampled_from([0.0, 175.25])))
     positions = st.integers(0, max(0, len(names) - 1))
     return Hierarchy(
         caches=arrays,
@@ -97,6 +109,7 @@ def hierarchies(draw) -> Hierarchy:
         page_window=draw(st.sampled_from([None, PageWindow(8192, 1000.0)])),
         prefetch=Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(1, 2))) if names and draw(st.booleans())
         else None,
+        partition=partition,
     )  # fmt: skip
 
 

@@ -200,6 +200,10 @@ class OracleHierarchy:
         self.end = end
         self.caches = {name: OracleCache(c, seed + i) for i, (name, c) in enumerate(hierarchy.caches.items())}
         self.tlbs = [OracleCache(pages(tlb), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
+        self.far = None
+        if hierarchy.partition is not None:  # the near part stands among the caches
+            part = hierarchy.caches[hierarchy.partition.cache]
+            self.far = OracleCache(part, seed + len(self.caches) + len(self.tlbs))
         self.window = 0
         self.cold_misses = []  # offsets, rising, since the last one that was not cold
         self.highest = None
@@ -209,6 +213,11 @@ class OracleHierarchy:
         if route.memory_latency is None:
             return 0, route.latency[0]
         translation = None
+        partition = self.hierarchy.partition
+        if partition is not None and partition.cache not in route.caches:
+            partition = None
+        elsewhere = partition is not None and bin(address & partition.home).count("1") % 2 == 1
+        far_hit = False
         served = len(route.caches)
         missed = []
         for position in range(len(route.caches) + 1):
@@ -221,9 +230,16 @@ class OracleHierarchy:
                 served = position
                 break
             missed.append(name)
+            if elsewhere and name == partition.cache and self.far.access(address):
+                served, far_hit = position, True
+                break
         cycles = route.latency[served] if served < len(route.caches) else route.memory_latency
+        if far_hit:
+            cycles += partition.far_penalty
         if translation is not None:
             cycles = self.add_translation(cycles, translation, route, in_memory=served == len(route.caches))
+        if elsewhere and served == len(route.caches):
+            cycles += partition.far_memory_penalty
         prefetch = self.hierarchy.prefetch
         if prefetch and prefetch.cache in missed:
             self.note_miss(address, prefetch)

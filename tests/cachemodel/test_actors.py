@@ -44,7 +44,7 @@ def shared_hierarchies(draw) -> Hierarchy:
         name: replace(cache, copies=draw(st.integers(1, 4)), scope=draw(st.sampled_from(list(Scope))))
         for name, cache in drawn.caches.items()
     }
-    return replace(drawn, caches=caches, prefetch=None)
+    return replace(drawn, caches=caches, prefetch=None, partition=None)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

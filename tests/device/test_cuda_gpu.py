@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gpudissect.device.base import Origin
 from gpudissect.device.cuda.gpu import CudaGpu, probe
 from gpudissect.errors import DeviceError, OutOfMemory
-from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing
+from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing, Turn
 
 pytestmark = pytest.mark.gpu
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
@@ -141,3 +142,45 @@ def test_closing_twice_and_running_closed() -> None:
 def test_no_such_gpu() -> None:
     with pytest.raises(DeviceError, match="no CUDA GPU 99: this machine has"):
         CudaGpu.open(99)
+
+
+def _after(gpu: CudaGpu, path: Path, *before: Turn) -> float:
+    """Median cycles of an access over 4 KiB after these turns, a few first ones left out."""
+    chase = Chase(path=path, order=SMALL, timing=EACH, warmup=0, before=before)
+    (trace,) = gpu.run([chase])
+    return float(np.median(trace.cycles[4:]))
+
+
+SMALL = Sequential(32, 128)
+CLEAR = Sequential(4096, 128, start=1 << 20)  # 512 KiB: more than any L1
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.READONLY])
+def test_turns_leave_lines_behind_or_take_them_away(gpu: CudaGpu, path: Path) -> None:
+    mine = Turn(path=path, order=SMALL)
+    hit = _after(gpu, path, mine)
+    assert hit < 0.4 * _after(gpu, path, mine, Turn(path=path, order=CLEAR))
+    assert _after(gpu, path, mine, Turn(path=path, order=CLEAR, warp=7)) > 2 * hit  # another warp, the same L1
+    assert _after(gpu, path, Turn(path=path, order=SMALL, warp=3)) < 1.1 * hit
+
+
+def test_another_sm_leaves_the_l1_alone_and_fills_the_l2(gpu: CudaGpu) -> None:
+    mine = Turn(path=Path.GLOBAL, order=SMALL)
+    hit = _after(gpu, Path.GLOBAL, mine)
+    assert _after(gpu, Path.GLOBAL, mine, Turn(path=Path.GLOBAL, order=CLEAR, sm=1)) < 1.1 * hit
+    chase = Chase(path=Path.GLOBAL, order=SMALL, timing=EACH, warmup=0, flush=True)
+    (cold,) = gpu.run([chase])
+    (filled,) = gpu.run([replace(chase, before=(Turn(path=Path.GLOBAL, order=SMALL, sm=1),))])
+    assert 2 * hit < np.median(filled.cycles) < 0.8 * np.median(cold.cycles)
+
+
+def test_every_path_can_have_a_turn(gpu: CudaGpu) -> None:
+    texels = Sequential(32, 128, start=8)
+    before = tuple(
+        Turn(path=path, order=texels if path is Path.TEXTURE else SMALL, warp=i, laps=2)
+        for i, path in enumerate((Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT))
+    )
+    for path in (Path.GLOBAL, Path.TEXTURE, Path.CONSTANT):
+        order = texels if path is Path.TEXTURE else SMALL
+        (trace,) = gpu.run([Chase(path=path, order=order, timing=EACH, warmup=1, before=before)])
+        assert trace.offsets.tolist() == order.offsets().tolist()

@@ -1,15 +1,12 @@
 """Size, line, fetch granularity and latency of random caches come out exactly, whatever policy and index."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route
-from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.cachemodel.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Path
 
 from .conftest import plain_l2
 
@@ -80,19 +77,6 @@ def test_unequal_sets_give_the_conflict_onset_and_say_so(gpu_with):
     assert capacity.high >= 65 * 128
     assert capacity.confidence < 0.9
     assert capacity.caveats
-
-
-def test_an_l2_with_a_far_part_gives_both_sizes_and_both_latencies():
-    near, whole = plain_l2(1024, 128), plain_l2(2048, 128)
-    routes = {Path.GLOBAL_L2: Route(("near", "l2"), (280, 500), 680, timer=21)}
-    hierarchy = Hierarchy(caches={"near": near, "l2": whole}, routes=routes, sm_count=8)
-    survey = run_survey(SimulatedGpu(hierarchy, spec="sim:test", name="test"), elements=["l2"])
-    found = {each.attribute: each for each in survey.findings}
-    assert found["segment_size"].low <= 1 << 20 <= found["segment_size"].high
-    assert found["capacity"].low <= 2 << 20 <= found["capacity"].high
-    assert found["near_latency"].value == pytest.approx(280, abs=1)
-    assert found["far_latency"].value == pytest.approx(500, abs=1.5)
-    assert found["line_size"].value == 128
 
 
 def test_no_cache_at_all_is_said_not_guessed(gpu_with):

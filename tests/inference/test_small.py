@@ -6,28 +6,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.inference.classic import saavedra, wong
-from gpudissect.inference.crossing import crossing
-from gpudissect.inference.granularity import fetch_granularity
+from gpudissect.inference.granularity import Seconds, fetch_granularity
 from gpudissect.inference.latency import lap_latency
 from gpudissect.inference.line import Hits, one_line
-from gpudissect.inference.mixture import shares
 from gpudissect.inference.occupancy import occupancy
 
 FAR, NEAR = np.full(16, 300), np.full(16, 44)
 
 
+def votes(*pattern):
+    return dict(zip((16, 32, 64, 128), pattern, strict=True))
+
+
 @pytest.mark.parametrize("truth", [32, 64, 128, 256])
 def test_granularity_is_the_first_distance_that_misses(truth):
-    votes = {d: FAR if d >= truth else NEAR for d in (8, 16, 32, 64, 128, 256, 512)}
-    assert fetch_granularity(votes, 250).fetch == truth
+    seen = {d: FAR if d >= truth else NEAR for d in (8, 16, 32, 64, 128, 256, 512)}
+    found = fetch_granularity(Seconds(seen, seen), 250)
+    assert (found.fetch, found.ahead) == (truth, None)
 
 
 def test_granularity_is_not_found_when_nothing_or_everything_misses_or_votes_waver():
-    distances = (16, 32, 64, 128)
     for pattern in ([NEAR] * 4, [FAR] * 4, [NEAR, FAR, NEAR, FAR]):
-        found = fetch_granularity(dict(zip(distances, pattern, strict=True)), 250)
-        assert found.fetch is None
-        assert found.reason
+        for seen in (Seconds(votes(*pattern), votes(*pattern)), Seconds(votes(NEAR, NEAR, FAR, FAR), votes(*pattern))):
+            found = fetch_granularity(seen, 250)
+            assert found.fetch is None
+            assert found.reason
+
+
+def test_what_is_fetched_ahead_is_not_the_granularity():
+    found = fetch_granularity(Seconds(votes(NEAR, NEAR, FAR, FAR), votes(NEAR, FAR, FAR, FAR)), 250)
+    assert (found.fetch, found.ahead) == (32, 64)
+    other_way = fetch_granularity(Seconds(votes(NEAR, FAR, FAR, FAR), votes(NEAR, NEAR, FAR, FAR)), 250)
+    assert other_way.fetch is None
 
 
 @given(st.integers(1, 5000), st.data())
@@ -35,13 +45,13 @@ def test_occupancy_covers_the_truth(elements, data):
     held = data.draw(st.integers(0, elements))
     probes = 2000
     hits = np.random.default_rng(held).binomial(probes, held / elements)
-    found = occupancy(int(hits), probes, elements)
+    found = occupancy(int(hits), probes, elements, np.inf)
     assert abs(found.elements - held) <= 5 * found.error
 
 
 def test_occupancy_without_probes_is_refused():
     with pytest.raises(ValueError, match="at least one probe"):
-        occupancy(0, 0, 10)
+        occupancy(0, 0, 10, 24)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -71,27 +81,6 @@ def test_lap_latency_ignores_a_delayed_lap():
 
 def test_a_laps_own_cost_cancels_against_a_shorter_ring():
     assert lap_latency(np.array([33 + 28 * 16] * 5), 16, np.array([33 + 28 * 8] * 5), 8).cycles == 28
-
-
-def test_crossing_is_interpolated_and_none_where_there_is_none():
-    assert crossing({10: 0.0, 20: 0.2, 30: 0.8, 40: 1.0}, 0.5) == 25
-    assert crossing({10: 0.0, 20: 0.2}, 0.5) is None
-
-
-@given(st.floats(0.05, 0.95), st.integers(0, 99))
-def test_shares_of_overlapping_distributions_come_out(share, seed):
-    rng = np.random.default_rng(seed)
-
-    def near(n):
-        return rng.normal(500, 45, n).astype(int)
-
-    def far(n):
-        return np.concatenate([rng.normal(540, 20, n // 2), rng.normal(720, 30, n - n // 2)]).astype(int)
-
-    slow = int(share * 2000)
-    found = shares(np.concatenate([near(2000 - slow), far(slow)]), [near(1500), far(1500)])
-    assert found.sum() == pytest.approx(1)
-    assert found[1] == pytest.approx(share, abs=0.09)
 
 
 def test_classic_readings_of_a_plain_cache_agree():

@@ -22,7 +22,8 @@ LOADS = {
     Path.CONSTANT: r"LDC R\d+,c\[0x3\]\[R\d+\]",
     Path.SHARED: r"LDS(\.U)? R\d+,\[R\d+\]",
 }
-# Loop control, and what readies a texture object; none of it waits for a load under way.
+# Loop control, and what readies a texture object; none of it needs what a load brings. (That none waits for one all
+# the same, the wait masks would tell; that a lap of L1 hits takes the same per load for any number of them, a GPU does.)
 CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV",
            "UISETP", "BSSY", "BSYNC"}  # fmt: skip
 RINGED = list(LOADS)

@@ -39,10 +39,10 @@ LRU, FIFO, PLRU, NRU, MRU, SRRIP, RANDOM, WEIGHTED = range(8)
 WIDE = 24  # from so many ways on a set is searched by vector instructions
 
 # Kinds of steps of a route.
-CACHE, TLB, PAGE_WALK = range(3)
+CACHE, TLB, PAGE_WALK, FAR_PART = range(4)
 
 # Entries of a route's extra costs, of the prefetcher's settings and of the walk's running state.
-X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_SIZE = range(5)
+X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME, X_PART, X_FAR_MEMORY, X_SIZE = range(8)
 P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
 S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)
 
@@ -268,6 +268,18 @@ def _access(
 
 
 @inlined
+def _parity(bits: Int) -> Int:
+    """Parity of a number that is not negative."""
+    bits ^= bits >> 32
+    bits ^= bits >> 16
+    bits ^= bits >> 8
+    bits ^= bits >> 4
+    bits ^= bits >> 2
+    bits ^= bits >> 1
+    return bits & 1
+
+
+@inlined
 def _starts_prefetch(prefetch: Int64, state: Int64, offset: Int) -> bool:
     """Note a miss in the prefetching cache; True when it completes a run of equal small steps into the unknown."""
     step = offset - state[S_HIGHEST]
@@ -305,11 +317,14 @@ def walk(
 
     Args:
         arrays: the caches and TLBs, changed by it.
-        steps: (n, 3): kind, array, and for CACHE its level, for TLB the step to go on with when it hits.
+        steps: (n, 3): kind, array, and for CACHE and FAR_PART its level, for TLB the step to go on with when it hits.
+            FAR_PART is passed over by accesses to lines whose home is near.
         costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
             X_FLOOR: cycles that a hit costs at least when the first TLB missed; X_COLD: cycles that a page walk
-            costs more when memory serves the access.
+            costs more when memory serves the access; X_HOME: mask of address bits whose parity is a line's home
+            (0: one part only); X_PART: the part that is near; X_FAR_MEMORY: cycles that memory costs more when
+            the home is not.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
         state: (S_SIZE,), what the walk remembers, changed by it.
         ring: byte offsets of a lap.
@@ -325,6 +340,7 @@ def walk(
     memory = 0
     for s in range(last):
         memory += steps[s, 0] == CACHE
+    home, part = np.int64(extras[X_HOME]), np.int64(extras[X_PART])
     window = np.int64(extras[X_WINDOW])
     timed = latencies.size > 0
     for i in range(levels.size):
@@ -335,6 +351,7 @@ def walk(
         base, penalty = costs[last], 0.0
         level = memory
         fetched = far = walked = False  # missed in the prefetching cache; in the first TLB; in all TLBs
+        elsewhere = home != 0 and _parity(offset & home) != part
         s = 0
         while s < last:
             kind, array = steps[s, 0], steps[s, 1]
@@ -345,8 +362,10 @@ def walk(
                     state[S_WINDOW] = offset // window
                     penalty += extras[X_SWITCH]
                 s += 1
+            elif kind == FAR_PART and not elsewhere:
+                s += 1
             elif _access(shape, tables, odds, tags, marks, sectors, touched, filled, draws, array, offset):
-                if kind == CACHE:
+                if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
                 penalty += costs[s]
@@ -361,6 +380,8 @@ def walk(
             base = max(base, extras[X_FLOOR])
         if walked and level == memory:
             penalty += extras[X_COLD]
+        if elsewhere and level == memory:
+            penalty += extras[X_FAR_MEMORY]
         if fetched and _starts_prefetch(prefetch, state, offset):
             _fetch_ahead(arrays, prefetch, offset)
         levels[i] = level

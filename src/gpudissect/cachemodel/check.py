@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Route, Tlb
+from gpudissect.cachemodel.geometry import Cache, Hierarchy, Route, Scope, Tlb
 from gpudissect.cachemodel.index import check_index
 from gpudissect.cachemodel.policy import check_policy
 from gpudissect.errors import UsageError
 from gpudissect.workload import Path
 
+MAX_HOME = 1 << 47
 MAX_SECTORS = 32  # a line's valid bits are one 32-bit word
 
 
@@ -42,6 +43,13 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
             raise UsageError(f"prefetch into {ahead.cache!r}, but the caches are {sorted(hierarchy.caches)}")
         if ahead.run < 1 or ahead.reach < 1:
             raise UsageError(f"prefetch needs run and reach of at least 1, got {ahead.run} and {ahead.reach}")
+    partition = hierarchy.partition
+    if partition is not None:
+        split = hierarchy.caches.get(partition.cache)
+        if split is None or split.scope is not Scope.GPU or split.copies > 1:
+            raise UsageError(f"a partition splits a single cache of scope gpu, not {partition.cache!r}")
+        if not 0 < partition.home < MAX_HOME or partition.home % split.line:
+            raise UsageError(f"a home is chosen by address bits of whole lines, got mask {partition.home:#x}")
     window = hierarchy.page_window
     if window is not None and window.size < 1:
         raise UsageError(f"a page window needs a size of at least 1 byte, got {window.size}")

@@ -128,6 +128,27 @@ class Prefetch:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """A cache of scope GPU in two parts, each an array of its geometry; memory belongs half to one, half to the other.
+
+    An SM asks the part near to it (SM s: part ``s mod 2``). What that lacks comes from memory, if the line's home is
+    near; else from the far part, which keeps it, too. So a part holds lines of its own home and copies of others.
+
+    Attributes:
+        cache: which cache.
+        home: the home of a line is the parity of ``byte address & home``.
+        far_penalty: cycles that a hit in the far part takes longer than one in the near part.
+        far_memory_penalty: cycles that memory behind the far part takes longer than memory behind the near part.
+
+    """
+
+    cache: str
+    home: int
+    far_penalty: float
+    far_memory_penalty: float = 0.0
+
+
+@dataclass(frozen=True)
 class Route:
     """What a load on one path goes through.
 
@@ -169,6 +190,7 @@ class Hierarchy:
     tlb_cold_walk_penalty: float | None = None
     page_window: PageWindow | None = None
     prefetch: Prefetch | None = None
+    partition: Partition | None = None
     sm_count: int = 1
     clock_hz: float = 1e9
     limits: Mapping[Path, int] = field(default_factory=dict)

@@ -18,6 +18,9 @@ What an access does, in this order:
    order hardly ever does that, and nothing that was seen before counts: later laps do not prefetch
    (MC16 s4.6, finding 3).
 
+5. Of a cache in two parts (`Partition`) the near one is asked, and if it lacks the line and its home is far, the far
+   one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
+
 The latency of an access is that of the place that served it plus all penalties met.
 
 Whose access it is decides which arrays it meets: an SM has caches of its own but for those of scope GPU, and of a
@@ -36,6 +39,8 @@ from gpudissect.cachemodel.geometry import Hierarchy, Route, Scope
 from gpudissect.workload import Path
 
 PREFETCH_STEP_MAX = 512  # bytes; what "small" means for a prefetcher's stride
+
+PARTS = 2  # of a cache in parts
 
 NOWHERE = 2**62  # an offset that no memory reaches; no step from its negative is small
 
@@ -82,7 +87,7 @@ class HierarchyModel:
         arrays = [*hierarchy.caches.values(), *map(tlb_as_cache, hierarchy.tlbs)]
         for sm in range(sms):
             for name, cache in hierarchy.caches.items():
-                for copy in range(cache.copies):
+                for copy in range(self._arrays_of(name)):
                     if (name, sm, copy) not in self._numbers and (sm == 0 or cache.scope is Scope.SM):
                         self._numbers[name, sm, copy] = len(arrays)
                         arrays.append(cache)
@@ -157,7 +162,16 @@ class HierarchyModel:
     def _number(self, name: str, actor: Actor) -> int:
         """Number of the array that an actor meets under the name of a cache."""
         cache = self.hierarchy.caches[name]
+        if self._in_parts(name):
+            return self._numbers[name, 0, actor.sm % PARTS]
         return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
+
+    def _in_parts(self, name: str) -> bool:
+        return self.hierarchy.partition is not None and self.hierarchy.partition.cache == name
+
+    def _arrays_of(self, name: str) -> int:
+        """Arrays that an SM, or the GPU, has of a cache."""
+        return PARTS if self._in_parts(name) else self.hierarchy.caches[name].copies
 
     def _compile(self, route: Route, actor: Actor) -> Program:
         """Lay out what a load on this route asks, one step after the other."""
@@ -180,13 +194,18 @@ class HierarchyModel:
                 translate()
             steps.append((kernel.CACHE, self._number(name, actor), level))
             costs.append(route.latency[level])
+            partition = self.hierarchy.partition
+            if partition is not None and partition.cache == name:
+                far = self._numbers[name, 0, (actor.sm + 1) % PARTS]
+                steps.append((kernel.FAR_PART, far, level))
+                costs.append(route.latency[level] + partition.far_penalty)
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
             translate()
         costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
         return Program(
             steps=np.array(steps, dtype=np.int64).reshape(-1, 3),
             costs=np.array(costs, dtype=np.float64),
-            extras=self._extras(route),
+            extras=self._extras(route, actor),
             prefetch=self._prefetch(actor),
             levels=len(route.caches),
         )
@@ -200,7 +219,7 @@ class HierarchyModel:
         settings = [self._number(ahead.cache, actor), ahead.reach, ahead.run, PREFETCH_STEP_MAX, NOWHERE]
         return np.array(settings, dtype=np.int64)
 
-    def _extras(self, route: Route) -> NDArray[np.float64]:
+    def _extras(self, route: Route, actor: Actor) -> NDArray[np.float64]:
         from gpudissect.cachemodel import _kernel as kernel
 
         extras = np.zeros(kernel.X_SIZE)
@@ -211,4 +230,8 @@ class HierarchyModel:
             extras[kernel.X_FLOOR] = route.latency[route.tlbs_at]
         if self.hierarchy.tlb_cold_walk_penalty is not None:
             extras[kernel.X_COLD] = self.hierarchy.tlb_cold_walk_penalty - self.hierarchy.tlb_walk_penalty
+        partition = self.hierarchy.partition
+        if partition is not None and partition.cache in route.caches:
+            own = [partition.home, actor.sm % PARTS, partition.far_memory_penalty]
+            extras[[kernel.X_HOME, kernel.X_PART, kernel.X_FAR_MEMORY]] = own
         return extras

@@ -9,6 +9,7 @@ from gpudissect.cachemodel.geometry import (
     Hierarchy,
     Index,
     PageWindow,
+    Partition,
     Policy,
     Prefetch,
     Route,
@@ -34,6 +35,7 @@ def hierarchy_of(gpu: GpuTable) -> Hierarchy:
         tlb_cold_walk_penalty=gpu.walk.cold_penalty.value if gpu.walk and gpu.walk.cold_penalty else None,
         page_window=PageWindow(gpu.page_window.size.value, gpu.page_window.penalty.value) if gpu.page_window else None,
         prefetch=_prefetch(gpu),
+        partition=_partition(gpu),
         sm_count=gpu.chip.sm_count.value,
         clock_hz=gpu.chip.clock_hz.value,
         limits=limits_of(gpu),
@@ -96,6 +98,18 @@ def _route(gpu: GpuTable, table: PathTable) -> Route:
         translated_from=table.translated_from.value if table.translated_from else 0,
         timer=(table.timer or gpu.chip.timer).value,
         tlbs_at=table.tlbs_at.value if table.tlbs_at else 0,
+    )
+
+
+def _partition(gpu: GpuTable) -> Partition | None:
+    table = gpu.partition
+    if table is None:
+        return None
+    return Partition(
+        cache=array_of(gpu, table.cache),
+        home=sum(1 << bit for bit in set(table.home.value)),
+        far_penalty=table.far_penalty.value,
+        far_memory_penalty=table.far_memory_penalty.value if table.far_memory_penalty else 0.0,
     )
 
 

@@ -67,7 +67,8 @@ class Gpu:
                 known[fact] = entry.value
         for element, cache_table in self.table.caches.items():
             if element == "l2":
-                known["l2_size"] = cache_table.capacity.value
+                split = self.table.partition
+                known["l2_size"] = split.capacity.value if split else cache_table.capacity.value
         return known
 
 

@@ -73,8 +73,11 @@ def published_of(gpu: GpuTable) -> list[Published]:
 
 
 def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
+    split = gpu.partition.cache if gpu.partition is not None else None
     for element, table in [*gpu.caches.items(), *gpu.views.items()]:
         for attribute in SIZES_OF_CACHE:
+            if element == split and attribute == "capacity":
+                continue  # of one part: see below
             yield str(element), attribute, getattr(table, attribute)
     for attribute in ("capacity", "banks", "bank_width", "conflict_latency"):
         yield "shared", attribute, getattr(gpu.shared, attribute)
@@ -87,6 +90,9 @@ def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
             penalty = gpu.walk.penalty
         yield str(level), "miss_penalty", penalty
     yield "dram", "capacity", gpu.chip.memory_size
+    if gpu.partition is not None:
+        yield str(gpu.partition.cache), "capacity", gpu.partition.capacity
+        yield str(gpu.partition.cache), "segment_size", gpu.caches[gpu.partition.cache].capacity
     for element_name, attributes in gpu.published.items():
         for attribute, entry in attributes.items():
             yield element_name, attribute, entry

@@ -13,6 +13,7 @@ Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
 ``[tlbs.NAME]``    tlb_l1, tlb_l2, ...: asked in the order of their names
 ``[walk]``         cycles a load costs more when every TLB misses
 ``[page_window]``  pages outside it cost more (MC16 s5.2, P6)
+``[partition]``    a cache in two parts, near and far; its table in ``[caches]`` then describes one of them
 ``[prefetch]``     what cold misses fetch ahead (MC16 s4.6)
 ``[published.X]``  further published numbers about element X, for comparison only
 =================  ==========================================================================================
@@ -27,7 +28,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpudissect.catalogue.quantity import Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
+from gpudissect.cachemodel.geometry import Scope
+from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
 from gpudissect.workload import Path
 
@@ -124,6 +126,19 @@ class WindowTable(Table):
     penalty: Sourced[Cycles]
 
 
+class PartitionTable(Table):
+    """A cache in two parts: `home`, the address bits whose XOR says to which a line belongs; cycles that the far costs.
+
+    `capacity` is that of both parts, in bytes; see `gpudissect.cachemodel.geometry.Partition`.
+    """
+
+    cache: Element = Element.L2
+    capacity: Sourced[Size]
+    home: Sourced[tuple[Bit, ...]]
+    far_penalty: Sourced[Cycles]
+    far_memory_penalty: Sourced[Cycles] | None = None
+
+
 class PrefetchTable(Table):
     """After `run` cold misses in a row (2 if not given) the next `reach` bytes are fetched into `cache`."""
 
@@ -149,6 +164,7 @@ class GpuTable(Table):
     tlbs: dict[TlbLevel, TlbTable] = Field(default_factory=dict)
     walk: WalkTable | None = None
     page_window: WindowTable | None = None
+    partition: PartitionTable | None = None
     prefetch: PrefetchTable | None = None
     published: dict[str, dict[str, Sourced[Number]]] = Field(default_factory=dict)
 
@@ -157,6 +173,7 @@ class GpuTable(Table):
         _check_views(self)
         _check_paths(self)
         _check_tlbs(self)
+        _check_partition(self)
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
             wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
         return self
@@ -174,6 +191,21 @@ def _check_views(gpu: GpuTable) -> None:
             if mine is not None and (theirs is None or mine.value != theirs.value):
                 there = theirs.value if theirs else "none"
                 wrong(f"views.{element}.{field}.value", mine.value, f"caches.{view.of.value} has {there}")
+
+
+def _check_partition(gpu: GpuTable) -> None:
+    if gpu.partition is None:
+        return
+    part = gpu.caches.get(gpu.partition.cache)
+    if part is None or part.scope is not Scope.GPU:
+        whole = [element for element, cache in gpu.caches.items() if cache.scope is Scope.GPU]
+        wrong("partition.cache", gpu.partition.cache.value, f"a cache of scope gpu: {', '.join(whole)}")
+    if gpu.partition.capacity.value != 2 * part.capacity.value:
+        wrong("partition.capacity.value", gpu.partition.capacity.value, f"two parts = {2 * part.capacity.value}")
+    lowest = part.line_size.value.bit_length() - 1
+    bits = gpu.partition.home.value
+    if not bits or min(bits) < lowest:
+        wrong("partition.home.value", list(bits), f"address bits from {lowest} (above the line) to 47, at least one")
 
 
 def _check_tlbs(gpu: GpuTable) -> None:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.edge import gradual_capacity_plan
 from gpudissect.experiments.l2 import ONE_PART
+from gpudissect.experiments.l2_parts import parts_plan
+from gpudissect.experiments.levels import sample
 from gpudissect.experiments.line import Lines
 from gpudissect.experiments.rings import footprint
 from gpudissect.inference.confidence import CONFLICTED, EXACT
@@ -25,7 +26,8 @@ LAPS = 2
 ACCESSES = 2048  # small rings get more laps, up to this many accesses
 TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
-PARTS = ("segment_size", "far_latency")
+FILLED = 0.9  # of the cache, where hits are looked at once more
+SLOWER = 1.1  # than over a small footprint: worth a word
 METHOD = "largest footprint without a steady-state miss"
 OCCUPANCY_SLACK = 0.03  # thin random rings leave some sets unfilled
 
@@ -34,16 +36,34 @@ Bracket = Ask[tuple[int, int | None]]
 
 
 def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
-    """Capacity of the L2, and size of its near part and latency of its far one, or why it has no such parts."""
+    """Capacity of the L2, and size of its near part, or why it has no parts."""
+    levels: Levels = known["levels.l2"]
+    level, lines = levels.level("l2"), known["line.l2"]
+    if level is not None and level.parts is not None and lines is not None:
+        whole, near = yield from parts_plan(level, level.parts, lines.line, bench)
+        return Outcome((_beside_the_driver(whole, bench), near), round(float(whole.high or 0)))
     outcome = yield from capacity_plan("l2", "levels.l2", bench, known)
-    whole = outcome.estimates[0]
-    if len(outcome.estimates) > 1:
-        return outcome
-    if whole.status is Status.FOUND:
-        parts = without(Status.NOT_FOUND, "l2", ONE_PART, *PARTS)
+    (whole,) = outcome.estimates
+    if whole.status is Status.FOUND and level is not None and lines is not None:
+        whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
+        (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:
-        parts = without(whole.status, "l2", whole.reason, *PARTS)
-    return Outcome((whole, *parts), outcome.knowledge)
+        (part,) = without(whole.status, "l2", whole.reason, "segment_size")
+    return Outcome((whole, part), outcome.knowledge)
+
+
+def _beside_small_footprints(whole: Estimate, level: Level, line: int, bench: Bench) -> Ask[Estimate]:
+    """Say so if hits take much longer over most of the cache than over little of it."""
+    chase = sample(level.path, int(FILLED * float(whole.low or 0)), line, bench, alone=True)
+    (trace,) = yield [chase]
+    filled = float(np.median(trace.cycles))
+    if filled <= SLOWER * level.hit.median:
+        return whole
+    caveat = (
+        f"over {format_bytes(chase.order.span)} hits take {filled - level.hit.median:.0f} cycles longer than over a "
+        "little: translations that run out, or a level in between"
+    )
+    return replace(whole, caveats=(*whole.caveats, caveat))
 
 
 def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -59,9 +79,6 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     limit = bench.info.limit(level.path)
     if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
-    if level.bounds is None or level.far is not None:
-        outcome = yield from gradual_capacity_plan(level, lines.line, bench)
-        return Outcome(tuple(_beside_the_driver(each, bench) for each in outcome.estimates), outcome.knowledge)
     search = _Search(level, lines.line, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:

@@ -9,7 +9,8 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.latency import latency_found
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.stated import stated
-from gpudissect.inference.latency import lap_latency
+from gpudissect.inference.latency import lap_latency, typical
+from gpudissect.inference.level import Levels
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
@@ -18,23 +19,35 @@ METHOD = "lower quartile of laps of a pure pointer chase, first touches after a 
 LINKS = 16384
 RINGS = 5
 NEAR_SPAN = 4 << 20  # few pages, of any size
-BEYOND_L2 = 8  # the far footprint, in L2 capacities
-FAR_SPAN = 64 << 20
-FAR_SPAN_TOP = 1 << 30
+BEYOND_L2 = 8  # the wide footprint, in L2 capacities
+WIDE_SPAN = 64 << 20
+WIDE_SPAN_TOP = 1 << 30
+HOME_METHOD = "median first touch of lines of that home, less what timing a single access adds"
+NO_HOMES = "first touches show no near and far lines"
 
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
-    """Size as the driver states it, and latency over few pages, whose translations are at hand."""
+    """Size as the driver states it; latency over few pages, whose translations are at hand; of near and far lines."""
+    levels: Levels = known["levels.l2"]
+    level, overhead = levels.level("l2"), known["latency.l2"]
     size = stated("dram", "capacity", "memory_size", bench)
     latency = yield from _cold_latency("hit_latency", NEAR_SPAN, bench)
-    return Outcome((size, latency))
+    if level is None or level.homes is None:
+        parts = without(Status.NOT_FOUND, "dram", NO_HOMES, "near_latency", "far_latency")
+    else:
+        own = (("near_latency", level.homes.near_samples), ("far_latency", level.homes.far_samples))
+        parts = tuple(
+            latency_found("dram", attribute, typical(samples, overhead), HOME_METHOD, level.evidence)
+            for attribute, samples in own
+        )
+    return Outcome((size, latency, *parts))
 
 
-def far_dram_plan(bench: Bench, known: Known) -> Plan:
-    """Latency over far more than the L2 holds: misses of the TLBs are part of the price."""
+def wide_dram_plan(bench: Bench, known: Known) -> Plan:
+    """Latency over far more than the L2 holds, misses of the TLBs included."""
     l2: int | None = known["capacity.l2"]
-    span = min(max(BEYOND_L2 * (l2 or 0), FAR_SPAN), FAR_SPAN_TOP)
-    latency = yield from _cold_latency("far_latency", span, bench)
+    span = min(max(BEYOND_L2 * (l2 or 0), WIDE_SPAN), WIDE_SPAN_TOP)
+    latency = yield from _cold_latency("wide_latency", span, bench)
     return Outcome((latency,))
 
 

@@ -1,35 +1,44 @@
 """The L2: what a hit and what memory costs, and whether there is a farther part between the two.
 
-On GPUs whose L2 has partitions, an SM keeps what it reads in the part near to it as long as that has room; beyond
-that it is served from afar, in about the time that the nearest memory takes. Then no threshold tells a hit from a
-miss, and shares of distributions take the place of counts.
+On GPUs whose L2 has two parts, an SM keeps copies of what it reads in the part near to it. Beyond its size near lines
+come from memory, and far ones from the far part. A hit there is about as slow as the nearest memory: only when it is
+known where a line lives, one can be told from the other.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
+from gpudissect.experiments.homes import first_touches, touches_of
 from gpudissect.experiments.levels import sample
-from gpudissect.experiments.rings import footprint, pairs
+from gpudissect.experiments.rings import footprint, pairs, scattered
 from gpudissect.inference.anchors import bounds_between
 from gpudissect.inference.granularity import fetch_granularity
-from gpudissect.inference.level import SAME, Absence, Level, Levels, far_part
-from gpudissect.inference.plateau import Plateau, summarise
+from gpudissect.inference.homes import Homes, find_homes
+from gpudissect.inference.level import SAME, Absence, Level, Levels, Parts
+from gpudissect.inference.plateau import summarise
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
 WARM = (64 << 10, 256 << 10)
 COLD_SPAN = 4 << 20
 COLD_STRIDE = 256
-SWEEP = tuple(step << (19 + i) for i in range(11) for step in (2, 3))  # 1 MiB, 1.5 MiB, 2 MiB, ...
-SWEEP_STRIDE = 128
+STRIDE = 128
+HOMES_SPAN = 16 << 20  # few pages, of any size
+HOMES_LINES = 2048
+SMALLEST = 1 << 20  # footprint, doubled until the near part overflows
+LARGEST = 1 << 30
+TRANSLATED = 0.15  # of the way from the slowest hits to near memory: what a TLB miss may add to a hit
+OVERFLOWING = 0.3  # share of accesses that are no near hits
 ONE_PART = "hits take equally long at every footprint: no farther part shows"
-AS_SLOW = 0.95  # slower than this share of memory's median is memory, or as slow
-
-Samples = NDArray[np.int64]
+SAMPLES = 1024
+SEEN = 24  # far hits
 
 
 def l2_plan(bench: Bench, known: Known) -> Plan:
@@ -56,23 +65,40 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(knowledge=Levels(path, (), {"l2": noisy}))
     fetch = fetch_granularity(pair.cycles(traces[3]), bounds.miss_min)
     evidence = tuple(digest(chase) for chase in (*warm, cold, pair_chase))
-    sweep, swept = yield from _sweep(path, memory, bench)
-    far = far_part(sweep, SWEEP_STRIDE, hit, memory)
-    if far:  # then what can be told from a near hit by a threshold is a far one
-        bounds = bounds_between(hit.samples, far.samples)
-    level = Level("l2", path, True, hit, memory, bounds, fetch, (*evidence, *swept), far, sweep)
-    return Outcome(knowledge=Levels(path, (level,), {}))
+    level = Level("l2", path, True, hit, memory, bounds, fetch, evidence)
+    return Outcome(knowledge=Levels(path, ((yield from _with_parts(level, bench)),), {}))
 
 
-def _sweep(path: Path, memory: Plateau, bench: Bench) -> Ask[tuple[dict[int, Samples], tuple[str, ...]]]:
-    """Rising footprints until memory serves a good part of them: cycles by size, and the digests."""
-    sweep: dict[int, Samples] = {}
-    evidence: tuple[str, ...] = ()
-    for size in (each for each in SWEEP if each <= bench.info.limit(path)):
-        chase = sample(path, size, SWEEP_STRIDE, bench, alone=True, warmup=1)
-        (trace,) = yield [chase]
-        sweep[size] = trace.cycles
-        evidence = (*evidence, digest(chase))
-        if np.quantile(trace.cycles, 0.75) > AS_SLOW * memory.median:
-            break
-    return sweep, evidence
+def _with_parts(level: Level, bench: Bench) -> Ask[Level]:
+    """The level with its parts, if lines have homes and the far ones are faster than memory where nothing is near."""
+    limit = bench.info.limit(level.path)
+    lines = scattered(HOMES_LINES, 4 * STRIDE, min(HOMES_SPAN, limit), bench.rng("homes"))
+    touching = first_touches(level.path, lines, bench)
+    homes = find_homes(touches_of(lines, (yield touching)))
+    evidence = (*level.evidence, *(digest(chase) for chase in touching))
+    if homes is None:
+        return replace(level, evidence=evidence)
+    level = replace(level, homes=homes)
+    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits, too
+    size = SMALLEST
+    while size <= min(LARGEST, limit):
+        chase = sample(level.path, size, STRIDE, bench, alone=True, samples=SAMPLES)
+        offsets = chase.order.offsets()[list(chase.picks or range(chase.order.count))]
+        touching = first_touches(level.path, offsets, bench, size)
+        trace, *touches = yield [chase, *touching]
+        evidence = (*evidence, *(digest(each) for each in (chase, *touching)))
+        slow = trace.cycles > slowest + TRANSLATED * (homes.near - slowest)
+        if np.mean(slow) > OVERFLOWING:
+            far = homes.are_far(touches_of(trace.offsets, touches))
+            return replace(level, evidence=evidence, **_parts(level, homes, trace.cycles[slow & far], size))
+        size *= 2
+    return replace(level, evidence=evidence)
+
+
+def _parts(level: Level, homes: Homes, far: NDArray[np.int64], size: int) -> dict[str, Any]:
+    """What the accesses to far lines that were no near hits make of a level: nothing, if memory served them."""
+    if far.size < SEEN or np.median(far) > SAME * homes.far:
+        return {}
+    plateau = summarise([(size, STRIDE)], [far[far <= np.median(far) / SAME]])
+    bounds = bounds_between(level.hit.samples, plateau.samples)
+    return {"parts": Parts(plateau, size), "bounds": bounds}

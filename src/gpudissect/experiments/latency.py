@@ -29,15 +29,15 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
 
 
 def slope(path: Path, size: int, stride: int, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
-    """Latency of a load, from a ring and one of half its links: what a lap costs beside its loads cancels.
+    """Latency of a load, from a ring and one of half its links over the same span: what else a lap costs cancels.
 
     Both have a multiple of 16 links where they can, the number of loads between two checks of the lap's end.
     """
     links = max(2, size // stride // 32 * 32)
     chases = [
-        Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
+        Chase(path=path, order=Shuffled(count, apart, bench.seed_for("latency", path, count)), timing=Timing.LAP,
               warmup=2, laps=LAPS)
-        for count in (links, links // 2)
+        for count, apart in ((links, stride), (links // 2, 2 * stride))
     ]  # fmt: skip
     whole, half = yield chases
     latency = lap_latency(whole.cycles, links, half.cycles, links // 2)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.rings import Blocks, probed
+from gpudissect.experiments.rings import THINNED, Blocks, probed
 from gpudissect.inference.confidence import EXACT, GRADUAL
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.line import Hits, one_line
@@ -23,7 +23,8 @@ ROUND = 6  # doublings asked for at once where that costs nothing
 THINNESS = 64  # room for every scattered block, in blocks
 ROOM_NEEDED = 8
 FIRST_PROBES = 300  # to see whether so many blocks still fit
-PROBES = 3000  # to count how many do
+PROBES = 3000  # to compare shares
+HELD_PROBES = 8000  # to count lines to a few in a hundred
 CROWDED = 0.55  # below this share of hits so many blocks compete that hardly a set is left unfilled
 CROWDED_ALONE = 0.85  # where a ring takes long; sets of many ways fill sooner
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
@@ -55,7 +56,10 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "fetch_granularity", "line_size"))
-    fetch_estimate = _fetch_estimate(level)
+    if level.behind is not None and level.bounds is None:
+        reason = "hits and misses scatter too much to be told apart"
+        return Outcome(without(Status.NOT_FOUND, element, reason, "fetch_granularity", "line_size"))
+    fetch_estimate = _fetch_estimate(level, bench)
     fetch = level.fetch.fetch
     if fetch is None:
         reason = f"the fetch granularity is not known: {level.fetch.reason}"
@@ -74,7 +78,7 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
                             low=widest.line if widest.open_ended else fetch, method=METHOD,
                             evidence=tuple(prober.evidence))  # fmt: skip
         return Outcome((fetch_estimate, estimate), Lines(fetch, None))  # a granule is as fine as need be
-    held = yield from _full_lines(prober, widest.line, count, double)
+    held = yield from _full_lines(prober, widest.line, count)
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=widest.line, low=widest.line,
         high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
@@ -118,16 +122,14 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     return _Widest(line, sure, halves, open_ended=True)
 
 
-def _full_lines(prober: _Prober, line: int, count: int, lone: Hits) -> Ask[Occupancy | None]:
+def _full_lines(prober: _Prober, line: int, count: int) -> Ask[Occupancy | None]:
     """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
-    if prober.level.bounds is None or prober.level.far is not None:
-        return None  # what is held near is not all that is held, and shares by distribution are too coarse to count
+    if prober.level.parts is not None:
+        return None  # what is held near is not all that is held
     members = tuple(range(0, line, prober.fetch))
-    if len(members) == 1:
-        return occupancy(lone.hits, lone.probes, 2 * count)
     blocks = Blocks(2 * count, line, members, prober.span(2 * count, line))
-    full = yield from prober.ask(blocks, PROBES)
-    return occupancy(full.hits, full.probes, 2 * count)
+    full = yield from prober.ask(blocks, HELD_PROBES)
+    return occupancy(full.hits, full.probes, 2 * count, THINNED)
 
 
 class _Prober:
@@ -197,15 +199,19 @@ class _Prober:
         return Hits(hits, hits + misses)
 
 
-def _fetch_estimate(level: Level) -> Estimate:
+def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
     granularity = level.fetch
     if granularity.fetch is None:
         return Estimate(element=level.element, attribute="fetch_granularity", status=Status.NOT_FOUND,
                         reason=granularity.reason, evidence=level.evidence)  # fmt: skip
+    caveats = () if granularity.ahead is None else (f"reading on, {granularity.ahead} B are there: fetched ahead",)
+    limit = bench.info.facts.get("l2_fetch_limit")
+    if level.element == "l2" and limit is not None:
+        caveats = (*caveats, f"the driver limits it to {limit} B (cudaLimitMaxL2FetchGranularity), a setting")
     return Estimate(
         element=level.element, attribute="fetch_granularity", status=Status.FOUND, value=granularity.fetch,
         low=granularity.fetch, high=granularity.fetch, confidence=min(EXACT, granularity.agreement),
-        method="second word after a cold miss", evidence=level.evidence,
+        method="second word after a cold miss, behind it and before it", evidence=level.evidence, caveats=caveats,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.inference.granularity import Seconds
 from gpudissect.trace import Trace
 from gpudissect.workload import Explicit, Path, Shuffled
 
@@ -46,17 +47,17 @@ class Probed:
     warmup: int
 
 
-def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator) -> Probed:
+def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator, most: int = MOST_PROBES) -> Probed:
     """Rings over scattered blocks with probes at random moments.
 
     A probe visits another word of its granule of `fetch` bytes, so that the ring stays a ring. Many blocks: one
     set of them, lap after lap. Few: as many sets as make a long ring, each cycled through three times before the
-    next takes over, for one set would answer one probe only.
+    next takes over, for one set would answer one probe only. A lap has at most `most` probes.
     """
     count = blocks.count
     if count >= FEW or fetch < 4 * word:
         bases = scattered(count, blocks.size, blocks.span, rng)
-        sequence, picks = _with_probes(bases, blocks.members, word, rng)
+        sequence, picks = _with_probes(bases, blocks.members, word, rng, most)
         return Probed(Explicit(sequence), tuple(picks.tolist()), 1)
     sets = min(blocks.span // blocks.size // count, -(-FEW * 8 // count))
     parts: list[NDArray[np.int64]] = []
@@ -65,7 +66,7 @@ def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator) -> P
     for first_word in range(0, fetch - 3 * word, 4 * word):
         for bases in scattered(sets * count, blocks.size, blocks.span, rng).reshape(sets, count) + first_word:
             lap = _visits(bases, blocks.members)
-            last, picks = _with_probes(bases + 2 * word, blocks.members, word, rng)
+            last, picks = _with_probes(bases + 2 * word, blocks.members, word, rng, most)
             parts += [lap, lap + word, last]
             picks_of_parts.append(picks + length + 2 * lap.size)
             length += 2 * lap.size + last.size
@@ -77,10 +78,10 @@ def _visits(bases: NDArray[np.int64], members: tuple[int, ...]) -> NDArray[np.in
 
 
 def _with_probes(
-    bases: NDArray[np.int64], members: tuple[int, ...], word: int, rng: np.random.Generator
+    bases: NDArray[np.int64], members: tuple[int, ...], word: int, rng: np.random.Generator, most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A lap over the blocks with probes of some, one word further on, and the positions of the probes."""
-    probes = max(1, min(bases.size // THINNED, MOST_PROBES))
+    probes = max(1, min(bases.size // THINNED, most))
     lap = _visits(bases, members)
     chosen = rng.choice(bases, size=probes, replace=False) + members[0] + word
     after = np.sort(rng.choice(bases.size, size=probes, replace=False)) * len(members) + len(members)
@@ -99,24 +100,32 @@ def scattered(count: int, granule: int, span: int, rng: np.random.Generator) -> 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Cold pairs: position i of `seconds[d]` in the ring is the access `d` bytes after a first touch."""
+    """Cold pairs: positions in the ring of the accesses `d` bytes after a first touch, and of those `d` before one."""
 
     order: Explicit
-    seconds: dict[int, NDArray[np.int64]]
+    after: dict[int, NDArray[np.int64]]
+    before: dict[int, NDArray[np.int64]]
 
-    def cycles(self, trace: Trace) -> dict[int, NDArray[np.int64]]:
+    def cycles(self, trace: Trace) -> Seconds:
         """Cycles of the second accesses of a trace of this ring (every access timed), by distance."""
-        return {d: trace.cycles[positions] for d, positions in self.seconds.items()}
+        return Seconds(
+            {d: trace.cycles[positions] for d, positions in self.after.items()},
+            {d: trace.cycles[positions] for d, positions in self.before.items()},
+        )
 
 
 def pairs(path: Path, limit: int, rng: np.random.Generator) -> Pairs:
-    """Touch a fresh block, then the word `d` bytes further in it, for doubling distances d, blocks in random order."""
+    """Touch a word of a fresh aligned block, then one at a doubling distance d, in random order of blocks.
+
+    Half of the pairs go from the block's start on, half back to it.
+    """
     block = 4096 if limit >= 1 << 20 else 1024
     distances = [d for d in (path.word << i for i in range(12)) if path.word < d < block]
-    each = min(16, limit // block // len(distances))
-    plan = rng.permutation(np.repeat(distances, each))
+    each = min(16, limit // block // len(distances) // 2)
+    plan = rng.permutation(np.repeat([*distances, *(-d for d in distances)], each))
     places = rng.permutation(min(limit // block, 4 * plan.size))[: plan.size].astype(np.int64) * block
     sequence = np.empty(2 * plan.size, np.int64)
-    sequence[0::2], sequence[1::2] = places, places + plan
-    seconds = {int(d): 2 * np.flatnonzero(plan == d) + 1 for d in distances}
-    return Pairs(Explicit(sequence), seconds)
+    sequence[0::2] = places + np.maximum(-plan, 0)
+    sequence[1::2] = places + np.maximum(plan, 0)
+    after, before = ({d: 2 * np.flatnonzero(plan == sign * d) + 1 for d in distances} for sign in (1, -1))
+    return Pairs(Explicit(sequence), after, before)

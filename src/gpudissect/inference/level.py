@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
 from gpudissect.inference.anchors import bounds_between
-from gpudissect.inference.granularity import Granularity, fetch_granularity
-from gpudissect.inference.mixture import shares
-from gpudissect.inference.plateau import Plateau, plateaus
+from gpudissect.inference.granularity import Granularity, Seconds, fetch_granularity
+from gpudissect.inference.homes import Homes
+from gpudissect.inference.plateau import Plateau
 from gpudissect.workload import Bounds, Path
 
 SAME = 0.85  # a level must be faster than this share of what lies behind it
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Of a cache whose near part keeps copies of what lives in the far one.
+
+    Attributes:
+        far: hits in the far part, single accesses.
+        overflowed: the smallest footprint looked at (bytes) that the near part did not hold.
+
+    """
+
+    far: Plateau
+    overflowed: int
 
 
 @dataclass(frozen=True)
@@ -28,9 +42,9 @@ class Level:
         bounds: hit or miss by a threshold (of the near part if there is a far one); None where they overlap.
         fetch: what one miss brings along.
         evidence: digests of the workloads behind all this.
-        far: slower hits, of a part of the cache that is farther away.
+        homes: which lines live near and which far, if first touches tell.
+        parts: of a cache that has a near and a far one; then there are homes.
         nearest: no other cache of this path stands before it.
-        sweep: sampled cycles by footprint (bytes), where rising footprints were looked at.
     """
 
     element: str
@@ -41,32 +55,21 @@ class Level:
     bounds: Bounds | None
     fetch: Granularity
     evidence: tuple[str, ...]
-    far: Plateau | None = None
-    sweep: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    homes: Homes | None = None
+    parts: Parts | None = None
     nearest: bool = True
 
     def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
         """How many of some timed accesses hit and how many missed this level, or its near part if it has a far one.
 
-        By threshold where there is one, unknown accesses left out; else by the shares of the latency distributions.
+        Unknown accesses are left out. Raises `ValueError` where no threshold tells one from the other.
         """
         if self.behind is None:
             return cycles.size, 0
-        if self.bounds is not None:
-            hits = int(np.sum(cycles <= self.bounds.hit_max))
-            return hits, int(np.sum(cycles >= self.bounds.miss_min))  # however slow: translation may come on top
-        missed = round(self.missing(cycles) * cycles.size)
-        return cycles.size - missed, missed
-
-    def missing(self, cycles: NDArray[np.int64]) -> float:
-        """Share of some timed accesses that the next level answered, by their latency distributions.
-
-        Raises `ValueError` for a level whose misses nothing answers.
-        """
-        if self.behind is None:
-            raise ValueError(f"{self.element}: no footprint that this path reaches misses")
-        faster = [plateau.samples for plateau in (self.hit, self.far) if plateau is not None]
-        return float(shares(cycles, [*faster, self.behind.samples])[-1])
+        if self.bounds is None:
+            raise ValueError(f"{self.element}: hits and misses overlap")
+        hits = int(np.sum(cycles <= self.bounds.hit_max))
+        return hits, int(np.sum(cycles >= self.bounds.miss_min))  # however slow: translation may come on top
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def name_levels(
     elements: Sequence[str],
     stairs: Sequence[Plateau],
     l2: Level | None,
-    seconds: Mapping[int, NDArray[np.int64]],
+    seconds: Seconds,
     evidence: tuple[str, ...],
 ) -> Levels:
     """Give the plateaus of a path their names; what is as slow as the L2 is not a cache of this path's own.
@@ -105,7 +108,7 @@ def name_levels(
         elements: names for its own caches, nearest first.
         stairs: the plateaus of a sweep over footprints, fastest first; at least one.
         l2: the L2, None if there is none (then the last plateau is memory).
-        seconds: cycles of second accesses by their distance from a cold one (bytes), for the fetch granularity.
+        seconds: second accesses after cold ones, for the fetch granularity.
         evidence: digests of the workloads behind all this.
 
     """
@@ -131,18 +134,3 @@ def name_levels(
 def slower_than(hit: Plateau) -> int:
     """Cycles from which on an access was no hit, where nothing is known yet of what lies behind."""
     return int(hit.high * 1.15 + 6)
-
-
-def far_part(sweep: Mapping[int, NDArray[np.int64]], stride: int, hit: Plateau, memory: Plateau) -> Plateau | None:
-    """A plateau between hits and memory: most accesses lie there, which no mixture of the two can make.
-
-    `sweep` holds sampled cycles by footprint (bytes), one access every `stride` bytes. None without such a plateau.
-    """
-    between = {
-        size: cycles
-        for size, cycles in sweep.items()
-        if np.mean((cycles > hit.high) & (cycles < SAME * memory.median)) > 0.5
-        and hit.median / SAME < np.median(cycles) < SAME * memory.median
-        and np.mean(cycles <= hit.high) < 0.05
-    }
-    return plateaus([(size, stride) for size in between], list(between.values()))[0] if between else None

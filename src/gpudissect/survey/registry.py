@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from gpudissect.experiments.base import Experiment
-from gpudissect.experiments.capacity import PARTS, capacity_plan, l2_capacity_plan
+from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.comparison import comparison_plan
-from gpudissect.experiments.dram import dram_plan, far_dram_plan
+from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.l2 import l2_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.latency import latency_plan
@@ -35,12 +35,13 @@ PATHS = {
 
 
 def _build() -> dict[str, Experiment]:
+    memory = ("capacity", "hit_latency", "near_latency", "far_latency")
     every = [
         Experiment("timer", "timer", ("overhead",), (), timer_plan),
         Experiment("levels.l2", "l2", (), (), l2_plan),
         Experiment("latency.shared", "shared", ("capacity", "hit_latency"), (), shared_plan),
-        Experiment("latency.dram", "dram", ("capacity", "hit_latency"), (), dram_plan),
-        Experiment("latency.far_dram", "dram", ("far_latency",), ("capacity.l2",), far_dram_plan, quick=False),
+        Experiment("latency.dram", "dram", memory, ("levels.l2", "latency.l2"), dram_plan),
+        Experiment("latency.wide_dram", "dram", ("wide_latency",), ("capacity.l2",), wide_dram_plan, quick=False),
     ]
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
@@ -63,9 +64,9 @@ def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
 def _of_the_l2() -> list[Experiment]:
     """Its capacity takes longest of all: only footprints of its own size tell."""
     needs = ("levels.l2", "line.l2")
-    latencies = ("hit_latency", "miss_penalty", "near_latency")
+    latencies = ("hit_latency", "miss_penalty", "near_latency", "far_latency")
     return [
-        Experiment("capacity.l2", "l2", ("capacity", *PARTS), needs, l2_capacity_plan, quick=False),
+        Experiment("capacity.l2", "l2", ("capacity", "segment_size"), needs, l2_capacity_plan, quick=False),
         Experiment("latency.l2", "l2", latencies, ("levels.l2",), l2_latency_plan),
     ]
 

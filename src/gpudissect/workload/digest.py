@@ -28,8 +28,8 @@ def _plain(value: object) -> object:
         return {"kind": type(value).__name__, **{name: _plain(each) for name, each in own.items()}}
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, tuple):  # picks are many, and plain already
+        return list(value) if value and isinstance(value[0], int) else [_plain(item) for item in value]
     return value
 
 

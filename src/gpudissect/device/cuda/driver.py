@@ -93,6 +93,12 @@ class Board:
         _check(self.driver, status, "device memory cannot be queried")
         return int(free), int(total)
 
+    def l2_fetch_limit(self) -> int | None:
+        """Bytes that one miss may bring into the L2, a setting of the context; None where there is no such setting."""
+        limit = self.driver.CUlimit.CU_LIMIT_MAX_L2_FETCH_GRANULARITY
+        status, value = self.driver.cuCtxGetLimit(limit)
+        return int(value) if status == self.driver.CUresult.CUDA_SUCCESS and value else None
+
     def allocate(self, size: int) -> int:
         """Address of `size` bytes of device memory. Raises `OutOfMemory`."""
         status, address = self.driver.cuMemAlloc(size)

@@ -159,7 +159,8 @@ def _shared_free(properties: Any, largest: int) -> int:
 def _facts(board: Board) -> dict[str, int | float | str]:
     """What the driver says, under the names of `DeviceInfo.facts`."""
     properties: Any = board.properties
-    return {
+    fetch_limit = board.l2_fetch_limit()
+    return ({} if fetch_limit is None else {"l2_fetch_limit": fetch_limit}) | {
         "l2_size": properties.l2_cache_size,
         "memory_size": board.free_memory()[1],
         "shared_per_sm": properties.max_shared_memory_per_multiprocessor,

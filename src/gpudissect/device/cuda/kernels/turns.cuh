@@ -48,7 +48,7 @@ __device__ __forceinline__ bool follow(const Turn& turn, u64 texture) {
 }
 
 // Every thread of every block comes here. Turns are read past the L1 and marked as done by volatile accesses, which
-// leave the L1 as it is; an acquiring load would empty it.
+// leave the L1 as it is; a fence or an acquiring load would empty it. No order is needed but that of the done marks.
 __device__ __forceinline__ void take_turns(u64 turns, u32 count, u64 texture) {
     for (u32 i = 0; i < count; ++i) {
         Turn* there = reinterpret_cast<Turn*>(turns) + i;
@@ -63,7 +63,6 @@ __device__ __forceinline__ void take_turns(u64 turns, u32 count, u64 texture) {
             asm volatile("mov.u32 %0, %%smid;" : "=r"(here));
             *const_cast<volatile u32*>(&there->seen_sm) = here;
             *const_cast<volatile u32*>(&there->broken) = !closed;
-            __threadfence();
             *const_cast<volatile u32*>(&there->done) = 1;
         }
         if (sm != blockIdx.x && threadIdx.x == 0) {
