@@ -122,6 +122,11 @@ WRONG = {
     "penalty of the last TLB": (
         "# penalty = { value = 6, ... }", 'penalty = { value = 6, source = "d" }', "tlbs.tlb_l1.penalty", "[walk]"),
     "window without size": ("size = { value = 536_870_912", "# ", "page_window.size", "missing"),
+    "parts that do not add up": (
+        "capacity = { value = 196608", "capacity = { value = 98304", "partition.capacity.value", "196608"),
+    "parts of a private cache": ('cache = "l2"\ncap', 'cache = "l1"\ncap', "partition.cache", "scope gpu: l2"),
+    "home within the line": ("home = { value = [7, 12]", "home = { value = [4, 12]", "partition.home.value", "from 5"),
+    "no home": ("home = { value = [7, 12]", "home = { value = []", "partition.home.value", "at least one"),
     "prefetch into nothing": (
         "[prefetch]", '[prefetch]\ncache = "readonly"', "prefetch.cache", "l1, l2"),
     "syntax": ("[walk]  ", "[walk", "", "not TOML"),

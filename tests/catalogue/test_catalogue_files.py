@@ -64,7 +64,8 @@ def test_hierarchy_is_complete(name: str) -> None:
     assert hierarchy.tlb_walk_penalty >= max(tlb.penalty for tlb in hierarchy.tlbs)
     if "l2" in hierarchy.caches:
         assert hierarchy.caches["l2"].scope is Scope.GPU
-        assert hierarchy.caches["l2"].capacity == gpu.facts()["l2_size"]
+        parts = 2 if hierarchy.partition is not None and hierarchy.partition.cache == "l2" else 1
+        assert parts * hierarchy.caches["l2"].capacity == gpu.facts()["l2_size"]
 
 
 @pytest.mark.parametrize("name", GPUS)

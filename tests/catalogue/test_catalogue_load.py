@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 
 import pytest
 
+from gpudissect.cachemodel.geometry import Partition
 from gpudissect.catalogue import for_name, load, names
 from gpudissect.errors import CatalogueError
 from gpudissect.workload import Path
@@ -24,6 +25,8 @@ def test_the_example_of_the_readme_loads(example: str, tmp_path: FilePath) -> No
     assert hierarchy.routes[Path.TEXTURE].caches == ("l1", "l2")
     assert hierarchy.routes[Path.GLOBAL].tlbs_at == 1
     assert hierarchy.tlb_cold_walk_penalty == 360
+    assert hierarchy.partition == Partition("l2", home=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110)
+    assert gpu.facts()["l2_size"] == 196608
     assert gpu.unsupported() == {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
     near = next(item for item in gpu.published() if item.attribute == "near_latency")
     assert (near.element, near.value, near.low, near.high, near.unit) == ("l2", 190, 185, 198, "cycles")

@@ -60,9 +60,9 @@ def nvdisasm() -> str:
 
 
 @cache
-def kernels(path: Path, arch: str) -> dict[str, list[Instruction]]:
+def kernels(path: Path, arch: str, *macros: str) -> dict[str, list[Instruction]]:
     """The kernels of ``chase.cu`` for this path and architecture, by name."""
-    return disassemble(compile_cubin("chase.cu", (TRAITS[path].macro,), arch))
+    return disassemble(compile_cubin("chase.cu", (TRAITS[path].macro, *macros), arch))
 
 
 def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:

@@ -11,6 +11,7 @@ import re
 import pytest
 from machine_code import Instruction, kernels
 
+from gpudissect.device.cuda.layout import TURN_PATHS
 from gpudissect.workload import Path
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
@@ -22,8 +23,8 @@ LOADS = {
     Path.CONSTANT: r"LDC R\d+,c\[0x3\]\[R\d+\]",
     Path.SHARED: r"LDS(\.U)? R\d+,\[R\d+\]",
 }
-# Loop control, and what readies a texture object; none of it needs what a load brings. (That none waits for one all
-# the same, the wait masks would tell; that a lap of L1 hits takes the same per load for any number of them, a GPU does.)
+# Loop control, and what readies a texture object; none of it needs what a load brings. (Wait masks are not read here:
+# that none of it waits all the same shows on a GPU, where a lap takes equally long per load for any number of loads.)
 CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV",
            "UISETP", "BSSY", "BSYNC"}  # fmt: skip
 RINGED = list(LOADS)
@@ -138,3 +139,18 @@ def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
 def test_empty_lap(arch: str) -> None:
     code = kernels(Path.NOTHING, arch)["chase_lap"]
     assert [i.opcode for i in whole_lap(code)] == ["STS"]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("path", TURN_PATHS, ids=str)
+def test_turns_leave_the_windows_as_they_are(path: Path, arch: str) -> None:
+    plain, turns = kernels(path, arch), kernels(path, arch, "TURNS")
+    for name in ("chase_each", "chase_count", "chase_lap"):
+        assert _opcodes(turns[name], name) == _opcodes(plain[name], name)
+
+
+def _opcodes(code: list[Instruction], name: str) -> list[str]:
+    if name == "chase_lap":
+        return sorted(i.opcode for i in whole_lap(code))  # loop control may stand before or after a load
+    first, last = clock_reads(code, "CS2R.32")
+    return [i.opcode for i in code[first + 1 : last]]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel import _kernel as kernel
+from gpudissect.cachemodel._arrays import Arrays
 from gpudissect.cachemodel.geometry import Cache, Index, IndexKind, PolicyKind
 from gpudissect.cachemodel.index import set_numbers
 from gpudissect.cachemodel.policy import cumulative_odds
@@ -26,7 +27,7 @@ POLICIES = {
 TAG_BITS = 31
 
 
-def pack(caches: Sequence[Cache]) -> kernel.Arrays:
+def pack(caches: Sequence[Cache]) -> Arrays:
     """Lay caches (and TLBs, as caches of pages) one behind the other, all empty. They must have been checked."""
     shape = np.zeros((len(caches), kernel.COLUMNS), dtype=np.int64)
     tables: list[int] = []
@@ -52,7 +53,7 @@ def pack(caches: Sequence[Cache]) -> kernel.Arrays:
         lines += sum(cache.ways)
         sets += cache.sets
     sectored = any(cache.sector < cache.line for cache in caches)
-    return kernel.Arrays(
+    return Arrays(
         shape=shape,
         tables=np.array([*tables, 0], dtype=np.int32),
         odds=np.array([*odds, 1.0], dtype=np.float64),
@@ -65,7 +66,7 @@ def pack(caches: Sequence[Cache]) -> kernel.Arrays:
     )
 
 
-def seed_draws(arrays: kernel.Arrays, seed: int) -> None:
+def seed_draws(arrays: Arrays, seed: int) -> None:
     """Start the random stream of every array: array i with seed + i, modulo 2^64."""
     arrays.draws[:] = [(seed + array) % 2**64 for array in range(arrays.draws.size)]
 

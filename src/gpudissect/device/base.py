@@ -32,9 +32,10 @@ class DeviceInfo:
         sm_count: number of SMs (compute units).
         word_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
-        facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in), ``memory_size``, ``shared_per_sm``,
-            ``shared_per_block``, ``constant_size``, ``clock_hz``, ``memory_clock_hz``, ``memory_bus_bits``,
-            ``warp_size``, ``threads_per_sm``, ``registers_per_sm``, ``compute_capability``; those it knows.
+        facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
+            ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
+            ``memory_clock_hz``, ``memory_bus_bits``, ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
+            ``compute_capability``; those it knows.
         environment: driver, compiler and the like, as text.
 
     """
