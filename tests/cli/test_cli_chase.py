@@ -93,3 +93,14 @@ def test_what_makes_no_sense_is_one_line(survey, gpudissect, arguments, code, wh
 def test_the_names_are_those_of_the_workloads():
     assert {name.value for name in PathName} == {path.value for path in LoadPath}
     assert [name.value for name in TimingName] == [timing.value for timing in Timing]
+
+
+def test_a_recorded_chase_replays(gpudissect):
+    wanted = ("--size", "1KiB", "--timing", "lap", "--json")
+    code, first, _ = gpudissect("chase", "-d", "sim:gtx980", *wanted, "--record", "run")
+    assert code == 0
+    code, again, _ = gpudissect("chase", "-d", "rec:run", *wanted)
+    assert code == 0
+    assert json.loads(again)["columns"] == json.loads(first)["columns"]
+    code, _, err = gpudissect("chase", "-d", "rec:run", "--size", "2KiB", "--timing", "lap")
+    assert (code, err.count("\n")) == (3, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated
@@ -68,6 +69,9 @@ def chase(
     output: Annotated[
         FilePath | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz or .txt.")
     ] = None,
+    record: Annotated[
+        FilePath | None, typer.Option(metavar="DIR", help="Keep it in a new folder, to replay as rec:DIR.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
 ) -> None:
     """Run one pointer chase and give its raw trace.
@@ -98,7 +102,7 @@ def chase(
         flush=flush,
         alone=True,
     )
-    given = _run(device, wanted, seed)
+    given = _run(device, wanted, seed, record)
     if output is None:
         typer.echo(to_json(given) if as_json else to_table(given), nl=False)
         note_line(summary(given))
@@ -108,8 +112,9 @@ def chase(
     typer.echo(to_json(given) if as_json else summary(given), nl=not as_json)
 
 
-def _run(device: str | None, chase: Chase, seed: int) -> ChaseTrace:
+def _run(device: str | None, chase: Chase, seed: int, record: FilePath | None) -> ChaseTrace:
     from gpudissect.device.find import choose, open_device
+    from gpudissect.device.recorded import Recorder
     from gpudissect.report.trace import ChaseTrace
 
     choice = choose(device)
@@ -117,8 +122,11 @@ def _run(device: str | None, chase: Chase, seed: int) -> ChaseTrace:
         note_line(choice.note)
     if len(choice.specs) > 1:
         raise UsageError(f"a chase runs on one device; name one, such as {choice.specs[0]}")
-    with open_device(choice.specs[0], seed=seed) as opened:
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_device(choice.specs[0], seed=seed))
         _check_fits(opened.info, chase)
+        if record is not None:
+            opened = stack.enter_context(Recorder(opened, record))
         return ChaseTrace(opened.info, chase, opened.run([chase])[0])
 
 

@@ -13,7 +13,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.homes import first_touches, touches_of
 from gpudissect.experiments.rings import THINNED, Blocks, probed
-from gpudissect.inference.confidence import GRADUAL
+from gpudissect.inference.confidence import BRACKETED
 from gpudissect.inference.level import Level, Parts
 from gpudissect.inference.occupancy import Held, held_in_parts
 from gpudissect.units import format_bytes
@@ -57,6 +57,6 @@ def _estimate(attribute: str, held: Held, evidence: tuple[str, ...], caveats: tu
     grain = 1 << max(int(held.error), 1).bit_length() - 1
     return Estimate(
         element="l2", attribute=attribute, status=Status.FOUND, value=round(held.size / grain) * grain,
-        low=int(held.low // grain) * grain, high=int(-(-held.high // grain)) * grain, confidence=GRADUAL, method=METHOD,
-        evidence=evidence, caveats=(f"given to {format_bytes(grain)}", *caveats),
+        low=int(held.low // grain) * grain, high=int(-(-held.high // grain)) * grain, confidence=BRACKETED,
+        method=METHOD, evidence=evidence, caveats=(f"given to {format_bytes(grain)}", *caveats),
     )  # fmt: skip

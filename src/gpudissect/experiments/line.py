@@ -9,7 +9,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import THINNED, Blocks, probed
-from gpudissect.inference.confidence import EXACT, GRADUAL
+from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.line import Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
@@ -219,6 +219,6 @@ def _line_is_fetch(level: Level, fetch: int) -> Estimate:
     """Where nothing can be evicted, a line is at least what one miss brings along."""
     return Estimate(
         element=level.element, attribute="line_size", status=Status.FOUND, value=fetch, low=fetch,
-        confidence=GRADUAL, method="second word after a cold miss", evidence=level.evidence,
+        confidence=BRACKETED, method="second word after a cold miss", evidence=level.evidence,
         caveats=("the path is too short to evict single lines: a line could be larger than what one miss fetches",),
     )  # fmt: skip

@@ -12,8 +12,8 @@ EXACT = 0.99
 LATENCY = 0.95
 """A latency within its bracket."""
 
-GRADUAL = 0.9
-"""An edge that is only bracketed, or a line that could not be made to miss."""
+BRACKETED = 0.9
+"""A size that is only bracketed, or a line that could not be made to miss."""
 
 CONFLICTED = 0.5
 """A size at which conflicts begin, while more lines are held at any one time than fit into it."""
