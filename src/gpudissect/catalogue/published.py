@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.estimate import Value
-from gpudissect.vocabulary import unit_of
+from gpudissect.vocabulary import ELEMENTS, unit_of
 from gpudissect.workload import Path
 
 if TYPE_CHECKING:
@@ -120,6 +120,23 @@ def _own(table: PathTable | None) -> list[tuple[str, Sourced[float]]]:
     return [(str(element), entry) for element, entry in zip(table.caches, table.latency, strict=True)]
 
 
+def _shared(gpu: GpuTable, element: str, array: str, source: str) -> Iterator[Published]:
+    """That a view and the owner of its array share it, each with all the others that do."""
+    together = [array, *(str(view) for view, table in gpu.views.items() if table.of.value == array)]
+    for each in (element, array):
+        others = [other for other in ELEMENTS if other in together and other != each]
+        yield Published(
+            element=each,
+            attribute="shared_with",
+            value=", ".join(others),
+            low=None,
+            high=None,
+            unit=unit_of("shared_with"),
+            printed=None,
+            source=source,
+        )
+
+
 def _derived(gpu: GpuTable) -> Iterator[Published]:
     """Ways of each set (of unequal sets their list) and the reach of TLBs."""
     tables: list[tuple[str, Lines]] = [(str(name), cache) for name, cache in gpu.caches.items()]
@@ -140,6 +157,9 @@ def _derived(gpu: GpuTable) -> Iterator[Published]:
             source=table.ways.source,
             note=table.ways.note or "",
         )
+    for element, view in gpu.views.items():
+        if view.of.source is not None:
+            yield from _shared(gpu, str(element), view.of.value, view.of.source)
     for level, tlb in gpu.tlbs.items():
         if tlb.entries.source and tlb.page_size.source:
             yield Published(

@@ -14,6 +14,8 @@ from gpudissect.experiments.latency import latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.shared import shared_plan
+from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
+from gpudissect.experiments.sharing import sharing_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
@@ -55,9 +57,13 @@ def _build() -> dict[str, Experiment]:
 def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
     capacity = partial(capacity_plan, element, levels)
     latency = partial(latency_plan, element, levels)
+    private = {name: where for name, where in CACHES.items() if name != "l2"}
+    needs = (*dict.fromkeys(private.values()), *(f"capacity.{name}" for name in private))
+    sharing = partial(sharing_plan, element, private)
     return [
         Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
         Experiment(f"latency.{element}", element, ("hit_latency", "miss_penalty"), (levels,), latency),
+        Experiment(f"sharing.{element}", element, SHARING, needs, sharing, quick=False),
     ]
 
 
