@@ -18,7 +18,7 @@ class Status(StrEnum):
     FOUND = "found"
     STATED = "stated"  # by the driver, not measured
     NOT_FOUND = "not found"  # looked for, and the evidence shows nothing
-    AMBIGUOUS = "ambiguous"  # the evidence allows several answers; low and high hold them
+    AMBIGUOUS = "ambiguous"  # the evidence allows several answers; low and high hold those that are numbers
     NOT_SUPPORTED = "not supported"  # this device has no such thing, or no way to reach it
     SKIPPED = "skipped"  # not measured in this run
 
@@ -40,8 +40,8 @@ class Estimate:
         unit: follows from the attribute: ``B``, ``cycles``, ``B/s``, or empty.
         low, high: bracket of a number in the same unit: the truth lies within (inclusive) if the method's premises
             hold. One alone is an open end.
-        confidence: probability that the value is right (sizes: exactly; latencies: within the bracket); only of
-            what was found.
+        confidence: probability that the truth lies within the bracket (a size to the byte has a bracket of one
+            point; without a bracket: that it is the value); only of what was found.
         method: how it was found, in a few words with the source.
         evidence: digests of the workloads whose traces it rests on.
         caveats: what a careful reader must know.

@@ -20,15 +20,15 @@ class Context:
         device: the name of the GPU.
         clock_hz: SM clock rate seen while the workload ran, None if it could not be read.
         sm: index of the SM that ran it, None if several or not known.
-        carveout: bytes of on-chip array set aside for shared memory, None if not known.
-        notes: whatever else was seen: throttle reasons, other users of the GPU, driver, kernel build.
+        notes: whatever else was seen: throttle reasons, other users of the GPU, the carve-out asked for and preferred
+            (no call tells the one in force), ``windows`` if the trace is put together of several runs of the whole
+            workload, ``turn_sms``, the SM of each turn before a chase.
 
     """
 
     device: str
     clock_hz: float | None = None
     sm: int | None = None
-    carveout: int | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -127,6 +127,9 @@ WRONG = {
     "parts of a private cache": ('cache = "l2"\ncap', 'cache = "l1"\ncap', "partition.cache", "scope gpu: l2"),
     "home within the line": ("home = { value = [7, 12]", "home = { value = [4, 12]", "partition.home.value", "from 5"),
     "no home": ("home = { value = [7, 12]", "home = { value = []", "partition.home.value", "at least one"),
+    "an attribute that is none": (
+        "near_latency = { value = 190", "bandwith = { value = 190", "published.l2.bandwith", "read_bandwidth"),
+    "an element that is none": ("[published.l2]", "[published.l9]", "published.l9", "tlb_l1"),
     "prefetch into nothing": (
         "[prefetch]", '[prefetch]\ncache = "readonly"', "prefetch.cache", "l1, l2"),
     "syntax": ("[walk]  ", "[walk", "", "not TOML"),

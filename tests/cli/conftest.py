@@ -21,7 +21,7 @@ class FakeGpu:
         self.seed = seed
         self.info = DeviceInfo(
             spec=spec, name="Fake", origin=Origin.SIMULATED, sm_count=2, facts={"clock_hz": 1e9},
-            word_limits={Path.GLOBAL: 1 << 20}, unsupported={Path.TEXTURE: "no texture units"},
+            span_limits={Path.GLOBAL: 1 << 20}, unsupported={Path.TEXTURE: "no texture units"},
         )  # fmt: skip
 
     def run(self, batch: Sequence[Chase]) -> list[Trace]:

@@ -95,12 +95,12 @@ def test_the_names_are_those_of_the_workloads():
     assert [name.value for name in TimingName] == [timing.value for timing in Timing]
 
 
-def test_a_recorded_chase_replays(gpudissect):
+def test_a_recorded_chase_replays(gpudissect, tmp_path):
     wanted = ("--size", "1KiB", "--timing", "lap", "--json")
-    code, first, _ = gpudissect("chase", "-d", "sim:gtx980", *wanted, "--record", "run")
+    code, first, _ = gpudissect("chase", "-d", "sim:gtx980", *wanted, "--record", str(tmp_path / "run"))
     assert code == 0
-    code, again, _ = gpudissect("chase", "-d", "rec:run", *wanted)
+    code, again, _ = gpudissect("chase", "-d", f"rec:{tmp_path}/run", *wanted)
     assert code == 0
     assert json.loads(again)["columns"] == json.loads(first)["columns"]
-    code, _, err = gpudissect("chase", "-d", "rec:run", "--size", "2KiB", "--timing", "lap")
+    code, _, err = gpudissect("chase", "-d", f"rec:{tmp_path}/run", "--size", "2KiB", "--timing", "lap")
     assert (code, err.count("\n")) == (3, 1)

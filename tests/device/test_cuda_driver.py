@@ -121,7 +121,7 @@ def test_clock_rate() -> None:
 def test_watch_without_nvml_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     watch = Watch("0000:00:00.0")
-    assert (watch.driver(), watch.throttling(), watch.processes()) == (None, None, None)
+    assert (watch.driver(), watch.throttling(), watch.others()) == (None, None, None)
     watch.close()
 
 
@@ -139,4 +139,9 @@ def test_watch_names_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
     watch = Watch("0000:00:00.0")
     assert watch.throttling() == "power cap, thermal (hardware)"
-    assert watch.driver() == "580.1" and watch.processes() is None
+    nvml.device_get_compute_running_processes_v3 = lambda handle: [1, 2, 3]
+    other = Watch("0000:00:00.0")
+    assert other.others() == "2"
+    nvml.device_get_compute_running_processes_v3 = refuse
+    assert other.others() == "2"  # not asked again within a second
+    assert watch.driver() == "580.1" and watch.others() is None

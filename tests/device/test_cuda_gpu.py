@@ -124,8 +124,9 @@ def test_the_carveout_moves_the_edge(gpu: CudaGpu) -> None:
 def test_errors_leave_the_device_usable(gpu: CudaGpu) -> None:
     with pytest.raises(OutOfMemory):
         gpu.run([Chase(path=Path.GLOBAL_L2, order=Sequential(2**20, 2**24), timing=LAP)])
-    with pytest.raises(DeviceError, match="multiples"):
-        gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=LAP)])
+    turn = Turn(path=Path.GLOBAL, order=Sequential(4, 8, start=64), sm=10**6)
+    with pytest.raises(DeviceError, match="there is no SM"):
+        gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP, before=(turn,))])
     (trace,) = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP)])
     assert trace.cycles[0] > 0
 

@@ -7,9 +7,10 @@ import pytest
 from fake_board import BASE, FakeBoard, FakeCompiler
 
 from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.layout import REPORT
 from gpudissect.device.cuda.plan import Machine, plan
-from gpudissect.device.cuda.runner import Runner
+from gpudissect.device.cuda.runner import Crowded, Runner
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Workload
@@ -31,7 +32,7 @@ def run(batch: list[Workload], board: FakeBoard | None = None, **changed: int) -
     runner = Runner(board, FakeCompiler(), Arena(board, 1 << 25), name="fake", l2=1 << 20, texture_limit=1 << 25)  # type: ignore[arg-type]
     traces: dict[int, Trace] = {}
     for launch in plan(batch, machine(**changed)):
-        traces |= runner.run(launch, {"seen": "nothing"})
+        traces |= runner.run(launch)
     return [traces[index] for index in range(len(batch))]
 
 
@@ -54,7 +55,6 @@ def test_each_gives_offsets_and_cycles(path: Path, order: Sequential | Shuffled 
     assert trace.workload == digest(chase)
     assert trace.context.clock_hz == pytest.approx(1.98e9)
     assert trace.context.sm == 0
-    assert trace.context.notes["seen"] == "nothing"
 
 
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
@@ -139,12 +139,36 @@ def test_flush_sweeps_before_every_window() -> None:
     assert board.launches == ["lay"] + ["sweep", "chase_each"] * 3
 
 
-def test_two_blocks_on_one_sm_run_again_and_are_told() -> None:
+def test_two_blocks_on_one_sm_run_again_and_give_up() -> None:
     board = FakeBoard()
     board.sms = lambda block: 5
-    first, _ = run([Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=LAP) for n in (3, 4)], board)
+    chases = [Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=LAP) for n in (3, 4)]
+    with pytest.raises(Crowded, match="ran on one"):
+        run(list(chases), board)
     assert board.launches.count("chase_lap") == 3
-    assert first.context.notes["sm_shared"] == "yes"
+
+
+def test_what_cannot_be_kept_apart_runs_chase_by_chase() -> None:
+    board = FakeBoard()
+    board.sms = lambda block: 5
+    gpu = object.__new__(CudaGpu)
+    gpu._machine = machine()
+    gpu._runner = Runner(board, FakeCompiler(), Arena(board, 1 << 25), name="fake", l2=1 << 20, texture_limit=1 << 25)  # type: ignore[arg-type]
+    chases = [Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=EACH) for n in (3, 4)]
+    (launch,) = plan(chases, gpu._machine)
+    traces = gpu._run(launch, chases)
+    assert [len(traces[index].cycles) for index in range(2)] == [3, 4]
+    assert board.launches.count("chase_each") == 3 + 2
+
+
+def test_lone_chases_run_in_their_order_at_the_same_place() -> None:
+    """What is touched after a chase must be the lines that the chase was over."""
+    orders = [Sequential(9, 64), Sequential(5, 64), Sequential(7, 128)]
+    lone = [Chase(path=Path.GLOBAL, order=order, timing=LAP, alone=True) for order in orders]
+    mixed = [lone[0], Chase(path=Path.GLOBAL, order=orders[0], timing=LAP), lone[1], lone[2]]
+    launches = [launch for launch in plan(mixed, machine()) if launch.members[0].chase.alone]
+    assert [launch.members[0].chase for launch in launches] == lone
+    assert {launch.members[0].region for launch in launches} == {0}
 
 
 def test_a_broken_chain_is_an_error() -> None:
@@ -158,8 +182,6 @@ def test_a_broken_chain_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("workload", "error", "message"), [
-    (Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=LAP), DeviceError, "multiples of 8"),
-    (Chase(path=Path.SHARED, order=Explicit(np.array([0, 6])), timing=LAP), DeviceError, "multiples of 4"),
     (Chase(path=Path.CONSTANT, order=Sequential(2000, 64), timing=LAP), OutOfMemory, "64 KiB"),
     (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1), DeviceError, "Stream"),
 ])  # fmt: skip

@@ -27,7 +27,7 @@ INFO = DeviceInfo(
     name="Fake \x1b[31mGPU\u202e é",
     origin=Origin.MEASURED,
     sm_count=7,
-    word_limits={Path.GLOBAL: 1 << 30, Path.SHARED: 49152},
+    span_limits={Path.GLOBAL: 1 << 30, Path.SHARED: 49152},
     unsupported={Path.TEXTURE: "no texture units"},
     facts={"clock_hz": 1.5e9, "l2_size": 1 << 21, "compute_capability": "9.0"},
     environment={"driver": "580.1"},
@@ -105,7 +105,7 @@ def test_the_device_is_the_same_but_says_that_it_is_a_replay(folder, tmp_path):
     record(folder, [LAP])
     info = RecordedGpu.open(folder).info
     assert (info.spec, info.origin, info.recorded_origin) == (f"rec:{folder}", Origin.REPLAYED, Origin.MEASURED)
-    for name in ("name", "sm_count", "word_limits", "unsupported", "facts", "environment", "catalogue"):
+    for name in ("name", "sm_count", "span_limits", "unsupported", "facts", "environment", "catalogue"):
         assert getattr(info, name) == getattr(INFO, name)
     assert [type(value) for value in info.facts.values()] == [float, int, str]
 

@@ -9,7 +9,7 @@ from gpudissect.device import recording
 from gpudissect.device.recorded import RecordedGpu
 from gpudissect.errors import RecordingError
 
-DEVICE = {"spec": "x", "name": "x", "origin": "measured", "sm_count": 1, "word_limits": {}}
+DEVICE = {"spec": "x", "name": "x", "origin": "measured", "sm_count": 1, "span_limits": {}}
 HEADER = {"program": "test", "device": DEVICE}
 
 

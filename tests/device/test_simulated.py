@@ -163,7 +163,7 @@ def test_info() -> None:
 
 def test_context() -> None:
     context = run(Chase(path=Path.GLOBAL, order=FITS, timing=Timing.LAP)).context
-    assert (context.device, context.clock_hz, context.sm, context.carveout) == ("Test", 1.15e9, 0, None)
+    assert (context.device, context.clock_hz, context.sm) == ("Test", 1.15e9, 0)
 
 
 def test_a_path_it_lacks() -> None:

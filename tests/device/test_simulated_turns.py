@@ -53,8 +53,9 @@ def test_what_shares_an_array_evicts() -> None:
 
 
 def test_what_shares_an_array_hits_on_the_others_lines() -> None:
-    assert seen(Path.TEXTURE, turn(Path.READONLY, MINE)) == {L1}
-    assert seen(Path.TEXTURE, turn(Path.GLOBAL, MINE)) == {L2}
+    lines = Sequential(MINE.count, MINE.stride, start=16)  # other words of them: a texel is no pointer
+    assert seen(Path.TEXTURE, turn(Path.READONLY, lines)) == {L1}
+    assert seen(Path.TEXTURE, turn(Path.GLOBAL, lines)) == {L2}
 
 
 @pytest.mark.parametrize("warp", range(8))

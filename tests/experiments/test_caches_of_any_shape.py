@@ -1,12 +1,15 @@
 """Size, line, fetch granularity and latency of random caches come out exactly, whatever policy and index."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudissect.cachemodel.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route
+from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.survey.run import run_survey
+from gpudissect.workload import Path
 
 from .conftest import plain_l2
 
@@ -90,3 +93,24 @@ def test_loads_that_pass_by_the_l1_are_not_supported_and_say_why(gpu_with):
     survey = run_survey(gpu_with(None, plain_l2()), elements=["l1"])
     assert {each.status for each in survey.findings} == {Status.NOT_SUPPORTED}
     assert all("L2" in each.reason for each in survey.findings)
+
+
+@pytest.mark.parametrize(("lines", "behind"), [(8, 32), (8, 20), (32, 256), (4, 16)])
+def test_the_second_of_two_levels_is_not_answered_by_the_first(lines, behind):
+    def cache(ways):
+        return Cache((ways,), 64, 64, Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
+
+    routes = {
+        Path.CONSTANT: Route(("near", "next", "l2"), (40, 100, 240), 500, timer=12),
+        Path.GLOBAL_L2: Route(("l2",), (230,), 500, timer=12),
+    }
+    caches = {"near": cache(lines), "next": cache(behind), "l2": plain_l2()}
+    hierarchy = Hierarchy(caches=caches, routes=routes, limits={Path.CONSTANT: 1 << 16})
+    survey = run_survey(SimulatedGpu(hierarchy, spec="sim:test", name="test"), elements=["constant_l1", "constant_l15"])
+    found = {(each.element, each.attribute): each for each in survey.findings}
+    assert found["constant_l1", "hit_latency"].value == pytest.approx(40, abs=1)
+    second = found["constant_l15", "hit_latency"]
+    assert second.low <= 100 <= second.high
+    assert second.value == pytest.approx(100, abs=3)
+    assert found["constant_l1", "capacity"].value == lines * 64
+    assert found["constant_l15", "capacity"].value == behind * 64

@@ -6,23 +6,24 @@ from hypothesis import strategies as st
 
 from gpudissect.inference.sharing import Laps, Shared, copies, shares
 
-LOW, HIGH = st.floats(0, 0.1), st.floats(0.5, 1)
+LOW, HIGH = st.floats(0, 0.25), st.floats(0.5, 1)
 
 
-@given(LOW, HIGH, LOW)
-def test_evicted_by_another_and_served_with_its_lines(alone, after, found):
-    assert shares(Laps(alone, after, found)) is Shared.YES
-    assert shares(Laps(alone, after, None)) is Shared.YES
+@given(LOW, HIGH, LOW, HIGH)
+def test_evicted_by_another(alone, after, low, high):
+    assert shares(Laps(alone, after, low)) is Shared.LINES
+    assert shares(Laps(alone, after, high)) is Shared.ROOM
+    assert shares(Laps(alone, after, None)) is Shared.ROOM
 
 
 @given(LOW, LOW, HIGH)
-def test_neither(alone, after, found):
-    assert shares(Laps(alone, after, found)) is Shared.NO
-    assert shares(Laps(alone, after, None)) is Shared.NO
+def test_not_evicted_and_nothing_found(alone, after, found):
+    assert shares(Laps(alone, after, found)) is Shared.NOTHING
+    assert shares(Laps(alone, after, None)) is Shared.NOTHING
 
 
-@pytest.mark.parametrize("laps", [Laps(0, 1, 1), Laps(0, 0, 0), Laps(0.3, 1, 0), Laps(0, 0.3, 0), Laps(0, 1, 0.3)])
-def test_one_without_the_other_proves_nothing(laps):
+@pytest.mark.parametrize("laps", [Laps(0, 0, 0), Laps(0.3, 1, 0), Laps(0, 0.3, 0), Laps(0, 0.1, 0.4)])
+def test_what_cannot_be_is_unclear(laps):
     assert shares(laps) is Shared.UNCLEAR
 
 

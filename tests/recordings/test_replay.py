@@ -42,4 +42,5 @@ def test_the_h200s_numbers_are_these(measured):
     assert found["l1", "capacity"] == found["readonly", "capacity"] == found["texture", "capacity"] == 241 * 1024
     assert found["l1", "hit_latency"] == pytest.approx(32, abs=1)
     assert 23 <= found["shared", "hit_latency"] <= 30
-    assert 600 <= found["dram", "far_latency"] <= 720
+    assert 600 <= found["dram", "wide_latency"] <= 720
+    assert found["l2", "near_latency"] < found["l2", "far_latency"] < found["dram", "near_latency"]

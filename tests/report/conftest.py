@@ -1,6 +1,7 @@
 """One result with everything in it."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,7 +20,7 @@ INFO = DeviceInfo(
     name="GTX 980",
     origin=Origin.SIMULATED,
     sm_count=16,
-    word_limits={Path.GLOBAL: 1 << 30},
+    span_limits={Path.GLOBAL: 1 << 30},
     unsupported={Path.TEXTURE: "none here"},
     facts={"clock_hz": 2e9, "odd": math.inf, "compute_capability": "5.2"},
     environment={"driver": "580.1"},
@@ -42,6 +43,7 @@ PUBLISHED = (
     Published("l1", "hit_latency", 110.0, None, None, "cycles", None, "MT22 table 5.4"),
     Published("l2", "capacity", 2097152.0, None, None, "B", None, "MC16 s4.6"),
 )
+KNOWN = SimpleNamespace(key="gtx980", published=lambda: list(PUBLISHED))
 READINGS = (
     Reading("l1", "capacity", "Wong 2010", 24320),
     Reading("l1", "sets", "Wong 2010", None, "no steps"),
@@ -57,4 +59,4 @@ def survey() -> Survey:
 
 @pytest.fixture
 def result(survey) -> Result:
-    return build(INFO, survey, Options(seed=3, quick=True, elements=("l1", "l2", "dram")), PUBLISHED)
+    return build(INFO, survey, Options(seed=3, quick=True, elements=("l1", "l2", "dram")), KNOWN)

@@ -8,7 +8,7 @@ from gpudissect.cachemodel.policy import check_policy
 from gpudissect.errors import UsageError
 from gpudissect.workload import Path
 
-MAX_HOME = 1 << 47
+MAX_HOME = 1 << 48
 MAX_SECTORS = 32  # a line's valid bits are one 32-bit word
 
 

@@ -31,6 +31,7 @@ from pydantic import Field, model_validator
 from gpudissect.cachemodel.geometry import Scope
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
+from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Path
 
 
@@ -174,6 +175,12 @@ class GpuTable(Table):
         _check_paths(self)
         _check_tlbs(self)
         _check_partition(self)
+        for element, attributes in self.published.items():
+            if element not in ELEMENTS:
+                wrong(f"published.{element}", element, f"one of {', '.join(ELEMENTS)}")
+            for attribute in attributes:
+                if attribute not in ATTRIBUTES:
+                    wrong(f"published.{element}.{attribute}", attribute, f"one of {', '.join(ATTRIBUTES)}")
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
             wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
         return self

@@ -16,7 +16,7 @@ from gpudissect.errors import DeviceError, GpudissectError, RecordingError, Usag
 from gpudissect.estimate import Status
 
 if TYPE_CHECKING:
-    from gpudissect.catalogue import Published
+    from gpudissect.catalogue import Gpu
     from gpudissect.device.base import DeviceInfo
     from gpudissect.report.result import Options, Result
 
@@ -135,7 +135,7 @@ def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, Gp
                     recorder.close(interrupted=survey.interrupted)
             except UsageError as error:
                 trouble = error
-        return build(device.info, survey, options, _published(device.info)), trouble
+        return build(device.info, survey, options, _known_as(device.info)), trouble
 
 
 def _known(elements: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -172,16 +172,14 @@ def _options(wish: _Wish, recorded: Mapping[str, Any]) -> Options:
         raise RecordingError(f"the recording's options make no sense: {dict(recorded)}") from None
 
 
-def _published(info: DeviceInfo) -> Sequence[Published]:
-    """What is published for this GPU. A simulation of somebody's own file is held against nothing."""
+def _known_as(info: DeviceInfo) -> Gpu | None:
+    """The GPU of the catalogue to hold the findings against. A simulation of somebody's own file has none."""
     from gpudissect.catalogue import for_name, load, names
     from gpudissect.device.base import Origin
 
     if info.catalogue in names():
-        return load(info.catalogue).published()
-    if Origin.MEASURED in (info.origin, info.recorded_origin) and (known := for_name(info.name)) is not None:
-        return known.published()
-    return ()
+        return load(info.catalogue)
+    return for_name(info.name) if Origin.MEASURED in (info.origin, info.recorded_origin) else None
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

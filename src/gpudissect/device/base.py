@@ -30,7 +30,7 @@ class DeviceInfo:
         recorded_origin: for a replay, whether the recording is of a measured or a simulated GPU.
         catalogue: name of the catalogue entry that describes this GPU, if one is known.
         sm_count: number of SMs (compute units).
-        word_limits: bytes one chase may span on each path that this device has.
+        span_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
@@ -44,7 +44,7 @@ class DeviceInfo:
     name: str
     origin: Origin
     sm_count: int
-    word_limits: Mapping[Path, int]
+    span_limits: Mapping[Path, int]
     unsupported: Mapping[Path, str] = field(default_factory=dict)
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class DeviceInfo:
 
     def limit(self, path: Path) -> int:
         """Bytes one chase may span on `path`; 0 if the device has no such path."""
-        return self.word_limits.get(path, 0)
+        return self.span_limits.get(path, 0)
 
 
 class Device(Protocol):
@@ -66,7 +66,8 @@ class Device(Protocol):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch and give one trace a workload, in the order of the batch.
 
-        What the batch holds may run at the same time, except workloads marked `alone`.
+        What the batch holds may run at the same time, except workloads marked `alone`: those run in the order of the
+        batch, and over the same memory, if none of them reaches further than the first.
         Raises `DeviceError` (or a subclass) when the device cannot do it.
         """
 

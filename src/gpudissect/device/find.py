@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
@@ -179,12 +179,12 @@ def _noise(options: Mapping[str, str], seed: int) -> Noise:
         raise UsageError(
             f"a simulated GPU has no option {unknown[0]!r}; it has seed, jitter, outliers, drift, noise=none"
         )
+    own = _whole(options["seed"]) if "seed" in options else seed
     if "noise" in options:
-        if options["noise"] != "none" or len(options) > 1:
-            raise UsageError("the option noise can only be 'none', and then stands alone")
-        return Noise.none()
-    amounts = {key: _amount(key, options[key]) for key in _NOISE if key in options}
-    return Noise(seed=_whole(options["seed"]) if "seed" in options else seed, **amounts)
+        if options["noise"] != "none" or set(options) & set(_NOISE):
+            raise UsageError("the option noise can only be 'none', and then goes with no other kind of noise")
+        return replace(Noise.none(), seed=own)
+    return Noise(seed=own, **{key: _amount(key, options[key]) for key in _NOISE if key in options})
 
 
 def _amount(key: str, text: str) -> float:

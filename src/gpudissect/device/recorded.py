@@ -279,6 +279,9 @@ def _plain(value: object) -> Any:
 def _read_as(kind: TypeAdapter[T], value: object, what: str) -> T:
     try:
         return kind.validate_python(value)
-    except (ValidationError, ValueError, TypeError) as error:
-        first = str(error).splitlines()[-1].strip()
-        raise RecordingError(f"{what} cannot be read: {first}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RecordingError(f"{what} cannot be read: {where}: {first['msg']}") from None
+    except (ValueError, TypeError) as error:
+        raise RecordingError(f"{what} cannot be read: {error}") from None

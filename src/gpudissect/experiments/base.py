@@ -26,11 +26,11 @@ class Bench:
     info: DeviceInfo
     seed: int = 0
 
-    def seed_for(self, *parts: object) -> int:
-        """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process."""
+    def seed_for(self, *parts: int | str) -> int:
+        """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process and version."""
         return zlib.crc32(repr((self.seed, *map(str, parts))).encode())
 
-    def rng(self, *parts: object) -> np.random.Generator:
+    def rng(self, *parts: int | str) -> np.random.Generator:
         """A random generator seeded by `seed_for`."""
         return np.random.default_rng(self.seed_for(*parts))
 

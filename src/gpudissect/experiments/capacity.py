@@ -17,9 +17,9 @@ from gpudissect.experiments.rings import footprint
 from gpudissect.inference.confidence import CONFLICTED, EXACT
 from gpudissect.inference.first_miss import Control, Fit, decide, probe_sizes
 from gpudissect.inference.level import Level, Levels
+from gpudissect.inference.occupancy import SLACK
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Timing
-from gpudissect.workload.digest import digest
 
 WARMUP = 2
 LAPS = 2
@@ -29,7 +29,6 @@ MANY = 15  # sizes tried at once where that costs nothing
 FILLED = 0.9  # of the cache, where hits are looked at once more
 SLOWER = 1.1  # than over a small footprint: worth a word
 METHOD = "largest footprint without a steady-state miss"
-OCCUPANCY_SLACK = 0.03  # thin random rings leave some sets unfilled
 
 Verdicts = Ask[dict[int, Fit]]
 Bracket = Ask[tuple[int, int | None]]
@@ -63,7 +62,7 @@ def _beside_small_footprints(whole: Estimate, level: Level, line: int, bench: Be
         f"over {format_bytes(chase.order.span)} hits take {filled - level.hit.median:.0f} cycles longer than over a "
         "little: translations that run out, or a level in between"
     )
-    return replace(whole, caveats=(*whole.caveats, caveat))
+    return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
 
 
 def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -79,7 +78,7 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     limit = bench.info.limit(level.path)
     if level.behind is None:
         return Outcome((_open_ended(level, level.hit.largest),))
-    search = _Search(level, lines.line, bench)
+    search = _Search(level, lines, bench)
     low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
     if high is None:
         return Outcome((_open_ended(level, low),))
@@ -97,10 +96,10 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
 class _Search:
     """Asks whether footprints fit, with more laps until the answer is certain, against a control that grows along."""
 
-    def __init__(self, level: Level, step: int, bench: Bench) -> None:
-        self.level, self.step, self.bench = level, step, bench
-        self.control, self.control_size = Control(0, 0), step
-        self.evidence = level.evidence
+    def __init__(self, level: Level, lines: Lines, bench: Bench) -> None:
+        self.level, self.step, self.bench = level, lines.line, bench
+        self.control, self.control_size = Control(0, 0), lines.line
+        self.evidence = (*level.evidence, *lines.evidence)
 
     def bracket(self, guess: float, limit: int) -> Bracket:
         """A size that fits and one that overflows, from a guess outwards; (0, step): none; (size, None): no end."""
@@ -135,14 +134,13 @@ class _Search:
             most = max(chase.order.count * chase.laps for chase in chases)
             controls = self._controls(most if turn else ACCESSES)
             traces = yield [*chases, *controls]
+            self.evidence = (*self.evidence, *(trace.workload for trace in traces))
             for trace in traces[len(chases) :]:
                 misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
                 self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
-            for size, chase, trace in zip(open_sizes, chases, traces, strict=False):
+            for size, trace in zip(open_sizes, traces, strict=False):
                 counts[size] = np.vstack([counts[size], trace.counts]) if size in counts else trace.counts
                 fits[size] = decide(counts[size], self.control)
-                if turn == 0:
-                    self.evidence = (*self.evidence, digest(chase))
         return fits
 
     def _chase(self, size: int, turn: int, laps: int | None = None) -> Chase:
@@ -186,7 +184,7 @@ def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) ->
     caveats: tuple[str, ...] = ()
     if lines.held is not None:
         held = lines.held.elements * lines.line
-        spread = 3 * lines.held.error * lines.line + OCCUPANCY_SLACK * held
+        spread = 3 * lines.held.error * lines.line + SLACK * held
         if held - spread > size:
             high, confidence = int(held + spread), CONFLICTED
             caveats = (

@@ -14,7 +14,7 @@ from gpudissect.workload import Chase, Explicit, Path, Timing
 TOUCHES = 4  # one in ten comes late, by a refresh of the memory
 
 
-def first_touches(path: Path, offsets: NDArray[np.int64], bench: Bench, *parts: object) -> list[Chase]:
+def first_touches(path: Path, offsets: NDArray[np.int64], bench: Bench, *parts: int | str) -> list[Chase]:
     """Chases that touch `offsets` (bytes, distinct lines) for the first time after a flush, each in another order.
 
     On a device that places its memory anew when a larger chase comes, they must follow the chase whose lines they are

@@ -47,10 +47,10 @@ def l2_plan(bench: Bench, known: Known) -> Plan:
     limit = bench.info.limit(path)
     if not limit:
         return Outcome(knowledge=Levels(path, (), {"l2": Absence(bench.info.unsupported.get(path, "no such path"))}))
-    warm = [sample(path, size, 256, bench, alone=True) for size in WARM]
-    order = footprint(COLD_SPAN, COLD_STRIDE, bench.seed_for("cold"))
+    warm = [sample(path, min(size, limit), 256, bench, alone=True) for size in WARM]
+    order = footprint(min(COLD_SPAN, limit), COLD_STRIDE, bench.seed_for("cold"))
     cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True,
-                 picks=tuple(range(64, order.count, 2)))  # fmt: skip
+                 picks=tuple(range(min(64, order.count // 2), order.count, 2)))  # fmt: skip
     pair = pairs(path, limit, bench.rng("pairs", path))
     pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     traces = yield [*warm, cold, pair_chase]

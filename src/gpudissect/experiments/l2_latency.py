@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.l2 import ONE_PART
+from gpudissect.experiments.l2 import ONE_PART, STRIDE
 from gpudissect.experiments.latency import latency_found, penalty_found
 from gpudissect.inference.latency import average, lap_latency, median_latency, timing_overhead
 from gpudissect.inference.level import Levels
@@ -17,7 +17,6 @@ RINGS = 9
 LAPS = 41
 SIZE = 32 << 10  # of a ring, bytes: few pages, of any size, and laps that nothing delays
 APART = 1 << 20
-STRIDE = 128
 FAR_METHOD = "single accesses to far lines that the near part lacks, less what timing one adds"
 METHOD = f"median of {RINGS} rings over different lines, of each the lower quartile of laps of a pure pointer chase"
 LATENCIES = ("hit_latency", "near_latency", "far_latency", "miss_penalty")
@@ -37,7 +36,7 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(absence.status, "l2", reason, *LATENCIES))
     orders = [
         Shuffled(SIZE // STRIDE, STRIDE, bench.seed_for("latency", "l2", turn), start=turn * APART)
-        for turn in range(min(RINGS, bench.info.limit(level.path) // APART))
+        for turn in range(max(1, min(RINGS, bench.info.limit(level.path) // APART)))
     ]
     chases = [Chase(path=level.path, order=order, timing=Timing.LAP, warmup=2, laps=LAPS, alone=True)
               for order in orders]  # fmt: skip

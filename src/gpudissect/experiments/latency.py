@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.inference.confidence import LATENCY
@@ -11,9 +13,10 @@ from gpudissect.workload import Chase, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
 LAPS = 41  # short ones: even where one access in 200 is delayed, some laps are not
+LAP_COST = 50  # cycles at most that a lap costs beside its loads
 MOST_LINKS = 256
 FEW_LINKS = 64
-METHOD = "lower quartile of laps of a pure pointer chase, less those of half the links"
+METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter ring"
 
 
 def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -23,36 +26,61 @@ def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "hit_latency", "miss_penalty"))
-    size, stride = _resident_point(level)
-    latency, evidence = yield from slope(level.path, size, stride, bench)
+    latency, evidence = yield from slope(level.path, _resident(level), bench)
     return Outcome((latency_found(element, "hit_latency", latency, METHOD, evidence), penalty_found(level)), latency)
 
 
-def slope(path: Path, size: int, stride: int, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
-    """Latency of a load, from a ring and one of half its links over the same span: what else a lap costs cancels.
+@dataclass(frozen=True)
+class Rings:
+    """A ring of `count` links, `stride` bytes apart, and a shorter one whose laps cost the same beside their loads.
 
-    Both have a multiple of 16 links where they can, the number of loads between two checks of the lap's end.
+    Without a shorter one, what a lap costs beside its loads is part of the bracket.
     """
-    links = max(2, size // stride // 32 * 32)
+
+    count: int
+    stride: int
+    shorter: tuple[int, int] | None
+
+
+def over_the_same(size: int, stride: int) -> Rings:
+    """A ring over `size` bytes, and one of half the links over the same span: lines and pages are the same."""
+    count = max(2, _whole_rounds(size // stride))
+    return Rings(count, stride, (count // 2, 2 * stride))
+
+
+def slope(path: Path, rings: Rings, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
+    """Latency of a load, from laps of a ring less those of a shorter one."""
+    sizes = [(rings.count, rings.stride), *([rings.shorter] if rings.shorter else [])]
     chases = [
-        Chase(path=path, order=Shuffled(count, apart, bench.seed_for("latency", path, count)), timing=Timing.LAP,
+        Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
               warmup=2, laps=LAPS)
-        for count, apart in ((links, stride), (links // 2, 2 * stride))
+        for count, stride in sizes
     ]  # fmt: skip
-    whole, half = yield chases
-    latency = lap_latency(whole.cycles, links, half.cycles, links // 2)
+    whole, *shorter = yield chases
+    if rings.shorter:
+        latency = lap_latency(whole.cycles, rings.count, shorter[0].cycles, rings.shorter[0])
+    else:
+        latency = lap_latency(whole.cycles, rings.count, least=LAP_COST / rings.count)
     return latency, tuple(digest(chase) for chase in chases)
 
 
-def _resident_point(level: Level) -> tuple[int, int]:
-    """Size and stride (bytes) of a ring well inside the level, but none that a nearer level would answer."""
+def _whole_rounds(links: int) -> int:
+    """Links of a ring whose half has a multiple of 16, the loads between two checks of a lap's end; few stay as is."""
+    return links // 32 * 32 if links >= 32 else links // 2 * 2
+
+
+def _resident(level: Level) -> Rings:
+    """Rings well inside the level, and none that a nearer level would answer: those stood on the level's plateau."""
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
     inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
     size = (inside or sizes[-1:])[-1]
+    if not level.nearest:
+        smaller = size // 2 if size // 2 in sizes else None
+        return Rings(size // finest, finest, (smaller // finest, finest) if smaller else None)
     if size == sizes[0] or size // finest < FEW_LINKS:
-        return size, level.path.word if level.nearest else finest
-    return size, finest
+        return over_the_same(size, level.path.word)
+    return over_the_same(size, finest)
 
 
 def penalty_found(level: Level) -> Estimate:

@@ -15,7 +15,6 @@ from gpudissect.inference.line import Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
-from gpudissect.workload.digest import digest
 
 FIRST_BLOCKS = 4
 FIRST_BLOCKS_SHARED = 4096  # where every ring runs alone
@@ -42,11 +41,13 @@ class Lines:
     Attributes:
         line: bytes of one.
         held: how many full lines the cache holds at any one time; None if too many to tell.
+        evidence: digests of the workloads behind both.
 
     """
 
     line: int
     held: Occupancy | None
+    evidence: tuple[str, ...] = ()
 
 
 def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
@@ -74,7 +75,8 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
         if widest.open_ended:
             reason = f"at least {widest.line} B: no second word in a block that large costs another line"
-        estimate = Estimate(element=element, attribute="line_size", status=Status.AMBIGUOUS, reason=reason,
+        status = Status.NOT_FOUND if widest.open_ended else Status.AMBIGUOUS
+        estimate = Estimate(element=element, attribute="line_size", status=status, reason=reason,
                             low=widest.line if widest.open_ended else fetch, method=METHOD,
                             evidence=tuple(prober.evidence))  # fmt: skip
         return Outcome((fetch_estimate, estimate), Lines(fetch, None))  # a granule is as fine as need be
@@ -84,7 +86,7 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
         caveats=(HALF_A_LINE,) if widest.halves else (),
     )  # fmt: skip
-    return Outcome((fetch_estimate, estimate), Lines(widest.line, held))
+    return Outcome((fetch_estimate, estimate), Lines(widest.line, held, tuple(prober.evidence)))
 
 
 @dataclass(frozen=True)
@@ -184,17 +186,18 @@ class _Prober:
         chases: list[Chase] = []
         wanted = probes
         while wanted > 0:
-            rng = self.bench.rng("scattered", self.level.element, blocks, probes, wanted)
+            shape = (blocks.count, blocks.size, len(blocks.members), blocks.span)
+            rng = self.bench.rng("scattered", self.level.element, *shape, probes, wanted)
             ring = probed(blocks, self.fetch, self.level.path.word, rng)
             chases.append(
                 Chase(path=self.level.path, order=ring.order, timing=Timing.EACH, picks=ring.picks,
                       warmup=ring.warmup, alone=self.level.alone)
             )  # fmt: skip
             wanted -= len(ring.picks)
-        self.evidence.append(digest(chases[0]))
         return chases
 
     def _hits(self, traces: list[Trace]) -> Hits:
+        self.evidence += [trace.workload for trace in traces]
         hits, misses = self.level.split(np.concatenate([trace.cycles for trace in traces]))
         return Hits(hits, hits + misses)
 

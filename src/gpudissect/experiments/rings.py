@@ -121,7 +121,7 @@ def pairs(path: Path, limit: int, rng: np.random.Generator) -> Pairs:
     """
     block = 4096 if limit >= 1 << 20 else 1024
     distances = [d for d in (path.word << i for i in range(12)) if path.word < d < block]
-    each = min(16, limit // block // len(distances) // 2)
+    each = max(1, min(16, limit // block // len(distances) // 2))
     plan = rng.permutation(np.repeat([*distances, *(-d for d in distances)], each))
     places = rng.permutation(min(limit // block, 4 * plan.size))[: plan.size].astype(np.int64) * block
     sequence = np.empty(2 * plan.size, np.int64)

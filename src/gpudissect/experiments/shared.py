@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.latency import METHOD, latency_found, slope
+from gpudissect.experiments.latency import METHOD, latency_found, over_the_same, slope
 from gpudissect.experiments.stated import stated
 from gpudissect.workload import Path
 
@@ -17,6 +17,6 @@ def shared_plan(bench: Bench, known: Known) -> Plan:
     if not limit:
         reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "capacity", "hit_latency"))
-    latency, evidence = yield from slope(Path.SHARED, min(SIZE, limit), 4, bench)
+    latency, evidence = yield from slope(Path.SHARED, over_the_same(min(SIZE, limit), 4), bench)
     hit = latency_found("shared", "hit_latency", latency, METHOD, evidence)
     return Outcome((stated("shared", "capacity", "shared_per_sm", bench), hit))

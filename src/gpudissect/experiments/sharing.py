@@ -18,6 +18,7 @@ ATTRIBUTES = ("shared_with", "count_per_sm")
 LAPS = 3  # of a turn: a random policy needs more than one to replace everything
 BESIDE = 16  # bytes from a line's start to a word of its first granule that another path's link may have
 NOBODY = "nothing"
+NOBODY_TRIED = "no other cache could be tried"
 TOO_SHORT = "the path is too short for two rings"
 SHARING_METHOD = "eviction by another path's laps, and hits on the lines it fetched"
 COUNT_METHOD = "which warps evict each other's lines"
@@ -109,15 +110,22 @@ def _missed(trace: Trace) -> float:
 
 def _sharing(element: str, verdicts: dict[str, Shared], evidence: tuple[str, ...]) -> Estimate:
     unclear = [name for name, verdict in verdicts.items() if verdict is Shared.UNCLEAR]
-    with_it = [name for name, verdict in verdicts.items() if verdict is Shared.YES]
+    with_it = [name for name, verdict in verdicts.items() if verdict in (Shared.LINES, Shared.ROOM)]
+    apart = [name for name, verdict in verdicts.items() if verdict is Shared.ROOM]
     if unclear or not verdicts:
-        reason = f"the two tests disagree on {', '.join(unclear)}" if verdicts else "no other cache could be tried"
+        reason = (
+            f"evicted in part, or by nobody who is hit on: {', '.join(unclear)}"
+            if verdicts
+            else "no other cache could be tried"
+        )
         status = Status.AMBIGUOUS if verdicts else Status.NOT_FOUND
         return Estimate(element=element, attribute="shared_with", status=status, reason=reason, method=SHARING_METHOD,
                         evidence=evidence)  # fmt: skip
     value: Value = ", ".join(with_it) or NOBODY
+    caveats = (f"the room, not the lines: no hits on what {', '.join(apart)} fetched",) if apart else ()
     return Estimate(element=element, attribute="shared_with", status=Status.FOUND, value=value, confidence=EXACT,
-                    method=SHARING_METHOD, evidence=evidence)  # fmt: skip
+                    method=SHARING_METHOD, evidence=evidence,
+                    caveats=caveats)  # fmt: skip
 
 
 def _count(element: str, missed: list[float], evidence: tuple[str, ...]) -> Estimate:

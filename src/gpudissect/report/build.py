@@ -30,6 +30,7 @@ from gpudissect.units import cycles_to_ns
 from gpudissect.vocabulary import unit_of
 
 if TYPE_CHECKING:
+    from gpudissect.catalogue import Gpu
     from gpudissect.catalogue import Published as KnownValue
     from gpudissect.experiments.comparison import Reading
 
@@ -37,11 +38,11 @@ _WHOLE_UNITS = ("B", "")  # bytes and counts
 T = TypeVar("T")
 
 
-def build(info: DeviceInfo, survey: Survey, options: Options, published: Sequence[KnownValue] = ()) -> Result:
-    """Put a survey's findings together with what is published and what is known of the device."""
+def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu | None = None) -> Result:
+    """Put a survey's findings together with what is published of `held_against` and what is known of the device."""
     conditions = _conditions(info, survey)
     by_name: dict[tuple[str, str], list[KnownValue]] = defaultdict(list)
-    for item in published:
+    for item in held_against.published() if held_against is not None else ():
         by_name[item.element, item.attribute].append(item)
     return Result(
         schema="gpudissect/1",
@@ -50,7 +51,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, published: Sequenc
             name=info.name,
             origin=info.origin,
             recorded_origin=info.recorded_origin,
-            catalogue=info.catalogue,
+            catalogue=held_against.key if held_against is not None else info.catalogue,
             sm_count=info.sm_count,
             facts={key: _finite(value) for key, value in info.facts.items()},
             unsupported={path.value: reason for path, reason in info.unsupported.items()},

@@ -34,7 +34,7 @@ class Device(_Record):
     recorded_origin: Origin | None = None
     """For a replay: what the recording is of."""
     catalogue: str | None = None
-    """Name of the catalogue entry that the findings were held against."""
+    """Name of the catalogue entry that the findings were held against; of a relative, if it has none of its own."""
     sm_count: int
     """Number of SMs."""
     facts: dict[str, int | float | str | None] = {}
@@ -87,7 +87,7 @@ class Finding(_Record):
     value_ns: float | None = None
     """For cycles: the value in nanoseconds, by the clock_hz of the conditions."""
     confidence: float | None = Field(None, ge=0, le=1)
-    """Probability that the value is right; only of what was found."""
+    """Probability that the truth lies within the bracket; only of what was found."""
     method: str = ""
     """How it was found."""
     evidence: tuple[str, ...] = ()

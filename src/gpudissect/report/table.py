@@ -168,6 +168,9 @@ def _notes(result: Result) -> list[Text]:
         Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")
         for (element, status, reason), attributes in unfound.items()
     ]
+    against = result.device.catalogue
+    if against is not None and against not in result.device.spec and any(each.published for each in result.findings):
+        lines.append(Text(f"held against what is published of the catalogue's {clean(against)}", "dim"))
     lines += [Text(f"{name} while measuring: {clean('; '.join(result.conditions.notes[name]))}", "bold yellow")
               for name in _CAUTIONS if result.conditions.notes.get(name)]  # fmt: skip
     lines += [Text(f"failed: {clean(item.experiment)}: {clean(item.reason)}", "bold red") for item in result.failures]

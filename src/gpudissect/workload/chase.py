@@ -6,11 +6,14 @@ another path of the same thread, another warp of its SM, another SM.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.order import Order
+from gpudissect.workload.order import Explicit, Order
 
 
 class Path(StrEnum):
@@ -23,6 +26,11 @@ class Path(StrEnum):
     TEXTURE = "texture"
     CONSTANT = "constant"
     SHARED = "shared"
+
+    @property
+    def links(self) -> tuple[int, bool]:
+        """What the links of a ring look like: rings over the same words with the same links are one ring."""
+        return self.word, self is Path.CONSTANT
 
     @property
     def word(self) -> int:
@@ -113,7 +121,8 @@ class Chase:
         picks: with EACH, only these positions of a lap (sorted, 0-based) are reported, None for all.
         bounds: with COUNT, the classes.
         carveout: share of the on-chip array asked for as shared memory, in percent, None for the device's
-            default (as little as possible). A wish; the trace's context says what was in force.
+            default (as little as possible). A wish, which no call lets one check; the trace's notes
+            say what the driver took for its preference.
         alone: nothing else of the batch may run meanwhile: for caches that all SMs share.
         flush: every cache is emptied of the chase's data before it starts. The caches private to an SM are
             always cold at the start of a chase.
@@ -138,6 +147,10 @@ class Chase:
     before: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
+        for path, order in self.rings:
+            _check_aligned(path, order)
+        if self.before:
+            _check_apart(self.rings)
         if self.before and self.path in (Path.NOTHING, Path.SHARED):
             raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
         if self.warmup < 0 or self.laps < 1:
@@ -163,6 +176,11 @@ class Chase:
             raise WorkloadError(f"carveout is a percentage, got {self.carveout}")
 
     @property
+    def rings(self) -> list[tuple[Path, Order]]:
+        """The chase's own ring, then those of the turns before it."""
+        return [(self.path, self.order), *((turn.path, turn.order) for turn in self.before)]
+
+    @property
     def span(self) -> int:
         """Bytes of memory that its rings reach into."""
         return max(self.order.span, *(turn.order.span for turn in self.before), 0)
@@ -176,3 +194,25 @@ class Chase:
     def records(self) -> int:
         """Numbers that its trace holds: timed accesses (EACH) or laps."""
         return self.laps * self.timed_per_lap if self.timing is Timing.EACH else self.laps
+
+
+def _check_aligned(path: Path, order: Order) -> None:
+    if path is Path.NOTHING:
+        return
+    steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
+    if (steps % path.word).any():
+        raise WorkloadError(f"offsets on path {path} must be multiples of {path.word} bytes: a link is that long")
+
+
+def _check_apart(rings: Sequence[tuple[Path, Order]]) -> None:
+    """No word may belong to two rings; constant memory is other memory."""
+    different: dict[tuple[tuple[int, bool], Order], None] = dict.fromkeys((path.links, order) for path, order in rings)
+    for constant in (True, False):
+        words = [
+            order.offsets() // 4 + i
+            for (word, in_constant), order in different
+            if in_constant is constant
+            for i in range(word // 4)
+        ]
+        if words and np.unique(np.concatenate(words)).size < sum(each.size for each in words):
+            raise WorkloadError("two rings of a chase and its turns need the same word: move one by a word")

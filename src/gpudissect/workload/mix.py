@@ -34,6 +34,7 @@ class Mix:
     repetition: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", float(self.alpha))  # 1 and 1.0 are one workload, with one digest
         if self.alpha < 0:
             raise WorkloadError(f"alpha, instructions per load, must not be negative, got {self.alpha}")
         if min(self.warps_per_sm, self.block_size, self.iterations, self.ilp) < 1:

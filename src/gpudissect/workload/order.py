@@ -9,8 +9,9 @@ without being sent it; `Explicit` holds any other sequence.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from operator import index
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ class Sequential:
     start: int = 0
 
     def __post_init__(self) -> None:
+        _make_plain(self)
         _check_grid(self.count, self.stride, self.start)
 
     @property
@@ -51,6 +53,7 @@ class Shuffled:
     start: int = 0
 
     def __post_init__(self) -> None:
+        _make_plain(self)
         _check_grid(self.count, self.stride, self.start)
         if not 0 <= self.seed < 2**32:
             raise WorkloadError(f"seed of a shuffled order must be in [0, 2^32), got {self.seed}")
@@ -145,6 +148,16 @@ def _feistel(values: NDArray[np.uint32], half: int, seed: int) -> NDArray[np.uin
         mixed ^= mixed >> np.uint32(16)
         left, right = right, left ^ (mixed & mask)
     return (left << np.uint32(half)) | right
+
+
+def _make_plain(order: Sequential | Shuffled) -> None:
+    """Whole numbers of any kind (numpy's too) become Python's, which every digest knows."""
+    for field in fields(order):
+        value = getattr(order, field.name)
+        try:
+            object.__setattr__(order, field.name, index(value))
+        except TypeError:
+            raise WorkloadError(f"{field.name} of an order must be a whole number, got {value!r}") from None
 
 
 def _check_grid(count: int, stride: int, start: int) -> None:

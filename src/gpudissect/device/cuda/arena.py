@@ -57,7 +57,11 @@ class Arena:
                               f"{format_bytes(self._limit)} may be used: ask for a smaller footprint")  # fmt: skip
         wanted = min(max(-(-size // _GRAIN) * _GRAIN, 2 * self.size), max(self._limit, size))
         self.release()
-        self._address = self._allocator.allocate(wanted + ALIGNMENT)
+        try:
+            self._address = self._allocator.allocate(wanted + ALIGNMENT)
+        except OutOfMemory:  # room to grow was a wish
+            wanted = size
+            self._address = self._allocator.allocate(wanted + ALIGNMENT)
         self.size = wanted
         return self.base
 

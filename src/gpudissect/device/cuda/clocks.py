@@ -6,6 +6,8 @@ asked of NVML, which may be absent or refuse, as in containers: then nothing is 
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +36,8 @@ class Watch:
     def __init__(self, pci_bus_id: str) -> None:
         self._nvml: Any = None
         self._handle: Any = None
+        self._counted = -math.inf  # when
+        self._others = 0
         try:
             from cuda.bindings import nvml
 
@@ -53,10 +57,17 @@ class Watch:
         bits = self._ask(lambda nvml: int(nvml.device_get_current_clocks_event_reasons(self._handle)))
         return ", ".join(text for bit, text in _REASONS.items() if (bits or 0) & bit) or None
 
-    def processes(self) -> int | None:
-        """How many processes have a context on this GPU, this one included."""
-        count: int | None = self._ask(lambda nvml: _length(nvml.device_get_compute_running_processes_v3(self._handle)))
-        return count
+    def others(self) -> str | None:
+        """How many other processes have a context on this GPU, None if none has or nobody knows.
+
+        Asked at most once a second: it takes longer than most launches.
+        """
+        now = time.monotonic()
+        if now - self._counted >= 1:
+            self._counted = now
+            found = self._ask(lambda nvml: _length(nvml.device_get_compute_running_processes_v3(self._handle)))
+            self._others = max(found - 1, 0) if found is not None else 0
+        return str(self._others) if self._others else None
 
     def close(self) -> None:
         """Let go of NVML."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -11,8 +12,8 @@ from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
-from gpudissect.device.cuda.plan import Machine, plan
-from gpudissect.device.cuda.runner import CONSTANT_BANK, Runner
+from gpudissect.device.cuda.plan import Launch, Machine, plan
+from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.units import KIB
@@ -84,7 +85,7 @@ class CudaGpu:
             name=board.device.name,
             origin=Origin.MEASURED,
             sm_count=properties.multiprocessor_count,
-            word_limits=MappingProxyType(limits),
+            span_limits=MappingProxyType(limits),
             facts=MappingProxyType(_facts(board)),
             environment=MappingProxyType(_environment(board, compiler, watch)),
         )
@@ -112,13 +113,36 @@ class CudaGpu:
         self._board.activate()
         traces: dict[int, Trace] = {}
         for launch in plan(batch, self._machine):
-            try:
-                traces |= self._runner.run(launch, self._notes())
-            except KernelFailed as error:
-                if self._board.lost():
-                    self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
-                raise
+            traces |= self._watched(self._run(launch, batch))
         return [traces[index] for index in range(len(batch))]
+
+    def _run(self, launch: Launch, batch: Sequence[Workload]) -> dict[int, Trace]:
+        """Run a launch; chase by chase if its chases cannot be kept apart."""
+        try:
+            return self._runner.run(launch)
+        except Crowded:
+            if len(launch.members) == 1:
+                raise
+            alone = {}
+            for member in launch.members:
+                (own,) = plan([batch[member.index]], self._machine)
+                alone[member.index] = self._runner.run(own)[0]
+            return alone
+        except KernelFailed as error:
+            if self._board.lost():
+                self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
+            raise
+
+    def _watched(self, traces: dict[int, Trace]) -> dict[int, Trace]:
+        """The traces with what the GPU says of its clock and its other users right after they were taken."""
+        seen = {"throttling": self._watch.throttling(), "other_processes": self._watch.others()}
+        notes = {name: text for name, text in seen.items() if text is not None}
+        if not notes:
+            return traces
+        return {
+            index: replace(trace, context=replace(trace.context, notes={**trace.context.notes, **notes}))
+            for index, trace in traces.items()
+        }
 
     def close(self) -> None:
         """Give back memory and context; may be called twice."""
@@ -126,7 +150,7 @@ class CudaGpu:
             return
         self._closed = True
         self._watch.close()
-        if not self._broken:
+        if not self._broken and not self._board.lost():  # freeing memory would wait for a kernel that hangs
             self._board.activate()
             self._runner.close()
             self._board.close()
@@ -136,10 +160,6 @@ class CudaGpu:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _notes(self) -> dict[str, str]:
-        throttling = self._watch.throttling()
-        return {"throttling": throttling} if throttling else {}
 
 
 def _shared_free(properties: Any, largest: int) -> int:
@@ -190,7 +210,4 @@ def _environment(board: Board, compiler: Compiler, watch: Watch) -> dict[str, st
         "cuda_bindings": cuda.bindings.__version__,
         "ecc": "on" if board.properties.ecc_enabled else "off",
     }
-    processes = watch.processes()
-    if processes is not None and processes > 1:
-        known["other_processes"] = str(processes - 1)
     return {name: text for name, text in known.items() if text is not None}

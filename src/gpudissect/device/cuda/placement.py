@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gpudissect.device.cuda.arena import place
-from gpudissect.device.cuda.layout import TRAITS
-from gpudissect.errors import DeviceError
 from gpudissect.workload import Chase, Order, Path
 
 
@@ -33,37 +28,19 @@ def with_turns(chase: Chase) -> tuple[list[Ring], list[int], int]:
     """Rings of a chase and of the turns before it, each once, the ring of every turn, and the arena they need.
 
     All rings lie in one region, as offsets say, but for those of constant memory, which has a region of its own.
-    Raises `DeviceError` if two of them need the same word.
     """
     wanted = [Ring(chase.path, chase.order, 0, timed=True, picks=chase.picks)]
     wanted += [Ring(turn.path, turn.order, 0) for turn in chase.before]
     rings: list[Ring] = []
     numbers: list[int] = []
     for ring in wanted:
-        same = [i for i, other in enumerate(rings) if _links(other) == _links(ring) and other.order == ring.order]
+        same = [i for i, other in enumerate(rings) if other.path.links == ring.path.links and other.order == ring.order]
         numbers.append(same[0] if same else len(rings))
         if not same:
             rings.append(ring)
     constant = [ring for ring in rings if ring.path is Path.CONSTANT]
     memory = [ring for ring in rings if ring.path is not Path.CONSTANT]
-    for space in (constant, memory):
-        words = [_words(ring) for ring in space]
-        if words and np.unique(np.concatenate(words)).size < sum(each.size for each in words):
-            raise DeviceError(
-                "two rings of a chase and its turns need the same word: move one by a word within the lines"
-            )
     spans = [max((span(ring.path, ring.order) for ring in space), default=0) for space in (memory, constant)]
     (at, bank), arena = place(spans)
     rings = [replace(ring, region=bank if ring.path is Path.CONSTANT else at) for ring in rings]
     return rings, numbers[1:], arena
-
-
-def _links(ring: Ring) -> object:
-    """What the links of a ring look like: rings over the same words with the same links are one."""
-    return ring.path.word, TRAITS[ring.path].absolute, ring.path is Path.CONSTANT
-
-
-def _words(ring: Ring) -> NDArray[np.int64]:
-    """Numbers of all 4-byte words of a ring's links."""
-    first = ring.order.offsets() // 4
-    return np.concatenate([first + i for i in range(ring.path.word // 4)])

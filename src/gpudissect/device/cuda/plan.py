@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.layout import SLOT, TRAITS
 from gpudissect.device.cuda.placement import Ring, span, with_turns
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Explicit, Mix, Order, Path, Stream, Timing, Workload
+from gpudissect.workload import Chase, Mix, Path, Stream, Timing, Workload
 
 
 @dataclass(frozen=True)
@@ -129,22 +127,12 @@ def _together(index: int, chase: Chase) -> object:
 
 
 def _check(chase: Chase, machine: Machine) -> None:
-    _check_ring(chase.path, chase.order, machine)
-    for turn in chase.before:
-        _check_ring(turn.path, turn.order, machine)
-        if turn.sm >= machine.sm_count:
-            raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {turn.sm} beside SM 0")
-
-
-def _check_ring(path: Path, order: Order, machine: Machine) -> None:
-    if path is Path.NOTHING:
-        return
-    steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
-    if (steps % path.word).any():
-        raise DeviceError(f"offsets on path {path} must be multiples of {path.word} bytes: a link is that long")
-    if span(path, order) > machine.limits[path]:
-        raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
-                          f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
+    for path, order in chase.rings:
+        if span(path, order) > machine.limits[path]:
+            raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
+                              f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
+    if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
+        raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:

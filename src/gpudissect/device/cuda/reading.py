@@ -22,11 +22,15 @@ _LOW = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Seen:
-    """What one run of the kernel gave: a `REPORT` and the slots of every member; did two blocks share an SM?"""
+    """What one run of the kernel gave: a `REPORT` and the slots of every member; did two blocks share an SM?
+
+    `turn_sms` holds the SM that each turn before the chase ran on.
+    """
 
     reports: NDArray[Any]
     slots: NDArray[np.uint64]
     crowded: bool
+    turn_sms: tuple[int, ...] = ()
 
 
 def read(launch: Launch, at: int, seen: Sequence[Seen], base: int, device: str, notes: Mapping[str, str]) -> Trace:
@@ -93,6 +97,6 @@ def _circumstances(launch: Launch, seen: Sequence[Seen], sms: Sequence[int]) -> 
         notes["windows"] = str(len(seen))
     if len(sms) > 1:
         notes["sms"] = " ".join(map(str, sms))
-    if any(part.crowded for part in seen):
-        notes["sm_shared"] = "yes"
+    if turns := {part.turn_sms for part in seen if part.turn_sms}:
+        notes["turn_sms"] = "; ".join(" ".join(map(str, each)) for each in sorted(turns))
     return notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +30,10 @@ _PATIENCE = (20.0, 5e-6)  # seconds a launch may take: this, and this for each a
 _TRIES = 3  # launches, at most, until no two blocks share an SM
 
 
+class Crowded(KernelFailed):
+    """Two blocks of a launch ran on one SM: each would have seen but a part of its caches."""
+
+
 @dataclass(frozen=True)
 class Desk:
     """Addresses of what one launch reads and writes beside the rings themselves."""
@@ -57,22 +60,24 @@ class Runner:
         self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._textures: dict[tuple[int, int], int] = {}
 
-    def run(self, launch: Launch, notes: Mapping[str, str]) -> dict[int, Trace]:
+    def run(self, launch: Launch) -> dict[int, Trace]:
         """Run a launch, as often as its longest trace needs, and give the trace of every member by its index.
 
-        Raises `OutOfMemory` and `KernelFailed`.
+        Raises `OutOfMemory`, `KernelFailed`, and `Crowded` if two blocks kept sharing an SM and so its caches.
         """
         base = self._arena.reserve(launch.arena)
         desk = self._lay(launch, base)
         macros = (TRAITS[launch.path].macro, *(["TURNS"] if launch.turns else []))
         kernel = self._kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
-        notes = {**notes, "carveout_preferred": f"{preferred} %"}
+        notes = {"carveout_preferred": f"{preferred} %"}
         if launch.bank is not None:
             bank = self._modules["chase.cu", *macros].symbol("bank")
             self._board.copy(bank, base + launch.bank, CONSTANT_BANK)
         texture = self._texture(base) if Path.TEXTURE in launch.paths else 0
         seen = [self._window(launch, window, base, desk, kernel, texture) for window in range(launch.windows)]
+        if any(part.crowded for part in seen):
+            raise Crowded(f"chases meant for different SMs ran on one, {_TRIES} times over")
         return {
             member.index: read(launch, at, seen, base, self._name, notes) for at, member in enumerate(launch.members)
         }
@@ -117,20 +122,21 @@ class Runner:
             reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
             slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
             sms = reports["sm"][jobs["laps"] > 0]
-            crowded = np.unique(sms).size < sms.size
-            if turns.size:
-                crowded = self._took_turns(desk, turns, int(sms[0]))
+            taken = self._taken(desk, turns)
+            places = {(0, int(sms[0])), *zip(turns["sm"].tolist(), taken, strict=True)}
+            crowded = np.unique(sms).size < sms.size or len({sm for _, sm in places}) < len(places)
             if not crowded:
                 break
-        return Seen(reports, slots, crowded)
+        return Seen(reports, slots, crowded, taken)
 
-    def _took_turns(self, desk: Desk, wanted: NDArray[Any], sm: int) -> bool:
-        """Check that every turn went the way that was laid; did two SMs of the plan turn out to be one?"""
-        taken = self._board.download(desk.turns, wanted.nbytes).view(TURN)
+    def _taken(self, desk: Desk, turns: NDArray[Any]) -> tuple[int, ...]:
+        """The SMs that turns ran on; checks that every one went the way that was laid."""
+        if not turns.size:
+            return ()
+        taken = self._board.download(desk.turns, turns.nbytes).view(TURN)
         if taken["broken"].any() or not taken["done"].all():
             raise KernelFailed("chain broken: a turn before a chase did not end where it began")
-        places = {(0, sm), *zip(wanted["sm"].tolist(), taken["seen_sm"].tolist(), strict=True)}
-        return len({seen for _, seen in places}) < len(places)
+        return tuple(taken["seen_sm"].tolist())
 
     def _flush(self) -> None:
         """Queue writes over several times the L2, so that nothing of a ring is left in it."""

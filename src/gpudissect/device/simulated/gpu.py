@@ -12,7 +12,7 @@ from gpudissect.cachemodel.check import check_hierarchy
 from gpudissect.cachemodel.geometry import Hierarchy, Route
 from gpudissect.cachemodel.hierarchy import HierarchyModel
 from gpudissect.device.base import DeviceInfo, Origin
-from gpudissect.device.simulated.memory import Memory
+from gpudissect.device.simulated.memory import Memory, region
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UsageError
 from gpudissect.trace import Context, Trace
@@ -66,7 +66,7 @@ class SimulatedGpu:
             name=name,
             origin=Origin.SIMULATED,
             sm_count=hierarchy.sm_count,
-            word_limits={path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes},
+            span_limits={path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes},
             unsupported=dict(unsupported),
             facts={"clock_hz": hierarchy.clock_hz, **facts},
             environment={"simulator": f"gpudissect {__version__}"},
@@ -117,12 +117,12 @@ class SimulatedGpu:
         if farthest >= self._info.sm_count:
             raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
         memory = self._memory(1 + farthest)
-        for path, order in [(workload.path, workload.order), *((turn.path, turn.order) for turn in workload.before)]:
-            self._check(path, order, memory)
+        for path, order in workload.rings:
+            self._check(path, order, memory, region(workload, path))
         key = digest(workload)
         return Trace(key, memory.run(workload, key, self._routes[workload.path].timer), self._context)
 
-    def _check(self, path: Path, order: Order, memory: Memory) -> None:
+    def _check(self, path: Path, order: Order, memory: Memory, region: int) -> None:
         name = self._info.name
         if path not in self._routes:
             reason = self._info.unsupported.get(path, "its hierarchy has no such route")
@@ -130,8 +130,8 @@ class SimulatedGpu:
         if order.span > self._info.limit(path):
             raise OutOfMemory(f"{name}: path {path.value!r} has {self._info.limit(path)} bytes, asked for {order.span}")
         reach = memory.reach(path)
-        if order.span > reach:
-            raise DeviceError(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {order.span}")
+        if region + order.span > reach:
+            raise DeviceError(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {region + order.span}")
         if order.count > MAX_COUNT:
             raise DeviceError(f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}")
 

@@ -76,9 +76,9 @@ class Memory:
         replacement, clock, phase = _seeds(self._noise.seed, digest)
         self._model.reset(replacement, end=chase.span)
         for turn in chase.before:
-            laid = _ring(turn.order) + _region(chase, turn.path)
+            laid = _ring(turn.order) + region(chase, turn.path)
             self._untimed(turn.path, laid, turn.laps, Actor(turn.sm, turn.warp))
-        ring = ring + _region(chase, chase.path) if chase.before else ring
+        ring = ring + region(chase, chase.path) if chase.before else ring
         position = self._untimed(chase.path, ring, chase.warmup, FIRST)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
@@ -126,8 +126,10 @@ class Memory:
         return {"counts": counts}
 
 
-def _region(chase: Chase, path: Path) -> int:
+def region(chase: Chase, path: Path) -> int:
     """Where the memory behind a path begins: constant memory lies beyond what all other rings reach into."""
+    if not chase.before:
+        return 0
     return -(-chase.span // REGION) * REGION if path is Path.CONSTANT else 0
 
 

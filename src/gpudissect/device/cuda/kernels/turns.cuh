@@ -1,6 +1,6 @@
 // Whose turn it is before a chase: laps of any path, by any warp of this SM or of another, one turn after the other.
-// Nobody times them. Compiled in with -DTURNS; a launch then has one job, block b stands for SM b, and the chase itself
-// is run by the first thread of block 0.
+// Nobody times them. Compiled in with -DTURNS; a launch then has one job, a block for every SM that has a turn
+// (which SMs they are, turns tell), and the chase itself is run by the first thread of block 0.
 #pragma once
 #include "path.cuh"
 
