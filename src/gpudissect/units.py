@@ -9,13 +9,14 @@ from gpudissect.errors import UsageError
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+TIB = 1024 * GIB
 
 _SUFFIXES = {"": 1, "B": 1, "K": KIB, "KB": KIB, "KIB": KIB, "M": MIB, "MB": MIB, "MIB": MIB, "G": GIB,
-             "GB": GIB, "GIB": GIB}  # fmt: skip
+             "GB": GIB, "GIB": GIB, "T": TIB, "TB": TIB, "TIB": TIB}  # fmt: skip
 
 
 def parse_bytes(text: str) -> int:
-    """Read a size such as ``4096``, ``12KiB`` or ``1.5 MiB`` into bytes (K, M, G are powers of 1024).
+    """Read a size such as ``4096``, ``12KiB`` or ``1.5 MiB`` into bytes (K, M, G, T are powers of 1024).
 
     Raises `UsageError` for anything that is not a whole, non-negative number of bytes.
     """
@@ -31,7 +32,7 @@ def parse_bytes(text: str) -> int:
 
 def format_bytes(count: float) -> str:
     """Write a number of bytes with the largest binary unit that keeps it at or above one."""
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if count >= unit:
             return f"{count / unit:.7g} {name}"
     return f"{count:g} B"
