@@ -14,7 +14,7 @@ from gpudissect.experiments.l2_parts import parts_plan
 from gpudissect.experiments.levels import sample
 from gpudissect.experiments.line import Lines
 from gpudissect.experiments.rings import footprint
-from gpudissect.inference.confidence import CONFLICTED, EXACT
+from gpudissect.inference.confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.inference.first_miss import Control, Fit, decide, probe_sizes
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.occupancy import SLACK
@@ -28,6 +28,7 @@ TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
 FILLED = 0.9  # of the cache, where hits are looked at once more
 SLOWER = 1.1  # than over a small footprint: worth a word
+MAYBE_NEAR = "memory is near and far, yet no hits in a far part were seen: this may be the near part alone"
 METHOD = "largest footprint without a steady-state miss"
 
 Verdicts = Ask[dict[int, Fit]]
@@ -45,6 +46,8 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     (whole,) = outcome.estimates
     if whole.status is Status.FOUND and level is not None and lines is not None:
         whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
+        if level.homes is not None:
+            whole = replace(whole, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
         (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:
         (part,) = without(whole.status, "l2", whole.reason, "segment_size")
@@ -180,7 +183,8 @@ def _blurred(level: Level, low: int, high: int, evidence: tuple[str, ...]) -> Es
 
 def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
     """The first-miss size with what the occupancy says of it."""
-    high, confidence = size, EXACT
+    method = METHOD if lines.held is None else f"{METHOD}, cross-checked by occupancy"
+    high, confidence = size, EXACT if lines.held is not None else BRACKETED
     caveats: tuple[str, ...] = ()
     if lines.held is not None:
         held = lines.held.elements * lines.line
@@ -193,5 +197,5 @@ def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) ->
             )
     return Estimate(
         element=level.element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=high,
-        confidence=confidence, method=f"{METHOD}, cross-checked by occupancy", evidence=evidence, caveats=caveats,
+        confidence=confidence, method=method, evidence=evidence, caveats=caveats,
     )  # fmt: skip

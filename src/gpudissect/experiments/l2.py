@@ -8,7 +8,6 @@ known where a line lives, one can be told from the other.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from gpudissect.inference.anchors import bounds_between
 from gpudissect.inference.granularity import fetch_granularity
 from gpudissect.inference.homes import Homes, find_homes
 from gpudissect.inference.level import SAME, Absence, Level, Levels, Parts
-from gpudissect.inference.plateau import summarise
+from gpudissect.inference.plateau import Plateau, summarise
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -32,8 +31,7 @@ COLD_STRIDE = 256
 STRIDE = 128
 HOMES_SPAN = 16 << 20  # few pages, of any size
 HOMES_LINES = 2048
-SMALLEST = 1 << 20  # footprint, doubled until the near part overflows
-LARGEST = 1 << 30
+FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
 TRANSLATED = 0.15  # of the way from the slowest hits to near memory: what a TLB miss may add to a hit
 OVERFLOWING = 0.3  # share of accesses that are no near hits
 ONE_PART = "hits take equally long at every footprint: no farther part shows"
@@ -80,25 +78,26 @@ def _with_parts(level: Level, bench: Bench) -> Ask[Level]:
         return replace(level, evidence=evidence)
     level = replace(level, homes=homes)
     slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits, too
-    size = SMALLEST
-    while size <= min(LARGEST, limit):
+    far: Plateau | None = None
+    for size in (each for each in FOOTPRINTS if each <= limit):
         chase = sample(level.path, size, STRIDE, bench, alone=True, samples=SAMPLES)
         offsets = chase.order.offsets()[list(chase.picks or range(chase.order.count))]
         touching = first_touches(level.path, offsets, bench, size)
         trace, *touches = yield [chase, *touching]
         evidence = (*evidence, *(digest(each) for each in (chase, *touching)))
         slow = trace.cycles > slowest + TRANSLATED * (homes.near - slowest)
+        far_lines = homes.are_far(touches_of(trace.offsets, touches))
+        far = _far_hits(trace.cycles[slow & far_lines], homes, size) or far
         if np.mean(slow) > OVERFLOWING:
-            far = homes.are_far(touches_of(trace.offsets, touches))
-            return replace(level, evidence=evidence, **_parts(level, homes, trace.cycles[slow & far], size))
-        size *= 2
+            if far is None:
+                break
+            bounds = bounds_between(level.hit.samples, far.samples)
+            return replace(level, evidence=evidence, parts=Parts(far, size), bounds=bounds)
     return replace(level, evidence=evidence)
 
 
-def _parts(level: Level, homes: Homes, far: NDArray[np.int64], size: int) -> dict[str, Any]:
-    """What the accesses to far lines that were no near hits make of a level: nothing, if memory served them."""
-    if far.size < SEEN or np.median(far) > SAME * homes.far:
-        return {}
-    plateau = summarise([(size, STRIDE)], [far[far <= np.median(far) / SAME]])
-    bounds = bounds_between(level.hit.samples, plateau.samples)
-    return {"parts": Parts(plateau, size), "bounds": bounds}
+def _far_hits(cycles: NDArray[np.int64], homes: Homes, size: int) -> Plateau | None:
+    """What accesses to far lines that were no near hits have in common, if most of them were faster than far memory."""
+    if cycles.size < SEEN or np.median(cycles) > SAME * homes.far:
+        return None
+    return summarise([(size, STRIDE)], [cycles[cycles <= np.median(cycles) / SAME]])

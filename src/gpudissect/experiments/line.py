@@ -8,10 +8,10 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.rings import THINNED, Blocks, probed
+from gpudissect.experiments.rings import FEW, THINNED, Blocks, probed
 from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.level import Level, Levels
-from gpudissect.inference.line import Hits, one_line
+from gpudissect.inference.line import SMALLEST_GAP, Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
@@ -29,7 +29,9 @@ CROWDED_ALONE = 0.85  # where a ring takes long; sets of many ways fill sooner
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 SURE = 0.95
 METHOD = "whether a second word in scattered blocks costs another line"
-HALF_A_LINE = "a line of which only a single granule was fetched takes half the room of a line with more"
+ONCE = "of lines touched only once the cache holds more than of lines touched twice"
+MORE = 0.15  # share of hits by which the former must be ahead
+LOST = 0.05  # share of hits at which nothing can be told any more
 
 Count = Ask[Hits]
 
@@ -84,18 +86,17 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=widest.line, low=widest.line,
         high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
-        caveats=(HALF_A_LINE,) if widest.halves else (),
+        caveats=(ONCE,) if prober.once else (),
     )  # fmt: skip
     return Outcome((fetch_estimate, estimate), Lines(widest.line, held, tuple(prober.evidence)))
 
 
 @dataclass(frozen=True)
 class _Widest:
-    """The line, how sure it is, whether one granule alone takes less room, and whether the line may be wider still."""
+    """The line, how sure it is, and whether it may be wider still."""
 
     line: int
     sure: float
-    halves: bool
     open_ended: bool = False
 
 
@@ -103,35 +104,37 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     """How wide blocks may be until a second granule in them costs another line.
 
     A pair of granules either costs no more than one of them: then the line is as wide as pairs can be drawn apart
-    without that changing. Or it costs twice as much: then either they lie in two lines, or a line of a single
-    granule takes half the room (seen on Hopper's L1), and pairs of pairs tell which.
+    without that changing. Or it costs twice as much. Where every granule is touched twice, that is two lines. Where
+    there are too few words for that, it may also be what the cache makes of a line touched twice, and pairs of pairs
+    tell.
     """
     fetch, sure = prober.fetch, 1.0
-    offsets: tuple[int, ...] = (0,)
-    line, halves = fetch, False
+    twice = prober.touches(count)
+    offsets, line = twice, fetch
     for width in (2 * fetch << i for i in range(DOUBLINGS)):
         drawn_apart = (*offsets, *(width // 2 + offset for offset in offsets))
         pairs = yield from prober.ask(Blocks(count, width, drawn_apart, prober.span(count, width)), PROBES)
         together = one_line(pairs, single, double)
         sure = min(sure, max(together, 1 - together))
         if together >= 0.5:
-            line, halves = width, len(offsets) > 1
-        elif width == 2 * fetch:  # two lines, or two halves of one: from here on in pairs, half as many
+            line = width
+        elif width == 2 * fetch and len(twice) == 1:  # from here on in pairs, half as many
             offsets, double, count = (0, fetch), pairs, count // 2
             single = yield from prober.ask(Blocks(count, width, offsets, prober.span(count, width)), PROBES)
         else:
-            return _Widest(line, sure, halves)
-    return _Widest(line, sure, halves, open_ended=True)
+            return _Widest(line, sure)
+    return _Widest(line, sure, open_ended=True)
 
 
 def _full_lines(prober: _Prober, line: int, count: int) -> Ask[Occupancy | None]:
     """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
     if prober.level.parts is not None:
         return None  # what is held near is not all that is held
-    members = tuple(range(0, line, prober.fetch))
-    blocks = Blocks(2 * count, line, members, prober.span(2 * count, line))
+    members = tuple(range(0, line, prober.fetch)) if line > prober.fetch else prober.touches(count)
+    many = (4 if prober.level.alone else 2) * count  # well above what fits, or random ones leave sets unfilled
+    blocks = Blocks(many, line, members, prober.span(many, line))
     full = yield from prober.ask(blocks, HELD_PROBES)
-    return occupancy(full.hits, full.probes, 2 * count, THINNED)
+    return occupancy(full.hits, full.probes, many, THINNED)
 
 
 class _Prober:
@@ -140,10 +143,12 @@ class _Prober:
     def __init__(self, level: Level, fetch: int, bench: Bench) -> None:
         self.level, self.fetch, self.bench = level, fetch, bench
         self.evidence: list[str] = []
+        self.room: int | None = None
+        self.once = False  # whether lines touched only once are held in greater number
 
     def span(self, count: int, size: int) -> int:
-        """Bytes over which to scatter so many blocks."""
-        return min(self.bench.info.limit(self.level.path), count * size * THINNESS)
+        """Bytes over which to scatter so many blocks; in one comparison the same, for translations cost something."""
+        return self.room or min(self.bench.info.limit(self.level.path), count * size * THINNESS)
 
     def crowd(self) -> Ask[tuple[int, Hits, Hits] | None]:
         """Double the lone words until they no longer all fit: (half of that number, its hits, hits of that number)."""
@@ -158,15 +163,32 @@ class _Prober:
                 return None
             for each, hits in zip(counts, (yield from self._ask_all(counts, FIRST_PROBES)), strict=True):
                 if hits.share < (CROWDED_ALONE if alone else CROWDED) and before is not None:
-                    return (yield from self._well(each, before, hits))
+                    self.room = self.span(each, self.fetch)
+                    single, double = yield from self._compared(each // 2)
+                    if single.share - double.share >= SMALLEST_GAP:
+                        self.once = before.share - single.share > MORE
+                        return each // 2, single, double
+                    self.room = None  # no crowd: they were slow for another reason
+                if hits.share < LOST:
+                    return None
                 before = hits
             count = 2 * counts[-1]
 
-    def _well(self, count: int, half: Hits, whole: Hits) -> Ask[tuple[int, Hits, Hits]]:
-        """Both numbers counted with enough probes."""
-        single = half if half.probes >= PROBES else (yield from self.ask(self._lone(count // 2), PROBES))
-        double = whole if whole.probes >= PROBES else (yield from self.ask(self._lone(count), PROBES))
-        return count // 2, single, double
+    def _compared(self, count: int) -> Ask[tuple[Hits, Hits]]:
+        """Hits of so many blocks, one granule each, and of twice as many, touched alike and over the same span."""
+        one, two = (Blocks(each, self.fetch, self.touches(count), self.span(each, self.fetch))
+                    for each in (count, 2 * count))  # fmt: skip
+        single = yield from self.ask(one, PROBES)
+        double = yield from self.ask(two, PROBES)
+        return single, double
+
+    def touches(self, count: int) -> tuple[int, ...]:
+        """Words of a granule that are touched: two, for caches treat what is touched only once in ways of their own.
+
+        In short rings there are too few words for that.
+        """
+        word = self.level.path.word
+        return (0, 2 * word) if count >= FEW and self.fetch >= 4 * word else (0,)
 
     def _lone(self, count: int) -> Blocks:
         return Blocks(count, self.fetch, (0,), self.span(count, self.fetch))

@@ -25,8 +25,8 @@ def footprint(size: int, stride: int, seed: int) -> Shuffled:
 class Blocks:
     """What a probed ring cycles through: `count` aligned blocks of `size` bytes scattered over `span`.
 
-    In each block the words at `members` (byte offsets, a fetch granule apart or more) are visited, one after the
-    other; the first of them is what a probe asks for.
+    In each block the words at `members` (byte offsets) are visited, one after the other; a probe asks for the word
+    behind the first of them.
     """
 
     count: int

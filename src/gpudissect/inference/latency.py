@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+DRIFT = 0.002  # of a latency: a clock that the nanoseconds are not read from may be off by so much
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -28,15 +30,16 @@ def lap_latency(
     """Cycles a load from `laps` (cycles of whole laps) of `links` loads each.
 
     Delays only ever add, so the undisturbed laps are the fast ones: the value is the lower quartile, bracketed by
-    the fastest twentieth and the median, and at least `least` cycles to either side (drift, rounding). What a lap
+    the fastest and the median, and at least `least` cycles (rounding) and `DRIFT` to either side. What a lap
     costs beside its loads cancels if laps of a shorter ring are given too.
     Raises `ValueError` without laps.
     """
     if laps.size == 0 or (short_laps is not None and short_laps.size == 0):
         raise ValueError("latency needs at least one lap")
     own = 0.0 if short_laps is None else float(np.quantile(short_laps, 0.25))
-    low, value, high = np.quantile((laps - own) / (links - short_links), [0.05, 0.25, 0.5])
-    return Latency(float(value), float(min(low, value - least)), float(max(high, value + least)))
+    low, value, high = np.quantile((laps - own) / (links - short_links), [0, 0.25, 0.5])
+    least += DRIFT * float(value)
+    return Latency(float(value), float(min(low - 0.25, value - least)), float(max(high, value + least)))
 
 
 def median_latency(rings: Sequence[Latency]) -> Latency:
@@ -50,8 +53,8 @@ def median_latency(rings: Sequence[Latency]) -> Latency:
     return Latency(middle, min(ring.low for ring in rings), max(ring.high for ring in rings))
 
 
-def typical(samples: NDArray[np.int64], overhead: float) -> Latency:
-    """Median of single accesses (cycles) less what timing one adds, with three standard errors and half a cycle.
+def typical(samples: NDArray[np.int64], overhead: Latency) -> Latency:
+    """Median of single accesses (cycles) less what timing one adds, with three standard errors to either side.
 
     For what comes late now and then, such as memory that is being refreshed. Raises `ValueError` without samples.
     """
@@ -59,35 +62,40 @@ def typical(samples: NDArray[np.int64], overhead: float) -> Latency:
         raise ValueError("latency needs at least one access")
     middle = float(np.median(samples))
     spread = 1.4826 * float(np.median(np.abs(samples - middle)))  # of a normal distribution, from its deviations
-    error = 3 * 1.2533 * spread / float(np.sqrt(samples.size)) + 0.5
-    return Latency(middle - overhead, middle - overhead - error, middle - overhead + error)
+    return _less(middle, 3 * 1.2533 * spread / float(np.sqrt(samples.size)), overhead)
 
 
-def average(samples: NDArray[np.int64], overhead: float) -> Latency:
-    """Mean of single accesses (cycles) less what timing one adds, with three standard errors and half a cycle.
+def average(samples: NDArray[np.int64], overhead: Latency) -> Latency:
+    """Mean of single accesses (cycles) less what timing one adds, with three standard errors to either side.
 
     For what differs from line to line; the slowest and fastest hundredth are left out.
     """
     own = _trimmed(samples)
-    middle = float(own.mean()) - overhead
-    error = 3 * float(own.std() / np.sqrt(own.size)) + 0.5
-    return Latency(middle, middle - error, middle + error)
+    return _less(float(own.mean()), 3 * float(own.std() / np.sqrt(own.size)), overhead)
 
 
-def timing_overhead(samples: NDArray[np.int64], lap: Latency) -> float:
+def timing_overhead(samples: NDArray[np.int64], lap: Latency) -> Latency:
     """Cycles that timing a single access adds: accesses of a ring one by one, less the same in a pure pointer chase."""
-    return float(_trimmed(samples).mean()) - lap.cycles
+    middle = float(_trimmed(samples).mean())
+    return Latency(middle - lap.cycles, middle - lap.high, middle - lap.low)
+
+
+def _less(cycles: float, error: float, overhead: Latency) -> Latency:
+    """A latency with its error, half a cycle and drift, less an overhead with its bracket."""
+    value = cycles - overhead.cycles
+    error += 0.5 + DRIFT * value
+    return Latency(value, cycles - overhead.high - error, cycles - overhead.low + error)
 
 
 def miss_penalty(hits: NDArray[np.int64], misses: NDArray[np.int64]) -> Latency:
     """Cycles that a miss adds, from single accesses (cycles, timer included) on both plateaus: the timer cancels.
 
-    The distance of the means without their extremes, with three standard errors and a quarter of a cycle (the
-    clock counts whole ones) to either side.
+    The distance of the means without their extremes, with three standard errors, a quarter of a cycle (the clock
+    counts whole ones) and what a clock may drift to either side.
     """
     hit, miss = _trimmed(hits), _trimmed(misses)
     value = float(miss.mean() - hit.mean())
-    error = 3 * float(np.hypot(hit.std() / np.sqrt(hit.size), miss.std() / np.sqrt(miss.size))) + 0.25
+    error = 3 * float(np.hypot(hit.std() / np.sqrt(hit.size), miss.std() / np.sqrt(miss.size))) + 0.25 + DRIFT * value
     return Latency(value, value - error, value + error)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 SMALLEST_GAP = 0.05  # between the shares of single and double
+BELOW = 0.6  # of that gap, below the lower one: no mere crowding
 NEAR = 0.3  # of that gap: pairs must come so close to one of the two
 
 
@@ -32,7 +33,8 @@ class Hits:
 def one_line(pairs: Hits, single: Hits, double: Hits) -> float:
     """Probability that the two words of a pair share a line.
 
-    `single` are probes with as many blocks of one word each, `double` with twice as many. Binomial likelihoods at
+    `single` are probes with as many blocks of a word each (or two, in one granule), `double` with twice as many.
+    Binomial likelihoods at
     the measured shares, equal priors; 0.5 if single and double hardly differ, or if pairs behave like neither, as
     under a policy that favours what is visited twice.
     """
@@ -40,13 +42,19 @@ def one_line(pairs: Hits, single: Hits, double: Hits) -> float:
     def log_likelihood(expected: float) -> float:
         return pairs.hits * log(expected) + (pairs.probes - pairs.hits) * log(1 - expected)
 
-    if _neither(pairs.share, single.share, double.share):
+    if _neither(pairs, single, double):
         return 0.5
     odds = log_likelihood(single.share) - log_likelihood(double.share)
     return 1 / (1 + exp(-max(min(odds, 60.0), -60.0)))
 
 
-def _neither(pairs: float, single: float, double: float) -> bool:
-    """Between the two shares and near neither. Below both is clear: neighbouring lines crowd some sets even more."""
-    gap = single - double
-    return gap < SMALLEST_GAP or double + NEAR * gap < pairs < single - NEAR * gap
+def _neither(pairs: Hits, single: Hits, double: Hits) -> bool:
+    """Near neither of the two shares.
+
+    Somewhat below both is clear: neighbouring lines crowd some sets even more. Far below is a policy at work that makes
+    what is visited twice harder to evict.
+    """
+    gap = single.share - double.share
+    if gap < SMALLEST_GAP or double.share + NEAR * gap < pairs.share < single.share - NEAR * gap:
+        return True
+    return pairs.share < double.share - BELOW * gap
