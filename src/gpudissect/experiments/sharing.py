@@ -113,13 +113,10 @@ def _sharing(element: str, verdicts: dict[str, Shared], evidence: tuple[str, ...
     with_it = [name for name, verdict in verdicts.items() if verdict in (Shared.LINES, Shared.ROOM)]
     apart = [name for name, verdict in verdicts.items() if verdict is Shared.ROOM]
     if unclear or not verdicts:
-        reason = (
-            f"evicted in part, or by nobody who is hit on: {', '.join(unclear)}"
-            if verdicts
-            else "no other cache could be tried"
-        )
+        reason = f"evicted in part, or hits on lines of an array not shared: {', '.join(unclear)}"
         status = Status.AMBIGUOUS if verdicts else Status.NOT_FOUND
-        return Estimate(element=element, attribute="shared_with", status=status, reason=reason, method=SHARING_METHOD,
+        return Estimate(element=element, attribute="shared_with", status=status,
+                        reason=reason if verdicts else NOBODY_TRIED, method=SHARING_METHOD,
                         evidence=evidence)  # fmt: skip
     value: Value = ", ".join(with_it) or NOBODY
     caveats = (f"the room, not the lines: no hits on what {', '.join(apart)} fetched",) if apart else ()
