@@ -22,7 +22,9 @@ from gpudissect.cachemodel.geometry import (
 )
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.experiments.sets import REACH
+from gpudissect.inference.index_function import canonical
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 
@@ -31,7 +33,7 @@ PAGE = 2 * MIB
 UNEQUAL = 0.2  # share of caches whose sets differ in ways
 IN_PARTS = 0.3  # share of GPUs whose L2 has two parts
 TRANSLATED = 0.4  # share of GPUs with a TLB
-Truth = dict[tuple[str, str], float]
+Truth = dict[tuple[str, str], Value]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Answer:
 
     seed: int
     found: Estimate
-    truth: float | None
+    truth: Value | None
     right: bool | None
 
 
@@ -96,11 +98,25 @@ def random_gpu(seed: int) -> tuple[SimulatedGpu, Truth]:
     for name, cache, cycles in (("l1", l1, near), ("texture", texture, near + 30), ("l2", l2, hit)):
         truth |= {(name, "line_size"): cache.line, (name, "fetch_granularity"): cache.sector}
         truth |= {(name, "capacity"): cache.capacity, (name, "hit_latency"): cycles}
+        if partition is None or name != "l2":
+            truth |= _structure(name, cache)
     if partition is not None:
         truth |= {("l2", "capacity"): 2 * l2.capacity, ("l2", "segment_size"): l2.capacity}
         truth |= {("l2", "far_latency"): hit + partition.far_penalty, ("dram", "near_latency"): memory}
         truth |= {("dram", "far_latency"): memory + partition.far_memory_penalty}
     return SimulatedGpu(hierarchy, spec=f"sim:random-{seed}", name=f"random {seed}", noise=noise), truth
+
+
+def _structure(name: str, cache: Cache) -> Truth:
+    """Sets are numbered at will: unequal ways are compared in order of size."""
+    ways: Value = cache.ways[0] if len(set(cache.ways)) == 1 else tuple(sorted(cache.ways))
+    index = canonical(_seen(cache.index), cache.line, cache.sets)
+    return {(name, "sets"): cache.sets, (name, "ways"): ways, (name, "index_function"): index}
+
+
+def _seen(index: Index) -> Index:
+    """What shows of an index below the bytes that are looked at."""
+    return replace(index, masks=tuple(mask % REACH for mask in index.masks))
 
 
 def answers(seed: int) -> list[Answer]:
@@ -116,7 +132,9 @@ def answers(seed: int) -> list[Answer]:
     return out
 
 
-def _right(found: Estimate, truth: float | None) -> bool:
+def _right(found: Estimate, truth: Value | None) -> bool:
+    if isinstance(truth, str | tuple):
+        return (tuple(sorted(found.value)) if isinstance(found.value, tuple) else found.value) == truth
     if truth is None or not isinstance(found.value, int | float):
         return False
     open_end = found.low is not None and found.high is None

@@ -5,26 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.fitting import Fitting
 from gpudissect.experiments.l2 import ONE_PART
 from gpudissect.experiments.l2_parts import parts_plan
 from gpudissect.experiments.levels import sample
 from gpudissect.experiments.line import Lines
 from gpudissect.experiments.rings import footprint
 from gpudissect.inference.confidence import BRACKETED, CONFLICTED, EXACT
-from gpudissect.inference.first_miss import Control, Fit, decide, probe_sizes
+from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.occupancy import SLACK
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Timing
+from gpudissect.workload import Shuffled
 
-WARMUP = 2
-LAPS = 2
-ACCESSES = 2048  # small rings get more laps, up to this many accesses
-TOP_UPS = 8  # times the laps are doubled before a size counts as undecided
 MANY = 15  # sizes tried at once where that costs nothing
 FILLED = 0.9  # of the cache, where hits are looked at once more
 SLOWER = 1.1  # than over a small footprint: worth a word
@@ -97,23 +93,27 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
 
 
 class _Search:
-    """Asks whether footprints fit, with more laps until the answer is certain, against a control that grows along."""
+    """Asks which footprints fit, against a control of half of what is known to fit."""
 
     def __init__(self, level: Level, lines: Lines, bench: Bench) -> None:
         self.level, self.step, self.bench = level, lines.line, bench
-        self.control, self.control_size = Control(0, 0), lines.line
-        self.evidence = (*level.evidence, *lines.evidence)
+        self.fitting = Fitting(level, self._footprint(self.step))
+        self.known = (*level.evidence, *lines.evidence)
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return (*self.known, *self.fitting.evidence)
 
     def bracket(self, guess: float, limit: int) -> Bracket:
         """A size that fits and one that overflows, from a guess outwards; (0, step): none; (size, None): no end."""
         step = self.step
         low = max(step, int(guess * 0.6) // step * step)
-        self.control_size = max(step, low // 2 // step * step)
+        self._against_half(low)
         while (yield from self.decide([low]))[low] is not Fit.FITS:
             if low == step:
                 return 0, step
             low = max(step, low // 2 // step * step)
-            self.control, self.control_size = Control(0, 0), max(step, low // 2 // step * step)
+            self._against_half(low)
         high, top = low, limit // step * step
         while high < top:
             high = min(int(high * 1.8) // step * step + step, top)
@@ -126,39 +126,14 @@ class _Search:
 
     def decide(self, sizes: list[int]) -> Verdicts:
         """Fit of each size."""
-        counts: dict[int, NDArray[np.int64]] = {}
-        fits = dict.fromkeys(sizes, Fit.UNDECIDED)
-        for turn in range(TOP_UPS):
-            open_sizes = [size for size in sizes if fits[size] is Fit.UNDECIDED]
-            if not open_sizes:
-                break
-            chases = [self._chase(size, turn) for size in open_sizes]
-            # The first look needs only some control; whoever is still open then has it grow along.
-            most = max(chase.order.count * chase.laps for chase in chases)
-            controls = self._controls(most if turn else ACCESSES)
-            traces = yield [*chases, *controls]
-            self.evidence = (*self.evidence, *(trace.workload for trace in traces))
-            for trace in traces[len(chases) :]:
-                misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
-                self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
-            for size, trace in zip(open_sizes, traces, strict=False):
-                counts[size] = np.vstack([counts[size], trace.counts]) if size in counts else trace.counts
-                fits[size] = decide(counts[size], self.control)
-        return fits
+        fits = yield from self.fitting.decide([self._footprint(size) for size in sizes])
+        return dict(zip(sizes, fits, strict=True))
 
-    def _chase(self, size: int, turn: int, laps: int | None = None) -> Chase:
-        order = footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
-        laps = laps or max(LAPS, ACCESSES // order.count) << turn
-        return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
-                     warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
+    def _against_half(self, size: int) -> None:
+        self.fitting.against(self._footprint(max(self.step, size // 2 // self.step * self.step)))
 
-    def _controls(self, accesses: int) -> list[Chase]:
-        """A chase over a footprint that surely fits, so that the control keeps up with what it is held against."""
-        wanted = accesses - self.control.accesses
-        if wanted <= 0:
-            return []
-        laps = max(LAPS, -(-wanted * self.step // self.control_size))
-        return [self._chase(self.control_size, 1000 + self.control.accesses, laps)]
+    def _footprint(self, size: int) -> Shuffled:
+        return footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
 
 
 def _beside_the_driver(estimate: Estimate, bench: Bench) -> Estimate:

@@ -13,6 +13,8 @@ from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.latency import latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
+from gpudissect.experiments.sets import ATTRIBUTES as SETS
+from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
 from gpudissect.experiments.sharing import sharing_plan
@@ -50,6 +52,10 @@ def _build() -> dict[str, Experiment]:
     for element, levels in CACHES.items():
         line = partial(line_plan, element, levels)
         every.append(Experiment(f"line.{element}", element, ("fetch_granularity", "line_size"), (levels,), line))
+        known = (levels, f"line.{element}", f"capacity.{element}")
+        every.append(
+            Experiment(f"sets.{element}", element, SETS, known, partial(sets_plan, element, levels), quick=False)
+        )
         every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
     return {experiment.name: experiment for experiment in every}
 

@@ -11,6 +11,10 @@ from gpudissect.units import MIB, format_bytes
 ALIGNMENT = 2 * MIB
 """Regions start at multiples of this: the large page of every GPU since Kepler, so offsets within a region tell
 offsets within a page, and equal offsets of two chases fall into equal sets of a virtually indexed cache."""
+WIDEST = 32 * MIB
+"""Regions larger than `ALIGNMENT` start at multiples of the power of two that holds them, up to this: then no bit of
+an offset carries into another when the region's address is added, and what an index function makes of an offset is the
+same everywhere but for the numbering of its sets. It is also what an entry of the H200's TLBs translates."""
 _GRAIN = 64 * MIB
 
 
@@ -29,8 +33,10 @@ def place(spans: Iterable[int]) -> tuple[list[int], int]:
     offsets: list[int] = []
     end = 0
     for span in spans:
-        offsets.append(end)
-        end += -(-max(span, 1) // ALIGNMENT) * ALIGNMENT
+        own = min(max(ALIGNMENT, 1 << (max(span, 1) - 1).bit_length()), WIDEST)
+        start = -(-end // own) * own
+        offsets.append(start)
+        end = start + -(-max(span, 1) // ALIGNMENT) * ALIGNMENT
     return offsets, end
 
 
@@ -45,8 +51,8 @@ class Arena:
 
     @property
     def base(self) -> int:
-        """Address of its start, a multiple of `ALIGNMENT`."""
-        return -(-self._address // ALIGNMENT) * ALIGNMENT
+        """Address of its start, a multiple of `WIDEST`."""
+        return -(-self._address // WIDEST) * WIDEST
 
     def reserve(self, size: int) -> int:
         """Make sure of at least `size` bytes and give the address of the first. Raises `OutOfMemory`."""
@@ -58,10 +64,10 @@ class Arena:
         wanted = min(max(-(-size // _GRAIN) * _GRAIN, 2 * self.size), max(self._limit, size))
         self.release()
         try:
-            self._address = self._allocator.allocate(wanted + ALIGNMENT)
+            self._address = self._allocator.allocate(wanted + WIDEST)
         except OutOfMemory:  # room to grow was a wish
             wanted = size
-            self._address = self._allocator.allocate(wanted + ALIGNMENT)
+            self._address = self._allocator.allocate(wanted + WIDEST)
         self.size = wanted
         return self.base
 

@@ -1,0 +1,85 @@
+"""Do these lines fit into a cache together? Asked with more laps until the answer is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.experiments.base import Ask
+from gpudissect.inference.first_miss import Control, Fit, decide
+from gpudissect.inference.level import Level
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase, Order, Timing
+
+WARMUP = 2
+LAPS = 2
+ACCESSES = 2048  # small rings get more laps, up to this many accesses
+TOP_UPS = 8  # times the laps are doubled before a ring counts as undecided
+
+
+class Fitting:
+    """Asks whether rings stay resident in a level, held against a control that grows along.
+
+    The control is a ring that surely fits: it tells how often a hit is misread.
+    """
+
+    def __init__(self, level: Level, control: Order) -> None:
+        self.level = level
+        self.evidence: tuple[str, ...] = ()
+        self.against(control)
+
+    def against(self, control: Order) -> None:
+        """Take another ring for the control, and forget what the last one told."""
+        self._control, self._seen = control, Control(0, 0)
+
+    def decide(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+        """Fit of each ring."""
+        counts: dict[int, NDArray[np.int64]] = {}
+        fits = [Fit.UNDECIDED] * len(orders)
+        for turn in range(TOP_UPS):
+            still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if not still:
+                break
+            chases = [self._chase(orders[i], turn) for i in still]
+            # The first look needs only some control; whoever is still open then has it grow along.
+            most = max(chase.order.count * chase.laps for chase in chases)
+            controls = self._controls(most if turn else ACCESSES)
+            traces = yield [*chases, *controls]
+            self._note(traces, traces[len(chases) :])
+            for i, trace in zip(still, traces, strict=False):
+                counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
+                fits[i] = decide(counts[i], self._seen)
+        return fits
+
+    @property
+    def control(self) -> Control:
+        """What the control has told so far."""
+        return self._seen
+
+    def known_for(self, accesses: int) -> Ask[None]:
+        """Let the control grow to at least so many accesses."""
+        controls = self._controls(accesses)
+        if controls:
+            traces = yield controls
+            self._note(traces, traces)
+
+    def _note(self, traces: Sequence[Trace], of_control: Sequence[Trace]) -> None:
+        self.evidence = (*self.evidence, *(trace.workload for trace in traces))
+        for trace in of_control:
+            misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
+            self._seen = Control(self._seen.misses + misses, self._seen.accesses + accesses)
+
+    def _chase(self, order: Order, turn: int, laps: int | None = None) -> Chase:
+        laps = laps or max(LAPS, ACCESSES // order.count) << turn
+        return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
+                     warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
+
+    def _controls(self, accesses: int) -> list[Chase]:
+        """A chase over the control, so that it keeps up with what is held against it."""
+        wanted = accesses - self._seen.accesses
+        if wanted <= 0:
+            return []
+        laps = max(LAPS, -(-wanted // self._control.count))
+        return [self._chase(self._control, 1000 + self._seen.accesses, laps)]

@@ -1,0 +1,212 @@
+"""Sets, ways and index function of a cache, without assuming equal sets, a plain index, or a policy.
+
+Of lines scattered at random one set is the first to get too many. Group tests find which lines those are; with one of
+them left out they fill the set, so any other line can be asked whether it belongs to it. Where its lines lie tells what
+kind of index it is; the ways of every set follow from lines drawn at random by that index. If lines so drawn do not
+fit exactly as foretold, the index was not it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpudissect.cachemodel.geometry import Index, IndexKind
+from gpudissect.cachemodel.index import set_numbers
+from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.conflict import Conflicts, Lines, Unclear
+from gpudissect.experiments.fitting import Fitting
+from gpudissect.experiments.line import Lines as LineSize
+from gpudissect.experiments.rings import footprint
+from gpudissect.experiments.ways import portions, ways_of
+from gpudissect.inference.confidence import EXACT
+from gpudissect.inference.first_miss import probe_sizes
+from gpudissect.inference.index_function import as_index, canonical, null_space, period, rows_from
+from gpudissect.inference.level import Levels
+from gpudissect.inference.structure import Structure, draw
+from gpudissect.units import format_bytes
+
+ATTRIBUTES = ("sets", "ways", "index_function")
+MOST_LINES = 1 << 15  # beyond, group tests take too long
+REACH = 32 << 20  # bytes over which the index is looked at: what the first TLB of every GPU so far translates
+CHECKS = 2  # times that lines drawn anew, as many as each set has ways, must fit
+MANY = 15  # sizes tried at once
+BLOCK_SETS = 4  # lines of each set that a block is to have, about
+LEAST_BLOCK, MOST_BLOCK = 64, 13  # lines; log2 of lines
+METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
+
+
+def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+    """Sets, ways and index function of `element`; knowledge: its `Structure`, or None."""
+    levels: Levels = known[needs]
+    level = levels.level(element)
+    if level is None:
+        absence = levels.absent[element]
+        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+    lines: LineSize | None = known[f"line.{element}"]
+    capacity: int | None = known[f"capacity.{element}"]
+    if lines is None or capacity is None or level.bounds is None or level.parts is not None:
+        return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
+    count, reach = capacity // lines.line, min(bench.info.limit(level.path), REACH) // lines.line
+    if count > MOST_LINES:
+        reason = f"{count} lines are too many for group tests (up to {MOST_LINES})"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    if reach < 2 * count:
+        reason = f"the path reaches no further than {format_bytes(reach * lines.line)}: no lines to compete with"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    fitting = Fitting(level, footprint(max(1, count // 2) * lines.line, lines.line, bench.seed_for("control", element)))
+    finder = _Finder(Conflicts(fitting, lines.line, bench), count, reach)
+    try:
+        structure = yield from finder.structure()
+    except Unclear as unclear:
+        return Outcome(_unclear(element, str(unclear), fitting.evidence))
+    if isinstance(structure, str):
+        return Outcome(_unclear(element, structure, fitting.evidence))
+    return Outcome(_found(element, structure, count), structure)
+
+
+class _Finder:
+    """Looks for the structure of a cache that holds `count` lines in one piece, among the first `reach` of memory."""
+
+    def __init__(self, conflicts: Conflicts, count: int, reach: int) -> None:
+        self.conflicts, self.count = conflicts, count
+        self.bits = reach.bit_length() - 1
+
+    def structure(self) -> Ask[Structure | str]:
+        """The structure, or why there is none."""
+        scattered = self.conflicts.rng("scattered").permutation(1 << self.bits)[: 2 * self.count]
+        crowded = yield from self._first_that_misses(scattered)
+        members = yield from self.conflicts.minimal(crowded)
+        block = yield from self._block(members[1:], int(members[0]))
+        for index, sets in (yield from self._candidates(members[1:], int(members[0]), *block)):
+            labels = set_numbers(index, self.conflicts.line, sets, np.arange(1 << self.bits) * self.conflicts.line)
+            ways = yield from ways_of(labels, sets, members.size - 1, self.count // 2, self.conflicts)
+            if ways is not None and (yield from self._holds(labels, ways)):
+                return Structure(self.conflicts.line, index, ways, 1 << self.bits, self.conflicts.fitting.evidence)
+        return (
+            f"a set of {members.size - 1} ways holds lines {_some(block[0])} of the first {block[1]}: "
+            "that is neither a linear index nor a remainder"
+        )
+
+    def _first_that_misses(self, lines: Lines) -> Ask[Lines]:
+        """The shortest beginning of `lines` that does not fit."""
+        low, high = 0, lines.size
+        while sizes := probe_sizes(low, high, 1, MANY):
+            fits = yield from self.conflicts.fit([lines[:size] for size in sizes])
+            high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
+            low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
+        return lines[:high]
+
+    def _block(self, exact: Lines, member: int) -> Ask[tuple[Lines, int]]:
+        """All lines of one set among the first so many, and how many those are.
+
+        `exact` just fill the set, `member` is one more of it.
+        """
+        wanted = max(BLOCK_SETS * self.count // exact.size, LEAST_BLOCK)
+        size = 1 << min(self.bits, MOST_BLOCK, (wanted - 1).bit_length())
+        others = np.setdiff1d(np.arange(size), [*exact, member])
+        fits = yield from self.conflicts.fit([np.append(exact, other) for other in others])
+        known = np.array([*exact, member], dtype=np.int64)
+        return np.sort(np.concatenate([others[~np.array(fits)], known[known < size]])), size
+
+    def _candidates(self, exact: Lines, spare: int, members: Lines, size: int) -> Ask[list[tuple[Index, int]]]:
+        """Index functions under which `members` are the lines of one set below `size`, and the number of sets."""
+        line, found = self.conflicts.line, []
+        if members.size == 0:
+            return []
+        rows = yield from self._linear(exact, spare, members, size)
+        if rows is not None:
+            found.append((as_index(rows, line), 1 << len(rows)))
+        repeats = period(members, size)
+        if repeats is not None:
+            distance, together = repeats
+            found.append((Index(IndexKind.MODULO, granule=together * line), distance // together))
+        return found
+
+    def _linear(self, exact: Lines, spare: int, members: Lines, size: int) -> Ask[tuple[int, ...] | None]:
+        """Rows over line numbers: from the lines of the one set, and for each higher bit from the line it equals.
+
+        A line that would be asked about and is one of `exact` stands for itself: `spare`, one more of the set, goes in.
+        """
+        null = null_space(members, size)
+        if null is None:
+            return None
+        known = {vector.bit_length() - 1: vector for vector in null}
+        low = size.bit_length() - 1
+        rows, asked = rows_from(null, low), []
+        for bit in range(low, self.bits):
+            for place in range(len(rows)):
+                for value in (0, 1):
+                    flipped = _ones_of_each(rows, place, value) ^ (1 << bit) ^ int(members[0])
+                    asked.append(np.concatenate([exact, np.where(np.isin(flipped, exact), spare, flipped)]))
+        told = iter((yield from self.conflicts.fit(asked)))
+        for bit in range(low, self.bits):
+            alike = 0
+            for row in rows:
+                without, with_it = not next(told), not next(told)
+                if without == with_it:
+                    return None
+                alike |= _lowest(row) if with_it else 0
+            known[bit] = (1 << bit) | alike
+        return rows_from(known.values(), self.bits)
+
+    def _holds(self, labels: Lines, ways: tuple[int, ...]) -> Ask[bool]:
+        """Whether lines drawn anew, as many as each set has ways, fit; and with one more in one set do not."""
+        drawn = []
+        for portion in portions(ways, self.count // 2, CHECKS):
+            drawn.append(draw(labels, portion, self.conflicts.rng("check")))
+        one_more = np.array(portion)
+        one_more[np.argmax(one_more > 0)] += 1
+        drawn.append(draw(labels, one_more, self.conflicts.rng("check")))
+        fits = yield from self.conflicts.fit(drawn)
+        return all(fits[:-1]) and not fits[-1]
+
+
+def _ones_of_each(rows: tuple[int, ...], place: int, value: int) -> Lines:
+    """One line for each set whose number has `value` at bit `place`: sums of the rows' lowest bits."""
+    lines = np.zeros(1, dtype=np.int64)
+    for i, row in enumerate(rows):
+        pivot = _lowest(row)
+        lines = lines ^ pivot * value if i == place else np.concatenate([lines, lines ^ pivot])
+    return lines
+
+
+def _lowest(row: int) -> int:
+    return row & -row
+
+
+def _some(members: Lines) -> str:
+    words = [str(each) for each in members[:6].tolist()]
+    return ", ".join(words) + (", ..." if members.size > len(words) else "")
+
+
+def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
+    ways = structure.ways
+    several: Value = ways if len(set(ways)) > 1 else ways[0]
+    of_ways = f"{sum(ways)} lines in all" if len(set(ways)) > 1 else ""
+    agreed = sum(ways) == count
+    missing = () if agreed else (f"{sum(ways)} lines, while {count} in one piece is what fits",)
+    range_seen = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were looked at"
+    text = canonical(structure.index, structure.line, len(ways))
+
+    def found(attribute: str, value: Value, *caveats: str) -> Estimate:
+        number = value if isinstance(value, int | float) else None
+        return Estimate(
+            element=element, attribute=attribute, status=Status.FOUND, value=value, low=number, high=number,
+            confidence=EXACT, method=METHOD, evidence=structure.evidence,
+            caveats=tuple(each for each in (*caveats, *missing) if each),
+        )  # fmt: skip
+
+    return (
+        found("sets", len(ways)),
+        found("ways", several, of_ways),
+        found("index_function", text, range_seen),
+    )
+
+
+def _unclear(element: str, reason: str, evidence: tuple[str, ...]) -> tuple[Estimate, ...]:
+    return tuple(
+        Estimate(element=element, attribute=each, status=Status.AMBIGUOUS, reason=reason, method=METHOD,
+                 evidence=evidence)
+        for each in ATTRIBUTES
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""How many lines each set holds, all sets at once: so many of each, drawn at random, and who misses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.experiments.base import Ask
+from gpudissect.experiments.conflict import Conflicts, Unclear
+from gpudissect.experiments.fitting import TOP_UPS, WARMUP
+from gpudissect.inference.first_miss import Fit, decide
+from gpudissect.inference.structure import Lines, draw
+from gpudissect.trace import Trace
+from gpudissect.workload import Bounds, Chase, Timing
+
+LAPS = 4
+MOST_STEPS = 64  # of a set's ways away from the first guess
+MOST_RECORDS = 1 << 22
+
+
+def ways_of(labels: Lines, sets: int, guess: int, room: int, conflicts: Conflicts) -> Ask[tuple[int, ...] | None]:
+    """Ways of every set, from lines whose set numbers are given; None if some set has no such number.
+
+    Begins with `guess` lines in each set; a set that overflows gets one less, one that does not gets one more. No more
+    than about `room` lines are asked for at once: a cache may have tags for more lines than it has room for.
+    """
+    least = np.zeros(sets, dtype=np.int64)  # so many fit
+    most = np.full(sets, np.iinfo(np.int64).max)  # so many do not
+    available = np.bincount(labels, minlength=sets)
+    if available.min() <= guess:
+        return None
+    tried = np.full(sets, guess, dtype=np.int64)
+    for _ in range(MOST_STEPS):
+        still = most - least > 1
+        if not still.any():
+            return tuple(int(each) for each in least)
+        fits = np.ones(sets, dtype=bool)
+        for portion in portions(np.where(still, tried, 0), room, 1):
+            fits &= yield from _of_each_set(labels, portion, conflicts)
+        least = np.where(still & fits, tried, least)
+        most = np.where(still & ~fits, tried, most)
+        tried = np.where(fits, tried + 1, tried - 1)
+        if (tried[most - least > 1] > available[most - least > 1]).any():
+            return None
+    return None
+
+
+def portions(quotas: Sequence[int] | Lines, room: int, least: int) -> Iterator[Lines]:
+    """The quotas of some sets at a time, others 0, so that no portion is of more than `room` lines, or of one set."""
+    own = np.asarray(quotas, dtype=np.int64)
+    asked = np.flatnonzero(own)
+    count = max(least, -(-int(own.sum()) // max(room, 1)))
+    for first in range(min(count, asked.size)):
+        portion = np.zeros_like(own)
+        portion[asked[first::count]] = own[asked[first::count]]
+        yield portion
+
+
+def _of_each_set(labels: Lines, quotas: Lines, conflicts: Conflicts) -> Ask[NDArray[np.bool_]]:
+    """Whether each set holds as many lines as its quota (0: not asked, True)."""
+    fits = np.ones(quotas.size, dtype=bool)
+    open_sets = quotas > 0
+    seen: dict[int, NDArray[np.int64]] = {}
+    for turn in range(TOP_UPS):
+        lines = draw(
+            labels, np.where(open_sets, quotas, 0), conflicts.bench.rng("ways", conflicts.line, turn, *quotas[:8])
+        )
+        laps = LAPS << turn
+        if lines.size * laps > MOST_RECORDS:
+            break
+        ring = conflicts.ring(lines)
+        level = conflicts.fitting.level
+        chase = Chase(path=level.path, order=ring, timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=level.alone)
+        yield from conflicts.fitting.known_for(lines.size * laps)
+        (trace,) = yield [chase]
+        assert level.bounds is not None
+        counts = _by_set(trace, labels[ring.offsets() // conflicts.line], quotas.size, laps, level.bounds)
+        for number in np.flatnonzero(open_sets).tolist():
+            own = counts[:, number]
+            seen[number] = np.vstack([seen[number], own]) if number in seen else own
+            fit = decide(seen[number], conflicts.fitting.control)
+            if fit is not Fit.UNDECIDED:
+                fits[number], open_sets[number] = fit is Fit.FITS, False
+        if not open_sets.any():
+            return fits
+    raise Unclear(f"of {quotas.size} sets {int(open_sets.sum())} neither clearly hold so many lines nor miss")
+
+
+def _by_set(trace: Trace, sets: Lines, count: int, laps: int, bounds: Bounds) -> NDArray[np.int64]:
+    """Hits, misses and unknown accesses, shape (laps, sets, 3)."""
+    cycles = trace.cycles.reshape(laps, sets.size)
+    kinds = np.where(
+        cycles <= bounds.hit_max, 0, np.where((cycles >= bounds.miss_min) & (cycles <= bounds.miss_max), 1, 2)
+    )
+    places = (np.arange(laps)[:, None] * count + sets[None, :]) * 3 + kinds
+    return np.bincount(places.ravel(), minlength=laps * count * 3).reshape(laps, count, 3)
