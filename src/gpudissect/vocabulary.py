@@ -21,6 +21,7 @@ ATTRIBUTES = {
     "ways": "",
     "index_function": "",
     "replacement_policy": "",
+    "max_miss_rate": "",
     "entries": "",
     "page_size": "B",
     "reach": "B",

@@ -37,7 +37,7 @@ class Structure:
         """Set numbers of lines (numbers, not bytes)."""
         return set_numbers(self.index, self.line, len(self.ways), lines * self.line)
 
-    def draw(self, quotas: Sequence[int], rng: np.random.Generator) -> Lines:
+    def draw(self, quotas: Sequence[int] | Lines, rng: np.random.Generator) -> Lines:
         """Distinct random lines, so many of each set; fewer where a set has fewer. Sorted by set."""
         return draw(self.set_of(np.arange(self.lines, dtype=np.int64)), quotas, rng)
 

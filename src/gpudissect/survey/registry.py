@@ -13,6 +13,8 @@ from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.latency import latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
+from gpudissect.experiments.policy import ATTRIBUTES as POLICY
+from gpudissect.experiments.policy import policy_plan
 from gpudissect.experiments.sets import ATTRIBUTES as SETS
 from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
@@ -56,6 +58,8 @@ def _build() -> dict[str, Experiment]:
         every.append(
             Experiment(f"sets.{element}", element, SETS, known, partial(sets_plan, element, levels), quick=False)
         )
+        policy = partial(policy_plan, element, levels)
+        every.append(Experiment(f"policy.{element}", element, POLICY, (levels, f"sets.{element}"), policy, quick=False))
         every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
     return {experiment.name: experiment for experiment in every}
 

@@ -1,0 +1,230 @@
+"""Replacement policy of a cache: how well each candidate foretells the hits and misses of one full set.
+
+Sequences over one line more than a set holds, lines in random order, each several times (through another word of it).
+What they leave open is asked with sequences on which the candidates that are left differ most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.inference.confidence import EXACT, LATENCY
+from gpudissect.inference.level import Level, Levels
+from gpudissect.inference.policy import (
+    MARGIN,
+    UNKNOWN,
+    Observed,
+    Ranking,
+    Victims,
+    agreement,
+    candidates,
+    clear,
+    drawn,
+    from_cold,
+    outcomes,
+    predicted,
+    rank,
+    victims,
+)
+from gpudissect.inference.structure import Structure
+from gpudissect.trace import Array, Trace
+from gpudissect.workload import Chase, Explicit, Sequential, Timing
+
+ATTRIBUTES = ("replacement_policy", "max_miss_rate")
+ACCESSES = 600  # to begin with, over at least FIRST sequences
+FIRST = 3
+LAPS = 4  # of a sequence
+POOL = 48  # sequences of which the most telling are taken
+ROUNDS = 4
+HELD_OUT = 3  # sequences on another set that the winner must foretell
+VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known to 0.006
+LONGEST = 4096  # accesses of a run
+MISREAD = 0.004  # share of accesses that may be misread, at least
+SAME = 3.0  # times that share may disagree
+MOST_VISITS = 8  # of a line in a lap
+RUNS, MOST_RUNS, RUN_LAPS = 100, 600, 20  # from cold, to see victims; laps of each
+RATE_SPREAD = 0.01  # misread accesses
+SIZES = 8
+RATE_ACCESSES = 8192
+METHOD = "likelihood of hits and misses of one full set, candidates simulated"
+RATE_METHOD = "share of misses going round ever more lines in one piece, up to half as many again as fit"
+
+
+def policy_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+    """Replacement policy of `element`, and the largest miss rate of MC14 s4.2, fig 9."""
+    levels: Levels = known[needs]
+    level = levels.level(element)
+    if level is None:
+        absence = levels.absent[element]
+        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+    structure: Structure | None = known[f"sets.{element}"]
+    if structure is None:
+        return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
+    sets = _Sets(level, structure, bench)
+    rate = yield from sets.miss_rate()
+    if sets.ways == 1:
+        reason = "a set has one way: there is nothing to choose"
+        return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
+    if sets.slots < 2:
+        reason = "a line has room for one word only: no line can be asked for twice"
+        return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
+    policy = yield from sets.policy()
+    return Outcome((policy, rate), policy.value if policy.status is Status.FOUND else None)
+
+
+class _Sets:
+    """Full sets of one cache: sequences over one line more than they hold."""
+
+    def __init__(self, level: Level, structure: Structure, bench: Bench) -> None:
+        self.level, self.structure, self.bench = level, structure, bench
+        counts = np.bincount(structure.ways)
+        self.ways = int(np.argmax(counts))
+        alike = np.flatnonzero(np.array(structure.ways) == self.ways)
+        self.own, self.other = int(alike[0]), int(alike[-1])
+        granule = level.fetch.fetch or structure.line
+        self.slots = min(granule // level.path.word, MOST_VISITS)
+        self.evidence: list[str] = []
+
+    def policy(self) -> Ask[Estimate]:
+        """The policy, or why none of the candidates is it."""
+        per_run = LAPS * self.slots * (self.ways + 1)
+        runs = yield from self._observe([self._mixed(i) for i in range(max(FIRST, -(-ACCESSES // per_run)))], LAPS)
+        for turn in range(ROUNDS):
+            misread = max(MISREAD, float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN)))
+            ranking = rank(runs, self.ways, misread)
+            if ranking.lead >= MARGIN:
+                break
+            runs += yield from self._observe(self._telling(ranking, turn), LAPS)
+        if ranking.best == "random":
+            return (yield from self._random(ranking, misread))
+        return (yield from self._deterministic(ranking, misread))
+
+    def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
+        """Hold the best against sequences on another set."""
+        fresh = [self._mixed(1000 + i) for i in range(HELD_OUT)]
+        runs = yield from self._observe(fresh, LAPS, self.other)
+        kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
+        right = [agreement(predicted(kind, self.ways, run.lines), run.outcomes) for run in runs]
+        share = float(np.mean(right))
+        if share < 1 - SAME * misread or ranking.lead < MARGIN:
+            return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")
+        return self._found(ranking.best, f"it foretells {share:.2%} of the accesses to a set not seen before")
+
+    def _random(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
+        """Told apart from a policy that only looks random, and with the weights of its ways."""
+        again = [self._mixed(i) for i in range(FIRST)]
+        first = yield from self._observe(again, LAPS, repetition=1)
+        second = yield from self._observe(again, LAPS, repetition=2)
+        differing = 1 - float(
+            np.mean([agreement(one.outcomes, two.outcomes) for one, two in zip(first, second, strict=True)])
+        )
+        if differing <= SAME * misread:
+            told = {kind.value: agreement(predicted(kind, self.ways, first[0].lines), first[0].outcomes)
+                    for kind in candidates(self.ways)}  # fmt: skip
+            best = max(told, key=lambda name: told[name])
+            return self._none_of_these(
+                f"the same sequence misses at the same places again, and {best}, which comes nearest, foretells "
+                f"{told[best]:.1%} of the accesses"
+            )
+        ways, ages, repetition = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+        laps = max(1, min(RUN_LAPS, LONGEST // (self.ways + 1)))
+        while repetition < MOST_RUNS and sum(each.size for each in ways) < VICTIMS:
+            batch = [np.arange(self.ways + 1)] * RUNS
+            for run in (yield from self._observe(batch, laps, repetition=repetition, apart=True)):
+                found = victims(clear(run), self.ways, misread)
+                ways.append(found.ways)
+                ages.append(found.ages)
+            repetition += RUNS
+        seen = Victims(np.concatenate(ways), np.concatenate(ages))
+        if seen.ways.size < self.ways:
+            return self._none_of_these("random comes nearest, but hardly a victim was seen clearly")
+        look = drawn(seen, self.ways)
+        if look.by_age:
+            return self._none_of_these("its victims look random, but how old a line is has a say")
+        text = f"of {seen.ways.size} victims"
+        if not look.uneven:
+            return self._found("random", f"{text} about as many in each way")
+        weights = " ".join(f"{weight:.3f}" for weight in look.weights)
+        return self._found(f"weighted {weights}", f"{text}; ways numbered in the order in which they are filled")
+
+    def miss_rate(self) -> Ask[Estimate]:
+        """The largest share of misses, going round lines in one piece."""
+        count = sum(self.structure.ways)
+        sizes = sorted({count + max(1, count * i // (2 * SIZES)) for i in range(1, SIZES + 1)})
+        sizes = [size for size in sizes if size * self.structure.line <= self.bench.info.limit(self.level.path)]
+        chases = [
+            Chase(path=self.level.path, order=Sequential(size, self.structure.line), timing=Timing.COUNT,
+                  bounds=self.level.bounds, warmup=2, laps=max(2, RATE_ACCESSES // size), alone=self.level.alone)
+            for size in sizes
+        ]  # fmt: skip
+        if not chases:
+            (estimate,) = without(Status.NOT_FOUND, self.level.element, "the path is too short", "max_miss_rate")
+            return estimate
+        traces = yield chases
+        rates = [float(t.counts[:, 1].sum() / max(1, t.counts[:, :2].sum())) for t in traces]
+        best = int(np.argmax(rates))
+        spread = RATE_SPREAD + 3 * (rates[best] * (1 - rates[best]) / traces[best].counts.sum()) ** 0.5
+        return Estimate(
+            element=self.level.element, attribute="max_miss_rate", status=Status.FOUND, value=rates[best],
+            low=max(0.0, rates[best] - spread), high=min(1.0, rates[best] + spread), confidence=LATENCY,
+            method=RATE_METHOD, evidence=tuple(trace.workload for trace in traces),
+        )  # fmt: skip
+
+    def _mixed(self, number: int) -> Array:
+        """Fill the set, then every line again and again in random order: line numbers of one lap."""
+        rest = np.concatenate([np.repeat(np.arange(self.ways), self.slots - 1), np.full(self.slots, self.ways)])
+        rng = self.bench.rng("policy", self.level.element, number)
+        return np.concatenate([np.arange(self.ways), rng.permutation(rest)])
+
+    def _telling(self, ranking: Ranking, turn: int) -> list[Array]:
+        """Of many sequences those on which the policies that are left differ most."""
+        left = [kind for kind in candidates(self.ways)
+                if ranking.scores.get(kind.value, -np.inf) > ranking.scores[ranking.best] - MARGIN]  # fmt: skip
+        pool = [self._mixed(100 * (turn + 1) + i) for i in range(POOL)]
+        differing = []
+        for lap in pool:
+            foretold = [predicted(kind, self.ways, np.tile(lap, LAPS)) for kind in left]
+            differing.append(sum(int(np.sum(one != two)) for one in foretold for two in foretold))
+        return [pool[i] for i in np.argsort(differing)[::-1][: 2 * FIRST]]
+
+    def _observe(
+        self, sequences: Sequence[Array], laps: int, own: int | None = None, repetition: int = 0, apart: bool = False
+    ) -> Ask[list[Observed]]:
+        """Run sequences of line numbers on a set, each from cold."""
+        quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
+        number = self.own if own is None else own
+        quotas[number] = self.ways + 1
+        lines = self.structure.draw(quotas, self.bench.rng("lines", self.level.element, number))
+        chases = [
+            Chase(path=self.level.path, order=self._order(lap, lines), timing=Timing.EACH, warmup=0, laps=laps,
+                  alone=self.level.alone, flush=self.level.alone, repetition=repetition + (i if apart else 0))
+            for i, lap in enumerate(sequences)
+        ]  # fmt: skip
+        traces: list[Trace] = yield chases
+        assert self.level.bounds is not None
+        self.evidence += [trace.workload for trace in traces]
+        return [
+            from_cold(np.tile(lap, laps), outcomes(trace.cycles, self.level.bounds))
+            for lap, trace in zip(sequences, traces, strict=True)
+        ]
+
+    def _order(self, lap: Array, lines: Array) -> Explicit:
+        """Byte offsets: the k-th visit of a line in a lap asks for its k-th word."""
+        visit = np.zeros(lap.size, dtype=np.int64)
+        for line in range(self.ways + 1):
+            at = np.flatnonzero(lap == line)
+            visit[at] = np.arange(at.size)
+        return Explicit(lines[lap] * self.structure.line + visit * self.level.path.word)
+
+    def _found(self, value: Value, caveat: str) -> Estimate:
+        return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.FOUND, value=value,
+                        confidence=EXACT, method=METHOD, evidence=tuple(self.evidence), caveats=(caveat,))  # fmt: skip
+
+    def _none_of_these(self, reason: str) -> Estimate:
+        return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
+                        reason=f"none of the policies known here: {reason}", method=METHOD,
+                        evidence=tuple(self.evidence))  # fmt: skip
