@@ -22,11 +22,12 @@ TOP_UPS = 8  # times the laps are doubled before a ring counts as undecided
 class Fitting:
     """Asks whether rings stay resident in a level, held against a control that grows along.
 
-    The control is a ring that surely fits: it tells how often a hit is misread.
+    The control is a ring that surely fits: it tells how often a hit is misread. At first at least so many `accesses`
+    are made of each ring.
     """
 
-    def __init__(self, level: Level, control: Order) -> None:
-        self.level = level
+    def __init__(self, level: Level, control: Order, accesses: int = ACCESSES) -> None:
+        self.level, self.accesses = level, accesses
         self.evidence: tuple[str, ...] = ()
         self.against(control)
 
@@ -72,7 +73,7 @@ class Fitting:
             self._seen = Control(self._seen.misses + misses, self._seen.accesses + accesses)
 
     def _chase(self, order: Order, turn: int, laps: int | None = None) -> Chase:
-        laps = laps or max(LAPS, ACCESSES // order.count) << turn
+        laps = laps or max(LAPS, self.accesses // order.count) << turn
         return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
                      warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
 

@@ -27,12 +27,13 @@ from gpudissect.inference.structure import Structure, draw
 from gpudissect.units import format_bytes
 
 ATTRIBUTES = ("sets", "ways", "index_function")
-MOST_LINES = 1 << 15  # beyond, group tests take too long
+MOST_LINES = 1 << 17  # beyond, group tests take too long
 REACH = 32 << 20  # bytes over which the index is looked at: what the first TLB of every GPU so far translates
 CHECKS = 2  # times that lines drawn anew, as many as each set has ways, must fit
+ACCESSES = 256  # of small rings at first: there are thousands of them
 MANY = 15  # sizes tried at once
 BLOCK_SETS = 4  # lines of each set that a block is to have, about
-LEAST_BLOCK, MOST_BLOCK = 64, 13  # lines; log2 of lines
+LEAST_BLOCK, MOST_BLOCK = 64, 14  # lines; log2 of lines
 METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
 
 
@@ -47,14 +48,15 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     capacity: int | None = known[f"capacity.{element}"]
     if lines is None or capacity is None or level.bounds is None or level.parts is not None:
         return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
-    count, reach = capacity // lines.line, min(bench.info.limit(level.path), REACH) // lines.line
+    count, reach = capacity // lines.line, _reach(capacity, bench.info.limit(level.path)) // lines.line
     if count > MOST_LINES:
         reason = f"{count} lines are too many for group tests (up to {MOST_LINES})"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if reach < 2 * count:
         reason = f"the path reaches no further than {format_bytes(reach * lines.line)}: no lines to compete with"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    fitting = Fitting(level, footprint(max(1, count // 2) * lines.line, lines.line, bench.seed_for("control", element)))
+    control = footprint(max(1, count // 2) * lines.line, lines.line, bench.seed_for("control", element))
+    fitting = Fitting(level, control, ACCESSES)
     finder = _Finder(Conflicts(fitting, lines.line, bench), count, reach)
     try:
         structure = yield from finder.structure()
@@ -63,6 +65,11 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if isinstance(structure, str):
         return Outcome(_unclear(element, structure, fitting.evidence))
     return Outcome(_found(element, structure, count), structure)
+
+
+def _reach(capacity: int, limit: int) -> int:
+    """Bytes over which to look at the index."""
+    return min(limit, max(REACH, 1 << (4 * capacity - 1).bit_length()))
 
 
 class _Finder:

@@ -21,6 +21,8 @@ from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
 from gpudissect.experiments.sharing import sharing_plan
 from gpudissect.experiments.timer import timer_plan
+from gpudissect.experiments.tlb import ATTRIBUTES as TLB
+from gpudissect.experiments.tlb import tlb_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
 
@@ -32,6 +34,7 @@ CACHES = {
     "constant_l15": "levels.constant",
     "l2": "levels.l2",
 }
+TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 PATHS = {
     Path.GLOBAL: ("l1",),
     Path.READONLY: ("readonly",),
@@ -61,6 +64,11 @@ def _build() -> dict[str, Experiment]:
         policy = partial(policy_plan, element, levels)
         every.append(Experiment(f"policy.{element}", element, POLICY, (levels, f"sets.{element}"), policy, quick=False))
         every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
+    before: str | None = None
+    for element in TLBS:
+        needs = ("levels.l2", *([before] if before else []))
+        every.append(Experiment(f"tlb.{element}", element, TLB, needs, partial(tlb_plan, element, before), quick=False))
+        before = f"tlb.{element}"
     return {experiment.name: experiment for experiment in every}
 
 

@@ -1,0 +1,179 @@
+"""TLBs, level by level: how many translations each keeps, how much memory one covers, and what a miss costs.
+
+Rings of one line a page, against the same lines a few pages at a time. Entries: the most pages that are all kept, far
+enough apart that each needs an entry of its own. Page size: the least distance at which that number stays (MC16 s4.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.translation import PATH, Translations
+from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
+from gpudissect.inference.first_miss import Fit, probe_sizes
+from gpudissect.inference.level import Levels
+from gpudissect.inference.translation import Stair, next_stair
+from gpudissect.units import MIB, format_bytes
+
+ATTRIBUTES = ("entries", "page_size", "reach", "miss_penalty")
+WIDEST = 64 * MIB  # distance of pages to begin with
+NARROWEST = 4096
+FEWEST = 40  # pages that must fit into memory at the first distance
+SMALLEST_RING = 8
+MOST_PAGES = 8192
+MANY = 7
+PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
+DRIFT = 0.004  # relative, of a latency, while two rings are compared
+METHOD = "rings of one line a page against the same lines a few pages at a time"
+
+
+@dataclass(frozen=True)
+class TlbLevel:
+    """One level.
+
+    Attributes:
+        stair: what tells its misses.
+        page: bytes that one entry covers.
+        entries: pages next to one another that are all kept.
+        evidence: digests of the workloads behind it.
+
+    """
+
+    stair: Stair
+    page: int
+    entries: int
+    evidence: tuple[str, ...]
+
+
+def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Plan:
+    """Entries, page size, reach and cost of a miss of a TLB; `before` names the experiment of the level before it."""
+    levels: Levels = known["levels.l2"]
+    if levels.level("l2") is None:
+        absence = levels.absent["l2"]
+        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+    last: TlbLevel | None = known[before] if before else None
+    if before and last is None:
+        return Outcome(without(Status.NOT_FOUND, element, "the level before it was not found", *ATTRIBUTES))
+    search = _Search(bench, last)
+    found = yield from search.stair()
+    if found is None:
+        return Outcome(_none(element, search, bench))
+    stair, spacing, fewest, most = found
+    entries = yield from search.onset(spacing, stair, fewest, most)
+    if entries is None:
+        return Outcome(_ambiguous(element, "between the pages that fit and those that do not there is no clear edge"))
+    page, stair = yield from search.page_size(spacing, stair, entries)
+    other = yield from search.without_pages(page, stair, entries)
+    if other:
+        return Outcome(_ambiguous(element, other))
+    level = TlbLevel(stair, page, entries, tuple(search.evidence))
+    return Outcome(_found(element, level, last, page > search.narrowest), level)
+
+
+class _Search:
+    """Looks for the next slower kind of access as pages become more."""
+
+    def __init__(self, bench: Bench, last: TlbLevel | None) -> None:
+        self.bench, self.last = bench, last
+        self.limit = bench.info.limit(PATH)
+        self.evidence: list[str] = []
+        self.narrowest = NARROWEST
+        self._translations: dict[int, Translations] = {}
+        self.looked = 0  # bytes over which no slower access was seen
+
+    def at(self, spacing: int) -> Translations:
+        """Pages so far apart."""
+        if spacing not in self._translations:
+            self._translations[spacing] = Translations(spacing, self.bench)
+            self._translations[spacing].evidence = self.evidence
+        return self._translations[spacing]
+
+    def stair(self) -> Ask[tuple[Stair, int, int, int] | None]:
+        """The next stair, at which distance it shows, with how many pages not yet and with how many."""
+        spacing = WIDEST
+        while spacing * FEWEST > self.limit and spacing > NARROWEST:
+            spacing //= 2
+        least = self.last.page if self.last else NARROWEST
+        while spacing >= least:
+            most = min(self.limit // spacing, MOST_PAGES)
+            sizes = [SMALLEST_RING << i for i in range(20) if SMALLEST_RING << i < most] + [most]
+            before = 1
+            for size in sizes:
+                told = yield from self.at(spacing).penalties([np.arange(size)])
+                found = next_stair(told, self.last.stair if self.last else None)
+                if found is not None:
+                    return found, spacing, before, size
+                before = size
+                self.looked = max(self.looked, size * spacing)
+            spacing //= 2
+        return None
+
+    def onset(self, spacing: int, stair: Stair, low: int, high: int) -> Ask[int | None]:
+        """The most pages that fit, of which `low` surely do and `high` do not; None if some size is unclear."""
+        while sizes := probe_sizes(low, high, 1, MANY):
+            fits = yield from self.at(spacing).fit([np.arange(size) for size in sizes], stair.threshold)
+            if Fit.UNDECIDED in fits:
+                return None
+            verdicts = dict(zip(sizes, fits, strict=True))
+            high = min([high, *(size for size in sizes if verdicts[size] is Fit.OVERFLOWS)])
+            low = max([low, *(size for size in sizes if verdicts[size] is Fit.FITS and size < high)])
+        return low
+
+    def page_size(self, spacing: int, stair: Stair, entries: int) -> Ask[tuple[int, Stair]]:
+        """The least distance at which pages still need an entry each, and what a miss costs there.
+
+        Twice as many pages half as far apart: are they narrower than pages, two share an entry, and all fit. Over less
+        memory a miss may cost less: page tables come in windows (MC16 s5.2, P6).
+        """
+        while spacing > NARROWEST:
+            (told,) = yield from self.at(spacing // 2).penalties([np.arange(2 * entries)])
+            nearer = next_stair([told], self.last.stair if self.last else None)
+            if nearer is None:
+                break
+            stair = nearer if nearer.cycles < stair.cycles else stair
+            spacing //= 2
+        return spacing, stair
+
+    def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
+        """Why it may be no TLB: as many lines within a few pages are as slow; empty if they are not."""
+        packed = yield from self.at(page).packed(entries + 1)
+        slower = float(np.mean(np.median(packed, axis=0) >= stair.threshold))
+        return f"as many lines within a few pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+
+
+def _none(element: str, search: _Search, bench: Bench) -> tuple[Estimate, ...]:
+    reason = f"no access within {format_bytes(search.looked)} is slower for the page it is in"
+    estimates = without(Status.NOT_FOUND, element, reason, *ATTRIBUTES)
+    return tuple(
+        Estimate(element=element, attribute=each.attribute, status=each.status, reason=reason, method=METHOD,
+                 low=search.looked if each.attribute == "reach" else None, evidence=tuple(search.evidence))
+        for each in estimates
+    )  # fmt: skip
+
+
+def _ambiguous(element: str, reason: str) -> tuple[Estimate, ...]:
+    return without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES)
+
+
+def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: bool) -> tuple[Estimate, ...]:
+    penalty = level.stair.cycles - (last.stair.cycles if last else 0.0)
+    spread = PENALTY_SPREAD + DRIFT * level.stair.cycles
+    reach = level.entries * level.page
+
+    def found(attribute: str, value: float, confidence: float, around: float = 0.0, *caveats: str) -> Estimate:
+        return Estimate(
+            element=element, attribute=attribute, status=Status.FOUND, value=value, low=value - around,
+            high=value + around, confidence=confidence, method=METHOD, evidence=level.evidence, caveats=caveats,
+        )  # fmt: skip
+
+    sure = EXACT if page_known else BRACKETED
+    return (
+        found("entries", level.entries, sure),
+        found("page_size", level.page, sure, 0.0, "what one entry covers"),
+        found("reach", reach, EXACT),
+        found("miss_penalty", penalty, LATENCY, spread, "more than a hit in it, the line in the L2"),
+    )

@@ -1,0 +1,104 @@
+"""Asks what translations cost: rings of one line a page, against the same lines a few pages at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.experiments.base import Ask, Bench
+from gpudissect.inference.first_miss import Control, Fit, decide
+from gpudissect.inference.translation import Penalties, counted
+from gpudissect.workload import Chase, Explicit, Path, Timing
+
+Pages = NDArray[np.int64]
+PATH = Path.GLOBAL_L2
+WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lines are spread
+GRAIN = 256  # bytes between places for a line
+FEW = 6  # pages whose translations every TLB holds
+BASE_LAPS = 25
+WARMUP = 2
+LAPS = 5
+TOP_UPS = 6
+
+
+class Translations:
+    """Pages `spacing` bytes apart, each with one line of its own at a place of its own."""
+
+    def __init__(self, spacing: int, bench: Bench) -> None:
+        self.spacing, self.bench = spacing, bench
+        self.evidence: list[str] = []
+        self._alone: dict[int, float] = {}  # cycles of each page's line when its translation is surely there
+        self._residuals: list[NDArray[np.float64]] = []
+        self._asked = 0
+
+    def penalties(self, rings: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
+        """Cycles of every access beyond its line alone, for rings over these pages in random order."""
+        yield from self._measure_alone(np.unique(np.concatenate(list(rings))))
+        orders = [self._shuffled(pages) for pages in rings]
+        traces = yield [self._chase(order, laps) for order in orders]
+        self.evidence += [trace.workload for trace in traces]
+        return [
+            trace.cycles.reshape(laps, order.size) - np.array([self._alone[page] for page in order.tolist()])
+            for trace, order in zip(traces, orders, strict=True)
+        ]
+
+    def fit(self, rings: Sequence[Pages], threshold: float) -> Ask[list[Fit]]:
+        """Whether the translations of these pages are all kept; what costs `threshold` cycles more was not."""
+        counts: dict[int, NDArray[np.int64]] = {}
+        fits = [Fit.UNDECIDED] * len(rings)
+        for turn in range(TOP_UPS):
+            still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if not still:
+                break
+            told = yield from self.penalties([rings[i] for i in still], LAPS << turn)
+            for i, penalties in zip(still, told, strict=True):
+                own = counted(penalties, threshold)
+                counts[i] = np.vstack([counts[i], own]) if i in counts else own
+                fits[i] = decide(counts[i], self._control(threshold))
+        return fits
+
+    def packed(self, count: int) -> Ask[Penalties]:
+        """As many lines, within a few pages: what they cost beyond some of them alone is not for their translation."""
+        rng = self.bench.rng("packed", self.spacing, count)
+        places = min(self.spacing, WITHIN) // GRAIN
+        chosen = rng.choice(FEW * places, size=min(count, FEW * places), replace=False)
+        offsets = chosen // places * self.spacing + chosen % places * GRAIN
+        parts = np.array_split(offsets, max(1, offsets.size // (4 * FEW)))
+        alone, (whole,) = [], (yield [self._chase_over(offsets, LAPS)])
+        for trace in (yield [self._chase_over(part, BASE_LAPS) for part in parts]):
+            alone.append(np.median(trace.cycles.reshape(BASE_LAPS, -1), axis=0))
+        return np.asarray(whole.cycles.reshape(LAPS, -1) - np.concatenate(alone))
+
+    def _control(self, threshold: float) -> Control:
+        """How often a line whose translation is there takes that much longer than usual."""
+        residuals = np.concatenate(self._residuals)
+        return Control(int(np.sum(residuals >= threshold)), residuals.size)
+
+    def _measure_alone(self, pages: Pages) -> Ask[None]:
+        new = np.array([page for page in pages.tolist() if page not in self._alone], dtype=np.int64)
+        if not new.size:
+            return
+        chunks = np.array_split(new, -(-new.size // FEW))
+        for chunk, trace in zip(chunks, (yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]), strict=True):
+            self.evidence.append(trace.workload)
+            cycles = trace.cycles.reshape(BASE_LAPS, chunk.size)
+            usual = np.median(cycles, axis=0)
+            self._residuals.append((cycles - usual).ravel())
+            self._alone.update(zip(chunk.tolist(), usual.tolist(), strict=True))
+
+    def _shuffled(self, pages: Pages) -> Pages:
+        self._asked += 1
+        return self.bench.rng("pages", self.spacing, self._asked).permutation(pages)
+
+    def _chase(self, pages: Pages, laps: int) -> Chase:
+        return self._chase_over(pages * self.spacing + self._place(pages), laps)
+
+    def _chase_over(self, offsets: NDArray[np.int64], laps: int) -> Chase:
+        return Chase(path=PATH, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True)
+
+    def _place(self, pages: Pages) -> NDArray[np.int64]:
+        """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
+        places = min(self.spacing, WITHIN) // GRAIN
+        return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * GRAIN

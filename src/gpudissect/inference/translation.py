@@ -1,0 +1,57 @@
+"""What translating an address costs: accesses less the same lines when their pages are surely known.
+
+Two rings over the same lines are compared, one that visits all pages in turn and short ones of a few pages each
+(lmbench's tlb.c, McVoy & Staelin 1996, compares as many lines spread over pages and packed into few). So a line that is
+far away, or a cache that conflicts, costs both the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Penalties = NDArray[np.float64]
+"""Cycles of accesses beyond those of their lines alone, shape (laps, pages)."""
+
+LEAST_STEP = 2.5  # cycles by which a TLB miss must be slower
+SOME = 0.05  # share of accesses that must be slower to call it a level
+HALF_AGAIN = 1.5
+
+
+@dataclass(frozen=True)
+class Stair:
+    """Accesses that miss one TLB level more than those before.
+
+    Attributes:
+        cycles: what such an access costs beyond a hit in the first level.
+        threshold: cycles from which on an access is one.
+
+    """
+
+    cycles: float
+    threshold: float
+
+
+def next_stair(rings: Sequence[Penalties], last: Stair | None) -> Stair | None:
+    """The next slower kind of access in rings over ever more pages, None if there is no slower one.
+
+    The first ring that shows it tells what it costs.
+    """
+    floor = LEAST_STEP if last is None else last.cycles + max(LEAST_STEP, (HALF_AGAIN - 1) * last.cycles)
+    for penalties in rings:
+        typical = np.median(penalties, axis=0)  # of each page: single accesses are delayed by chance
+        slower = typical[typical >= floor]
+        if slower.size >= max(1.0, SOME * typical.size):
+            cycles = float(np.quantile(slower, 0.25, method="lower"))
+            below = 0.0 if last is None else last.cycles
+            return Stair(cycles, (below + cycles) / 2)
+    return None
+
+
+def counted(penalties: Penalties, threshold: float) -> NDArray[np.int64]:
+    """Hits, misses and unknown of each lap, shape (laps, 3), as `first_miss` takes them."""
+    missed = np.sum(penalties >= threshold, axis=1)
+    return np.stack([penalties.shape[1] - missed, missed, np.zeros_like(missed)], axis=1).astype(np.int64)
