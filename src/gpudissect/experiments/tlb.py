@@ -104,7 +104,7 @@ class _Search:
             before = 1
             for size in sizes:
                 told = yield from self.at(spacing).penalties([np.arange(size)])
-                found = next_stair(told, self.last.stair if self.last else None)
+                found = next_stair(told, self.last.stair if self.last else None, self.at(spacing).noise)
                 if found is not None:
                     return found, spacing, before, size
                 before = size
@@ -131,7 +131,7 @@ class _Search:
         """
         while spacing > NARROWEST:
             (told,) = yield from self.at(spacing // 2).penalties([np.arange(2 * entries)])
-            nearer = next_stair([told], self.last.stair if self.last else None)
+            nearer = next_stair([told], self.last.stair if self.last else None, self.at(spacing // 2).noise)
             if nearer is None:
                 break
             stair = nearer if nearer.cycles < stair.cycles else stair

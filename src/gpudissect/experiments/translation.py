@@ -18,6 +18,7 @@ WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lin
 GRAIN = 256  # bytes between places for a line
 FEW = 6  # pages whose translations every TLB holds
 BASE_LAPS = 25
+TYPICAL, SPREADS = 0.9, 2.0  # quantile of the differences between two rings, and how many of them are noise
 WARMUP = 2
 LAPS = 5
 TOP_UPS = 6
@@ -31,6 +32,7 @@ class Translations:
         self.evidence: list[str] = []
         self._alone: dict[int, float] = {}  # cycles of each page's line when its translation is surely there
         self._residuals: list[NDArray[np.float64]] = []
+        self._differences: list[float] = []
         self._asked = 0
 
     def penalties(self, rings: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
@@ -76,17 +78,30 @@ class Translations:
         residuals = np.concatenate(self._residuals)
         return Control(int(np.sum(residuals >= threshold)), residuals.size)
 
+    @property
+    def noise(self) -> float:
+        """Cycles by which a line may look slower for no reason: between two rings of few pages, not the same few."""
+        return SPREADS * float(np.quantile(np.abs(self._differences), TYPICAL)) if self._differences else 0.0
+
     def _measure_alone(self, pages: Pages) -> Ask[None]:
         new = np.array([page for page in pages.tolist() if page not in self._alone], dtype=np.int64)
         if not new.size:
             return
-        chunks = np.array_split(new, -(-new.size // FEW))
-        for chunk, trace in zip(chunks, (yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]), strict=True):
+        count = -(-new.size // FEW)
+        groupings = [np.array_split(new, count), [new[first::count] for first in range(count)]]
+        chunks = [chunk for grouping in groupings for chunk in grouping]
+        traces = yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]
+        usual: dict[int, list[float]] = {}
+        for chunk, trace in zip(chunks, traces, strict=True):
             self.evidence.append(trace.workload)
             cycles = trace.cycles.reshape(BASE_LAPS, chunk.size)
-            usual = np.median(cycles, axis=0)
-            self._residuals.append((cycles - usual).ravel())
-            self._alone.update(zip(chunk.tolist(), usual.tolist(), strict=True))
+            typical = np.median(cycles, axis=0)
+            self._residuals.append((cycles - typical).ravel())
+            for page, median in zip(chunk.tolist(), typical.tolist(), strict=True):
+                usual.setdefault(page, []).append(median)
+        for page, medians in usual.items():
+            self._alone[page] = sum(medians) / len(medians)
+            self._differences.append(medians[0] - medians[-1])
 
     def _shuffled(self, pages: Pages) -> Pages:
         self._asked += 1

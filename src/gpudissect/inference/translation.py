@@ -17,8 +17,8 @@ Penalties = NDArray[np.float64]
 """Cycles of accesses beyond those of their lines alone, shape (laps, pages)."""
 
 LEAST_STEP = 2.5  # cycles by which a TLB miss must be slower
-SOME = 0.05  # share of accesses that must be slower to call it a level
-HALF_AGAIN = 1.5
+SOME = 0.4  # share of pages that must be slower to call it a level: twice as many as there are entries all miss
+FURTHER = 0.5  # of what a miss in the level before costs: by so much the next must be slower
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,13 @@ class Stair:
     threshold: float
 
 
-def next_stair(rings: Sequence[Penalties], last: Stair | None) -> Stair | None:
+def next_stair(rings: Sequence[Penalties], last: Stair | None, noise: float) -> Stair | None:
     """The next slower kind of access in rings over ever more pages, None if there is no slower one.
 
-    The first ring that shows it tells what it costs.
+    The first ring that shows it tells what it costs. What is no slower than the last by `noise` cycles is no other.
     """
-    floor = LEAST_STEP if last is None else last.cycles + max(LEAST_STEP, (HALF_AGAIN - 1) * last.cycles)
+    step = max(LEAST_STEP, noise)
+    floor = step if last is None else last.cycles + max(step, FURTHER * last.cycles)
     for penalties in rings:
         typical = np.median(penalties, axis=0)  # of each page: single accesses are delayed by chance
         slower = typical[typical >= floor]
