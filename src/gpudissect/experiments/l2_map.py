@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
@@ -58,9 +57,10 @@ def l2_map_plan(bench: Bench, known: Known) -> Plan:
     lines = scattered(min(LINES, span // STRIDE), STRIDE, span, bench.rng("map"))
     order = bench.rng("map", "order").permutation(bench.info.sm_count).tolist()
     again = bench.rng("map", "again").permutation(order)[:AGAIN].tolist()
-    visiting = [_visit(level.path, lines, sm) for sm in order]
-    untimed = [_laps(level.path, lines, sm) for sm in order[:UNTIMED]]
-    repeating = [_visit(level.path, lines, sm, repetition=1) for sm in again]
+    ring = Explicit(lines)
+    visiting = [_visit(level.path, ring, sm) for sm in order]
+    untimed = [_laps(level.path, ring, sm) for sm in order[:UNTIMED]]
+    repeating = [_visit(level.path, ring, sm, repetition=1) for sm in again]
     chases = [*visiting, *untimed, *repeating]  # one batch: in the next the lines might lie elsewhere
     traces = yield chases
     laps = [trace.cycles.reshape(LAPS, -1) for trace in traces[: len(order)]]
@@ -92,13 +92,13 @@ class _Seen:
     evidence: tuple[str, ...]
 
 
-def _visit(path: Path, lines: NDArray[np.int64], sm: int, repetition: int = 0) -> Chase:
-    return Chase(path=path, order=Explicit(lines), timing=Timing.EACH, warmup=0, laps=LAPS, alone=True, flush=True,
+def _visit(path: Path, ring: Explicit, sm: int, repetition: int = 0) -> Chase:
+    return Chase(path=path, order=ring, timing=Timing.EACH, warmup=0, laps=LAPS, alone=True, flush=True,
                  repetition=repetition, sm=sm)  # fmt: skip
 
 
-def _laps(path: Path, lines: NDArray[np.int64], sm: int) -> Chase:
-    return Chase(path=path, order=Explicit(lines), timing=Timing.LAP, warmup=2, laps=UNTIMED_LAPS, alone=True, sm=sm)
+def _laps(path: Path, ring: Explicit, sm: int) -> Chase:
+    return Chase(path=path, order=ring, timing=Timing.LAP, warmup=2, laps=UNTIMED_LAPS, alone=True, sm=sm)
 
 
 def _latencies(seen: _Seen) -> Estimate:

@@ -101,7 +101,10 @@ def find_groups(matrix: Matrix, least: float) -> SmGroups | None:
 
 @dataclass(frozen=True, eq=False)
 class Visits:
-    """What some SMs saw of the same lines: first touches and, of each line, the median of its hits; (SMs, lines)."""
+    """What some SMs saw of the same lines, cycles (SMs, lines): first touches, and of each line's hits the median.
+
+    Of an even number of hits it is the lower one: delays only add.
+    """
 
     touches: Matrix
     hits: Matrix
@@ -110,7 +113,7 @@ class Visits:
     def of(cls, laps: Sequence[NDArray[np.int64]]) -> Self:
         """From the cycles of every SM's laps (laps, lines), the first lap being the first touches."""
         cycles = np.stack(laps).astype(np.float64)
-        return cls(cycles[:, 0], np.median(cycles[:, 1:], axis=1))
+        return cls(cycles[:, 0], np.quantile(cycles[:, 1:], 0.5, axis=1, method="lower"))
 
     def over(self, lines: NDArray[np.bool_]) -> Visits:
         """The same of some of the lines."""
