@@ -21,8 +21,8 @@ LISTED = 12  # runs of equal numbers in a list that is written out
 def quantity(value: Value | None, unit: str, each: str = "values") -> str:
     """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``.
 
-    Of a long list how often each number comes, ``66 x 0, 66 x 1 over 132 SMs``, or, if they are many, where they lie:
-    ``262.1 ... 331 cycles over 132 SMs``, with `each` for what there is one number of.
+    Of a long list of counts how often each comes, ``66 x 0, 66 x 1 over 132 SMs``, of any other where its numbers lie,
+    ``262.1 ... 331 cycles over 132 SMs``; `each` names what there is one number of.
     """
     if value is None:
         return ""
@@ -34,7 +34,7 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         if len(runs) <= LISTED:
             return _counted(runs) + tail
         tail += f" over {len(value)} {each}"
-        if len(set(value)) <= LISTED:
+        if not unit and len(set(value)) <= LISTED:
             return _counted(sorted(Counter(value).items())) + tail
         return f"{min(value):g} ... {max(value):g}{tail}"
     if unit == "B":
