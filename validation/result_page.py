@@ -8,6 +8,7 @@ from pathlib import Path
 from gpudissect.report.files import load
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.vocabulary import EACH
 
 
 def tables(results: list[Result]) -> str:
@@ -23,7 +24,7 @@ def tables(results: list[Result]) -> str:
         cells = [
             finding.element,
             finding.attribute,
-            quantity(finding.value, finding.unit) if finding.value is not None else finding.status.value,
+            _value(finding),
             "" if finding.value_ns is None else f"{finding.value_ns:.1f}",
             bracket(finding.low, finding.high, finding.unit),
             percent(finding.confidence),
@@ -39,6 +40,12 @@ def tables(results: list[Result]) -> str:
         if text
     ]
     return "\n".join([*out, "", *notes]) + "\n"
+
+
+def _value(finding: Finding) -> str:
+    if finding.value is None:
+        return finding.status.value
+    return quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
 
 
 def _spread(runs: list[Finding]) -> str:

@@ -9,7 +9,8 @@ from math import isfinite
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 
 Value = float | str | tuple[float, ...]
-"""A number; a text, for what has a name (a policy, an index function); or a list, for ways of unequal sets."""
+"""A number; a text, for what has a name (a policy, an index function); or a list, for ways of unequal sets or what
+differs from SM to SM."""
 
 
 class Status(StrEnum):

@@ -30,6 +30,8 @@ ATTRIBUTES = {
     "far_latency": "cycles",
     "wide_latency": "cycles",  # of memory, over far more than the L2 holds
     "miss_penalty": "cycles",
+    "latency_by_sm": "cycles",  # a list, one for each SM
+    "part_by_sm": "",  # a list, one for each SM: 0 for the part of SM 0, 1 for the other
     "overhead": "cycles",
     "count_per_sm": "",
     "shared_with": "",
@@ -42,8 +44,12 @@ ATTRIBUTES = {
 }
 """Which property a finding may be of, in the order in which they are shown, and the unit it is always given in.
 
-No unit: a count, a list of counts (the ways of unequal sets), or a text (a policy, what an array is shared with).
+No unit: a count, a list of numbers (the ways of unequal sets), or a text (a policy, what an array is shared with).
 """
+
+
+EACH = {"latency_by_sm": "SMs", "part_by_sm": "SMs"}
+"""Attributes that are lists of which every number belongs to one of these, in the order of the device's own numbers."""
 
 
 def unit_of(attribute: str) -> str:

@@ -104,11 +104,16 @@ class FakeBoard:
         elif kernel.name != "sweep":
             self.shared_asked.append(shared)
             self.threads.append(block)
-            jobs = self._view(arguments[0], JOB, 1 if "TURNS" in kernel.path else grid[0])
+            placed = kernel.path.endswith("PLACED")
+            jobs = self._view(arguments[0], JOB, 1 if placed or "TURNS" in kernel.path else grid[0])
             for turn in self._view(int(jobs[0]["turns"]), TURN, int(jobs[0]["turn_count"])):
                 assert turn["sm"] < grid[0] and 32 * turn["warp"] < block
                 self._take_turn(turn, arguments[1])
-            for number, job in enumerate(jobs):
+            for number in range(grid[0]) if placed else ():
+                if jobs[0]["laps"] and self.sms(number) == jobs[0]["sm"] and not jobs[0]["taken"]:
+                    jobs[0]["taken"] = 1
+                    self._chase(kernel, jobs[0], number, shared, arguments[1])
+            for number, job in enumerate(jobs if not placed else ()):
                 if job["laps"]:
                     self._chase(kernel, job, number, shared, arguments[1])
             if self.tamper:
@@ -158,7 +163,7 @@ class FakeBoard:
         self.turns.append((path.macro, int(turn["accesses"])))
 
     def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
-        path, timing = kernel.path.removesuffix("TURNS"), kernel.name
+        path, timing = kernel.path.removesuffix("TURNS").removesuffix("PLACED"), kernel.name
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
         base = 0x400 if path == "PATH_SHARED" else 0

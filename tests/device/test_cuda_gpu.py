@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import pytest
 from gpudissect.device.base import Origin
 from gpudissect.device.cuda.gpu import CudaGpu, probe
 from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.survey.run import run_survey
 from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing, Turn
 
 pytestmark = pytest.mark.gpu
@@ -173,6 +175,57 @@ def test_another_sm_leaves_the_l1_alone_and_fills_the_l2(gpu: CudaGpu) -> None:
     (cold,) = gpu.run([chase])
     (filled,) = gpu.run([replace(chase, before=(Turn(path=Path.GLOBAL, order=SMALL, sm=1),))])
     assert 2 * hit < np.median(filled.cycles) < 0.8 * np.median(cold.cycles)
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.GLOBAL_L2], ids=str)
+def test_every_sm_runs_what_is_meant_for_it(gpu: CudaGpu, path: Path) -> None:
+    """In any order, and all of them soon."""
+    order = np.random.default_rng(1).permutation(gpu.info.sm_count).tolist()
+    batch = [Chase(path=path, order=Shuffled(64, 128, seed=2), timing=EACH, warmup=1, laps=2, alone=True, sm=sm)
+             for sm in order]  # fmt: skip
+    gpu.run(batch[:1])  # compiles
+    start = time.perf_counter()
+    traces = gpu.run(batch)
+    assert time.perf_counter() - start < 2
+    assert [trace.context.sm for trace in traces] == order
+    if path is Path.GLOBAL:
+        assert all(np.ptp(trace.cycles) <= 4 for trace in traces), "hits of the L1 take the same time on every SM"
+
+
+def test_a_wanted_sm_changes_nothing_else(gpu: CudaGpu) -> None:
+    plain = Chase(path=Path.GLOBAL_L2, order=Shuffled(256, 128, seed=3), timing=EACH, laps=4, alone=True)
+    (free,) = gpu.run([plain])
+    assert free.context.sm is not None
+    (same,) = gpu.run([replace(plain, sm=free.context.sm)])
+    assert abs(np.median(free.cycles) - np.median(same.cycles)) <= 2
+    lap, each = gpu.run([replace(plain, timing=LAP, sm=0, laps=9), replace(plain, sm=0, laps=9)])
+    assert abs(np.median(lap.cycles) / 256 - np.median(each.cycles.reshape(9, -1).mean(axis=1))) < 20
+
+
+def test_a_flush_before_a_wanted_sm(gpu: CudaGpu) -> None:
+    chase = Chase(path=Path.GLOBAL_L2, order=Shuffled(256, 128, seed=4), timing=EACH, warmup=0, laps=3, flush=True,
+                  alone=True, sm=1)  # fmt: skip
+    first, *later = gpu.run([chase])[0].cycles.reshape(3, -1)
+    assert np.median(first) > 1.4 * np.median(later)
+
+
+def test_an_sm_that_is_not_there(gpu: CudaGpu) -> None:
+    chase = Chase(path=Path.GLOBAL_L2, order=Sequential(4, 8), timing=LAP, sm=gpu.info.sm_count)
+    with pytest.raises(DeviceError, match="there is no SM"):
+        gpu.run([chase])
+    (trace,) = gpu.run([replace(chase, sm=gpu.info.sm_count - 1)])
+    assert trace.context.sm == gpu.info.sm_count - 1
+
+
+def test_the_map_of_the_l2(gpu: CudaGpu) -> None:
+    found = {each.attribute: each for each in run_survey(gpu, elements=["l2"]).findings}
+    latency, part = found["latency_by_sm"], found["part_by_sm"]
+    assert isinstance(latency.value, tuple) and len(latency.value) == gpu.info.sm_count
+    assert 100 < min(latency.value) <= max(latency.value) < 600
+    one = found["hit_latency"].value
+    assert isinstance(one, float) and min(latency.value) - 5 <= one <= max(latency.value) + 5
+    if isinstance(part.value, tuple):
+        assert 0.2 <= np.mean(part.value) <= 0.8
 
 
 def test_every_path_can_have_a_turn(gpu: CudaGpu) -> None:

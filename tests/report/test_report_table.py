@@ -82,6 +82,8 @@ def test_a_replay_says_of_what(result):
         (64.5, "B/cycle", "64.5 B/cycle"),
         (65, "", "65"),
         ((17, 8, 8), "", "17, 2 x 8"),
+        ((262.1, *range(270, 290), 331), "cycles", "262.1 ... 331 cycles over 22 values"),
+        ((0, 1) * 10, "", "10 x 0, 10 x 1 over 20 values"),
         (None, "B", ""),
     ],
 )
@@ -110,6 +112,17 @@ def test_probabilities_never_round_up_to_certainty():
     assert [percent(share) for share in (None, 0, 0.5, 0.98, 0.994, 0.9999, 1)] == [
         "", "0%", "50%", "98%", "99.4%", "99.9%", "100%"
     ]  # fmt: skip
+
+
+def test_a_number_for_every_sm_is_shown_as_a_range(result):
+    (first, *others) = result.findings
+    cycles = tuple(260 + 0.5 * sm for sm in range(132))
+    mapped = first.model_copy(update={"attribute": "latency_by_sm", "unit": "cycles", "value": cycles, "low": None,
+                                      "high": None, "published": None})  # fmt: skip
+    parts = mapped.model_copy(update={"attribute": "part_by_sm", "unit": "", "value": (0, 1) * 66})
+    text = shown(result.model_copy(update={"findings": (mapped, parts, *others)}))
+    assert "260 ... 325.5 cycles over 132 SMs" in text
+    assert "66 x 0, 66 x 1 over 132 SMs" in text
 
 
 def test_clean_text_is_one_printable_line():

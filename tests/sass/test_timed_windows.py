@@ -57,7 +57,8 @@ def loop_round(code: list[Instruction], at: int) -> list[Instruction]:
 
 def whole_lap(code: list[Instruction]) -> list[Instruction]:
     """What stands between the two clock reads of a lap, which must be on the ordinary datapath."""
-    reads = [at for at, i in enumerate(code) if i.reads_clock]
+    timer = [at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands]
+    reads = [at for at, i in enumerate(code) if i.reads_clock and at > timer[1]]  # read twice before the block's birth
     first, last = reads[1:3]  # the read before them tells when the block was born
     assert code[first].opcode == code[last].opcode == "CS2R"
     return code[first + 1 : last]
@@ -116,8 +117,10 @@ def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str
 @every_ring
 def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
     """Nothing between two loads reads or writes the link: no address arithmetic, no copy."""
-    code = kernels(path, arch)["chase_lap"]
-    lap = whole_lap(code)
+    _check_lap(path, whole_lap(kernels(path, arch)["chase_lap"]))
+
+
+def _check_lap(path: Path, lap: list[Instruction]) -> None:
     assert lap[-1].opcode == "STS"
     loads = [i for i in lap if is_load(path, i)]
     assert len(loads) == 16 + 1
@@ -147,6 +150,30 @@ def test_turns_leave_the_windows_as_they_are(path: Path, arch: str) -> None:
     plain, turns = kernels(path, arch), kernels(path, arch, "TURNS")
     for name in ("chase_each", "chase_count", "chase_lap"):
         assert _opcodes(turns[name], name) == _opcodes(plain[name], name)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@every_path
+def test_a_wanted_sm_leaves_the_windows_as_they_are(path: Path, arch: str) -> None:
+    plain, placed = kernels(path, arch), kernels(path, arch, "PLACED")
+    for name in ("chase_each", "chase_count"):
+        assert _opcodes(placed[name], name) == _opcodes(plain[name], name)
+    lap = whole_lap(placed["chase_lap"])
+    if path is Path.NOTHING:
+        assert [i.opcode for i in lap] == ["STS"]
+    else:
+        _check_lap(path, lap)  # loop control may look otherwise
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_who_has_an_sm_to_be_on_asks_past_the_l1_and_without_a_fence(arch: str) -> None:
+    code = kernels(Path.GLOBAL, arch, "PLACED")["chase_each"]
+    born = next(at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    before = code[:born]
+    assert any("SR_VIRTUALSMID" in i.operands for i in before)
+    assert sum(i.name == "ATOMG" for i in before) == 1 == sum(i.name == "ATOMG" for i in code)
+    assert not any(i.name in ("MEMBAR", "CCTL", "ERRBAR") for i in code)
+    assert all(".STRONG." in i.opcode for i in before if i.name in ("LDG", "LD"))
 
 
 def _opcodes(code: list[Instruction], name: str) -> list[str]:

@@ -27,6 +27,8 @@ OTHERS = (
     replace(PLAIN, before=(TURN,)),
     replace(PLAIN, before=(TURN, TURN)),
     replace(PLAIN, before=(replace(TURN, sm=1),)),
+    replace(PLAIN, sm=0),
+    replace(PLAIN, sm=1),
 )
 
 

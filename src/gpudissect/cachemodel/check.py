@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Route, Scope, Tlb
+from math import isfinite
+
+from gpudissect.cachemodel.geometry import PARTS, Cache, Distance, Hierarchy, Route, Scope, Tlb
 from gpudissect.cachemodel.index import check_index
 from gpudissect.cachemodel.policy import check_policy
 from gpudissect.errors import UsageError
@@ -50,6 +52,8 @@ def check_hierarchy(hierarchy: Hierarchy) -> None:
             raise UsageError(f"a partition splits a single cache of scope gpu, not {partition.cache!r}")
         if not 0 < partition.home < MAX_HOME or partition.home % split.line:
             raise UsageError(f"a home is chosen by address bits of whole lines, got mask {partition.home:#x}")
+    if hierarchy.distance is not None:
+        _check_distance(hierarchy.distance, hierarchy)
     window = hierarchy.page_window
     if window is not None and window.size < 1:
         raise UsageError(f"a page window needs a size of at least 1 byte, got {window.size}")
@@ -69,6 +73,22 @@ def _check_route(path: Path, route: Route, hierarchy: Hierarchy) -> None:
         raise UsageError(f"path {path} has {len(route.caches)} caches but {len(route.latency)} latencies")
     if route.translated_from < 0 or not 0 <= route.tlbs_at < max(1, len(route.caches)):
         raise UsageError(f"path {path}: translated_from and tlbs_at are positions in its caches")
+
+
+def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:
+    cache = hierarchy.caches.get(distance.cache)
+    if cache is None or cache.scope is not Scope.GPU:
+        raise UsageError(f"distances are those of a cache of scope gpu, not of {distance.cache!r}")
+    if len(distance.by_sm) not in (0, hierarchy.sm_count):
+        raise UsageError(f"{len(distance.by_sm)} distances for {hierarchy.sm_count} SMs")
+    if not all(isfinite(cycles) and cycles >= 0 for cycles in (*distance.by_sm, *distance.by_slice)):
+        raise UsageError("distances are cycles, finite and not negative")
+    if distance.by_slice:
+        partition = hierarchy.partition
+        parts = PARTS if partition is not None and partition.cache == distance.cache else 1
+        if len(distance.by_slice) % parts:
+            raise UsageError(f"{len(distance.by_slice)} slices cannot lie in {parts} equal parts")
+        check_index(distance.index, cache.line, len(distance.by_slice) // parts)
 
 
 def tlb_as_cache(tlb: Tlb) -> Cache:

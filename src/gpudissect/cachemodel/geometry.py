@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from gpudissect.workload import Path
 
+PARTS = 2
+"""Of a cache in parts."""
+
 
 class IndexKind(StrEnum):
     """How a line number becomes a set number."""
@@ -149,6 +152,27 @@ class Partition:
 
 
 @dataclass(frozen=True)
+class Distance:
+    """How far a cache of scope GPU lies from every SM: cycles on top of each load that gets there, or beyond it.
+
+    So a hit takes the route's latency and what its SM and its slice add: the additive model of a map of latencies.
+    The slices of a cache in two parts lie one part after the other, and loads arrive at a slice of the near part.
+
+    Attributes:
+        cache: which cache.
+        by_sm: cycles of each SM, or empty for none.
+        by_slice: cycles of each slice, all parts together, or empty for none.
+        index: which slice of a part a line belongs to, as an index function says which set.
+
+    """
+
+    cache: str
+    by_sm: tuple[float, ...] = ()
+    by_slice: tuple[float, ...] = ()
+    index: Index = Index(IndexKind.MODULO)
+
+
+@dataclass(frozen=True)
 class Route:
     """What a load on one path goes through.
 
@@ -191,6 +215,7 @@ class Hierarchy:
     page_window: PageWindow | None = None
     prefetch: Prefetch | None = None
     partition: Partition | None = None
+    distance: Distance | None = None
     sm_count: int = 1
     clock_hz: float = 1e9
     limits: Mapping[Path, int] = field(default_factory=dict)

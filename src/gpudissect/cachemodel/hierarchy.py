@@ -21,7 +21,8 @@ What an access does, in this order:
 5. Of a cache in two parts (`Partition`) the near one is asked, and if it lacks the line and its home is far, the far
    one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
 
-The latency of an access is that of the place that served it plus all penalties met.
+The latency of an access is that of the place that served it plus all penalties met; if it got as far as a cache with
+a `Distance`, what its SM and the slice that it arrived at add.
 
 Whose access it is decides which arrays it meets: an SM has caches of its own but for those of scope GPU, and of a
 cache with several copies a warp meets number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
@@ -35,22 +36,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel.check import check_hierarchy, tlb_as_cache
-from gpudissect.cachemodel.geometry import Hierarchy, Route, Scope
+from gpudissect.cachemodel.geometry import PARTS, Distance, Hierarchy, Route, Scope
+from gpudissect.cachemodel.index import set_numbers
 from gpudissect.workload import Path
 
 PREFETCH_STEP_MAX = 512  # bytes; what "small" means for a prefetcher's stride
-
-PARTS = 2  # of a cache in parts
 
 NOWHERE = 2**62  # an offset that no memory reaches; no step from its negative is small
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who accesses memory: a warp of an SM, both counted from 0."""
+    """Who accesses memory: a warp of an SM, both counted from 0.
+
+    Which private caches it meets, `sm` says. `seat` is the place of SM 0 among all SMs, which decides what is near to
+    it: so one set of private caches will do for chases that run one after the other, on whatever SM.
+    """
 
     sm: int = 0
     warp: int = 0
+    seat: int = 0
+
+    @property
+    def part(self) -> int:
+        """The part of a cache in parts that is near to it."""
+        return (self.seat + self.sm) % PARTS
 
 
 FIRST = Actor()
@@ -140,12 +150,16 @@ class HierarchyModel:
 
         program = self._program(path, actor)
         program.prefetch[P_END] = self._end
-        return int(
+        end = int(
             walk(
                 self._arrays, program.steps, program.costs, program.extras, program.prefetch, self._state,
                 ring, position, levels, latencies,
             )
         )  # fmt: skip
+        if self.hierarchy.distance is not None and latencies.size:
+            visited = ring[(position + np.arange(levels.size)) % ring.size]
+            latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
+        return end
 
     def reach(self, path: Path) -> int:
         """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
@@ -153,6 +167,23 @@ class HierarchyModel:
 
         steps = self._program(path, FIRST).steps.tolist()
         return min((self._reaches[array] for kind, array, _ in steps if kind != PAGE_WALK), default=NOWHERE)
+
+    def _distances(
+        self, distance: Distance, path: Path, offsets: NDArray[np.int64], levels: NDArray[np.int8], actor: Actor
+    ) -> NDArray[np.float64]:
+        """Cycles that lie between an SM and what served its accesses, shape of `offsets`."""
+        added = np.zeros(offsets.size)
+        caches = self.hierarchy.routes[path].caches
+        if distance.cache not in caches:
+            return added
+        if distance.by_sm:
+            added += distance.by_sm[actor.seat + actor.sm]
+        if distance.by_slice:
+            part = actor.part if self._in_parts(distance.cache) else 0
+            slices = len(distance.by_slice) // (PARTS if self._in_parts(distance.cache) else 1)
+            numbers = set_numbers(distance.index, self.hierarchy.caches[distance.cache].line, slices, offsets)
+            added += np.array(distance.by_slice)[part * slices + numbers]
+        return np.where(levels >= caches.index(distance.cache), added, 0.0)
 
     def _program(self, path: Path, actor: Actor) -> Program:
         if (path, actor) not in self._programs:
@@ -163,7 +194,7 @@ class HierarchyModel:
         """Number of the array that an actor meets under the name of a cache."""
         cache = self.hierarchy.caches[name]
         if self._in_parts(name):
-            return self._numbers[name, 0, actor.sm % PARTS]
+            return self._numbers[name, 0, actor.part]
         return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
 
     def _in_parts(self, name: str) -> bool:
@@ -196,7 +227,7 @@ class HierarchyModel:
             costs.append(route.latency[level])
             partition = self.hierarchy.partition
             if partition is not None and partition.cache == name:
-                far = self._numbers[name, 0, (actor.sm + 1) % PARTS]
+                far = self._numbers[name, 0, (actor.part + 1) % PARTS]
                 steps.append((kernel.FAR_PART, far, level))
                 costs.append(route.latency[level] + partition.far_penalty)
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
@@ -232,6 +263,6 @@ class HierarchyModel:
             extras[kernel.X_COLD] = self.hierarchy.tlb_cold_walk_penalty - self.hierarchy.tlb_walk_penalty
         partition = self.hierarchy.partition
         if partition is not None and partition.cache in route.caches:
-            own = [partition.home, actor.sm % PARTS, partition.far_memory_penalty]
+            own = [partition.home, actor.part, partition.far_memory_penalty]
             extras[[kernel.X_HOME, kernel.X_PART, kernel.X_FAR_MEMORY]] = own
         return extras

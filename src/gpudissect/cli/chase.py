@@ -64,6 +64,7 @@ def chase(
     carveout: Annotated[
         int | None, typer.Option(min=0, max=100, help="Percent of the on-chip array as shared memory.")
     ] = None,
+    sm: Annotated[int | None, typer.Option(min=0, help="The SM that must run it, by the hardware's number.")] = None,
     flush: Annotated[bool, typer.Option("--flush", help="Empty every cache of the data first.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: Annotated[
@@ -100,6 +101,7 @@ def chase(
         bounds=_bounds(bounds),
         carveout=carveout,
         flush=flush,
+        sm=sm,
         alone=True,
     )
     given = _run(device, wanted, seed, record)

@@ -239,7 +239,9 @@ def _summary(workload: Workload) -> str:
     """A few words for people who look into a recording; the digest is what counts."""
     if isinstance(workload, Chase):
         order = workload.order
-        return f"chase {workload.path} {workload.timing} {type(order).__name__.lower()} {order.count} in {order.span} B"
+        where = "" if workload.sm is None else f" on SM {workload.sm}"
+        kind = type(order).__name__.lower()
+        return f"chase {workload.path} {workload.timing} {kind} {order.count} in {order.span} B{where}"
     return type(workload).__name__.lower()
 
 

@@ -17,6 +17,7 @@ from gpudissect.estimate import Status
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import bracket, clean, percent, quantity
 from gpudissect.report.verdict import Verdict
+from gpudissect.vocabulary import EACH
 
 PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
 _COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
@@ -138,7 +139,7 @@ def _table_of(out: Console, result: Result, columns: Sequence[str]) -> Table:
 
 def _cells(finding: Finding) -> dict[str, Text]:
     unit = clean(finding.unit)
-    value = Text(quantity(finding.value, unit), "bold")
+    value = Text(quantity(finding.value, unit, EACH.get(finding.attribute, "values")), "bold")
     if not finding.status.has_value:
         value = Text(finding.status.value, "yellow")
     cells = dict.fromkeys(_COLUMNS, Text()) | {

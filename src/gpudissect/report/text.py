@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 
 from gpudissect.estimate import Value
@@ -13,16 +15,28 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def quantity(value: Value | None, unit: str) -> str:
-    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``."""
+LISTED = 12  # runs of equal numbers in a list that is written out
+
+
+def quantity(value: Value | None, unit: str, each: str = "values") -> str:
+    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``.
+
+    Of a long list of counts how often each comes, ``66 x 0, 66 x 1 over 132 SMs``, of any other where its numbers lie,
+    ``262.1 ... 331 cycles over 132 SMs``; `each` names what there is one number of.
+    """
     if value is None:
         return ""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, tuple):
+        tail = f" {unit}" if unit else ""
         runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]
-        texts = (f"{count} x {item:g}" if count > 1 else f"{item:g}" for item, count in runs)
-        return ", ".join(texts) + (f" {unit}" if unit else "")
+        if len(runs) <= LISTED:
+            return _counted(runs) + tail
+        tail += f" over {len(value)} {each}"
+        if not unit and len(set(value)) <= LISTED:
+            return _counted(sorted(Counter(value).items())) + tail
+        return f"{min(value):g} ... {max(value):g}{tail}"
     if unit == "B":
         return format_bytes(value)
     if unit == "B/s":
@@ -30,6 +44,10 @@ def quantity(value: Value | None, unit: str) -> str:
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"
     return f"{value:.7g}" + (f" {unit}" if unit else "")
+
+
+def _counted(numbers: Iterable[tuple[float, int]]) -> str:
+    return ", ".join(f"{count} x {item:g}" if count > 1 else f"{item:g}" for item, count in numbers)
 
 
 def bracket(low: float | None, high: float | None, unit: str) -> str:

@@ -10,6 +10,7 @@ from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.l2 import l2_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
+from gpudissect.experiments.l2_map import l2_map_plan
 from gpudissect.experiments.latency import latency_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
@@ -92,6 +93,7 @@ def _of_the_l2() -> list[Experiment]:
     return [
         Experiment("capacity.l2", "l2", ("capacity", "segment_size"), needs, l2_capacity_plan, quick=False),
         Experiment("latency.l2", "l2", latencies, ("levels.l2",), l2_latency_plan),
+        Experiment("map.l2", "l2", ("latency_by_sm", "part_by_sm"), ("levels.l2",), l2_map_plan, quick=False),
     ]
 
 

@@ -128,6 +128,8 @@ class Chase:
             always cold at the start of a chase.
         repetition: tells otherwise equal chases apart.
         before: turns taken one after the other, after the flush and before the chase's own laps.
+        sm: the SM that must run it, by the hardware's own number (CUDA: ``%smid``), None where the device may choose.
+            Not together with turns, which only count SMs from the one that is timed.
 
     Raises `WorkloadError` if the fields do not fit together.
 
@@ -145,6 +147,7 @@ class Chase:
     flush: bool = False
     repetition: int = 0
     before: tuple[Turn, ...] = ()
+    sm: int | None = None
 
     def __post_init__(self) -> None:
         for path, order in self.rings:
@@ -153,6 +156,10 @@ class Chase:
             _check_apart(self.rings)
         if self.before and self.path in (Path.NOTHING, Path.SHARED):
             raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
+        if self.sm is not None and self.sm < 0:
+            raise WorkloadError(f"SMs are numbered from 0, got {self.sm}")
+        if self.sm is not None and self.before:
+            raise WorkloadError("a chase with turns before it runs where the device likes: leave out its SM")
         if self.warmup < 0 or self.laps < 1:
             raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
         if self.timing is Timing.COUNT and self.bounds is None:

@@ -16,7 +16,7 @@ from gpudissect.workload import Path
 JOB = np.dtype([
     ("start", "u8"), ("results", "u8"), ("ring", "u8"), ("turns", "u8"), ("ring_bytes", "u4"), ("slots_at", "u4"),
     ("slots", "u4"), ("count", "u4"), ("laps", "u4"), ("first", "i4"), ("hit_max", "u4"), ("miss_min", "u4"),
-    ("miss_max", "u4"), ("one", "u4"), ("turn_count", "u4"), ("reserved", "u4"),
+    ("miss_max", "u4"), ("one", "u4"), ("turn_count", "u4"), ("sm", "u4"), ("taken", "u4"), ("reserved", "u4"),
 ])  # fmt: skip
 REPORT = np.dtype([("start", "u8"), ("end", "u8"), ("base", "u8"), ("sm", "u8"), ("cycles", "u8"), ("ns", "u8")])
 RING = np.dtype([

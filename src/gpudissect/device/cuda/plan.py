@@ -15,6 +15,9 @@ from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Mix, Path, Stream, Timing, Workload
 
+MOST_BLOCKS = 32
+"""Blocks that an SM of any GPU so far may have at a time (CUDA programming guide, technical specifications)."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -49,13 +52,17 @@ class Member:
 
 @dataclass(frozen=True)
 class Launch:
-    """Chases that run at the same time, one block each; or one chase with the turns before it, one block an SM.
+    """Chases that run at the same time, one block each; or one chase with the turns before it, one block an SM; or one
+    chase that must run on a certain SM.
 
     Attributes:
         path, timing, carveout, flush: as of every chase in it.
         members: the chases.
         rings: what must be laid: the ring of every member, in their order, then those of turns.
         turns: for every turn before the chase the number of its ring in `rings`.
+        sm: the SM that must run the one chase, None if the GPU may choose.
+        blocks: one for each chase, or for each SM that has a turn before the one chase; or so many that every SM must
+            have one, where the chase must run on a certain SM.
         arena: bytes of arena that their rings need.
         slots: records a chase can keep in one go; if one has more, the launch is repeated with the window moved.
         slots_at: where the slots begin in a block's shared memory.
@@ -70,6 +77,8 @@ class Launch:
     members: tuple[Member, ...]
     rings: tuple[Ring, ...]
     turns: tuple[int, ...]
+    sm: int | None
+    blocks: int
     arena: int
     slots: int
     slots_at: int
@@ -90,12 +99,6 @@ class Launch:
         """Threads of a block: one, or whole warps up to the last that has a turn."""
         before = self.members[0].chase.before
         return 32 * (1 + max(turn.warp for turn in before)) if before else 1
-
-    @property
-    def blocks(self) -> int:
-        """One for each chase, or for each SM that has a turn before the one chase."""
-        before = self.members[0].chase.before
-        return 1 + max(turn.sm for turn in before) if before else len(self.members)
 
     @property
     def windows(self) -> int:
@@ -120,7 +123,7 @@ def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
 
 
 def _together(index: int, chase: Chase) -> object:
-    if chase.alone or chase.before:
+    if chase.alone or chase.before or chase.sm is not None:
         return index
     ring = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
     return (chase.path, chase.timing, chase.carveout, chase.flush, ring)
@@ -133,6 +136,8 @@ def _check(chase: Chase, machine: Machine) -> None:
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
     if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
         raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
+    if chase.sm is not None and chase.sm >= machine.sm_count:
+        raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {chase.sm}")
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
@@ -166,15 +171,28 @@ def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
         members = (replace(members[0], region=rings[0].region),)
     launch = Launch(
         path=first.path, timing=first.timing, carveout=first.carveout, flush=first.flush, members=members,
-        rings=tuple(rings), turns=tuple(turns), arena=arena, slots=0, slots_at=0, shared=0,
+        rings=tuple(rings), turns=tuple(turns), sm=first.sm, blocks=len(members), arena=arena,
+        slots=0, slots_at=0, shared=0,
     )  # fmt: skip
     slots_at = max(ring.order.span for ring in rings) if first.path is Path.SHARED else 0
     slots_at = -(-slots_at // 8) * 8
     room = recording_room(launch.paths, first.carveout, machine)
     slots = min(max(member.records for member in members), (room - slots_at) // SLOT - 1)
     through_l1 = any(TRAITS[path].through_l1 for path in launch.paths)
-    shared = room if through_l1 else slots_at + (slots + 1) * SLOT
-    return replace(launch, slots=slots, slots_at=slots_at, shared=shared)
+    placed = first.sm is not None
+    shared = room if through_l1 or placed else slots_at + (slots + 1) * SLOT
+    blocks = 1 + max(turn.sm for turn in first.before) if first.before else len(members)
+    blocks = crowd(shared, machine) if placed else blocks
+    return replace(launch, slots=slots, slots_at=slots_at, shared=shared, blocks=blocks)
+
+
+def crowd(shared: int, machine: Machine) -> int:
+    """How many blocks of so many bytes of shared memory the GPU can hold at most: with so many, no SM is left out.
+
+    Where the carve-out is smaller than an SM's shared memory it holds fewer; the rest then waits its turn and finds
+    nothing to do.
+    """
+    return machine.sm_count * min(max(machine.shared_per_sm // max(shared, 1), 1), MOST_BLOCKS)
 
 
 def recording_room(paths: Set[Path], carveout: int | None, machine: Machine) -> int:

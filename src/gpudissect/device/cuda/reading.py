@@ -47,6 +47,8 @@ def read(launch: Launch, at: int, seen: Sequence[Seen], base: int, device: str, 
     zero = origin(launch.path, base, member.region) + int(reports[0]["base"])
     arrays = _arrays(launch, member.chase, found, zero)
     sms = sorted({int(report["sm"]) for report in reports})
+    if launch.sm is not None and sms != [launch.sm]:
+        raise KernelFailed(f"a chase meant for SM {launch.sm} ran on SM {' and '.join(map(str, sms))}")
     context = Context(
         device=device,
         clock_hz=clock_rate([int(r["cycles"]) for r in reports], [int(r["ns"]) for r in reports]),

@@ -16,7 +16,7 @@ from gpudissect.device.cuda.placement import span
 from gpudissect.device.cuda.plan import Launch
 from gpudissect.device.cuda.reading import Seen, read
 from gpudissect.device.cuda.rings import Rings
-from gpudissect.errors import KernelFailed
+from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.units import MIB
 from gpudissect.workload import Path, Timing
@@ -67,7 +67,8 @@ class Runner:
         """
         base = self._arena.reserve(launch.arena)
         desk = self._lay(launch, base)
-        macros = (TRAITS[launch.path].macro, *(["TURNS"] if launch.turns else []))
+        variant = "TURNS" if launch.turns else "PLACED" if launch.sm is not None else None
+        macros = (TRAITS[launch.path].macro, *([variant] if variant else []))
         kernel = self._kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
         notes = {"carveout_preferred": f"{preferred} %"}
@@ -118,6 +119,7 @@ class Runner:
                 self._flush()
             self._board.launch(kernel, (launch.blocks, 1), launch.threads, launch.shared, desk.jobs, texture)
             self._board.wait(_PATIENCE[0] + _PATIENCE[1] * accesses)
+            self._check_taken(launch, desk)
             rows = self._board.download(desk.results, len(jobs) * size).reshape(len(jobs), size)
             reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
             slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
@@ -128,6 +130,11 @@ class Runner:
             if not crowded:
                 break
         return Seen(reports, slots, crowded, taken)
+
+    def _check_taken(self, launch: Launch, desk: Desk) -> None:
+        """Make sure that a chase meant for a certain SM has run at all: its numbers may have gaps."""
+        if launch.sm is not None and not self._board.download(desk.jobs, JOB.itemsize).view(JOB)["taken"][0]:
+            raise DeviceError(f"no block came to SM {launch.sm}: this device numbers its SMs otherwise, or shares them")
 
     def _taken(self, desk: Desk, turns: NDArray[Any]) -> tuple[int, ...]:
         """The SMs that turns ran on; checks that every one went the way that was laid."""
@@ -181,6 +188,7 @@ def _jobs(launch: Launch, window: int, base: int, desk: Desk) -> NDArray[Any]:
         if launch.path is Path.SHARED:
             job["ring"], job["ring_bytes"] = base + member.region, span(chase.path, chase.order)
         job["turns"], job["turn_count"] = desk.turns, len(launch.turns)
+        job["sm"] = launch.sm or 0
         if chase.bounds is not None:
             job["hit_max"], job["miss_min"] = chase.bounds.hit_max, chase.bounds.miss_min
             job["miss_max"] = chase.bounds.miss_max

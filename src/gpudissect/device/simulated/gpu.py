@@ -116,11 +116,14 @@ class SimulatedGpu:
         farthest = max((turn.sm for turn in workload.before), default=0)
         if farthest >= self._info.sm_count:
             raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
+        if workload.sm is not None and workload.sm >= self._info.sm_count:
+            raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
         memory = self._memory(1 + farthest)
         for path, order in workload.rings:
             self._check(path, order, memory, region(workload, path))
         key = digest(workload)
-        return Trace(key, memory.run(workload, key, self._routes[workload.path].timer), self._context)
+        context = self._context if workload.sm is None else replace(self._context, sm=workload.sm)
+        return Trace(key, memory.run(workload, key, self._routes[workload.path].timer), context)
 
     def _check(self, path: Path, order: Order, memory: Memory, region: int) -> None:
         name = self._info.name

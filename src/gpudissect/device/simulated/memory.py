@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.hierarchy import FIRST, Actor, HierarchyModel
+from gpudissect.cachemodel.hierarchy import Actor, HierarchyModel
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Chase, Order, Path, Timing
@@ -79,13 +79,14 @@ class Memory:
             laid = _ring(turn.order) + region(chase, turn.path)
             self._untimed(turn.path, laid, turn.laps, Actor(turn.sm, turn.warp))
         ring = ring + region(chase, chase.path) if chase.before else ring
-        position = self._untimed(chase.path, ring, chase.warmup, FIRST)
+        actor = Actor(seat=chase.sm or 0)
+        position = self._untimed(chase.path, ring, chase.warmup, actor)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
         for first, n in _chunks(chase.laps * ring.size):
             latencies = self._latencies[:n]
-            position = self._model.walk(chase.path, ring, position, self._levels[:n], latencies)
+            position = self._model.walk(chase.path, ring, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
 

@@ -7,6 +7,7 @@
 // fall outside the window of slots (see Window). So nothing can be deleted as unused, the code is in the
 // instruction cache when timing starts, and a lap before timing treats the caches exactly as a timed one.
 #include "path.cuh"
+#include "placed.cuh"
 #include "turns.cuh"
 
 extern __shared__ u64 dynamic[];
@@ -151,9 +152,11 @@ __device__ __forceinline__ u64 global_ns() {
     return ns;
 }
 
-// Is this the thread that is timed? With turns: after all of them were taken.
-__device__ __forceinline__ bool ready(const Job& job, u64 texture) {
-#ifdef TURNS
+// Is this the thread that is timed? With turns: after all of them were taken. Where an SM is wanted: it is on that SM.
+__device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 texture) {
+#if defined(PLACED)
+    return takes(jobs, job);
+#elif defined(TURNS)
     take_turns(job.turns, job.turn_count, texture);
     return blockIdx.x == 0 && threadIdx.x == 0;
 #else
@@ -216,14 +219,14 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
     report->ns = died.ns - born.ns;
 }
 
-// ---- The kernels: one-thread blocks, one job a block (with turns: see turns.cuh) ------------------------------------------------------------
+// ---- The kernels: one-thread blocks, one job a block (but see placed.cuh and turns.cuh) ------------------------------------------------------------
 // The loops count down by job.one because the assembler unrolls a loop whose length it can foresee, pragma or not.
 
 // EACH: a record is the link loaded (low 32 bits, with its mark) and, above it, the cycles. Links of positions that
 // are not picked have no mark, and their records are overwritten by the next.
 extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
-    if (job.laps == 0 || !ready(job, texture)) return;
+    if (job.laps == 0 || !ready(jobs, job, texture)) return;
     const Tick born = tick();
     Window window(job);
     const Link start = begin(job);
@@ -241,7 +244,7 @@ extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
 // COUNT: a record is a lap: hits (low 32 bits) and, above them, misses.
 extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
-    if (job.laps == 0 || !ready(job, texture)) return;
+    if (job.laps == 0 || !ready(jobs, job, texture)) return;
     const Tick born = tick();
     Window window(job);
     const Link start = begin(job);
@@ -266,7 +269,7 @@ extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
 // LAP: a record is the cycles of a lap.
 extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
-    if (job.laps == 0 || !ready(job, texture)) return;
+    if (job.laps == 0 || !ready(jobs, job, texture)) return;
     const Tick born = tick();
     Window window(job);
     const Link start = begin(job);

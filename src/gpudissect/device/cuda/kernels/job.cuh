@@ -19,6 +19,8 @@ struct Job {
     u32 hit_max, miss_min, miss_max;  // COUNT: the classes, in cycles
     u32 one;                          // 1, known only at run time: see the loops in chase.cu
     u32 turn_count;                   // turns taken before
+    u32 sm;                           // PLACED: the SM that must run it
+    u32 taken;                        // PLACED: written, 1 once a block on that SM has taken it
     u32 reserved;
 };
 
@@ -35,8 +37,8 @@ __device__ __forceinline__ Job fetch(const Job* jobs) {
         Job job;
         u64 words[sizeof(Job) / 8];
     } copy;
-#ifdef TURNS
-    const u64* from = reinterpret_cast<const u64*>(jobs);  // all blocks work for one chase
+#if defined(TURNS) || defined(PLACED)
+    const u64* from = reinterpret_cast<const u64*>(jobs);  // all blocks are there for one chase
 #else
     const u64* from = reinterpret_cast<const u64*>(jobs + blockIdx.x);
 #endif
