@@ -127,6 +127,27 @@ class Srrip:
         return min(way for way, value in self.prediction.items() if value == 3)
 
 
+class Slru:
+    """Two lists, least recent first: lines used once, and lines used again, half the ways at most."""
+
+    def __init__(self, ways, draws, weights):
+        self.probation, self.protected, self.room = [], [], ways // 2
+
+    def use(self, way, hit):
+        for segment in (self.probation, self.protected):
+            if way in segment:
+                segment.remove(way)
+        if not hit:
+            self.probation.append(way)
+            return
+        self.protected.append(way)
+        if len(self.protected) > self.room:
+            self.probation.append(self.protected.pop(0))
+
+    def victim(self):
+        return self.probation[0]
+
+
 class Random:
     """A way at random."""
 
@@ -155,7 +176,7 @@ class Weighted(Random):
 
 
 POLICIES = {
-    "lru": Lru, "fifo": Fifo, "plru": Plru, "nru": Nru, "mru": Mru, "srrip": Srrip, "random": Random,
+    "lru": Lru, "fifo": Fifo, "plru": Plru, "nru": Nru, "mru": Mru, "srrip": Srrip, "slru": Slru, "random": Random,
     "weighted": Weighted,
 }  # fmt: skip
 

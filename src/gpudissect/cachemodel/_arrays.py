@@ -25,7 +25,7 @@ class Arrays(NamedTuple):
         tables: index tables and, for unequal sets, where in `tags` each set starts and the last ends.
         odds: cumulative probabilities of WEIGHTED.
         tags: one a way, the line number there, or EMPTY.
-        marks: one a way, reference bits, predictions, or nodes of the PLRU tree (1 the root, 0 unused).
+        marks: one a way, reference bits, predictions, ranks (SLRU), or nodes of the PLRU tree (1 the root, 0 unused).
         sectors: one a way, bit i is set when sector i is there. A single element if nothing is sectored.
         touched: one a set, the numbers of the sets that hold anything, so that a reset is cheap.
         filled: (arrays,), how many entries of `touched` count.

@@ -27,7 +27,7 @@ COLUMNS = 13
 LINEAR, MODULO, LOOKUP = range(3)
 
 # Values of column POLICY; the first two keep their sets as lists.
-LRU, FIFO, PLRU, NRU, MRU, SRRIP, RANDOM, WEIGHTED = range(8)
+LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED = range(9)
 
 WIDE = 24  # from so many ways on a set is searched by vector instructions
 
@@ -91,6 +91,30 @@ def _use(marks: Int8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -
         marks[first + way] = 1
     elif policy == SRRIP:
         marks[first + way] = 0 if hit else 2
+    elif policy == SLRU:
+        _use_segmented(marks, first, ways, way, hit)
+
+
+@inlined
+def _use_segmented(marks: Int8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Ranks from 1, the line to be replaced last, on; negative where protected, 0 where invalid."""
+    mine = abs(np.int64(marks[first + way]))
+    filled = protected = np.int64(0)
+    for other in range(ways):
+        mark = np.int64(marks[first + other])
+        filled += mark != 0
+        protected += mark < 0 and other != way
+    if mine == 0:
+        mine = filled + 1
+    rank = np.int64(1) if hit else protected + 1  # what is new comes behind what is protected
+    for other in range(ways):
+        mark = np.int64(marks[first + other])
+        place = abs(mark)
+        if other != way and rank <= place < mine:
+            place += 1
+            keep = mark < 0 and not (hit and place > ways // 2)
+            marks[first + other] = -place if keep else place
+    marks[first + way] = -rank if hit and ways > 1 else rank
 
 
 @inlined
@@ -109,6 +133,12 @@ def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, pol
         while odds[shape[a, ODDS] + way] <= drawn:
             way += 1
         return np.int64(way)
+    if policy == SLRU:
+        last = 0
+        for way in range(ways):
+            if abs(np.int64(marks[first + way])) == ways:
+                last = way
+        return np.int64(last)
     if policy == MRU and ways == 1:  # its one bit is always set
         return np.int64(0)
     wanted = 3 if policy == SRRIP else 0

@@ -20,6 +20,7 @@ POLICIES = {
     PolicyKind.NRU: kernel.NRU,
     PolicyKind.MRU: kernel.MRU,
     PolicyKind.SRRIP: kernel.SRRIP,
+    PolicyKind.SLRU: kernel.SLRU,
     PolicyKind.RANDOM: kernel.RANDOM,
     PolicyKind.WEIGHTED: kernel.WEIGHTED,
 }

@@ -45,6 +45,7 @@ class PolicyKind(StrEnum):
     NRU = "nru"  # one reference bit a way; first clear way goes; if none is clear then, all are cleared
     MRU = "mru"  # bit-PLRU: as NRU, but the use that would set the last clear bit clears all others at once
     SRRIP = "srrip"  # 2-bit re-reference prediction, hit priority (Jaleel 2010)
+    SLRU = "slru"  # LRU in two halves: a line is new until its second use, and only as many again are protected
     RANDOM = "random"
     WEIGHTED = "weighted"  # way i with probability weights[i] (MC16 fig 11)
 

@@ -19,6 +19,10 @@ miss (line there, sector not) counts as a use of the line, as a hit does. "Use" 
   replaces B under MRU and A under NRU.
 - SRRIP: 2-bit re-reference predictions, hit priority (Jaleel et al. 2010, section 4): filled with 2, a hit sets
   0. Victim: the lowest way holding 3; while there is none all are raised by one.
+- SLRU: segmented LRU (Karedla, Love & Wherry 1994, "Caching strategies to improve disk system performance", IEEE
+  Computer 27(3)). A line enters a probationary segment; a hit makes it the most recent of a protected one of half
+  the ways (rounded down), and one too many there falls back to the most recent place of the other. Victim: the least
+  recent on probation. 64 ways at most. (What comes nearest to the L1 of an H200, seen here.)
 - RANDOM: each way with the same probability.
 - WEIGHTED: way i with probability weights[i] (MC16 s4.5, fig 11).
 
@@ -35,6 +39,7 @@ from itertools import accumulate
 from gpudissect.cachemodel.geometry import Policy, PolicyKind
 from gpudissect.errors import UsageError
 
+MOST_RANKED = 64
 TOLERANCE = 1e-6  # by which weights may miss a sum of 1: they are written as decimals in GPU files
 
 
@@ -50,6 +55,8 @@ def check_policy(policy: Policy, ways: Sequence[int]) -> None:
         raise UsageError("a cache needs at least one set, and each set at least one way")
     if policy.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
         raise UsageError(f"policy 'plru' needs a power of two of ways, got {sorted(set(ways))}")
+    if policy.kind is PolicyKind.SLRU and max(ways) > MOST_RANKED:
+        raise UsageError(f"policy 'slru' is simulated for up to {MOST_RANKED} ways, got {max(ways)}")
     if policy.kind is not PolicyKind.WEIGHTED:
         if policy.weights:
             raise UsageError(f"weights belong to policy 'weighted', not to {policy.kind.value!r}")

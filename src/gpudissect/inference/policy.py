@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from gpudissect.cachemodel.cache import CacheModel
 from gpudissect.cachemodel.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.cachemodel.policy import check_policy
+from gpudissect.errors import UsageError
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds
 
@@ -22,6 +24,7 @@ HIT, MISS, UNKNOWN = 0, 1, 2
 Outcomes = NDArray[np.int8]
 DETERMINISTIC = (
     PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.PLRU, PolicyKind.NRU, PolicyKind.MRU, PolicyKind.SRRIP,
+    PolicyKind.SLRU,
 )  # fmt: skip
 """Candidates that say what every access must be; the first of equals is taken."""
 MARGIN = 12.0  # nats by which the best must lead
@@ -57,7 +60,15 @@ def from_cold(lines: Array, seen: Outcomes) -> Observed:
 
 def candidates(ways: int) -> tuple[PolicyKind, ...]:
     """Deterministic policies that sets of so many ways can have."""
-    return tuple(kind for kind in DETERMINISTIC if kind is not PolicyKind.PLRU or ways & (ways - 1) == 0)
+    return tuple(kind for kind in DETERMINISTIC if _fits(kind, ways))
+
+
+def _fits(kind: PolicyKind, ways: int) -> bool:
+    try:
+        check_policy(Policy(kind), (ways,))
+    except UsageError:
+        return False
+    return True
 
 
 def predicted(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
