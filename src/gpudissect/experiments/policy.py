@@ -40,7 +40,7 @@ FIRST = 3
 LAPS = 4  # of a sequence
 POOL = 48  # sequences of which the most telling are taken
 ROUNDS = 4
-HELD_OUT = 3  # sequences on another set that the winner must foretell
+HELD_OUT = 8  # sequences on other sets, each on one of its own, that the winner must foretell
 VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known to 0.006
 LONGEST = 4096  # accesses of a run
 MISREAD = 0.004  # share of accesses that may be misread, at least
@@ -84,7 +84,8 @@ class _Sets:
         counts = np.bincount(structure.ways)
         self.ways = int(np.argmax(counts))
         alike = np.flatnonzero(np.array(structure.ways) == self.ways)
-        self.own, self.other = int(alike[0]), int(alike[-1])
+        self.own = int(alike[0])
+        self.others = [int(number) for number in alike[np.linspace(0, alike.size - 1, HELD_OUT).astype(int)]]
         granule = level.fetch.fetch or structure.line
         self.slots = min(granule // level.path.word, MOST_VISITS)
         self.evidence: list[str] = []
@@ -104,15 +105,16 @@ class _Sets:
         return (yield from self._deterministic(ranking, misread))
 
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
-        """Hold the best against sequences on another set."""
-        fresh = [self._mixed(1000 + i) for i in range(HELD_OUT)]
-        runs = yield from self._observe(fresh, LAPS, self.other)
+        """Hold the best against sequences on other sets."""
+        runs: list[Observed] = []
+        for i, number in enumerate(self.others):
+            runs += yield from self._observe([self._mixed(1000 + i)], LAPS, number)
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
         right = [agreement(predicted(kind, self.ways, run.lines), run.outcomes) for run in runs]
         share = float(np.mean(right))
         if share < 1 - SAME * misread or ranking.lead < MARGIN:
             return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")
-        return self._found(ranking.best, f"it foretells {share:.2%} of the accesses to a set not seen before")
+        return self._found(ranking.best, f"it foretells {share:.2%} of the accesses to other sets")
 
     def _random(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Told apart from a policy that only looks random, and with the weights of its ways."""

@@ -46,7 +46,7 @@ def next_stair(rings: Sequence[Penalties], last: Stair | None, noise: float) -> 
         typical = np.median(penalties, axis=0)  # of each page: single accesses are delayed by chance
         slower = typical[typical >= floor]
         if slower.size >= max(1.0, SOME * typical.size):
-            cycles = float(np.quantile(slower, 0.25, method="lower"))
+            cycles = float(np.median(slower))
             below = 0.0 if last is None else last.cycles
             return Stair(cycles, (below + cycles) / 2)
     return None
