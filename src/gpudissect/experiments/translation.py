@@ -16,6 +16,7 @@ Pages = NDArray[np.int64]
 PATH = Path.GLOBAL_L2
 WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lines are spread
 GRAIN = 256  # bytes between places for a line
+VISITS = GRAIN // 64  # of a page in one lap: its words stay within what one miss brings in
 FEW = 6  # pages whose translations every TLB holds
 BASE_LAPS = 25
 TYPICAL, SPREADS = 0.9, 2.0  # quantile of the differences between two rings, and how many of them are noise
@@ -44,6 +45,16 @@ class Translations:
         return [
             trace.cycles.reshape(laps, order.size) - np.array([self._alone[page] for page in order.tolist()])
             for trace, order in zip(traces, orders, strict=True)
+        ]
+
+    def visits(self, sequences: Sequence[Pages], laps: int) -> Ask[list[Penalties]]:
+        """Cycles of every access beyond its line alone; a page that comes again in a lap is asked for another word."""
+        yield from self._measure_alone(np.unique(np.concatenate(list(sequences))))
+        traces = yield [self._chase_over(self._offsets(pages) + PATH.word * _again(pages), laps) for pages in sequences]
+        self.evidence += [trace.workload for trace in traces]
+        return [
+            trace.cycles.reshape(laps, pages.size) - np.array([self._alone[page] for page in pages.tolist()])
+            for trace, pages in zip(traces, sequences, strict=True)
         ]
 
     def fit(self, rings: Sequence[Pages], threshold: float) -> Ask[list[Fit]]:
@@ -108,7 +119,10 @@ class Translations:
         return self.bench.rng("pages", self.spacing, self._asked).permutation(pages)
 
     def _chase(self, pages: Pages, laps: int) -> Chase:
-        return self._chase_over(pages * self.spacing + self._place(pages), laps)
+        return self._chase_over(self._offsets(pages), laps)
+
+    def _offsets(self, pages: Pages) -> NDArray[np.int64]:
+        return pages * self.spacing + self._place(pages)
 
     def _chase_over(self, offsets: NDArray[np.int64], laps: int) -> Chase:
         return Chase(path=PATH, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True)
@@ -117,3 +131,13 @@ class Translations:
         """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
         places = min(self.spacing, WITHIN) // GRAIN
         return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * GRAIN
+
+
+def _again(pages: Pages) -> NDArray[np.int64]:
+    """How often each page came before in a sequence."""
+    order = np.argsort(pages, kind="stable")
+    ordered = pages[order]
+    first = np.searchsorted(ordered, ordered)
+    again = np.empty_like(pages)
+    again[order] = np.arange(pages.size) - first
+    return again

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel.geometry import Index, IndexKind
-from gpudissect.cachemodel.index import matrix
+from gpudissect.cachemodel.index import matrix, set_numbers
 
 
 def reduced(rows: Iterable[int]) -> tuple[int, ...]:
@@ -63,6 +63,22 @@ def _by_leading_bit(vectors: Iterable[int]) -> list[int]:
             top = vector.bit_length() - 1
             basis = [other ^ vector if other >> top & 1 else other for other in basis] + [vector]
     return basis
+
+
+def linear_index(set_of: NDArray[np.int64], line: int) -> Index | None:
+    """The linear index that puts lines 0, 1, ... into sets as given, up to the numbering of the sets; None if none does.
+
+    Only whole powers of two of lines are looked at.
+    """
+    bits = set_of.size.bit_length() - 1
+    block = set_of[: 1 << bits]
+    null = null_space(np.flatnonzero(block == block[0]), block.size)
+    if null is None:
+        return None
+    index = as_index(rows_from(null, bits), line)
+    numbers = set_numbers(index, line, 1 << len(matrix(index)), np.arange(block.size, dtype=np.int64) * line)
+    pairs = np.unique(np.stack([numbers, block]), axis=1)
+    return index if pairs.shape[1] == np.unique(numbers).size == np.unique(block).size else None
 
 
 def period(members: NDArray[np.int64], count: int) -> tuple[int, int] | None:

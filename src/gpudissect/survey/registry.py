@@ -24,6 +24,8 @@ from gpudissect.experiments.sharing import sharing_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.experiments.tlb import ATTRIBUTES as TLB
 from gpudissect.experiments.tlb import tlb_plan
+from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
+from gpudissect.experiments.tlb_sets import tlb_sets_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
 
@@ -70,6 +72,8 @@ def _build() -> dict[str, Experiment]:
         needs = ("levels.l2", *([before] if before else []))
         every.append(Experiment(f"tlb.{element}", element, TLB, needs, partial(tlb_plan, element, before), quick=False))
         before = f"tlb.{element}"
+        sets = partial(tlb_sets_plan, element, before)
+        every.append(Experiment(f"sets.{element}", element, TLB_SETS, (before,), sets, quick=False))
     return {experiment.name: experiment for experiment in every}
 
 
