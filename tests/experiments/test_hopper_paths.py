@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path as FilePath
 
 import numpy as np
 import pytest
 
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.find import open_device
+from gpudissect.device.recorded import RecordedGpu, Recorder
 from gpudissect.estimate import Estimate, Status
 from gpudissect.survey.run import Survey, run_survey
 from gpudissect.trace import Context, Trace
@@ -171,6 +173,14 @@ def test_a_simulated_h100_has_latencies_alone() -> None:
     assert values["cluster", "near_latency"] == pytest.approx(181, abs=1)
     assert values["tma", "hit_latency"] == pytest.approx(367, abs=1)
     assert values["cluster", "read_bandwidth"] is values["tma", "read_bandwidth"] is None
+
+
+def test_a_recording_gives_the_same_findings(tmp_path: FilePath) -> None:
+    device = Hopper()
+    with Recorder(device, tmp_path / "rec") as recorder:  # type: ignore[arg-type]
+        measured = run_survey(recorder, elements=("cluster", "tma"))
+    with RecordedGpu.open(tmp_path / "rec") as replay:
+        assert run_survey(replay, elements=("cluster", "tma")).findings == measured.findings
 
 
 def test_a_quick_survey_leaves_them_out() -> None:

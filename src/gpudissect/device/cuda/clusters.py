@@ -20,7 +20,7 @@ def clusters(board: Board, runner: Runner, shared: int) -> dict[int, int]:
     Raises `DeviceError` if there are none.
     """
     kernel = runner.kernel("chase.cu", "chase_lap", TRAITS[Path.CLUSTER].macro)
-    kernel.configure(shared=shared, carveout=0)
+    kernel.configure(shared=shared, carveout=100)
     kernel.allow_any_cluster()
     found = {size: board.clusters_at_once(kernel, size, 1, shared) for size in SIZES}
     found = {size: count for size, count in found.items() if count > 0}

@@ -58,7 +58,7 @@ class Launch:
     Or one chase through the shared memory of another block: then a whole cluster of blocks works for it.
 
     Attributes:
-        path, timing, carveout, flush: as of every chase in it.
+        path, timing, carveout, flush: as of every chase in it; a cluster takes all shared memory there is.
         members: the chases.
         rings: what must be laid: the ring of every member, in their order, then those of turns.
         turns: for every turn before the chase the number of its ring in `rings`.
@@ -198,7 +198,8 @@ def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
     cluster = machine.cluster if first.path is Path.CLUSTER else 1
     all_of_it = through_l1 or cluster > 1  # no two blocks of a cluster may share an SM
     shared = room if all_of_it else slots_at + (slots + 1) * SLOT
-    return replace(launch, slots=slots, slots_at=slots_at, shared=shared, cluster=cluster)
+    carveout = 100 if cluster > 1 else first.carveout
+    return replace(launch, slots=slots, slots_at=slots_at, shared=shared, cluster=cluster, carveout=carveout)
 
 
 def recording_room(paths: Set[Path], carveout: int | None, machine: Machine) -> int:
