@@ -79,7 +79,7 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
     """Why no bandwidth can be measured on a path of this device; None if it can."""
     info = bench.info
     if not info.limit(path):
-        return info.unsupported.get(path, "this device has no such path")
+        return info.unsupported.get(path, "this device does not tell of such a path")
     if path in info.streams:
         return None
     if Origin.SIMULATED in (info.origin, info.recorded_origin):

@@ -62,7 +62,7 @@ def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
 
 def _why_no_clusters(bench: Bench) -> str | None:
     if not bench.info.limit(Path.CLUSTER):
-        return bench.info.unsupported.get(Path.CLUSTER, "this device has no clusters")
+        return bench.info.unsupported.get(Path.CLUSTER, "this device does not tell of any clusters")
     size = bench.info.facts.get("cluster_size")
     return None if isinstance(size, int) and size > 1 else "this device does not say how large its clusters are"
 

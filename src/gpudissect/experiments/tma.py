@@ -45,7 +45,7 @@ def tma_latency_plan(bench: Bench, known: Known) -> Plan:
     """Latency of a bulk copy of 16 bytes that hits in the L2, cycles."""
     limit = bench.info.limit(Path.TMA)
     if not limit:
-        reason = bench.info.unsupported.get(Path.TMA, "this device has no bulk copies")
+        reason = bench.info.unsupported.get(Path.TMA, "this device does not tell of any bulk copies")
         return Outcome(without(Status.NOT_SUPPORTED, "tma", reason, "hit_latency"))
     orders = [
         Shuffled(SIZE // STRIDE, STRIDE, bench.seed_for("tma", turn), start=turn * APART)
