@@ -40,7 +40,8 @@ class Trace:
     """Named int64 arrays and their context.
 
     A chase gives, by its timing: EACH `offsets` (n,) byte offsets visited and `cycles` (n,), laps one after
-    the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown.
+    the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
+    and `bytes` (runs,), from the start of its first block to the end of its last.
     Asking for an array that this trace does not have raises `KeyError` with the names it has.
     """
 
@@ -74,3 +75,13 @@ class Trace:
     def counts(self) -> Array:
         """Hits, misses and unknown of each lap (COUNT), shape (laps, 3)."""
         return self._get("counts")
+
+    @property
+    def nanoseconds(self) -> Array:
+        """How long each run of a stream took."""
+        return self._get("nanoseconds")
+
+    @property
+    def bytes(self) -> Array:
+        """What each run of a stream moved."""
+        return self._get("bytes")

@@ -27,7 +27,10 @@ def test_the_example_of_the_readme_loads(example: str, tmp_path: FilePath) -> No
     assert hierarchy.tlb_cold_walk_penalty == 360
     assert hierarchy.partition == Partition("l2", home=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110)
     assert gpu.facts()["l2_size"] == 196608
-    assert gpu.unsupported() == {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
+    lacking = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
+    assert gpu.unsupported() == {**lacking, Path.TMA: "its GPU file does not describe it"}
+    assert (gpu.facts()["cluster_size"], hierarchy.cluster_size) == (8, 8)
+    assert hierarchy.routes[Path.CLUSTER].latency == (33, 180)
     near = next(item for item in gpu.published() if item.attribute == "near_latency")
     assert (near.element, near.value, near.low, near.high, near.unit) == ("l2", 190, 185, 198, "cycles")
 
@@ -69,9 +72,12 @@ def test_unknown_name_lists_the_known_ones() -> None:
 
 
 def test_unsupported_paths_have_reasons() -> None:
-    assert set(load("gtx280").unsupported()) == {Path.GLOBAL_L2, Path.READONLY}
+    newer = {Path.CLUSTER, Path.TMA}
+    assert set(load("gtx280").unsupported()) == {Path.GLOBAL_L2, Path.READONLY} | newer
+    assert {load("gtx280").unsupported()[path] for path in newer} == {"needs compute capability 9.0"}
+    assert not newer & set(load("h100").unsupported())
     assert "3.5" in load("gtx560ti").unsupported()[Path.READONLY]
-    assert load("gtx780").unsupported() == {}
+    assert set(load("gtx780").unsupported()) == newer
     assert load("840m").hierarchy().routes[Path.GLOBAL].caches == ("l2",)  # no L1 is a route, not a lack
 
 

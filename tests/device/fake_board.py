@@ -12,16 +12,22 @@ from gpudissect.workload.order import permutation
 
 BASE = 0x7F00_0000_0000
 MASK = 0xFFFFFFFF
+INSIDE = {"PATH_SHARED": 4, "PATH_CLUSTER": 8}
+"""Paths whose ring is copied to shared memory, and the bytes of a link."""
 
 
 class FakeKernel:
     def __init__(self, name: str, path: str) -> None:
         self.name, self.path = name, path
         self.shared = self.carveout = -1
+        self.any_cluster = False
 
     def configure(self, *, shared: int, carveout: int) -> int:
         self.shared, self.carveout = shared, carveout
         return carveout
+
+    def allow_any_cluster(self) -> None:
+        self.any_cluster = True
 
 
 class FakeModule:
@@ -93,8 +99,11 @@ class FakeBoard:
     def wait(self, seconds: float) -> None:
         pass
 
-    def launch(self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int) -> None:
+    def launch(
+        self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
+    ) -> None:
         self.launches.append(kernel.name)
+        assert grid[0] % cluster == 0 and kernel.any_cluster == (cluster > 1)
         if kernel.name == "lay":
             for ring in self._view(arguments[0], RING, grid[1]):
                 self._lay(ring)
@@ -105,7 +114,8 @@ class FakeBoard:
             self.shared_asked.append(shared)
             self.threads.append(block)
             placed = kernel.path.endswith("PLACED")
-            jobs = self._view(arguments[0], JOB, 1 if placed or "TURNS" in kernel.path else grid[0])
+            together = placed or "TURNS" in kernel.path or cluster > 1
+            jobs = self._view(arguments[0], JOB, 1 if together else grid[0])
             for turn in self._view(int(jobs[0]["turns"]), TURN, int(jobs[0]["turn_count"])):
                 assert turn["sm"] < grid[0] and 32 * turn["warp"] < block
                 self._take_turn(turn, arguments[1])
@@ -166,7 +176,7 @@ class FakeBoard:
         path, timing = kernel.path.removesuffix("TURNS").removesuffix("PLACED"), kernel.name
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
-        base = 0x400 if path == "PATH_SHARED" else 0
+        base = {"PATH_SHARED": 0x400, "PATH_CLUSTER": 0x7E00_0100_0400}.get(path, 0)
         mark = 1 << 31 if path == "PATH_TEXTURE" else 1
         kept = np.zeros(slots + 1, np.uint64)
         start = 0 if path == "PATH_NOTHING" else int(self._word(int(job["start"]), 8)[0])
@@ -174,9 +184,9 @@ class FakeBoard:
         for lap in range(laps):
             for position in range(count):
                 cycles = 30 + (lap * count + position) % 1000
-                if path == "PATH_SHARED":
+                if path in INSIDE:
                     assert link - base < int(job["ring_bytes"]) <= int(job["slots_at"])
-                    link = int(self._word(int(job["ring"]) + link - base, 4)[0]) + base
+                    link = int(self._word(int(job["ring"]) + link - base, INSIDE[path])[0]) + base
                 elif path != "PATH_NOTHING":
                     link = self._load(path, link, texture)
                 if timing == "chase_each":
@@ -194,5 +204,6 @@ class FakeBoard:
         report = self._view(at, REPORT, 1)[0]
         report["start"], report["end"], report["base"] = start, link - base, base
         report["sm"] = self.sms(block)
+        report["peer_sm"] = self.sms(int(job["peer"])) if path == "PATH_CLUSTER" else 0
         report["cycles"], report["ns"] = 198_000, 100_000
         self._view(at + REPORT.itemsize, np.dtype(np.uint64), slots)[:] = kept[:slots]

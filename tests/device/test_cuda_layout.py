@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
-from gpudissect.device.cuda.layout import JOB, REPORT, RING, TURN
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, STREAM_REPORT, TURN
 
 pytest.importorskip("cuda.core")
 
@@ -26,10 +26,12 @@ def test_structures_agree(tmp_path, monkeypatch) -> None:
                 '#include "lay.cu"',
                 "#define PATH_GLOBAL",
                 '#include "turns.cuh"',
+                '#include "stream.cuh"',
                 checks("Job", JOB),
                 checks("Report", REPORT),
                 checks("Ring", RING),
                 checks("Turn", TURN),
+                checks("StreamReport", STREAM_REPORT),
             ]
         )
     )

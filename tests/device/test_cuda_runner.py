@@ -18,12 +18,13 @@ from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
 
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
-RINGED = [path for path in Path if path is not Path.NOTHING]
+RINGED = [path for path in Path if path not in (Path.NOTHING, Path.TMA)]  # bulk copies are timed in laps only
 
 
 def machine(**changed: int) -> Machine:
-    limits = {path: 1 << 24 for path in Path} | {Path.CONSTANT: 65536, Path.SHARED: 40000}
-    known = {"sm_count": 4, "shared_largest": 49152, "shared_per_sm": 65536, "shared_free": 1024} | changed
+    limits = {path: 1 << 24 for path in Path} | {Path.CONSTANT: 65536, Path.SHARED: 40000, Path.CLUSTER: 40000}
+    known = {"sm_count": 4, "shared_largest": 49152, "shared_per_sm": 65536, "shared_free": 1024, "cluster": 4}
+    known |= changed
     return Machine(limits=limits, **known)
 
 
@@ -133,6 +134,32 @@ def test_what_is_asked_of_shared_memory(path: Path, carveout: int | None, shared
     assert board.shared_asked == [shared]
 
 
+def test_a_cluster_works_for_one_chase() -> None:
+    board = FakeBoard()
+    chases = [Chase(path=Path.CLUSTER, order=Sequential(8, 16), timing=LAP, laps=2, peer=peer) for peer in (1, 3, 0)]
+    traces = run(list(chases), board)
+    assert board.launches.count("chase_lap") == 3
+    assert [trace.context.notes["peer_sm"] for trace in traces] == ["1", "3", "0"]
+    assert {trace.context.notes["cluster_size"] for trace in traces} == {"4"}
+    assert {trace.context.sm for trace in traces} == {0}
+    assert set(board.shared_asked) == {49152}, "no two blocks may fit onto one SM"
+
+
+def test_a_block_of_a_cluster_on_the_same_sm_is_no_answer() -> None:
+    board = FakeBoard()
+    board.sms = lambda block: 5
+    run([Chase(path=Path.CLUSTER, order=Sequential(8, 16), timing=LAP, peer=0)], board)
+    with pytest.raises(Crowded, match="ran on one"):
+        run([Chase(path=Path.CLUSTER, order=Sequential(8, 16), timing=LAP)], board)
+
+
+def test_bulk_copies_have_room_for_what_they_bring() -> None:
+    board = FakeBoard()
+    (trace,) = run([Chase(path=Path.TMA, order=Shuffled(9, 64, seed=2), timing=LAP, laps=3)], board)
+    assert trace.cycles.tolist() == [2**33 + 1, 2**33 + 2, 2**33 + 3]
+    assert board.shared_asked == [32 + 8 * 4]
+
+
 def test_flush_sweeps_before_every_window() -> None:
     board = FakeBoard()
     run([Chase(path=Path.GLOBAL, order=Sequential(25, 64), timing=EACH, flush=True)], board, shared_free=88)
@@ -184,8 +211,16 @@ def test_a_broken_chain_is_an_error() -> None:
 @pytest.mark.parametrize(("workload", "error", "message"), [
     (Chase(path=Path.CONSTANT, order=Sequential(2000, 64), timing=LAP), OutOfMemory, "64 KiB"),
     (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1), DeviceError, "Stream"),
+    (Chase(path=Path.CLUSTER, order=Sequential(4, 8), timing=LAP, peer=4), DeviceError, "clusters of 4 .* no rank 4"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_said_in_one_line(workload: Workload, error: type[DeviceError], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         run([workload])
     assert "\n" not in str(caught.value)
+
+
+def test_a_path_that_is_not_there_says_why() -> None:
+    limits, lacking = {Path.GLOBAL: 1 << 20}, {Path.TMA: "needs compute capability 9"}
+    old = Machine(4, limits, shared_largest=49152, shared_per_sm=49152, shared_free=1024, unsupported=lacking)
+    with pytest.raises(DeviceError, match="no path 'tma': needs compute capability 9"):
+        plan([Chase(path=Path.TMA, order=Sequential(4, 16), timing=LAP)], old)

@@ -31,6 +31,7 @@ INFO = DeviceInfo(
     unsupported={Path.TEXTURE: "no texture units"},
     facts={"clock_hz": 1.5e9, "l2_size": 1 << 21, "compute_capability": "9.0"},
     environment={"driver": "580.1"},
+    streams=(Path.CLUSTER, Path.TMA),
     catalogue="h200",
 )
 

@@ -216,3 +216,22 @@ def test_opening_one_does_not_load_the_compiler() -> None:
         "SimulatedGpu(Hierarchy(caches={}, routes={}), spec='', name=''); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_another_blocks_memory_takes_as_long_as_its_rank_says() -> None:
+    routes = {**GPU.routes, Path.CLUSTER: Route((), (33.0, 181.0, 200.0), None, timer=10.0)}
+    limits = {**GPU.limits, Path.CLUSTER: 4096}
+    gpu = open_gpu(replace(GPU, routes=routes, limits=limits, cluster_size=4))
+    ring = Sequential(8, 16)
+    traces = gpu.run([Chase(path=Path.CLUSTER, order=ring, timing=Timing.LAP, peer=peer) for peer in range(4)])
+    assert [int(trace.cycles[0]) // 8 for trace in traces] == [33, 181, 200, 200]
+    assert traces[2].context.notes == {"peer_sm": "2", "cluster_size": "4"}
+    (each,) = gpu.run([Chase(path=Path.CLUSTER, order=ring, timing=Timing.EACH)])
+    assert set(each.cycles.tolist()) == {191}
+    with pytest.raises(DeviceError, match="clusters of 4 blocks: there is no rank 4"):
+        gpu.run([Chase(path=Path.CLUSTER, order=ring, timing=Timing.LAP, peer=4)])
+
+
+def test_latencies_by_rank_belong_to_clusters() -> None:
+    with pytest.raises(DeviceError, match="takes one latency"):
+        open_gpu(replace(GPU, routes={**GPU.routes, Path.SHARED: Route((), (30.0, 40.0), None)}))

@@ -22,14 +22,23 @@ LOADS = {
     Path.TEXTURE: r"TLD(\.SCR)?\.LZ RZ,R\d+,R\d+,.*,1D,0x1",
     Path.CONSTANT: r"LDC R\d+,c\[0x3\]\[R\d+\]",
     Path.SHARED: r"LDS(\.U)? R\d+,\[R\d+\]",
+    Path.CLUSTER: r"LD\.E\.64 .*",
 }
+SINCE_HOPPER = (Path.CLUSTER, Path.TMA)
 # Loop control, and what readies a texture object; none of it needs what a load brings. (Wait masks are not read here:
 # that none of it waits all the same shows on a GPU, where a lap takes equally long per load for any number of loads.)
 CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV",
            "UISETP", "BSSY", "BSYNC"}  # fmt: skip
 RINGED = list(LOADS)
-every_path = pytest.mark.parametrize("path", list(Path), ids=str)
-every_ring = pytest.mark.parametrize("path", RINGED, ids=str)
+
+
+def on_archs(paths: list[Path]) -> list[tuple[Path, str]]:
+    """Paths with the architectures that have them."""
+    return [(path, arch) for path in paths for arch in ARCHS if path not in SINCE_HOPPER or int(arch[3:]) >= 90]
+
+
+every_path = pytest.mark.parametrize(("path", "arch"), on_archs([Path.NOTHING, *RINGED]))  # bulk copies: test_bulk.py
+every_ring = pytest.mark.parametrize(("path", "arch"), on_archs(RINGED))
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 each_and_count = pytest.mark.parametrize("timing", ["each", "count"])
 
@@ -64,7 +73,6 @@ def whole_lap(code: list[Instruction]) -> list[Instruction]:
     return code[first + 1 : last]
 
 
-@every_arch
 @every_path
 @each_and_count
 def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
@@ -85,7 +93,6 @@ def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
         assert store.registers[-1] == loaded, "the store must wait for the load"
 
 
-@every_arch
 @every_path
 @pytest.mark.parametrize("timing", ["each", "count", "lap"])
 def test_nothing_but_the_ring_goes_through_the_l1(path: Path, arch: str, timing: str) -> None:
@@ -96,7 +103,6 @@ def test_nothing_but_the_ring_goes_through_the_l1(path: Path, arch: str, timing:
             assert ".STRONG.GPU" in i.opcode, f"{i}: the job must be read past the L1"
 
 
-@every_arch
 @every_ring
 @each_and_count
 def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str) -> None:
@@ -113,7 +119,6 @@ def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str
         assert not any("c[0x0]" in i.operands for i in loop), "the loop must not use the constant cache otherwise"
 
 
-@every_arch
 @every_ring
 def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
     """Nothing between two loads reads or writes the link: no address arithmetic, no copy."""
@@ -153,7 +158,7 @@ def test_turns_leave_the_windows_as_they_are(path: Path, arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-@every_path
+@pytest.mark.parametrize("path", [path for path in [Path.NOTHING, *RINGED] if path is not Path.CLUSTER])
 def test_a_wanted_sm_leaves_the_windows_as_they_are(path: Path, arch: str) -> None:
     plain, placed = kernels(path, arch), kernels(path, arch, "PLACED")
     for name in ("chase_each", "chase_count"):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Turn
 from gpudissect.workload.digest import digest
+from gpudissect.workload.stream import Transfer
 
 PLAIN = Chase(path=Path.GLOBAL, order=Shuffled(10, 32, 1), timing=Timing.LAP)
 TURN = Turn(path=Path.TEXTURE, order=Sequential(4, 32, 512), warp=1)
@@ -29,11 +30,24 @@ OTHERS = (
     replace(PLAIN, before=(replace(TURN, sm=1),)),
     replace(PLAIN, sm=0),
     replace(PLAIN, sm=1),
+    replace(PLAIN, path=Path.CLUSTER),
+    replace(PLAIN, path=Path.CLUSTER, peer=2),
+    replace(PLAIN, path=Path.TMA),
+)
+STREAM = Stream(path=Path.TMA, transfer=Transfer.READ, footprint=65536, blocks=4, threads=1, width=1024, ilp=2)
+STREAMS = (
+    STREAM,
+    replace(STREAM, passes=2),
+    replace(STREAM, runs=2),
+    replace(STREAM, repetition=1),
+    replace(STREAM, blocks=8),
+    replace(STREAM, path=Path.CLUSTER, width=16, cluster=2),
+    replace(STREAM, path=Path.CLUSTER, width=16, cluster=4),
 )
 
 
 def test_every_field_counts():
-    assert len({digest(chase) for chase in (PLAIN, *OTHERS)}) == 1 + len(OTHERS)
+    assert len({digest(each) for each in (PLAIN, *OTHERS, *STREAMS)}) == 1 + len(OTHERS) + len(STREAMS)
 
 
 @pytest.mark.parametrize(("chase", "frozen"), [
@@ -42,6 +56,10 @@ def test_every_field_counts():
     (OTHERS[11], "71bcb159a9c72b4db0f39c0d61404df7"),
     (OTHERS[12], "300db5f9718ad5c7c6f62b885413286c"),
     (OTHERS[13], "7c0452ef792b291dfffdf7df5741ca67"),
+    (OTHERS[18], "035201320ad09d3c4d286fcc9e214ff0"),
+    (OTHERS[19], "aff4aebe73049c2a924d4463b4f7691d"),
+    (STREAM, "996ee840d35397f529041ab8b6d03ce1"),
+    (STREAMS[6], "c6123ac884595532798b790ff3f3ff19"),
 ])  # fmt: skip
 def test_it_is_the_same_in_every_version(chase, frozen):
     assert digest(chase) == frozen

@@ -66,7 +66,7 @@ def _check_route(path: Path, route: Route, hierarchy: Hierarchy) -> None:
     if len(set(route.caches)) < len(route.caches):
         raise UsageError(f"path {path} uses a cache twice: {list(route.caches)}")
     if route.memory_latency is None:
-        if route.caches or len(route.latency) != 1:
+        if route.caches or not route.latency or (len(route.latency) > 1 and path is not Path.CLUSTER):
             raise UsageError(f"path {path} ends before memory: it takes one latency and no caches")
         return
     if len(route.latency) != len(route.caches):

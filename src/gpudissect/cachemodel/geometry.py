@@ -181,7 +181,8 @@ class Route:
         caches: names of the arrays, nearest first; may be empty.
         latency: cycles from load to use when served by each of `caches`.
         memory_latency: cycles when served by memory, None for a path that ends before (shared memory: then
-            `latency` has one entry for the array itself and `caches` is empty).
+            `latency` has one entry for the array itself and `caches` is empty; on path CLUSTER one by rank of the
+            block that is asked, the last for all further ranks).
         translated_from: position in `caches` from which on the TLBs are asked: 0 before the first, 1 after a
             miss in the first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
         timer: cycles that timing a single access adds (MC16 s4.2).
@@ -218,5 +219,6 @@ class Hierarchy:
     partition: Partition | None = None
     distance: Distance | None = None
     sm_count: int = 1
+    cluster_size: int = 1
     clock_hz: float = 1e9
     limits: Mapping[Path, int] = field(default_factory=dict)

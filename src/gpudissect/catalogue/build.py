@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpudissect.catalogue.schema import Element, GpuTable, PathTable
     from gpudissect.catalogue.structure import CacheTable, IndexTable, PolicyTable, TlbTable
 
+NEWER = (Path.CLUSTER, Path.TMA)
+"""Paths that came later than the others: a file need not mention them."""
 TEXTURE_LIMIT = 512 * 1024 * 1024  # 2^27 texels of 4 bytes: the CUDA limit of a linear 1D texture
 
 
@@ -39,6 +41,7 @@ def hierarchy_of(gpu: GpuTable) -> Hierarchy:
         sm_count=gpu.chip.sm_count.value,
         clock_hz=gpu.chip.clock_hz.value,
         limits=limits_of(gpu),
+        cluster_size=gpu.chip.cluster_size.value if gpu.chip.cluster_size else 1,
     )
 
 
@@ -54,6 +57,7 @@ def limits_of(gpu: GpuTable) -> dict[Path, int]:
         Path.TEXTURE: min(memory, TEXTURE_LIMIT),
         Path.CONSTANT: gpu.chip.constant_size.value,
         Path.SHARED: gpu.chip.shared_per_block.value,
+        Path.CLUSTER: gpu.chip.shared_per_block.value,
     }
     return {Path.NOTHING: memory} | {path: spans.get(path, memory) for path in gpu.paths}
 

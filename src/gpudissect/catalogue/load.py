@@ -11,7 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.cachemodel.geometry import Hierarchy
-from gpudissect.catalogue.build import hierarchy_of
+from gpudissect.catalogue.build import NEWER, hierarchy_of
 from gpudissect.catalogue.published import Published, published_of
 from gpudissect.errors import CatalogueError
 from gpudissect.workload import Path
@@ -55,7 +55,11 @@ class Gpu:
 
     def unsupported(self) -> dict[Path, str]:
         """Name the paths this GPU lacks, each with the reason."""
-        return dict(self.table.unsupported)
+        capability = self.table.chip.compute_capability.value.partition(".")[0]
+        older = capability.isdecimal() and int(capability) < 9
+        reason = "needs compute capability 9.0" if older else "its GPU file does not describe it"
+        silent = {path: reason for path in NEWER if path not in self.table.paths}
+        return silent | dict(self.table.unsupported)
 
     def facts(self) -> dict[str, int | float | str]:
         """Give what its driver would say, by the names of `DeviceInfo.facts`; bytes, Hz."""

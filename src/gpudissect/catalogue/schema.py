@@ -8,8 +8,10 @@ Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
 ``[caches.NAME]``  one array each; NAME is an element: l1, readonly, texture, constant_l1, constant_l15, l2
 ``[views.NAME]``   an element that looks into another's array (Kepler: readonly and texture are one)
 ``[shared]``       shared memory
-``[paths.NAME]``   global, global_l2, readonly, texture, constant, shared: caches on the way, cycles at each
-``[unsupported]``  paths that the GPU lacks, each with the reason; every path stands here or in ``[paths]``
+``[paths.NAME]``   global, global_l2, readonly, texture, constant, shared: caches on the way, cycles at each;
+                   cluster: cycles by rank of the block asked (the last for all further ones); tma
+``[unsupported]``  paths that the GPU lacks, each with the reason; every path stands here or in ``[paths]``,
+                   but for cluster and tma: a GPU whose file is silent about them has none
 ``[tlbs.NAME]``    tlb_l1, tlb_l2, ...: asked in the order of their names
 ``[walk]``         cycles a load costs more when every TLB misses
 ``[page_window]``  pages outside it cost more (MC16 s5.2, P6)
@@ -29,6 +31,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from gpudissect.cachemodel.geometry import Scope
+from gpudissect.catalogue.build import NEWER
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
@@ -56,7 +59,10 @@ class TlbLevel(StrEnum):
 
 
 class ChipTable(Table):
-    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: command clock as printed)."""
+    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: command clock as printed).
+
+    `cluster_size`: most blocks of a cluster, where there are clusters.
+    """
 
     compute_capability: Sourced[Text]
     sm_count: Sourced[Count]
@@ -71,6 +77,7 @@ class ChipTable(Table):
     warp_size: Sourced[Count] | None = None
     threads_per_sm: Sourced[Count] | None = None
     registers_per_sm: Sourced[Count] | None = None
+    cluster_size: Sourced[Count] | None = None
 
 
 class SharedTable(Table):
@@ -86,7 +93,7 @@ class PathTable(Table):
     """A way to memory: elements nearest first and the cycles from load to use when each serves.
 
     `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.cachemodel.geometry.Route`. Without
-    `memory_latency` the path ends before memory.
+    `memory_latency` the path ends before memory: one latency, on path cluster one by rank.
     """
 
     caches: tuple[Element, ...] = ()
@@ -99,7 +106,8 @@ class PathTable(Table):
     @model_validator(mode="after")
     def _rises(self) -> PathTable:
         expected = len(self.caches) if self.memory_latency or self.caches else 1
-        if len(self.latency) != expected:
+        ends_before = not self.memory_latency and not self.caches
+        if len(self.latency) != expected and not (ends_before and self.latency):
             wrong("latency", f"{len(self.latency)} entries", f"one for each of caches, {expected}")
         cycles = [entry.value for entry in self.latency]
         if self.memory_latency is not None:
@@ -230,12 +238,19 @@ def _check_paths(gpu: GpuTable) -> None:
     for path in Path:
         if path is Path.NOTHING:
             continue
+        if path in NEWER and path not in gpu.paths:
+            continue
         if (path in gpu.paths) == (path in gpu.unsupported):
             given = "both" if path in gpu.paths else "neither"
             wrong(f"paths.{path}", given, "every path is in [paths] or, with the reason, in [unsupported]")
     if Path.NOTHING in gpu.paths or Path.NOTHING in gpu.unsupported:
         wrong("paths.nothing", "a table", "the empty path follows from chip.timer")
     for path, table in gpu.paths.items():
+        ends_before = not table.memory_latency and not table.caches
+        if path is not Path.CLUSTER and ends_before and len(table.latency) != 1:
+            wrong(f"paths.{path}.latency", f"{len(table.latency)} entries", "one for each of caches, 1")
+        if path is Path.CLUSTER and (gpu.chip.cluster_size is None or not ends_before):
+            wrong("paths.cluster", "a table", "with chip.cluster_size; latencies by rank, no caches, no memory")
         for element in table.caches:
             if element not in gpu.caches and element not in gpu.views:
                 known = ", ".join([*gpu.caches, *gpu.views])

@@ -34,6 +34,8 @@ class PathName(StrEnum):
     TEXTURE = "texture"
     CONSTANT = "constant"
     SHARED = "shared"
+    CLUSTER = "cluster"
+    TMA = "tma"
     NOTHING = "nothing"
 
 
@@ -66,6 +68,9 @@ def chase(
     ] = None,
     sm: Annotated[int | None, typer.Option(min=0, help="The SM that must run it, by the hardware's number.")] = None,
     flush: Annotated[bool, typer.Option("--flush", help="Empty every cache of the data first.")] = False,
+    peer: Annotated[
+        int, typer.Option(min=0, max=15, help="With path cluster: rank of the block whose shared memory is asked.")
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: Annotated[
         FilePath | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz or .txt.")
@@ -103,6 +108,7 @@ def chase(
         flush=flush,
         sm=sm,
         alone=True,
+        peer=peer,
     )
     given = _run(device, wanted, seed, record)
     if output is None:

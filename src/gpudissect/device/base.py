@@ -32,10 +32,12 @@ class DeviceInfo:
         sm_count: number of SMs (compute units).
         span_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
+        streams: paths on which it can run a `Stream`.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
             ``memory_clock_hz``, ``memory_bus_bits``, ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
-            ``compute_capability``; those it knows.
+            ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on an SM of its own),
+            ``clusters_N`` (how many clusters of N such blocks run at once); those it knows.
         environment: driver, compiler and the like, as text.
 
     """
@@ -48,6 +50,7 @@ class DeviceInfo:
     unsupported: Mapping[Path, str] = field(default_factory=dict)
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    streams: tuple[Path, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
 

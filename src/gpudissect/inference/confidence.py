@@ -13,6 +13,9 @@ EXACT = 0.99
 LATENCY = 0.95
 """A latency within its bracket."""
 
+BANDWIDTH = 0.9
+"""A bandwidth within its bracket; another configuration might have moved more. Held against nothing yet."""
+
 BRACKETED = 0.9
 """A size that is only bracketed or not cross-checked, or a line that could not be made to miss."""
 

@@ -66,7 +66,7 @@ def _by_leading_bit(vectors: Iterable[int]) -> list[int]:
 
 
 def linear_index(set_of: NDArray[np.int64], line: int) -> Index | None:
-    """The linear index that puts lines 0, 1, ... into sets as given, up to the numbering of the sets; None if none does.
+    """The linear index that puts lines 0, 1, ... into sets as given, but for their numbering; None if none does.
 
     Only whole powers of two of lines are looked at.
     """

@@ -6,6 +6,8 @@ from functools import partial
 
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
+from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
+from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_latency_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.l2 import l2_plan
@@ -26,6 +28,7 @@ from gpudissect.experiments.tlb import ATTRIBUTES as TLB
 from gpudissect.experiments.tlb import tlb_plan
 from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
 from gpudissect.experiments.tlb_sets import tlb_sets_plan
+from gpudissect.experiments.tma import tma_bandwidth_plan, tma_latency_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
 
@@ -55,6 +58,7 @@ def _build() -> dict[str, Experiment]:
         Experiment("latency.dram", "dram", memory, ("levels.l2", "latency.l2"), dram_plan),
         Experiment("latency.wide_dram", "dram", ("wide_latency",), ("capacity.l2",), wide_dram_plan, quick=False),
     ]
+    every += _of_hopper()
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
     for element, levels in CACHES.items():
@@ -87,6 +91,15 @@ def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
         Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
         Experiment(f"latency.{element}", element, ("hit_latency", "miss_penalty"), (levels,), latency),
         Experiment(f"sharing.{element}", element, SHARING, needs, sharing, quick=False),
+    ]
+
+
+def _of_hopper() -> list[Experiment]:
+    return [
+        Experiment("latency.cluster", "cluster", CLUSTER_LATENCIES, (), cluster_latency_plan, quick=False),
+        Experiment("bandwidth.cluster", "cluster", ("read_bandwidth",), (), cluster_bandwidth_plan, quick=False),
+        Experiment("latency.tma", "tma", ("hit_latency",), (), tma_latency_plan, quick=False),
+        Experiment("bandwidth.tma", "tma", ("read_bandwidth",), (), tma_bandwidth_plan, quick=False),
     ]
 
 

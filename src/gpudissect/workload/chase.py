@@ -26,6 +26,8 @@ class Path(StrEnum):
     TEXTURE = "texture"
     CONSTANT = "constant"
     SHARED = "shared"
+    CLUSTER = "cluster"  # shared memory of a block of the same cluster, through the window that all of it shares
+    TMA = "tma"  # global memory by bulk copies into shared memory, 16 bytes each, one awaited after the other
 
     @property
     def links(self) -> tuple[int, bool]:
@@ -34,8 +36,15 @@ class Path(StrEnum):
 
     @property
     def word(self) -> int:
-        """Bytes of one link of the chain: pointers in global memory, 4-byte words elsewhere."""
-        return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY) else 4
+        """Bytes of one link of the chain: pointers, 4-byte words where addresses are short, or the least of a copy."""
+        if self is Path.TMA:
+            return 16
+        return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.CLUSTER) else 4
+
+    @property
+    def cached(self) -> bool:
+        """Whether loads of it leave something behind that a later load may find."""
+        return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER)
 
 
 class Timing(StrEnum):
@@ -78,6 +87,9 @@ MOST_RECORDS = 2**26
 MOST_WARPS = 32
 """Warps of one block."""
 
+MOST_BLOCKS = 16
+"""Blocks of one cluster."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
@@ -102,8 +114,8 @@ class Turn:
     sm: int = 0
 
     def __post_init__(self) -> None:
-        if self.path in (Path.NOTHING, Path.SHARED):
-            raise WorkloadError(f"a turn goes through a cache, not through path {self.path.value!r}")
+        if not self.path.cached or self.path is Path.TMA:
+            raise WorkloadError(f"a turn goes through a cache by loads, not through path {self.path.value!r}")
         if self.laps < 1 or not 0 <= self.warp < MOST_WARPS or self.sm < 0:
             raise WorkloadError(f"a turn needs laps >= 1, 0 <= warp < {MOST_WARPS}, sm >= 0, got {self}")
 
@@ -130,6 +142,8 @@ class Chase:
         before: turns taken one after the other, after the flush and before the chase's own laps.
         sm: the SM that must run it, by the hardware's own number (CUDA: ``%smid``), None where the device may choose.
             Not together with turns, which only count SMs from the one that is timed.
+        peer: on path CLUSTER, rank of the block whose shared memory holds the ring; rank 0 is the one that is timed,
+            and asks for its own memory through the same window. The cluster is the largest that the device takes.
 
     Raises `WorkloadError` if the fields do not fit together.
 
@@ -148,18 +162,29 @@ class Chase:
     repetition: int = 0
     before: tuple[Turn, ...] = ()
     sm: int | None = None
+    peer: int = 1
 
     def __post_init__(self) -> None:
         for path, order in self.rings:
             _check_aligned(path, order)
         if self.before:
             _check_apart(self.rings)
-        if self.before and self.path in (Path.NOTHING, Path.SHARED):
+        if self.before and not self.path.cached:
             raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
         if self.sm is not None and self.sm < 0:
             raise WorkloadError(f"SMs are numbered from 0, got {self.sm}")
-        if self.sm is not None and self.before:
-            raise WorkloadError("a chase with turns before it runs where the device likes: leave out its SM")
+        if self.sm is not None and (self.before or self.path is Path.CLUSTER):
+            raise WorkloadError("a chase with turns before it, or in a cluster, runs where the device likes: leave out "
+                                "its SM")  # fmt: skip
+        if self.before and self.path is Path.TMA:
+            raise WorkloadError("nobody can have a turn before a chase on path 'tma'")
+        if self.path is Path.TMA and self.timing is not Timing.LAP:
+            raise WorkloadError("path 'tma' takes timing 'lap' only: a copy is several instructions, and what readies "
+                                "the first would be timed with it")  # fmt: skip
+        if self.path is not Path.CLUSTER and self.peer != 1:
+            raise WorkloadError(f"a peer belongs to path 'cluster', not to {self.path.value!r}")
+        if not 0 <= self.peer < MOST_BLOCKS:
+            raise WorkloadError(f"peer is a rank in a cluster, in [0, {MOST_BLOCKS}), got {self.peer}")
         if self.warmup < 0 or self.laps < 1:
             raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
         if self.timing is Timing.COUNT and self.bounds is None:

@@ -1,4 +1,4 @@
-"""`Stream`: independent loads, stores or copies over a footprint, for bandwidth. A type only, so far."""
+"""`Stream`: independent loads, stores or copies over a footprint, for bandwidth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.chase import Path
+from gpudissect.workload.chase import MOST_BLOCKS, Path
+
+MOST_RUNS = 1024
+MOST_COPY = 64 << 10
+"""Bytes of one bulk copy: three of them fit into the shared memory of a block."""
+MOST_IN_FLIGHT = 32
+MOST_THREADS = 1024
 
 
 class Transfer(StrEnum):
@@ -21,7 +27,25 @@ class Transfer(StrEnum):
 class Stream:
     """Many threads move `footprint` bytes, `ilp` independent accesses of `width` bytes each in flight.
 
-    Yields seconds and bytes moved. Raises `WorkloadError` for counts or widths no GPU has.
+    Yields nanoseconds and bytes of each run.
+
+    Attributes:
+        path: the way to memory. CLUSTER: every block reads the shared memory of the next one of its cluster (a ring).
+            TMA: one thread of each block starts bulk copies into its shared memory and awaits them.
+        transfer: which way.
+        footprint: bytes gone through in one pass; on CLUSTER by each block, whose neighbour holds so many.
+        blocks, threads: how many blocks, and threads of each. All blocks should fit onto the GPU at once: those that
+            do not run when others have ended, and count all the same.
+        ilp: accesses that one thread has in flight.
+        width: bytes of one access: 4, 8 or 16; on TMA of one copy, a multiple of 16.
+        passes: how often one run goes through the footprint.
+        repetition: tells otherwise equal streams apart.
+        cluster: blocks of one cluster; 1 for none.
+        runs: timed runs. One more goes before them, untimed, so that caches are warm as far as they hold the
+            footprint.
+
+    Raises `WorkloadError` for counts or widths no GPU has.
+
     """
 
     path: Path
@@ -33,9 +57,49 @@ class Stream:
     width: int = 4
     passes: int = 1
     repetition: int = 0
+    cluster: int = 1
+    runs: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.footprint, self.blocks, self.threads, self.ilp, self.passes) < 1:
-            raise WorkloadError("footprint, blocks, threads, ilp and passes of a stream must be positive")
-        if self.width not in (4, 8, 16):
+        if min(self.footprint, self.blocks, self.threads, self.ilp, self.passes, self.runs) < 1:
+            raise WorkloadError("footprint, blocks, threads, ilp, passes and runs of a stream must be positive")
+        if self.threads > MOST_THREADS or self.runs > MOST_RUNS:
+            raise WorkloadError(f"a stream has at most {MOST_THREADS} threads a block and {MOST_RUNS} runs, "
+                                f"got {self.threads} and {self.runs}")  # fmt: skip
+        if not 1 <= self.cluster <= MOST_BLOCKS or self.blocks % self.cluster:
+            raise WorkloadError(f"blocks of a stream come in whole clusters of 1 to {MOST_BLOCKS}, "
+                                f"got {self.blocks} in clusters of {self.cluster}")  # fmt: skip
+        if self.path is Path.TMA:
+            self._check_copies()
+        elif self.width not in (4, 8, 16):
             raise WorkloadError(f"access width must be 4, 8 or 16 bytes, got {self.width}")
+        if self.path is Path.CLUSTER:
+            self._check_ring()
+
+    def _check_copies(self) -> None:
+        if self.width % 16 or not 16 <= self.width <= MOST_COPY:
+            raise WorkloadError(f"a bulk copy moves a multiple of 16 bytes up to {MOST_COPY}, got {self.width}")
+        if self.threads != 1 or self.ilp > MOST_IN_FLIGHT or self.cluster != 1:
+            raise WorkloadError("on path 'tma' one thread of each block starts the copies, "
+                                f"at most {MOST_IN_FLIGHT} at a time, in no cluster")  # fmt: skip
+        if self.footprint % self.width:
+            raise WorkloadError(f"a footprint of {self.footprint} bytes is no whole number of copies of {self.width}")
+        self._must_read()
+
+    def _check_ring(self) -> None:
+        if self.cluster < 2:
+            raise WorkloadError("on path 'cluster' a block reads from its neighbour: a cluster has two blocks or more")
+        step = self.threads * self.ilp * self.width
+        if self.footprint % step:
+            raise WorkloadError(f"a footprint of {self.footprint} bytes is no multiple of what all threads "
+                                f"of a block read at a time, {step}")  # fmt: skip
+        self._must_read()
+
+    def _must_read(self) -> None:
+        if self.transfer is not Transfer.READ:
+            raise WorkloadError(f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}")
+
+    @property
+    def moved(self) -> int:
+        """Bytes that one run moves."""
+        return self.passes * self.footprint * (self.blocks if self.path is Path.CLUSTER else 1)

@@ -150,15 +150,28 @@ class Board:
         """Load machine code."""
         return Module(self, cubin)
 
-    def launch(self, kernel: Kernel, grid: tuple[int, int], block: int, shared: int, *arguments: int) -> None:
-        """Queue a kernel; every argument is 8 bytes. Raises `KernelFailed`."""
-        from cuda.core import LaunchConfig, launch
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
+    ) -> None:
+        """Queue a kernel; every argument is 8 bytes. `grid` counts blocks, also where `cluster` of them go together.
+
+        Raises `KernelFailed`.
+        """
+        from cuda.core import launch
 
         try:
-            config = LaunchConfig(grid=grid, block=block, shmem_size=shared)
+            config = _configuration(grid, block, shared, cluster)
             launch(self.stream, config, kernel.handle, *arguments)
         except Exception as error:
             raise KernelFailed(f"kernel {kernel.name} did not launch: {error}") from error
+
+    def clusters_at_once(self, kernel: Kernel, size: int, block: int, shared: int) -> int:
+        """How many clusters of `size` blocks of this kernel run at once; 0 if none does."""
+        try:
+            config = _configuration((size, 1), block, shared, size)
+            return int(kernel.handle.occupancy.max_active_clusters(config, stream=self.stream))
+        except Exception:  # how cuda.core says that a cluster of this size cannot be
+            return 0
 
     def wait(self, seconds: float) -> None:
         """Wait for everything queued. Raises `KernelFailed` when it fails or takes longer than `seconds`."""
@@ -190,6 +203,15 @@ class Board:
     @property
     def _stream(self) -> Any:
         return self.stream.handle
+
+
+def _configuration(grid: tuple[int, int], block: int, shared: int, cluster: int) -> Any:
+    """How to launch `grid` blocks of `block` threads. (With clusters, cuda.core counts a grid in these.)"""
+    from cuda.core import LaunchConfig
+
+    if cluster == 1:
+        return LaunchConfig(grid=grid, block=block, shmem_size=shared)
+    return LaunchConfig(grid=(grid[0] // cluster, grid[1]), cluster=cluster, block=block, shmem_size=shared)
 
 
 class Module:
@@ -238,6 +260,11 @@ class Kernel:
         self._attribute(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         self._attribute(names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)
         return self._read_back(names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+
+    def allow_any_cluster(self) -> None:
+        """Allow clusters of more than 8 blocks, which not every GPU that has clusters takes (CUDA: non-portable)."""
+        names = self._board.driver.CUfunction_attribute
+        self._attribute(names.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
 
     def _read_back(self, attribute: Any) -> int:
         driver = self._board.driver

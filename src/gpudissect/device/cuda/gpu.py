@@ -10,14 +10,16 @@ from typing import Any, Self
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.clocks import Watch
+from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
 from gpudissect.device.cuda.plan import Launch, Machine, plan
 from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
+from gpudissect.device.cuda.streams import STREAMED, Streamer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.units import KIB
-from gpudissect.workload import Path, Workload
+from gpudissect.workload import Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that chases may take
 _RECORDS_ROOM = 1024  # bytes of shared memory that a ring in shared memory leaves for records
@@ -69,24 +71,34 @@ class CudaGpu:
             Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK),
             Path.SHARED: shared - _RECORDS_ROOM,
         }
+        self._runner = Runner(
+            board, compiler, Arena(board, usable),
+            name=board.device.name, l2=properties.l2_cache_size, texture_limit=texture_limit,
+        )  # fmt: skip
+        found, unsupported = _clusters(board, self._runner, shared)
+        of_hopper = {Path.CLUSTER: shared - _RECORDS_ROOM, Path.TMA: usable}
+        limits |= {path: limit for path, limit in of_hopper.items() if path not in unsupported}
+        self._streamer = Streamer(
+            board, self._runner.kernel, Arena(board, usable), name=board.device.name, shared=shared
+        )
         self._machine = Machine(
             sm_count=properties.multiprocessor_count,
             limits=limits,
             shared_largest=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
             shared_free=_shared_free(properties, shared),
+            cluster=max(found, default=1),
+            unsupported=MappingProxyType(unsupported),
         )
-        self._runner = Runner(
-            board, compiler, Arena(board, usable),
-            name=board.device.name, l2=properties.l2_cache_size, texture_limit=texture_limit,
-        )  # fmt: skip
         self._info = DeviceInfo(
             spec=f"cuda:{board.index}",
             name=board.device.name,
             origin=Origin.MEASURED,
             sm_count=properties.multiprocessor_count,
             span_limits=MappingProxyType(limits),
-            facts=MappingProxyType(_facts(board)),
+            unsupported=MappingProxyType(unsupported),
+            streams=tuple(path for path in STREAMED if path in limits),
+            facts=MappingProxyType(_facts(board) | _cluster_facts(found)),
             environment=MappingProxyType(_environment(board, compiler, watch)),
         )
 
@@ -111,9 +123,17 @@ class CudaGpu:
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
         self._board.activate()
+        streams = {i: each for i, each in enumerate(batch) if isinstance(each, Stream) and self._takes(each)}
+        places = [index for index in range(len(batch)) if index not in streams]
+        chases = [batch[index] for index in places]
         traces: dict[int, Trace] = {}
-        for launch in plan(batch, self._machine):
-            traces |= self._watched(self._run(launch, batch))
+        for launch in plan(chases, self._machine):
+            given = self._watched(self._run(launch, chases))
+            traces |= {places[at]: trace for at, trace in given.items()}
+        for index, stream in streams.items():
+            traces |= self._watched({index: self._stream(stream)})
+        if streams and not self._broken:
+            self._streamer.release()
         return [traces[index] for index in range(len(batch))]
 
     def _run(self, launch: Launch, batch: Sequence[Workload]) -> dict[int, Trace]:
@@ -129,9 +149,23 @@ class CudaGpu:
                 alone[member.index] = self._runner.run(own)[0]
             return alone
         except KernelFailed as error:
-            if self._board.lost():
-                self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
+            self._look_after(error)
             raise
+
+    def _takes(self, stream: Stream) -> bool:
+        return stream.path in self._info.streams
+
+    def _stream(self, stream: Stream) -> Trace:
+        try:
+            return self._streamer.run(stream)
+        except KernelFailed as error:
+            self._look_after(error)
+            raise
+
+    def _look_after(self, error: KernelFailed) -> None:
+        """Is the device still usable after a kernel failed?"""
+        if self._board.lost():
+            self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
 
     def _watched(self, traces: dict[int, Trace]) -> dict[int, Trace]:
         """The traces with what the GPU says of its clock and its other users right after they were taken."""
@@ -152,6 +186,7 @@ class CudaGpu:
         self._watch.close()
         if not self._broken and not self._board.lost():  # freeing memory would wait for a kernel that hangs
             self._board.activate()
+            self._streamer.close()
             self._runner.close()
             self._board.close()
 
@@ -160,6 +195,23 @@ class CudaGpu:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _clusters(board: Board, runner: Runner, shared: int) -> tuple[dict[int, int], dict[Path, str]]:
+    """How many clusters run at once, by their blocks; and which of Hopper's own paths this GPU lacks, and why."""
+    if board.properties.compute_capability_major < FIRST_CAPABILITY:
+        return {}, dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDED)
+    try:
+        return clusters(board, runner, shared), {}
+    except DeviceError as error:
+        return {}, {Path.CLUSTER: str(error)}
+
+
+def _cluster_facts(found: dict[int, int]) -> dict[str, int | float | str]:
+    """What `DeviceInfo.facts` says of clusters."""
+    if not found:
+        return {}
+    return {"cluster_size": max(found), **{f"clusters_{size}": count for size, count in found.items()}}
 
 
 def _shared_free(properties: Any, largest: int) -> int:

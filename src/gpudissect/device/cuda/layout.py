@@ -1,7 +1,7 @@
 """What host and kernels tell each other, as numpy sees it, and the traits of each path.
 
-The fields of `JOB`, `REPORT`, `RING` and `TURN` stand in the order of ``kernels/job.cuh``, ``lay.cu`` and
-``turns.cuh``; a test compiles the C++ and compares.
+The fields of `JOB`, `REPORT`, `RING`, `TURN` and `STREAM_REPORT` stand in the order of ``kernels/job.cuh``, ``lay.cu``,
+``turns.cuh`` and ``stream.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from gpudissect.workload import Path
 JOB = np.dtype([
     ("start", "u8"), ("results", "u8"), ("ring", "u8"), ("turns", "u8"), ("ring_bytes", "u4"), ("slots_at", "u4"),
     ("slots", "u4"), ("count", "u4"), ("laps", "u4"), ("first", "i4"), ("hit_max", "u4"), ("miss_min", "u4"),
-    ("miss_max", "u4"), ("one", "u4"), ("turn_count", "u4"), ("sm", "u4"), ("taken", "u4"), ("reserved", "u4"),
+    ("miss_max", "u4"), ("one", "u4"), ("turn_count", "u4"), ("sm", "u4"), ("taken", "u4"), ("peer", "u4"),
 ])  # fmt: skip
-REPORT = np.dtype([("start", "u8"), ("end", "u8"), ("base", "u8"), ("sm", "u8"), ("cycles", "u8"), ("ns", "u8")])
+REPORT = np.dtype([
+    ("start", "u8"), ("end", "u8"), ("base", "u8"), ("sm", "u8"), ("peer_sm", "u8"), ("cycles", "u8"), ("ns", "u8"),
+])  # fmt: skip
 RING = np.dtype([
     ("region", "u8"), ("origin", "u8"), ("table", "u8"), ("picks", "u8"), ("mark", "u8"), ("stride", "u8"),
     ("start", "u8"), ("first", "u8"), ("count", "u4"), ("pick_count", "u4"), ("kind", "u4"), ("seed", "u4"),
@@ -30,6 +32,12 @@ TURN = np.dtype([
 ])  # fmt: skip
 TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT)
 """Paths of turns, as ``kernels/turns.cuh`` numbers them."""
+STREAM_REPORT = np.dtype([
+    ("begin", "u8"), ("end", "u8"), ("cycles", "u8"), ("sum", "u8"), ("sm", "u4"), ("rank", "u4"),
+])  # fmt: skip
+"""What every block of a stream tells, as in ``kernels/stream.cuh``."""
+POINTER = 8
+"""Bytes of a link that is an address; a longer link begins with it."""
 SLOT = 8
 """Bytes of one record in shared memory."""
 
@@ -52,6 +60,8 @@ class Traits:
         shift: links count ``offset >> shift``.
         mark: the bit of a link that marks a picked position.
         through_l1: shared memory taken for records is taken from the cache under test.
+        front: bytes at the start of a block's shared memory that the load itself needs.
+        ring_inside: the ring is copied into the start of a block's shared memory.
 
     """
 
@@ -60,6 +70,8 @@ class Traits:
     shift: int = 0
     mark: int = 1
     through_l1: bool = False
+    front: int = 0
+    ring_inside: bool = False
 
 
 TRAITS = {
@@ -69,7 +81,9 @@ TRAITS = {
     Path.READONLY: Traits("PATH_READONLY", absolute=True, through_l1=True),
     Path.TEXTURE: Traits("PATH_TEXTURE", shift=2, mark=1 << 31, through_l1=True),
     Path.CONSTANT: Traits("PATH_CONSTANT"),
-    Path.SHARED: Traits("PATH_SHARED"),
+    Path.SHARED: Traits("PATH_SHARED", ring_inside=True),
+    Path.CLUSTER: Traits("PATH_CLUSTER", ring_inside=True),
+    Path.TMA: Traits("PATH_TMA", absolute=True, front=32),
 }
 
 

@@ -5,8 +5,8 @@ Pure: nothing here touches a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.layout import SLOT, TRAITS
@@ -30,6 +30,8 @@ class Machine:
         shared_per_sm: bytes of shared memory an SM may have.
         shared_free: bytes of shared memory that the smallest carve-out offers anyway, so that using them takes
             nothing from the L1.
+        cluster: most blocks of a cluster, each on an SM of its own; 1 where there are no clusters.
+        unsupported: paths that it lacks, each with the reason.
 
     """
 
@@ -38,6 +40,8 @@ class Machine:
     shared_largest: int
     shared_per_sm: int
     shared_free: int
+    cluster: int = 1
+    unsupported: Mapping[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,10 @@ class Launch:
     """Chases that run at the same time, one block each; or one chase with the turns before it, one block an SM; or one
     chase that must run on a certain SM.
 
+    Or one chase through the shared memory of another block: then a whole cluster of blocks works for it.
+
     Attributes:
-        path, timing, carveout, flush: as of every chase in it.
+        path, timing, carveout, flush: as of every chase in it; a cluster takes all shared memory there is.
         members: the chases.
         rings: what must be laid: the ring of every member, in their order, then those of turns.
         turns: for every turn before the chase the number of its ring in `rings`.
@@ -67,6 +73,7 @@ class Launch:
         slots: records a chase can keep in one go; if one has more, the launch is repeated with the window moved.
         slots_at: where the slots begin in a block's shared memory.
         shared: bytes of shared memory a block asks for: ring, slots and the spare slot, see `recording_room`.
+        cluster: blocks of the cluster, 1 for none.
 
     """
 
@@ -83,6 +90,7 @@ class Launch:
     slots: int
     slots_at: int
     shared: int
+    cluster: int = 1
 
     @property
     def bank(self) -> int | None:
@@ -109,21 +117,22 @@ class Launch:
 def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
     """Distribute a batch over launches.
 
-    Chases share a launch if they agree in path, timing, carve-out and flush, are not `alone`, number at most one an
-    SM and fit into memory together. Rings in constant memory share one bank, so there only equal rings go together.
+    Chases share a launch if they agree in path, timing, carve-out and flush, are not `alone`, take no cluster, number
+    at most one an SM and fit into memory together. Rings in constant memory share one bank, so there only equal rings
+    go together.
     Raises `DeviceError` for what this device cannot do and `OutOfMemory` for what does not fit.
     """
     groups: dict[object, list[tuple[int, Chase]]] = {}
     for index, workload in enumerate(batch):
         if isinstance(workload, Stream | Mix):
-            raise DeviceError(f"a CUDA device cannot run a {type(workload).__name__} yet, only chases")
+            raise DeviceError(_no_runner(workload))
         _check(workload, machine)
         groups.setdefault(_together(index, workload), []).append((index, workload))
     return [launch for group in groups.values() for launch in _split(group, machine)]
 
 
 def _together(index: int, chase: Chase) -> object:
-    if chase.alone or chase.before or chase.sm is not None:
+    if chase.alone or chase.before or chase.sm is not None or chase.path is Path.CLUSTER:
         return index
     ring = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
     return (chase.path, chase.timing, chase.carveout, chase.flush, ring)
@@ -131,6 +140,8 @@ def _together(index: int, chase: Chase) -> object:
 
 def _check(chase: Chase, machine: Machine) -> None:
     for path, order in chase.rings:
+        if path not in machine.limits:
+            raise DeviceError(f"this device has no path {path.value!r}: {machine.unsupported.get(path, 'not known')}")
         if span(path, order) > machine.limits[path]:
             raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
@@ -138,6 +149,14 @@ def _check(chase: Chase, machine: Machine) -> None:
         raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
     if chase.sm is not None and chase.sm >= machine.sm_count:
         raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {chase.sm}")
+    if chase.path is Path.CLUSTER and chase.peer >= machine.cluster:
+        raise DeviceError(f"this device has clusters of {machine.cluster} blocks: there is no rank {chase.peer}")
+
+
+def _no_runner(workload: Stream | Mix) -> str:
+    if isinstance(workload, Mix):
+        return "a CUDA device cannot run a Mix yet"
+    return f"a CUDA device cannot run a Stream on path {workload.path.value!r} yet"
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
@@ -145,12 +164,12 @@ def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
     launches: list[Launch] = []
     waiting = list(group)
     path = group[0][1].path
-    shares_memory = path not in (Path.CONSTANT, Path.SHARED)  # those have one bank, or one ring for each block
+    own_room = path is Path.CONSTANT or TRAITS[path].ring_inside  # one bank, or one ring for each block
     while waiting:
         taken: list[tuple[int, Chase]] = []
         for entry in waiting[: machine.sm_count]:
             spans = [span(path, chase.order) for _, chase in (*taken, entry)]
-            if taken and shares_memory and place(spans)[1] > machine.limits[path]:
+            if taken and not own_room and place(spans)[1] > machine.limits[path]:
                 break
             taken.append(entry)
         launches.append(_launch(taken, machine))
@@ -174,16 +193,22 @@ def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
         rings=tuple(rings), turns=tuple(turns), sm=first.sm, blocks=len(members), arena=arena,
         slots=0, slots_at=0, shared=0,
     )  # fmt: skip
-    slots_at = max(ring.order.span for ring in rings) if first.path is Path.SHARED else 0
+    traits = TRAITS[first.path]
+    slots_at = max(ring.order.span for ring in rings) if traits.ring_inside else traits.front
     slots_at = -(-slots_at // 8) * 8
     room = recording_room(launch.paths, first.carveout, machine)
     slots = min(max(member.records for member in members), (room - slots_at) // SLOT - 1)
     through_l1 = any(TRAITS[path].through_l1 for path in launch.paths)
     placed = first.sm is not None
-    shared = room if through_l1 or placed else slots_at + (slots + 1) * SLOT
-    blocks = 1 + max(turn.sm for turn in first.before) if first.before else len(members)
-    blocks = crowd(shared, machine) if placed else blocks
-    return replace(launch, slots=slots, slots_at=slots_at, shared=shared, blocks=blocks)
+    cluster = machine.cluster if first.path is Path.CLUSTER else 1
+    all_of_it = through_l1 or placed or cluster > 1  # no two blocks of a cluster may share an SM
+    shared = room if all_of_it else slots_at + (slots + 1) * SLOT
+    carveout = 100 if cluster > 1 else first.carveout
+    blocks = crowd(shared, machine) if placed else cluster if cluster > 1 else len(members)
+    blocks = 1 + max(turn.sm for turn in first.before) if first.before else blocks
+    return replace(
+        launch, slots=slots, slots_at=slots_at, shared=shared, blocks=blocks, cluster=cluster, carveout=carveout
+    )
 
 
 def crowd(shared: int, machine: Machine) -> int:

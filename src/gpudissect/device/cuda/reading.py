@@ -49,11 +49,12 @@ def read(launch: Launch, at: int, seen: Sequence[Seen], base: int, device: str, 
     sms = sorted({int(report["sm"]) for report in reports})
     if launch.sm is not None and sms != [launch.sm]:
         raise KernelFailed(f"a chase meant for SM {launch.sm} ran on SM {' and '.join(map(str, sms))}")
+    peers = sorted({int(report["peer_sm"]) for report in reports}) if launch.cluster > 1 else []
     context = Context(
         device=device,
         clock_hz=clock_rate([int(r["cycles"]) for r in reports], [int(r["ns"]) for r in reports]),
         sm=sms[0] if len(sms) == 1 else None,
-        notes={**notes, **_circumstances(launch, seen, sms)},
+        notes={**notes, **_circumstances(launch, seen, sms, peers)},
     )
     return Trace(workload=digest(member.chase), arrays=arrays, context=context)
 
@@ -92,13 +93,15 @@ def _check(path: Path, loaded: Array, offsets: Array, zero: int) -> None:
         raise KernelFailed(f"chain broken: a chase on path {path} went another way than was laid")
 
 
-def _circumstances(launch: Launch, seen: Sequence[Seen], sms: Sequence[int]) -> dict[str, str]:
+def _circumstances(launch: Launch, seen: Sequence[Seen], sms: Sequence[int], peers: Sequence[int]) -> dict[str, str]:
     """What a reader of the trace should know about how it was taken, where it matters."""
     notes = {"carveout_asked": f"{launch.carveout or 0} %", "shared_bytes": str(launch.shared)}
     if len(seen) > 1:
         notes["windows"] = str(len(seen))
     if len(sms) > 1:
         notes["sms"] = " ".join(map(str, sms))
+    if peers:
+        notes |= {"peer_sm": " ".join(map(str, peers)), "cluster_size": str(launch.cluster)}
     if turns := {part.turn_sms for part in seen if part.turn_sms}:
         notes["turn_sms"] = "; ".join(" ".join(map(str, each)) for each in sorted(turns))
     return notes

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.layout import RING, TRAITS, RingKind, origin
+from gpudissect.device.cuda.layout import POINTER, RING, TRAITS, RingKind, origin
 from gpudissect.device.cuda.plan import Launch
 from gpudissect.workload import Explicit, Order, Sequential, Shuffled, Timing
 from gpudissect.workload.order import feistel_half_bits
@@ -27,7 +27,7 @@ class Rings:
             record, traits = self._records[number], TRAITS[ring.path]
             record["region"] = base + ring.region
             record["origin"] = origin(ring.path, base, ring.region)
-            record["word"], record["shift"] = ring.path.word, traits.shift
+            record["word"], record["shift"] = min(ring.path.word, POINTER), traits.shift
             record["mark"] = traits.mark if ring.timed and launch.timing is Timing.EACH else 0
             self._describe(number, ring.order)
             if ring.picks is not None:

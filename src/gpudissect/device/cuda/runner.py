@@ -69,8 +69,10 @@ class Runner:
         desk = self._lay(launch, base)
         variant = "TURNS" if launch.turns else "PLACED" if launch.sm is not None else None
         macros = (TRAITS[launch.path].macro, *([variant] if variant else []))
-        kernel = self._kernel("chase.cu", f"chase_{launch.timing}", *macros)
+        kernel = self.kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
+        if launch.cluster > 1:
+            kernel.allow_any_cluster()
         notes = {"carveout_preferred": f"{preferred} %"}
         if launch.bank is not None:
             bank = self._modules["chase.cu", *macros].symbol("bank")
@@ -98,9 +100,9 @@ class Runner:
             blob = rings.bytes_at(address)  # must outlive the copy: hence the wait
             self._board.upload(address, blob)
             grid = (min(-(-rings.most_links // _THREADS), _BLOCKS), rings.count)
-            self._board.launch(self._kernel("lay.cu", "lay"), grid, _THREADS, 0, address)
+            self._board.launch(self.kernel("lay.cu", "lay"), grid, _THREADS, 0, address)
             if rings.picked:
-                self._board.launch(self._kernel("lay.cu", "mark"), grid, _THREADS, 0, address)
+                self._board.launch(self.kernel("lay.cu", "mark"), grid, _THREADS, 0, address)
             self._board.wait(_PATIENCE[0])
         return Desk(address, address + rings.size, address + turns, address + results)
 
@@ -117,7 +119,8 @@ class Runner:
                 self._board.upload(desk.turns, turns)
             if launch.flush:
                 self._flush()
-            self._board.launch(kernel, (launch.blocks, 1), launch.threads, launch.shared, desk.jobs, texture)
+            grid = (launch.blocks, 1)
+            self._board.launch(kernel, grid, launch.threads, launch.shared, desk.jobs, texture, cluster=launch.cluster)
             self._board.wait(_PATIENCE[0] + _PATIENCE[1] * accesses)
             self._check_taken(launch, desk)
             rows = self._board.download(desk.results, len(jobs) * size).reshape(len(jobs), size)
@@ -127,6 +130,8 @@ class Runner:
             taken = self._taken(desk, turns)
             places = {(0, int(sms[0])), *zip(turns["sm"].tolist(), taken, strict=True)}
             crowded = np.unique(sms).size < sms.size or len({sm for _, sm in places}) < len(places)
+            if launch.cluster > 1 and launch.members[0].chase.peer:
+                crowded |= bool(reports["peer_sm"][0] == sms[0])
             if not crowded:
                 break
         return Seen(reports, slots, crowded, taken)
@@ -149,9 +154,10 @@ class Runner:
         """Queue writes over several times the L2, so that nothing of a ring is left in it."""
         size = _FLUSH_L2 * max(self._l2, MIB)
         scratch = self._scratch.reserve(size)
-        self._board.launch(self._kernel("lay.cu", "sweep"), (_BLOCKS, 1), _THREADS, 0, scratch, size // 16)
+        self._board.launch(self.kernel("lay.cu", "sweep"), (_BLOCKS, 1), _THREADS, 0, scratch, size // 16)
 
-    def _kernel(self, source: str, name: str, *macros: str) -> Kernel:
+    def kernel(self, source: str, name: str, *macros: str) -> Kernel:
+        """A kernel of ``kernels/<source>`` compiled with these macros, loaded when it is first asked for."""
         key = (source, name, *macros)
         if key not in self._kernels:
             code = (source, *macros)
@@ -185,7 +191,8 @@ def _jobs(launch: Launch, window: int, base: int, desk: Desk) -> NDArray[Any]:
         job["laps"] = chase.warmup + timed_laps
         job["first"] = -(chase.warmup * per_lap + done)
         job["one"] = 1
-        if launch.path is Path.SHARED:
+        job["peer"] = chase.peer
+        if TRAITS[launch.path].ring_inside:
             job["ring"], job["ring_bytes"] = base + member.region, span(chase.path, chase.order)
         job["turns"], job["turn_count"] = desk.turns, len(launch.turns)
         job["sm"] = launch.sm or 0

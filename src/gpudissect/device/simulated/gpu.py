@@ -118,12 +118,21 @@ class SimulatedGpu:
             raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
         if workload.sm is not None and workload.sm >= self._info.sm_count:
             raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
+        if workload.path is Path.CLUSTER and workload.peer >= self._truth.cluster_size:
+            raise DeviceError(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
+                              f"there is no rank {workload.peer}")  # fmt: skip
         memory = self._memory(1 + farthest)
         for path, order in workload.rings:
             self._check(path, order, memory, region(workload, path))
-        key = digest(workload)
+        key, route = digest(workload), self._routes[workload.path]
         context = self._context if workload.sm is None else replace(self._context, sm=workload.sm)
-        return Trace(key, memory.run(workload, key, self._routes[workload.path].timer), context)
+        if workload.path is not Path.CLUSTER:
+            return Trace(key, memory.run(workload, key, route.timer), context)
+        rank = workload.peer
+        farther = route.latency[min(rank, len(route.latency) - 1)] - route.latency[0]
+        notes = {"peer_sm": str(rank), "cluster_size": str(self._truth.cluster_size)}
+        arrays = memory.run(workload, key, route.timer, farther)
+        return Trace(key, arrays, replace(context, notes=notes))
 
     def _check(self, path: Path, order: Order, memory: Memory, region: int) -> None:
         name = self._info.name

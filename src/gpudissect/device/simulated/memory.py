@@ -44,13 +44,14 @@ class Memory:
         self._levels = np.empty(CHUNK, dtype=np.int8)
         self._latencies = np.empty(CHUNK, dtype=np.float64)
 
-    def run(self, chase: Chase, digest: str, timer: float) -> dict[str, Array]:
+    def run(self, chase: Chase, digest: str, timer: float, farther: float = 0.0) -> dict[str, Array]:
         """Run a chase from cold caches.
 
         Args:
             chase: what to do; its path must be one of the hierarchy's routes.
             digest: the chase's, which with the noise's seed determines all randomness.
             timer: cycles that timing one access adds; not used with whole laps.
+            farther: cycles that every access takes longer than the hierarchy says.
 
         Returns:
             The arrays of the chase's trace, see `Trace`.
@@ -59,11 +60,11 @@ class Memory:
         ring = _ring(chase.order)
         match chase.timing:
             case Timing.EACH:
-                return self._each(chase, ring, self._timed(chase, ring, digest, timer))
+                return self._each(chase, ring, self._timed(chase, ring, digest, timer + farther))
             case Timing.LAP:
-                return self._lap(chase, ring, self._timed(chase, ring, digest, 0.0))
+                return self._lap(chase, ring, self._timed(chase, ring, digest, farther))
             case Timing.COUNT:
-                return self._count(chase, ring, self._timed(chase, ring, digest, timer))
+                return self._count(chase, ring, self._timed(chase, ring, digest, timer + farther))
 
     def reach(self, path: Path) -> int:
         """End of the byte offsets that can be simulated on a path."""

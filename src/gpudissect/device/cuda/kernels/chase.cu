@@ -6,11 +6,14 @@
 // There is no warm-up loop of its own: the laps before timing run through the very same code, and their records
 // fall outside the window of slots (see Window). So nothing can be deleted as unused, the code is in the
 // instruction cache when timing starts, and a lap before timing treats the caches exactly as a timed one.
+#ifdef PATH_CLUSTER
+#include "cluster.cuh"
+#endif
 #include "path.cuh"
 #include "placed.cuh"
 #include "turns.cuh"
 
-extern __shared__ u64 dynamic[];
+extern __shared__ __align__(16) u64 dynamic[];
 
 // ---- Recording -------------------------------------------------------------------------------------------------
 __device__ __forceinline__ u32 shared_base() { return static_cast<u32>(__cvta_generic_to_shared(dynamic)); }
@@ -153,12 +156,15 @@ __device__ __forceinline__ u64 global_ns() {
 }
 
 // Is this the thread that is timed? With turns: after all of them were taken. Where an SM is wanted: it is on that SM.
+// In a cluster: once the ring is there.
 __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 texture) {
 #if defined(PLACED)
     return takes(jobs, job);
 #elif defined(TURNS)
     take_turns(job.turns, job.turn_count, texture);
     return blockIdx.x == 0 && threadIdx.x == 0;
+#elif defined(PATH_CLUSTER)
+    return take_place(job, dynamic);
 #else
     return true;
 #endif
@@ -190,6 +196,10 @@ __device__ __forceinline__ Link begin(const Job& job) {
 #pragma unroll 8
     for (u32 i = 0; i < job.ring_bytes / 4; ++i) store32(base + 4 * i, __ldcg(ring + i) + base);
     start += base;
+#elif defined(PATH_CLUSTER)
+    start += window_of(dynamic, job.peer);
+#elif defined(PATH_TMA)
+    ready_barrier();
 #endif
     return start;
 #endif
@@ -206,10 +216,13 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
     u64* slots = reinterpret_cast<u64*>(report + 1);
 #pragma unroll 4
     for (u32 i = 0; i < job.slots; ++i) slots[i] = load64(slots_base + 8 * i);
-    u32 sm, base = 0;
+    u32 sm;
+    u64 base = 0;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-#ifdef PATH_SHARED
+#if defined(PATH_SHARED)
     base = shared_base();
+#elif defined(PATH_CLUSTER)
+    base = window_of(dynamic, job.peer);
 #endif
     report->start = start - base;
     report->end = end - base;
@@ -217,6 +230,9 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
     report->sm = sm;
     report->cycles = died.cycles - born.cycles;
     report->ns = died.ns - born.ns;
+#ifdef PATH_CLUSTER
+    meet();
+#endif
 }
 
 // ---- The kernels: one-thread blocks, one job a block (but see placed.cuh and turns.cuh) ------------------------------------------------------------

@@ -8,9 +8,9 @@ using u64 = unsigned long long;
 struct Job {
     u64 start;       // address of the link to the first position, see Ring::first in lay.cu; unused on NOTHING
     u64 results;     // address of a Report, followed by the slots
-    u64 ring;        // SHARED: address of the ring that is copied to shared memory
+    u64 ring;        // SHARED, CLUSTER: address of the ring that is copied to shared memory
     u64 turns;       // address of the turns taken before, see turns.cuh
-    u32 ring_bytes;  // SHARED: bytes of that ring; 0 on every other path
+    u32 ring_bytes;  // SHARED, CLUSTER: bytes of that ring; 0 on every other path
     u32 slots_at;    // byte offset of the slots in dynamic shared memory, a multiple of 8
     u32 slots;       // slots that are reported; shared memory holds one more, for what comes after the window
     u32 count;       // links of the ring
@@ -21,13 +21,14 @@ struct Job {
     u32 turn_count;                   // turns taken before
     u32 sm;                           // PLACED: the SM that must run it
     u32 taken;                        // PLACED: written, 1 once a block on that SM has taken it
-    u32 reserved;
+    u32 peer;                         // CLUSTER: rank of the block whose shared memory holds the ring
 };
 
 struct Report {
     u64 start, end;  // the link followed first, and the one that would be followed next: equal, or the chain is broken
-    u64 base;        // SHARED: address of the ring, which the links it recorded contain; 0 on every other path
+    u64 base;        // SHARED, CLUSTER: address of the ring, which the links it recorded contain; 0 on every other path
     u64 sm;          // %smid
+    u64 peer_sm;     // CLUSTER: %smid of the block whose shared memory holds the ring
     u64 cycles, ns;  // how long the block lived, on both clocks
 };
 
@@ -37,7 +38,7 @@ __device__ __forceinline__ Job fetch(const Job* jobs) {
         Job job;
         u64 words[sizeof(Job) / 8];
     } copy;
-#if defined(TURNS) || defined(PLACED)
+#if defined(TURNS) || defined(PLACED) || defined(PATH_CLUSTER)
     const u64* from = reinterpret_cast<const u64*>(jobs);  // all blocks are there for one chase
 #else
     const u64* from = reinterpret_cast<const u64*>(jobs + blockIdx.x);

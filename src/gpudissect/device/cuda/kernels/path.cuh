@@ -3,14 +3,17 @@
 //
 // LOAD is PTX that replaces the link %0 by the link it leads to; %2 is the texture object.
 // Links are what the load takes as they are, so that nothing stands between two loads: absolute addresses in
-// global memory, byte offsets in constant and shared memory, texel indices in a texture.
+// global memory and in another block's shared memory, byte offsets in constant and shared memory, texel indices in a
+// texture.
 #pragma once
+#include "bulk.cuh"
 #include "job.cuh"
 
 #define MARK_OF_ADDRESS 1         // links are multiples of 4 or 8
 #define MARK_OF_TEXEL 0x80000000  // a linear texture has at most 2^28 texels
 
-#if defined(PATH_GLOBAL) || defined(PATH_GLOBAL_L2) || defined(PATH_READONLY)
+#if defined(PATH_GLOBAL) || defined(PATH_GLOBAL_L2) || defined(PATH_READONLY) || defined(PATH_CLUSTER) || \
+    defined(PATH_TMA)
 using Link = u64;
 #define LINK "l"
 #define BITS ".b64"
@@ -44,10 +47,16 @@ using Link = u32;
 #define LOAD LOAD_CONSTANT
 #elif defined(PATH_SHARED)
 #define LOAD "ld.shared.u32 %0, [%0];\n\t"
+#elif defined(PATH_CLUSTER)
+// A generic load, which is what ld.shared::cluster becomes, too; but that one takes the lower half of an address and
+// puts the upper one beside it between two loads.
+#define LOAD "ld.u64 %0, [%0];\n\t"
+#elif defined(PATH_TMA)
+#define LOAD LOAD_BULK
 #elif defined(PATH_NOTHING)
 #define LOAD ""
 #else
-#error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _NOTHING"
+#error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _CLUSTER, _TMA, _NOTHING"
 #endif
 
 #if defined(PATH_CONSTANT) || defined(TURNS)
