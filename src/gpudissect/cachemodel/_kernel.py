@@ -2,10 +2,9 @@
 
 Imports numba: import this module only when a simulation is about to run.
 
-Layout, chosen for big caches: 32-bit tags, the ways of a set side by side, so that a set of 16 ways is one line of
-the host's cache. LRU and FIFO need no other state: their sets are kept as lists, newest first. All caches and TLBs
-of a hierarchy lie one behind the other in the same flat arrays; `Arrays.shape` has a row for each that says where
-and how.
+Layout, chosen for big caches: 32-bit tags, the ways of a set side by side: 16 are one line of the host's cache. LRU and
+FIFO need no other state: their sets are lists, newest first. All caches and TLBs of a hierarchy lie one behind the
+other in the same flat arrays; `Arrays.shape` has a row for each that says where and how.
 """
 
 from __future__ import annotations
@@ -99,21 +98,16 @@ def _use(marks: Int8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -
 def _use_segmented(marks: Int8, first: Int, ways: Int, way: Int, hit: bool) -> None:
     """Ranks from 1, the line to be replaced last, on; negative where protected, 0 where invalid."""
     mine = abs(np.int64(marks[first + way]))
-    filled = protected = np.int64(0)
+    filled = rank = np.int64(1)
     for other in range(ways):
-        mark = np.int64(marks[first + other])
-        filled += mark != 0
-        protected += mark < 0 and other != way
-    if mine == 0:
-        mine = filled + 1
-    rank = np.int64(1) if hit else protected + 1  # what is new comes behind what is protected
+        filled += marks[first + other] != 0
+        rank += marks[first + other] < 0 and other != way and not hit  # what is new comes behind what is protected
     for other in range(ways):
         mark = np.int64(marks[first + other])
         place = abs(mark)
-        if other != way and rank <= place < mine:
-            place += 1
-            keep = mark < 0 and not (hit and place > ways // 2)
-            marks[first + other] = -place if keep else place
+        if other != way and rank <= place < (mine or filled):
+            keep = mark < 0 and not (hit and place + 1 > ways // 2)
+            marks[first + other] = -(place + 1) if keep else place + 1
     marks[first + way] = -rank if hit and ways > 1 else rank
 
 
@@ -134,11 +128,9 @@ def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, pol
             way += 1
         return np.int64(way)
     if policy == SLRU:
-        last = 0
         for way in range(ways):
             if abs(np.int64(marks[first + way])) == ways:
-                last = way
-        return np.int64(last)
+                return np.int64(way)
     if policy == MRU and ways == 1:  # its one bit is always set
         return np.int64(0)
     wanted = 3 if policy == SRRIP else 0
@@ -165,8 +157,8 @@ def _to_front(values: Int32, first: Int, way: Int) -> None:
 def _find(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
     """Way of a set that holds a tag, or `ways`.
 
-    Indices are unsigned because numba lets negative ones count from the end, and that test keeps loops from being
-    vectorised. Wide sets are searched to the end, without a branch, for the same reason.
+    Indices are unsigned: numba lets negative ones count from the end, and that test keeps loops from being vectorised.
+    Wide sets are searched to the end, without a branch, for the same reason.
     """
     start = np.uint64(first)
     if ways < WIDE:
