@@ -84,8 +84,12 @@ class Translations:
             alone.append(np.median(trace.cycles.reshape(BASE_LAPS, -1), axis=0))
         return np.asarray(whole.cycles.reshape(LAPS, -1) - np.concatenate(alone))
 
+    def misread(self, threshold: float) -> float:
+        """Share of accesses whose translation is there that take that much longer than usual."""
+        control = self._control(threshold)
+        return control.misses / control.accesses
+
     def _control(self, threshold: float) -> Control:
-        """How often a line whose translation is there takes that much longer than usual."""
         residuals = np.concatenate(self._residuals)
         return Control(int(np.sum(residuals >= threshold)), residuals.size)
 

@@ -26,6 +26,8 @@ from gpudissect.experiments.sharing import sharing_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.experiments.tlb import ATTRIBUTES as TLB
 from gpudissect.experiments.tlb import tlb_plan
+from gpudissect.experiments.tlb_policy import ATTRIBUTES as TLB_POLICY
+from gpudissect.experiments.tlb_policy import tlb_policy_plan
 from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
 from gpudissect.experiments.tlb_sets import tlb_sets_plan
 from gpudissect.experiments.tma import tma_bandwidth_plan, tma_latency_plan
@@ -71,13 +73,17 @@ def _build() -> dict[str, Experiment]:
         policy = partial(policy_plan, element, levels)
         every.append(Experiment(f"policy.{element}", element, POLICY, (levels, f"sets.{element}"), policy, quick=False))
         every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
-    before: str | None = None
+    before = front = None
     for element in TLBS:
         needs = ("levels.l2", *([before] if before else []))
         every.append(Experiment(f"tlb.{element}", element, TLB, needs, partial(tlb_plan, element, before), quick=False))
         before = f"tlb.{element}"
         sets = partial(tlb_sets_plan, element, before)
         every.append(Experiment(f"sets.{element}", element, TLB_SETS, (before,), sets, quick=False))
+        policy = partial(tlb_policy_plan, element, before, f"sets.{element}", front)
+        needs = (before, f"sets.{element}", *([front] if front else []))
+        every.append(Experiment(f"policy.{element}", element, TLB_POLICY, needs, policy, quick=False))
+        front = f"policy.{element}"
     return {experiment.name: experiment for experiment in every}
 
 
