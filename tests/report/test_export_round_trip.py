@@ -10,7 +10,7 @@ from gpudissect.device.find import open_device
 from gpudissect.report.build import build
 from gpudissect.report.export import export
 from gpudissect.report.files import load
-from gpudissect.report.result import Options, Result
+from gpudissect.report.result import Finding, Options, Result
 from gpudissect.survey.run import run_survey
 
 H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
@@ -25,7 +25,7 @@ def discover(spec: str, options: Options) -> Result:
 
 
 def differences(one: Result, other: Result) -> set[tuple[str, str]]:
-    """What one found, if only "at least", and the other did not: sizes and names exactly, latencies to a cycle."""
+    """What one found, if only "at least", and the other did not."""
     theirs = {(each.element, each.attribute): each for each in other.findings}
     return {
         (mine.element, mine.attribute)
@@ -34,12 +34,14 @@ def differences(one: Result, other: Result) -> set[tuple[str, str]]:
     }
 
 
-def _same(mine, other) -> bool:
-    if mine.unit == "cycles" and mine.value is not None and other.value is not None:
+def _same(mine: Finding, other: Finding) -> bool:
+    """Sizes and names exactly, latencies to a cycle, what is given with a bracket within it."""
+    if None in (mine.value, other.value):
+        return (mine.status, mine.value, mine.low) == (other.status, other.value, other.low)
+    if mine.unit == "cycles":
         return abs(mine.value - other.value) <= 1
-    return (mine.status, mine.value) == (other.status, other.value) and (
-        mine.value is not None or mine.low == other.low
-    )
+    bracketed = other.low is not None and other.high is not None and other.low < other.high
+    return other.low <= mine.value <= other.high if bracketed else mine.value == other.value
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,25 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
+from gpudissect import catalogue
+from gpudissect.cachemodel.check import check_hierarchy
+from gpudissect.catalogue.build import hierarchy_of
+from gpudissect.catalogue.explain import first_problem
+from gpudissect.catalogue.load import LARGEST_FILE
+from gpudissect.catalogue.schema import GpuTable
 from gpudissect.errors import UsageError
+from gpudissect.report.export.gpu.caches import Arrays, arrays
+from gpudissect.report.export.gpu.chip import REQUIRED, chip
+from gpudissect.report.export.gpu.paths import levels, partition, ways
+from gpudissect.report.export.gpu.published import published
+from gpudissect.report.export.gpu.readings import LONGEST_NAME, Entry, Readings, assumed, words
+from gpudissect.report.export.gpu.tlbs import tlbs
 from gpudissect.report.export.toml import Section, toml_text
 from gpudissect.units import KIB, format_bytes
 
 if TYPE_CHECKING:
-    from gpudissect.catalogue.schema import GpuTable
-    from gpudissect.report.export.gpu.readings import Readings
     from gpudissect.report.result import Result
 
 _SIZES = ("memory_size", "shared_per_sm", "shared_per_block", "constant_size", "capacity", "page_size", "reach",
@@ -35,9 +47,6 @@ def gpu_file(result: Result) -> str:
         UsageError: if the result holds no finding on any path to memory, or a GPU that cannot be simulated.
 
     """
-    from gpudissect.report.export.gpu.published import published
-    from gpudissect.report.export.gpu.readings import Readings
-
     readings = Readings(result)
     sections = list(_sections(readings))
     table = _checked(toml_text(sections), readings)
@@ -48,43 +57,16 @@ def gpu_file(result: Result) -> str:
 
 
 def _sections(readings: Readings) -> Iterator[Section]:
-    from gpudissect.report.export.gpu.caches import arrays
-    from gpudissect.report.export.gpu.chip import chip
-    from gpudissect.report.export.gpu.paths import levels, partition, ways
-    from gpudissect.report.export.gpu.readings import LONGEST_NAME, assumed, words
-    from gpudissect.report.export.gpu.tlbs import tlbs
-
-    device = readings.result.device
+    """Every table but ``[published]``, in the order of the catalogue's files."""
     caches, translation = arrays(readings, levels(readings)), tlbs(readings)
     routes = ways(readings, caches, bool(translation.levels))
+    name = words(readings.result.device.name, LONGEST_NAME) or "unnamed"
     if not any("memory_latency" in table for table in routes.paths.values()):
-        name = words(device.name, LONGEST_NAME)
         raise UsageError(f"the result of {name} has no latency of a cache or of memory: run discover on all elements")
-    top: dict[str, Any] = {
-        "format": 1,
-        "name": words(device.name, LONGEST_NAME) or "unnamed",
-        "architecture": _architecture(device.catalogue),
-        "run": words(readings.source),
-    }
-    yield Section((), top, comment=f"{top['name']}\n" + _ABOUT.format(source=readings.source))
+    yield _top(name, readings)
     yield _section(("chip",), chip(readings))
-    for element, body in caches.caches.items():
-        scope = {"scope": "gpu"} if element == "l2" else {}
-        of_two = "One of its two parts." if element == "l2" and caches.partition else ""
-        yield _section(("caches", element), scope | dict(body), of_two)
-    if not caches.caches:
-        yield Section(("caches",), {})
-    if (parts := partition(readings, caches)) is not None:
-        yield _section(("partition",), parts)
-    for element, body in caches.views.items():
-        yield _section(("views", element), body)
-    shared = {
-        attribute: readings.entry("shared", attribute) for attribute in ("banks", "bank_width", "conflict_latency")
-    }
-    size = readings.entry("shared", "capacity") or assumed(
-        _shared_of_a_block(readings), "not stated; what a block can have"
-    )
-    yield _section(("shared",), {"capacity": size} | {key: entry for key, entry in shared.items() if entry})
+    yield from _of_arrays(caches, partition(readings, caches))
+    yield _section(("shared",), _shared(readings))
     for path, route in routes.paths.items():
         yield _section(("paths", path.value), route)
     if routes.unsupported:
@@ -95,16 +77,39 @@ def _sections(readings: Readings) -> Iterator[Section]:
         yield _section(("walk",), translation.walk)
 
 
-def _shared_of_a_block(readings: Readings) -> int:
-    """Bytes of shared memory that a block can have."""
-    return readings.fact("shared_per_block") or 48 * KIB
+def _top(name: str, readings: Readings) -> Section:
+    top = {
+        "format": 1,
+        "name": name,
+        "architecture": _architecture(readings.result.device.catalogue),
+        "run": words(readings.source),
+    }
+    return Section((), top, comment=f"{name}\n" + _ABOUT.format(source=readings.source))
+
+
+def _of_arrays(arrays: Arrays, parts: Mapping[str, Entry] | None) -> Iterator[Section]:
+    """Caches, their parts and the views into them."""
+    for element, body in arrays.caches.items():
+        scope = {"scope": "gpu"} if element == "l2" else {}
+        yield _section(("caches", element), scope | dict(body), "One of its two parts." if scope and parts else "")
+    if not arrays.caches:
+        yield Section(("caches",), {})
+    if parts is not None:
+        yield _section(("partition",), parts)
+    for element, body in arrays.views.items():
+        yield _section(("views", element), body)
+
+
+def _shared(readings: Readings) -> dict[str, Entry]:
+    of_a_block = readings.fact("shared_per_block") or REQUIRED["shared_per_block"]
+    size = readings.entry("shared", "capacity") or assumed(of_a_block, "not stated; what a block can have")
+    others = {name: readings.entry("shared", name) for name in ("banks", "bank_width", "conflict_latency")}
+    return {"capacity": size} | {name: entry for name, entry in others.items() if entry is not None}
 
 
 def _architecture(key: str | None) -> str:
     """That of the catalogue's entry that the result was held against, for a result does not name it."""
-    from gpudissect.catalogue import load, names
-
-    return load(key).architecture if key is not None and key in names() else "unknown"
+    return catalogue.load(key).architecture if key is not None and key in catalogue.names() else "unknown"
 
 
 def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") -> Section:
@@ -118,14 +123,6 @@ def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") 
 
 def _checked(text: str, readings: Readings) -> GpuTable:
     """The file as the catalogue reads it. Raises `UsageError` if it does not: a GPU that cannot be."""
-    from pydantic import ValidationError
-
-    from gpudissect.cachemodel.check import check_hierarchy
-    from gpudissect.catalogue.build import hierarchy_of
-    from gpudissect.catalogue.explain import first_problem
-    from gpudissect.catalogue.load import LARGEST_FILE
-    from gpudissect.catalogue.schema import GpuTable
-
     name = readings.result.device.name
     if len(text.encode()) > LARGEST_FILE:
         raise UsageError(f"the result of {name:.60} makes a GPU file larger than {format_bytes(LARGEST_FILE)}")

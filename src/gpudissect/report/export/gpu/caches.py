@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudissect.report.export.gpu.chip import REQUIRED
 from gpudissect.report.export.gpu.geometry import geometry
 from gpudissect.report.export.gpu.readings import MOST, Entry, Readings, assumed, sourced
 from gpudissect.survey.registry import CACHES, PATHS
@@ -18,7 +19,6 @@ MOST_COPIES = 64
 SOMETHING = 32 << 10  # bytes, where no capacity is known at all
 SOME_L2 = 4 << 20
 VIEWED = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
-PATH_OF_CONSTANTS = 65536
 _TWO_PARTS = "two parts like the near one taken"
 
 
@@ -155,7 +155,7 @@ def _capacity(readings: Readings, element: str, line: int) -> Entry:
 
 def _reach(readings: Readings, element: str) -> int:
     """Bytes that a path reaches, where it may end before its cache does; 0 where it does not."""
-    return (readings.fact("constant_size") or PATH_OF_CONSTANTS) if ROOMS.get(element) is Path.CONSTANT else 0
+    return (readings.fact("constant_size") or REQUIRED["constant_size"]) if ROOMS.get(element) is Path.CONSTANT else 0
 
 
 def _unknown(readings: Readings, element: str, line: int) -> Entry:

@@ -11,8 +11,8 @@ from typing import Any
 
 from gpudissect.catalogue.structure import MOST_LINES, MOST_WAYS
 from gpudissect.errors import UsageError
-from gpudissect.report.export.gpu.names import fills, index_function, replacement_policy
 from gpudissect.report.export.gpu.readings import Entry, Readings, assumed, sourced, words
+from gpudissect.report.export.gpu.texts import fills, index_function, replacement_policy
 from gpudissect.report.text import quantity
 
 FEWEST_WAYS, USUAL_WAYS = 4, 16  # of an assumed structure

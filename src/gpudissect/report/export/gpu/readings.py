@@ -98,10 +98,6 @@ class Readings:
         """The finding, whatever its status."""
         return self._findings.get((element, attribute))
 
-    def has(self, element: str) -> bool:
-        """Whether anything was found of an element."""
-        return any(each.status is Status.FOUND for each in self if each.element == element)
-
     def number(self, element: str, attribute: str) -> float | None:
         """What was found or stated, if it is a number that can be: cycles rounded, bytes and counts whole."""
         finding = self.finding(element, attribute)
