@@ -106,6 +106,16 @@ def test_a_structure_that_was_found_is_taken():
     assert l2.index == truth.tlbs[1].index
 
 
+def test_of_sets_that_neighbours_do_not_fill_evenly_all_are_taken():
+    found = {"l1.capacity": 18 * 128, "l1.sets": 4, "l1.ways": 6, "l1.index_function": "bits 9 10"}
+    gpu = gpu_of(result(PLAIN | found))
+    capacity = gpu.caches["l1"].capacity
+    assert (capacity.value, capacity.low) == (24 * 128, 18 * 128)
+    assert gpu.caches["l1"].index_function.source
+    # Without the index function the capacity would not come out.
+    assert gpu_of(result(PLAIN | found | {"l1.index_function": "not linear"})).caches["l1"].capacity.value == 18 * 128
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -128,7 +138,7 @@ def test_tlbs():
         PLAIN
         | {"tlb_l1.entries": 16, "tlb_l1.page_size": page, "tlb_l1.miss_penalty": 6.0}
         | {"tlb_l2.reach": 130 * MIB, "tlb_l2.page_size": page, "tlb_l2.ways": (17, *[8] * 6)}
-        | {"tlb_l2.miss_penalty": 59.0}
+        | {"tlb_l2.miss_penalty": 53.0}  # beyond a hit in it
         | {"tlb_l3.entries": 4096}
     )
     hierarchy, truth = hierarchy_of(gpu_of(made)), load("gtx980").hierarchy()

@@ -11,6 +11,11 @@ from gpudissect.report.export.gpu.texts import index_function, replacement_polic
     ("name", "ways", "table"),
     [
         ("bits 7-8", (96,) * 4, {"kind": "bits", "bits": [7, 8]}),
+        ("bits 7 8", (96,) * 4, {"kind": "bits", "bits": [7, 8]}),
+        ("xor 7^13 8^14 9", (4,) * 8, {"kind": "xor", "masks": [[7, 13], [8, 14], [9]]}),
+        ("line mod 5", (16,) * 5, {"kind": "modulo"}),
+        ("(address / 1024) mod 5", (16,) * 5, {"kind": "modulo", "granule": 1024}),
+        ("one set", (17,), {"kind": "modulo"}),
         ("bits 7, 9", (8,) * 4, {"kind": "bits", "bits": [7, 9]}),
         ("Bits 7-8, 10", (96,) * 8, {"kind": "bits", "bits": [7, 8, 10]}),
         ("xor [7,13] [8,14] [9]", (4,) * 8, {"kind": "xor", "masks": [[7, 13], [8, 14], [9]]}),
@@ -20,19 +25,21 @@ from gpudissect.report.export.gpu.texts import index_function, replacement_polic
     ],
 )
 def test_index_functions(name, ways, table):
-    assert index_function(name, ways, 128) == table
+    assert index_function(name, ways, 128, sum(ways)) == table
+    assert index_function(name, ways, 128, sum(ways) - 1) is None
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        None, "", "not linear", "bits", "bits 7-", "bits a", "bits 8-7", "bits 3-4", "bits 7", "bits 7,7",
-        "bits 46-48", "xor", "xor [7] [7]", "xor [] []", "xor [7] 8", "mod 5", "mod 0", "mod", "mod 4, granule 3 B",
-        "bits 30-31", "x" * 10**6, "xor [" + "9" * 3990 + "]",
+        None, "", "not linear, table of 66", "one set", "x" * 10**6,
+        "bits", "bits 7-", "bits a", "bits 8-7", "bits 3-4", "bits 7", "bits 7,7", "bits 46-48", "bits 30-31",
+        "xor", "xor [7] [7]", "xor [] []", "xor 7^ 8", "xor 7^8^", "xor [" + "9" * 3990 + "]",
+        "mod 5", "mod 0", "mod", "line mod", "(address / 100) mod 4", "mod 4, granule 3 B",
     ],
 )  # fmt: skip
 def test_what_numbers_no_four_sets_of_a_cache_is_none(name):
-    assert index_function(name, (4, 4, 4, 4), 128) is None
+    assert index_function(name, (4, 4, 4, 4), 128, 16) is None
 
 
 @pytest.mark.parametrize(
@@ -65,5 +72,5 @@ def test_what_is_no_policy_of_three_ways_is_none(name):
 @given(st.text(), st.lists(st.integers(1, 9), min_size=1, max_size=9))
 def test_no_text_does_harm(name, ways):
     for opening in ("", "bits ", "xor ", "mod ", "weighted "):
-        index_function(opening + name, ways, 64)
+        index_function(opening + name, ways, 64, sum(ways))
         replacement_policy(opening + name, ways)

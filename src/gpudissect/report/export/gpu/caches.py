@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudissect.report.export.gpu.chip import REQUIRED
-from gpudissect.report.export.gpu.geometry import geometry
+from gpudissect.report.export.gpu.geometry import geometry, in_all, usual_ways
 from gpudissect.report.export.gpu.readings import MOST, Entry, Readings, assumed, sourced
 from gpudissect.survey.registry import CACHES, PATHS
 from gpudissect.workload import Path
@@ -105,8 +105,10 @@ def _cache(readings: Readings, element: str, part: int | None = None) -> dict[st
     line, fetch = _line_and_fetch(readings, element)
     capacity = _capacity(readings, element, line["value"]) if part is None else _segment(readings, part)
     copies = readings.entry(element, "count_per_sm")
-    entries = {"capacity": capacity, "line_size": line, "fetch_granularity": fetch}
-    entries |= geometry(readings, element, capacity["value"] // line["value"], line["value"])
+    lines = capacity["value"] // line["value"]
+    structure = geometry(readings, element, lines, line["value"], usual_ways(lines))
+    capacity = in_all(capacity, structure.lines, line["value"], readings)
+    entries = {"capacity": capacity, "line_size": line, "fetch_granularity": fetch} | structure.entries
     if element != "l2" and copies is not None and copies["value"] in range(1, MOST_COPIES + 1):
         entries["count_per_sm"] = copies
     return entries

@@ -21,40 +21,44 @@ from gpudissect.errors import UsageError
 
 LONGEST = 4000  # characters of a name that can be one
 ROUNDED = 0.05  # by which weights, written with few digits, may miss a sum of 1
-_RANGE = re.compile(r"(\d{1,2})(?:\s*-\s*(\d{1,2}))?")
-_ROW = re.compile(r"\[([\d,\s]*)\]")
-_MODULO = re.compile(r"mod(?:ulo)?\s+(\d{1,7})(?:\D+(\d{1,9})\s*B)?", re.IGNORECASE)
+_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
+_ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
+_MODULO = re.compile(r"(?:line )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) B)?", re.IGNORECASE)
+_COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})", re.IGNORECASE)
 
 
-def index_function(name: str | None, ways: Sequence[int], line: int) -> dict[str, Any] | None:
-    """The index function that ``bits 7-11``, ``xor [7, 13] [8, 14] [9]`` or ``mod 1792`` names.
+def index_function(name: str | None, ways: Sequence[int], line: int, capacity: int) -> dict[str, Any] | None:
+    """The index function that ``bits 7 8``, ``xor 7^13 8^14 9``, ``line mod 1792`` or ``(address / 128) mod 7`` names.
 
     Args:
-        name: the text, None if there is none.
+        name: the text, None if there is none; ``bits 7-8`` and ``xor [7, 13] [9]`` are understood as well.
         ways: lines of each set that it must number.
         line: bytes of a line.
+        capacity: lines in one piece that were found to fit.
 
     Returns:
-        The table; None for another text, and for a function under which a block as large as the cache would not fit
-        it: then the capacity that was found would not come out.
+        The table; None for another text, and for a function under which more or fewer lines in one piece would fit.
 
     """
-    table = _index(name.strip()) if name is not None and len(name) <= LONGEST else None
+    table = _index(" ".join(name.split())) if name is not None and len(name) <= LONGEST else None
     if table is None or (table["kind"] == "modulo" and table.pop("sets") != len(ways)):
         return None
-    return table if fills(table, ways, line) else None
+    return table if fitting(table, ways, line) == capacity else None
 
 
-def fills(table: dict[str, Any], ways: Sequence[int], line: int) -> bool:
-    """Whether an index function can be, and a block as large as the cache fits it exactly."""
+def fitting(table: dict[str, Any], ways: Sequence[int], line: int) -> int | None:
+    """How many lines in one piece fit a cache with this index function; None if it cannot be."""
     try:
         checked = IndexTable.model_validate(table)
         checked.check(len(ways), line)
         lines = np.arange(sum(ways), dtype=np.int64) * line
         numbers = set_numbers(index_of(checked), line, len(ways), lines)
     except (ValidationError, PydanticCustomError, UsageError):
-        return False
-    return bool(np.array_equal(np.bincount(numbers, minlength=len(ways)), ways))
+        return None
+    by_set = np.argsort(numbers, kind="stable")
+    before = np.arange(lines.size) - np.searchsorted(numbers[by_set], numbers[by_set])  # lines of its set before each
+    overflowing = by_set[before >= np.asarray(ways)[numbers[by_set]]]
+    return int(overflowing.min(initial=lines.size))
 
 
 def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] | None:
@@ -79,20 +83,23 @@ def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] 
 
 def _index(text: str) -> dict[str, Any] | None:
     kind, _, rest = text.lower().partition(" ")
+    if text.lower() == "one set":
+        return {"kind": IndexKind.MODULO.value, "sets": 1}
     if kind == "bits":
-        parts = [_RANGE.fullmatch(part.strip()) for part in rest.split(",")]
+        parts = [_RANGE.fullmatch(part) for part in rest.replace(",", " ").split()]
         if not all(parts):
             return None
         spans = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
         return {"kind": IndexKind.BITS.value, "bits": [bit for low, high in spans for bit in range(low, high + 1)]}
     if kind == "xor" and not _ROW.sub("", rest).strip(" ,"):
-        masks = [[int(bit) for bit in row.replace(",", " ").split()] for row in _ROW.findall(rest)]
+        rows = [listed or chained.replace("^", " ") for listed, chained in _ROW.findall(rest)]
+        masks = [[int(bit) for bit in row.replace(",", " ").split()] for row in rows]
         return {"kind": IndexKind.XOR.value, "masks": masks}
-    modulo = _MODULO.fullmatch(text)
+    modulo = _MODULO.fullmatch(text) or _COARSER.fullmatch(text)
     if modulo is None:
         return None
-    granule = {"granule": int(modulo[2])} if modulo[2] else {}
-    return {"kind": IndexKind.MODULO.value, "sets": int(modulo[1])} | granule
+    granule = {"granule": int(modulo["granule"])} if modulo["granule"] else {}
+    return {"kind": IndexKind.MODULO.value, "sets": int(modulo["sets"])} | granule
 
 
 def _weights(numbers: Sequence[str]) -> list[float] | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpudissect.report.export.gpu.geometry import geometry
-from gpudissect.report.export.gpu.readings import Entry, Readings, assumed
+from gpudissect.catalogue.structure import MOST_WAYS
+from gpudissect.report.export.gpu.geometry import geometry, in_all, usual_ways
+from gpudissect.report.export.gpu.readings import DIGITS, Entry, Readings, assumed, sourced
 
 LEVELS = ("tlb_l1", "tlb_l2", "tlb_l3")
 MOST_ENTRIES = 2**20
@@ -21,22 +22,29 @@ class Tlbs:
 
 
 def tlbs(readings: Readings) -> Tlbs:
-    """The TLBs that a result knows; none, and no page walk, if it knows none."""
+    """The TLBs that a result knows; none, and no page walk, if it knows none.
+
+    A miss is found to cost more than a hit in that level does; a GPU file counts from a hit in the first.
+    """
     levels = {level: table for level in LEVELS if (table := _level(readings, level)) is not None}
     if not levels:
         return Tlbs({}, None)
-    *before, last = levels
-    for level in before:
-        levels[level]["penalty"] = _penalty(readings, level)
-    return Tlbs(levels, {"penalty": _penalty(readings, last)})
+    first, *others = levels
+    before, penalty = first, _penalty(readings, first, None)
+    for level in others:
+        levels[before]["penalty"] = penalty
+        before, penalty = level, _penalty(readings, level, penalty)
+    return Tlbs(levels, {"penalty": penalty})
 
 
 def _level(readings: Readings, level: str) -> dict[str, Entry] | None:
     entries, page = _entries_and_page(readings, level)
     if entries is None or page is None or entries["value"] * page["value"] > MOST_REACH:
         return None
-    table = {"entries": entries, "page_size": page}
-    return table | geometry(readings, level, entries["value"], page["value"])
+    count = entries["value"]
+    # Pages far apart were found to fit as well: an assumed TLB is one set.
+    structure = geometry(readings, level, count, page["value"], count if count <= MOST_WAYS else usual_ways(count))
+    return {"entries": in_all(entries, structure.lines, 1, readings), "page_size": page} | structure.entries
 
 
 def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Entry | None]:
@@ -55,5 +63,12 @@ def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Ent
     return entries, page
 
 
-def _penalty(readings: Readings, level: str) -> Entry:
-    return readings.entry(level, "miss_penalty") or assumed(0, "not found")
+def _penalty(readings: Readings, level: str, before: Entry | None) -> Entry:
+    """Cycles that a miss in this level and all before it costs."""
+    own = readings.entry(level, "miss_penalty")
+    if before is None:
+        return own or assumed(0, "not found")
+    if own is None:
+        return assumed(before["value"], "not found; as much as a miss in the level before")
+    total = round(before["value"] + own["value"], DIGITS)
+    return sourced(total, readings.source, note=f"miss_penalty of {level} and of the levels before")
