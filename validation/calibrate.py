@@ -20,11 +20,11 @@ from gpudissect.cachemodel.geometry import (
     Scope,
     Tlb,
 )
+from gpudissect.cachemodel.index import canonical
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.sets import REACH
-from gpudissect.inference.index_function import canonical
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 
@@ -88,8 +88,8 @@ def random_gpu(seed: int) -> tuple[SimulatedGpu, Truth]:
         Path.GLOBAL_L2: Route(("l2",), (hit,), memory, timer=14),
         Path.TEXTURE: Route(("texture", "l2"), (near + 30, hit + 25), memory + 25, timer=11),
     }
-    noise = Noise(seed=seed, jitter=draw.choice([0, 0.05, 0.3]), outliers=draw.choice([0, 0, 0.0005, 0.002, 0.005, 0.01]),
-                  drift=draw.choice([0, 0, 0.002]))  # fmt: skip
+    delayed = draw.choice([0, 0, 0.0005, 0.002, 0.005, 0.01])
+    noise = Noise(seed=seed, jitter=draw.choice([0, 0.05, 0.3]), outliers=delayed, drift=draw.choice([0, 0, 0.002]))
     hierarchy = Hierarchy(
         caches={"l1": l1, "texture": texture, "l2": l2}, routes=routes, partition=partition, sm_count=8, tlbs=tlbs,
         tlb_walk_penalty=draw.uniform(10, 80) if tlbs else 0.0,

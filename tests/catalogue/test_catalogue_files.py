@@ -14,7 +14,7 @@ from gpudissect.workload import Path
 
 GPUS = [
     "840m", "8800gtx", "a100", "c2070", "c2070-48k", "gtx280", "gtx480", "gtx560ti", "gtx680", "gtx780", "gtx980",
-    "h100", "k20c", "p6000", "rtx2080ti", "v100",
+    "h100", "h200", "k20c", "p6000", "rtx2080ti", "v100",
 ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_hierarchy_is_complete(name: str) -> None:
         assert set(route.caches) <= set(hierarchy.caches), path
         assert route.timer > 0, path
     assert all(tlb.penalty > 0 for tlb in hierarchy.tlbs[:-1])
-    assert hierarchy.tlb_walk_penalty >= max(tlb.penalty for tlb in hierarchy.tlbs)
+    assert hierarchy.tlb_walk_penalty >= max((tlb.penalty for tlb in hierarchy.tlbs), default=0)
     if "l2" in hierarchy.caches:
         assert hierarchy.caches["l2"].scope is Scope.GPU
         parts = 2 if hierarchy.partition is not None and hierarchy.partition.cache == "l2" else 1

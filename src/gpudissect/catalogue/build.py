@@ -67,7 +67,7 @@ def _cache(table: CacheTable) -> Cache:
         ways=table.ways_of_sets(),
         line=table.line_size.value,
         sector=table.fetch_granularity.value,
-        index=_index(table.index_function.value),
+        index=index_of(table.index_function.value),
         policy=_policy(table.replacement_policy.value),
         scope=table.scope,
         copies=table.count_per_sm.value if table.count_per_sm else 1,
@@ -78,13 +78,14 @@ def _tlb(table: TlbTable) -> Tlb:
     return Tlb(
         ways=table.ways_of_sets(),
         page=table.page_size.value,
-        index=_index(table.index_function.value),
+        index=index_of(table.index_function.value),
         policy=_policy(table.replacement_policy.value),
         penalty=table.penalty.value if table.penalty else 0.0,
     )
 
 
-def _index(table: IndexTable) -> Index:
+def index_of(table: IndexTable) -> Index:
+    """Build the index function that a table describes."""
     masks = tuple(sum(1 << bit for bit in set(mask)) for mask in table.masks)
     return Index(table.kind, bits=table.bits, masks=masks, table=table.table, granule=table.granule)
 

@@ -101,13 +101,17 @@ def for_name(driver_name: str) -> Gpu | None:
     """Find the built-in GPU that a driver's name such as ``NVIDIA A100-SXM4-40GB`` means, None if there is none.
 
     An entry matches by its `name` or one of its `family`, where ``*`` stands for anything; a leading ``NVIDIA``
-    and upper or lower case make no difference. The longest pattern that matches wins.
+    and upper or lower case make no difference. Documents win over a measurement (a file with `run`), then the longest
+    pattern that matches.
     """
     wanted = _plain(driver_name)
     fitting = [
-        (len(pattern), key) for key in names() for pattern in _patterns(key) if fnmatch.fnmatchcase(wanted, pattern)
+        (_is_documented(key), len(pattern), key)
+        for key in names()
+        for pattern in _patterns(key)
+        if fnmatch.fnmatchcase(wanted, pattern)
     ]
-    return _built_in(max(fitting)[1]) if fitting else None
+    return _built_in(max(fitting)[2]) if fitting else None
 
 
 @cache
@@ -124,6 +128,10 @@ def _built_in_data(key: str) -> dict[str, Any]:
 def _patterns(key: str) -> list[str]:
     data = _built_in_data(key)
     return [_plain(text) for text in [data["name"], *data.get("family", [])]]
+
+
+def _is_documented(key: str) -> bool:
+    return "run" not in _built_in_data(key)
 
 
 def _plain(name: str) -> str:

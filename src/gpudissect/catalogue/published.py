@@ -85,10 +85,6 @@ def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
     for level in sorted(gpu.tlbs):
         for attribute in ("entries", "page_size", "sets"):
             yield str(level), attribute, getattr(gpu.tlbs[level], attribute)
-        penalty = gpu.tlbs[level].penalty
-        if level == max(gpu.tlbs) and gpu.walk is not None:
-            penalty = gpu.walk.penalty
-        yield str(level), "miss_penalty", penalty
     yield "dram", "capacity", gpu.chip.memory_size
     if gpu.partition is not None:
         yield str(gpu.partition.cache), "capacity", gpu.partition.capacity
@@ -137,8 +133,50 @@ def _shared(gpu: GpuTable, element: str, array: str, source: str) -> Iterator[Pu
         )
 
 
+def _in_words(element: str, attribute: str, words: str, entry: Sourced[Any]) -> Published:
+    return Published(element=element, attribute=attribute, value=words, low=None, high=None, unit=unit_of(attribute),
+                     printed=None, source=entry.source or "", note=entry.note or "")  # fmt: skip
+
+
+def _mappings(gpu: GpuTable) -> Iterator[Published]:
+    """Index functions and policies in words, those of findings. Of TLBs no tables: nobody numbers sets alike."""
+    from gpudissect.cachemodel.index import canonical
+    from gpudissect.catalogue.build import index_of
+
+    tables: list[tuple[str, Lines, int]] = [
+        (str(name), each, each.line_size.value) for name, each in gpu.caches.items()
+    ]
+    tables += [(str(level), tlb, tlb.page_size.value) for level, tlb in gpu.tlbs.items()]
+    for element, table, line in tables:
+        index, policy = table.index_function, table.replacement_policy
+        if index.source is not None and not (element.startswith("tlb") and index.value.table):
+            words = canonical(index_of(index.value), line, table.sets.value)
+            words = words.replace("line", "page") if element.startswith("tlb") else words
+            yield _in_words(element, "index_function", words, index)
+        if policy.source is not None:
+            weights = [f"{weight:.3f}" for weight in policy.value.weights]
+            yield _in_words(element, "replacement_policy", " ".join([policy.value.kind, *weights]), policy)
+
+
+def _tlb_penalties(gpu: GpuTable) -> Iterator[Published]:
+    """What a miss costs more than a hit in the same TLB: the documents count from a hit in the first."""
+    before = 0.0
+    for level in sorted(gpu.tlbs):
+        last = level == max(gpu.tlbs) and gpu.walk is not None
+        entry = gpu.walk.penalty if last and gpu.walk is not None else gpu.tlbs[level].penalty
+        if entry is None:
+            continue
+        if entry.source is not None:
+            note = entry.note or ("less what the TLB before costs" if before else "")
+            yield Published(element=str(level), attribute="miss_penalty", value=float(entry.value) - before, low=None,
+                            high=None, unit="cycles", printed=None, source=entry.source, note=note)  # fmt: skip
+        before = float(entry.value)
+
+
 def _derived(gpu: GpuTable) -> Iterator[Published]:
-    """Ways of each set (of unequal sets their list) and the reach of TLBs."""
+    """Ways of each set (of unequal sets their list), maps and policies in words, penalties and reach of TLBs."""
+    yield from _mappings(gpu)
+    yield from _tlb_penalties(gpu)
     tables: list[tuple[str, Lines]] = [(str(name), cache) for name, cache in gpu.caches.items()]
     tables += [(str(level), tlb) for level, tlb in gpu.tlbs.items()]
     for element, table in tables:

@@ -157,11 +157,12 @@ class PrefetchTable(Table):
 
 
 class GpuTable(Table):
-    """A whole file."""
+    """A whole file. `run`: of a file that ``gpudissect export`` wrote, the run that it is of."""
 
     format: Literal[1]
     name: Text
     architecture: Text
+    run: Text | None = None
     family: tuple[Text, ...] = ()
     note: Annotated[str, Field(strict=True)] = ""
     chip: ChipTable

@@ -17,7 +17,7 @@ import typer
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, devices, discover, show
+from gpudissect.cli import chase, devices, discover, export, show
 from gpudissect.cli.say import error_line, note_line
 from gpudissect.cli.signals import listen
 from gpudissect.errors import GpudissectError
@@ -34,6 +34,7 @@ app.command("discover")(discover.discover)
 app.command("devices")(devices.devices)
 app.command("chase")(chase.chase)
 app.command("show")(show.show)
+app.command("export")(export.export)
 app.command("schema")(show.schema)
 
 

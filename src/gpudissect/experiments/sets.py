@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpudissect.cachemodel.geometry import Index, IndexKind
-from gpudissect.cachemodel.index import set_numbers
+from gpudissect.cachemodel.index import canonical, set_numbers
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.conflict import Conflicts, Lines, Unclear
@@ -21,7 +21,7 @@ from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.ways import portions, ways_of
 from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.first_miss import probe_sizes
-from gpudissect.inference.index_function import as_index, canonical, null_space, period, rows_from
+from gpudissect.inference.index_function import as_index, null_space, period, rows_from
 from gpudissect.inference.level import Levels
 from gpudissect.inference.structure import Structure, draw
 from gpudissect.units import format_bytes

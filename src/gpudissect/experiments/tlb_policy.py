@@ -45,7 +45,7 @@ def tlb_policy_plan(element: str, tlb: str, sets: str, front: str | None, bench:
     estimate = yield from asked.policy()
     if estimate.status is not Status.FOUND:
         return Outcome((estimate,))
-    return Outcome((estimate,), (*before, asked.cache(PolicyKind(estimate.value))))
+    return Outcome((estimate,), (*before, asked.cache(PolicyKind(str(estimate.value)))))
 
 
 class _Asked:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpudissect.cachemodel.index import matrix
+from gpudissect.cachemodel.index import canonical, matrix
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.conflict import Unclear
@@ -18,7 +18,7 @@ from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.translation import PATH, Pages, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.first_miss import Fit, probe_sizes
-from gpudissect.inference.index_function import canonical, linear_index
+from gpudissect.inference.index_function import linear_index
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
@@ -148,6 +148,7 @@ def _index(sets: TlbSets, page: int) -> str:
     linear = linear_index(np.array(table), page)
     if linear is not None and 1 << len(matrix(linear)) == count:
         return canonical(linear, page, count)
+    # what is left are remainders that are no power of two, and tables
     if len(set(table[:count])) == count and all(table[i] == table[i - count] for i in range(count, len(table))):
         return f"page mod {count}"
     return "not a remainder, table " + " ".join(map(str, table))

@@ -14,22 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel.geometry import Index, IndexKind
-from gpudissect.cachemodel.index import matrix, set_numbers
-
-
-def reduced(rows: Iterable[int]) -> tuple[int, ...]:
-    """Reduced row echelon form over GF(2), pivots at the lowest bit of each row, rows rising by pivot.
-
-    Two linear indices tell the same lines apart exactly if their reduced rows are equal.
-    """
-    basis: list[int] = []
-    for row in rows:
-        for other in basis:
-            if row & _lowest(other):
-                row ^= other
-        if row:
-            basis = [other ^ row if other & _lowest(row) else other for other in basis] + [row]
-    return tuple(sorted(basis, key=_lowest))
+from gpudissect.cachemodel.index import matrix, reduced, set_numbers
 
 
 def rows_from(null: Iterable[int], bits: int) -> tuple[int, ...]:
@@ -102,28 +87,3 @@ def as_index(rows: Sequence[int], line: int) -> Index:
     if all(mask & (mask - 1) == 0 for mask in masks):
         return Index(IndexKind.BITS, bits=tuple(mask.bit_length() - 1 for mask in masks))
     return Index(IndexKind.XOR, masks=masks)
-
-
-def canonical(index: Index, line: int, sets: int) -> str:
-    """An index function in words, the same for all that put the same lines together.
-
-    ``one set``; ``bits 7 8``; ``xor 7^13 8^14 9 10 11`` (each group one bit of the set number, in reduced form);
-    ``line mod 1792``; ``(address / 128) mod 7``; ``not linear, table of 66``.
-    """
-    if sets == 1:
-        return "one set"
-    granule = index.granule or line
-    if index.kind is IndexKind.MODULO and sets & (sets - 1) == 0:
-        low = granule.bit_length() - 1
-        index = Index(IndexKind.BITS, bits=tuple(range(low, low + sets.bit_length() - 1)))
-    if index.kind is IndexKind.MODULO:
-        return f"line mod {sets}" if granule == line else f"(address / {granule}) mod {sets}"
-    if index.kind is IndexKind.TABLE:
-        return f"not linear, table of {len(index.table)}"
-    rows = reduced(matrix(index))
-    words = ["^".join(str(bit) for bit in range(row.bit_length()) if row >> bit & 1) for row in rows]
-    return f"{'bits' if all('^' not in word for word in words) else 'xor'} {' '.join(words)}"
-
-
-def _lowest(row: int) -> int:
-    return row & -row

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from gpudissect.cachemodel.geometry import PolicyKind
 from gpudissect.estimate import Estimate
 from gpudissect.report.text import bracket, quantity
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Published
+
+
+WEIGHTS_WITHIN = 0.02  # by which weights of the ways may differ: they are counted
 
 
 class Verdict(StrEnum):
@@ -41,6 +45,10 @@ def judge(found: Estimate, published: Published) -> Judgement:
     value, known = found.value, published.value
     if value == known:
         return Judgement(Verdict.AGREES, "equal")
+    if isinstance(value, tuple) and isinstance(known, tuple) and sorted(value) == sorted(known):
+        return Judgement(Verdict.AGREES, "equal, sets in another order")
+    if isinstance(value, str) and isinstance(known, str) and _weights_agree(value, known):
+        return Judgement(Verdict.AGREES, f"weights within {WEIGHTS_WITHIN}")
     if not isinstance(value, int | float) or not isinstance(known, int | float):
         return Judgement(Verdict.DIFFERS, f"not {quantity(known, published.unit)}")
     low = value if found.low is None else found.low
@@ -67,6 +75,14 @@ def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Publishe
     if against and judgement.verdict is not Verdict.DIFFERS:
         judgement = Judgement(judgement.verdict, f"{judgement.text}; {against} of {len(judged)} sources differ")
     return best, judgement
+
+
+def _weights_agree(found: str, published: str) -> bool:
+    """Whether two texts of weighted policies name the same weights, but for chance."""
+    (kind, *ours), (other, *theirs) = found.split(), published.split()
+    if not kind == other == PolicyKind.WEIGHTED or len(ours) != len(theirs):
+        return False
+    return all(abs(float(one) - float(two)) <= WEIGHTS_WITHIN for one, two in zip(ours, theirs, strict=True))
 
 
 def _both_open(found: Estimate, published: Published) -> bool:

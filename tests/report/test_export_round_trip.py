@@ -1,0 +1,86 @@
+"""Taken apart, exported, simulated and taken apart again, a GPU is found to be the same."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from gpudissect import catalogue
+from gpudissect.device.find import open_device
+from gpudissect.report.build import build
+from gpudissect.report.export import export
+from gpudissect.report.files import load
+from gpudissect.report.result import Finding, Options, Result
+from gpudissect.survey.run import run_survey
+
+H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
+TRANSLATED = {("dram", "wide_latency")}  # what it owes to TLBs, where those were not found
+
+
+def discover(spec: str, options: Options) -> Result:
+    with open_device(spec, seed=options.seed) as device:
+        survey = run_survey(device, **options.model_dump())
+        assert survey.failures == ()
+        return build(device.info, survey, options)
+
+
+def differences(one: Result, other: Result) -> set[tuple[str, str]]:
+    """What one found, if only "at least", and the other did not. Lists, one number an SM, no GPU file holds."""
+    theirs = {(each.element, each.attribute): each for each in other.findings}
+    return {
+        (mine.element, mine.attribute)
+        for mine in one.findings
+        if (mine.value, mine.low) != (None, None)
+        and not mine.attribute.endswith("_by_sm")
+        and not _same(mine, theirs[mine.element, mine.attribute])
+    }
+
+
+def _same(mine: Finding, other: Finding) -> bool:
+    """Sizes and names exactly, latencies to a cycle, what is given with a bracket within it."""
+    if None in (mine.value, other.value):
+        return (mine.status, mine.value, mine.low) == (other.status, other.value, other.low)
+    if mine.unit == "cycles":
+        return abs(mine.value - other.value) <= 1
+    bracketed = other.low is not None and other.high is not None and other.low < other.high
+    return other.low <= mine.value <= other.high if bracketed else mine.value == other.value
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("v100", Options(seed=3)),  # one array in three views
+        ("gtx980", Options(seed=1, quick=True)),
+        ("h100", Options(seed=2, quick=True)),  # an L2 in two parts
+        ("gtx280", Options(seed=1, quick=True)),  # no L2
+    ],
+)
+def test_a_simulated_gpu_comes_back(name, options, tmp_path):
+    first = discover(f"sim:{name}", options)
+    file = tmp_path / f"{name}.toml"
+    file.write_text(export(first, "gpu"), encoding="utf-8")
+    again = discover(f"sim:{file}", options)
+    assert again.device.name == first.device.name
+    assert differences(first, again) <= TRANSLATED
+
+
+def test_the_catalogues_h200_is_made_of_its_result():
+    """When the result is renewed: gpudissect export docs/results/h200.json -f gpu -o <this file>."""
+    file = resources.files("gpudissect.catalogue") / "gpus" / "h200.toml"
+    assert file.read_text("utf-8") == export(load(H200), "gpu")
+
+
+def test_the_simulated_h200_is_found_to_be_the_measured_one():
+    measured, known = load(H200), catalogue.load("h200")
+    simulated = discover("sim:h200", Options())
+    not_simulated = {(each.element, each.attribute) for each in known.published() if not each.simulated}
+    assert differences(measured, simulated) <= not_simulated
+    of_memory = {("l2", "miss_penalty"), ("dram", "hit_latency"), ("dram", "wide_latency")}
+    assert not_simulated == of_memory, "means over the slow tail of a real memory, and nothing else yet"
+
+
+def test_the_simulated_h200s_driver_states_what_the_measured_ones_does():
+    theirs = catalogue.load("h200").facts()
+    differing = {key for key, value in load(H200).device.facts.items() if theirs.get(key) != value}
+    # No limit of what a miss fetches is simulated; the clock is the one that was seen, the L2 the one that was found.
+    assert differing == {"l2_fetch_limit", "clock_hz", "l2_size"}
