@@ -7,10 +7,12 @@ What they leave open is asked with sequences on which the candidates that are le
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.cachemodel.geometry import Policy, PolicyKind
+from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.inference.confidence import EXACT, LATENCY
 from gpudissect.inference.level import Level, Levels
@@ -64,6 +66,9 @@ def policy_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     structure: Structure | None = known[f"sets.{element}"]
     if structure is None:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
+    if not level.nearest:
+        reason = "a nearer cache answers part of the accesses"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     sets = _Sets(level, structure, bench)
     rate = yield from sets.miss_rate()
     if sets.ways == 1:
@@ -73,7 +78,15 @@ def policy_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         reason = "a line has room for one word only: no line can be asked for twice"
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
     policy = yield from sets.policy()
-    return Outcome((policy, rate), policy.value if policy.status is Status.FOUND else None)
+    return Outcome((policy, rate), sets.nearest)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The policy that foretells best, and whether it does so well enough."""
+
+    policy: Policy
+    sure: bool
 
 
 class _Sets:
@@ -89,6 +102,7 @@ class _Sets:
         granule = level.fetch.fetch or structure.line
         self.slots = min(granule // level.path.word, MOST_VISITS)
         self.evidence: list[str] = []
+        self.nearest: Replacement | None = None
 
     def policy(self) -> Ask[Estimate]:
         """The policy, or why none of the candidates is it."""
@@ -112,9 +126,10 @@ class _Sets:
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
         right = [agreement(predicted(kind, self.ways, run.lines), run.outcomes) for run in runs]
         share = float(np.mean(right))
+        self.nearest = Replacement(Policy(kind), False)
         if share < 1 - SAME * misread or ranking.lead < MARGIN:
             return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")
-        return self._found(ranking.best, f"it foretells {share:.2%} of the accesses to other sets")
+        return self._found(Policy(kind), f"it foretells {share:.2%} of the accesses to other sets")
 
     def _random(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Told apart from a policy that only looks random, and with the weights of its ways."""
@@ -149,9 +164,10 @@ class _Sets:
             return self._none_of_these("its victims look random, but how old a line is has a say")
         text = f"of {seen.ways.size} victims"
         if not look.uneven:
-            return self._found("random", f"{text} about as many in each way")
-        weights = " ".join(f"{weight:.3f}" for weight in look.weights)
-        return self._found(f"weighted {weights}", f"{text}; ways numbered in the order in which they are filled")
+            return self._found(Policy(PolicyKind.RANDOM), f"{text} about as many in each way")
+        weights = tuple(look.weights.tolist())
+        text += "; ways numbered in the order in which they are filled"
+        return self._found(Policy(PolicyKind.WEIGHTED, weights), text)
 
     def miss_rate(self) -> Ask[Estimate]:
         """The largest share of misses, going round lines in one piece."""
@@ -222,7 +238,9 @@ class _Sets:
             visit[at] = np.arange(at.size)
         return Explicit(lines[lap] * self.structure.line + visit * self.level.path.word)
 
-    def _found(self, value: Value, caveat: str) -> Estimate:
+    def _found(self, policy: Policy, caveat: str) -> Estimate:
+        self.nearest = Replacement(policy, True)
+        value = " ".join([policy.kind, *(f"{weight:.3f}" for weight in policy.weights)])
         return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.FOUND, value=value,
                         confidence=EXACT, method=METHOD, evidence=tuple(self.evidence), caveats=(caveat,))  # fmt: skip
 

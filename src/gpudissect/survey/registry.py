@@ -18,6 +18,7 @@ from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.policy import ATTRIBUTES as POLICY
 from gpudissect.experiments.policy import policy_plan
+from gpudissect.experiments.prediction import prediction_plan
 from gpudissect.experiments.sets import ATTRIBUTES as SETS
 from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
@@ -71,7 +72,11 @@ def _build() -> dict[str, Experiment]:
             Experiment(f"sets.{element}", element, SETS, known, partial(sets_plan, element, levels), quick=False)
         )
         policy = partial(policy_plan, element, levels)
-        every.append(Experiment(f"policy.{element}", element, POLICY, (levels, f"sets.{element}"), policy, quick=False))
+        inferred = (levels, f"sets.{element}")
+        every.append(Experiment(f"policy.{element}", element, POLICY, inferred, policy, quick=False))
+        prediction = partial(prediction_plan, element, levels)
+        predicted = (*inferred, f"policy.{element}")
+        every.append(Experiment(f"prediction.{element}", element, (), predicted, prediction, quick=False))
         every += _of_the_l2() if element == "l2" else _of_a_private_cache(element, levels)
     before = front = None
     for element in TLBS:

@@ -12,6 +12,7 @@ from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
+from gpudissect.inference.prediction import Tally
 from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
 from gpudissect.trace import Context, Trace
@@ -35,7 +36,8 @@ class Failure:
 class Survey:
     """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
 
-    `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users.
+    `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users;
+    `tallies` how well each cache, as inferred, foretold random accesses.
     """
 
     findings: tuple[Estimate, ...]
@@ -45,6 +47,7 @@ class Survey:
     workloads: int
     comparisons: tuple[Reading, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
+    tallies: tuple[Tally, ...] = ()
 
 
 def run_survey(
@@ -80,7 +83,13 @@ def run_survey(
     findings = run.findings({each.element for each in wanted})
     readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
     seconds = time.perf_counter() - start
-    return Survey(findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts))
+    tallies = tuple(
+        run.outcomes[name].knowledge for name in run.outcomes
+        if name.startswith("prediction.") and run.outcomes[name].knowledge is not None
+    )  # fmt: skip
+    return Survey(
+        findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts), tallies
+    )
 
 
 def _said(error: Exception) -> str:
@@ -206,13 +215,13 @@ class _Run:
 
     def findings(self, elements: set[str]) -> tuple[Estimate, ...]:
         """Every estimate of the elements asked for, in a fixed order; what did not finish stands as skipped."""
-        estimates: list[Estimate] = []
-        for name, experiment in self.experiments.items():
+        estimates: dict[tuple[str, str], Estimate] = {}
+        for name, experiment in self.experiments.items():  # needs come first: who knows more has the last word
             if experiment.element not in elements:
                 continue
             if name in self.outcomes:
-                estimates.extend(self.outcomes[name].estimates)
+                own = self.outcomes[name].estimates
             else:
-                reason = self._reason(name)
-                estimates.extend(without(Status.SKIPPED, experiment.element, reason, *experiment.attributes))
-        return tuple(sorted(estimates, key=lambda each: place_of(each.element, each.attribute)))
+                own = without(Status.SKIPPED, experiment.element, self._reason(name), *experiment.attributes)
+            estimates.update({(each.element, each.attribute): each for each in own})
+        return tuple(sorted(estimates.values(), key=lambda each: place_of(each.element, each.attribute)))
