@@ -23,6 +23,7 @@ from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.first_miss import probe_sizes
 from gpudissect.inference.index_function import as_index, null_space, period, rows_from
 from gpudissect.inference.level import Levels
+from gpudissect.inference.occupancy import SLACK, Occupancy
 from gpudissect.inference.structure import Structure, draw
 from gpudissect.units import format_bytes
 
@@ -34,6 +35,7 @@ ACCESSES = 256  # of small rings at first: there are thousands of them
 MANY = 15  # sizes tried at once
 BLOCK_SETS = 4  # lines of each set that a block is to have, about
 LEAST_BLOCK, MOST_BLOCK = 64, 14  # lines; log2 of lines
+CAPACITY_METHOD = "ways of all sets, cross-checked by occupancy"
 METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
 
 
@@ -64,7 +66,7 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         return Outcome(_unclear(element, str(unclear), fitting.evidence))
     if isinstance(structure, str):
         return Outcome(_unclear(element, structure, fitting.evidence))
-    return Outcome(_found(element, structure, count), structure)
+    return Outcome((*_found(element, structure, count), *_whole(element, structure, count, lines.held)), structure)
 
 
 def _reach(capacity: int, limit: int) -> int:
@@ -85,11 +87,13 @@ class _Finder:
         crowded = yield from self._first_that_misses(scattered)
         members = yield from self.conflicts.minimal(crowded)
         block = yield from self._block(members[1:], int(members[0]))
+        fitting = self.conflicts.fitting
         for index, sets in (yield from self._candidates(members[1:], int(members[0]), *block)):
+            before = len(fitting.evidence)  # what led to a candidate is left out: that it holds is what counts
             labels = set_numbers(index, self.conflicts.line, sets, np.arange(1 << self.bits) * self.conflicts.line)
             ways = yield from ways_of(labels, sets, members.size - 1, self.count // 2, self.conflicts)
             if ways is not None and (yield from self._holds(labels, ways)):
-                return Structure(self.conflicts.line, index, ways, 1 << self.bits, self.conflicts.fitting.evidence)
+                return Structure(self.conflicts.line, index, ways, 1 << self.bits, fitting.evidence[before:])
         return (
             f"a set of {members.size - 1} ways holds lines {_some(block[0])} of the first {block[1]}: "
             "that is neither a linear index nor a remainder"
@@ -209,6 +213,24 @@ def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ..
         found("ways", several, of_ways),
         found("index_function", text, range_seen),
     )
+
+
+def _whole(element: str, structure: Structure, count: int, held: Occupancy | None) -> tuple[Estimate, ...]:
+    """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
+
+    Not where fewer lines are held at any one time than that: then there are tags for more lines than there is room.
+    """
+    whole = sum(structure.ways)
+    if whole == count or held is None or abs(held.elements - whole) > 3 * held.error + SLACK * whole:
+        return ()
+    size = whole * structure.line
+    caveat = (
+        f"{format_bytes(count * structure.line)} in one piece are the most that fit: some sets are full before others"
+    )
+    return (
+        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=size,
+                 confidence=EXACT, method=CAPACITY_METHOD, evidence=structure.evidence, caveats=(caveat,)),
+    )  # fmt: skip
 
 
 def _unclear(element: str, reason: str, evidence: tuple[str, ...]) -> tuple[Estimate, ...]:

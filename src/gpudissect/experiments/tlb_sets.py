@@ -26,6 +26,7 @@ MOST_ENTRIES = 256  # of which every set is looked for; of larger ones, one set
 AT_ONCE = 8  # pages tried at once
 BEYOND = 5  # times the entries: how far pages are tried
 MANY = 7
+EVIDENCE = 256  # workloads named: the last, which decide
 METHOD = "pages without which the others fit"
 ONE_SET = "one set was looked at, the others are taken to be like it"
 
@@ -59,7 +60,7 @@ def tlb_sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         ways = yield from finder.one_set()
     except Unclear as unclear:
         return Outcome(without(Status.AMBIGUOUS, element, str(unclear), *ATTRIBUTES))
-    return Outcome(_of_one(element, ways, level, tuple(finder.translations.evidence)))
+    return Outcome(_of_one(element, ways, level, tuple(finder.translations.evidence[-EVIDENCE:])))
 
 
 class _Finder:
@@ -92,7 +93,8 @@ class _Finder:
         if len(set_of) < page or sum(map(len, sets)) != len(resident):
             raise Unclear(f"of {page} pages {page - len(set_of)} could not be given to a set")
         ways = tuple(len(each) for each in sets)
-        return TlbSets(ways, tuple(set_of[each] for each in range(page)), tuple(self.translations.evidence))
+        evidence = tuple(self.translations.evidence[-EVIDENCE:])
+        return TlbSets(ways, tuple(set_of[each] for each in range(page)), evidence)
 
     def one_set(self) -> Ask[int]:
         """Ways of the first set that overflows as pages scattered over memory become more."""

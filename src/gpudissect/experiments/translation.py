@@ -108,7 +108,6 @@ class Translations:
         traces = yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]
         usual: dict[int, list[float]] = {}
         for chunk, trace in zip(chunks, traces, strict=True):
-            self.evidence.append(trace.workload)
             cycles = trace.cycles.reshape(BASE_LAPS, chunk.size)
             typical = np.median(cycles, axis=0)
             self._residuals.append((cycles - typical).ravel())

@@ -12,14 +12,17 @@ import gpudissect
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Estimate
 from gpudissect.estimate import Value as Known
+from gpudissect.inference.prediction import bound
 from gpudissect.report.result import (
     Comparison,
     Conditions,
     Device,
+    ElementPrediction,
     Failure,
     Finding,
     Number,
     Options,
+    Prediction,
     Published,
     Result,
     Value,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
     from gpudissect.catalogue import Published as KnownValue
     from gpudissect.experiments.comparison import Reading
+    from gpudissect.inference.prediction import Tally
 
 _WHOLE_UNITS = ("B", "")  # bytes and counts
 T = TypeVar("T")
@@ -67,6 +71,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
             _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute])
             for estimate in survey.findings
         ),
+        prediction=_prediction(survey.tallies),
         comparisons=tuple(_comparison(reading) for reading in survey.comparisons),
         failures=tuple(Failure(experiment=item.experiment, reason=item.reason) for item in survey.failures),
         interrupted=survey.interrupted,
@@ -87,6 +92,22 @@ def _conditions(info: DeviceInfo, survey: Survey) -> Conditions:
         clock_high=_finite(seen.clock_high),
         notes=seen.notes,
     )
+
+
+def _prediction(tallies: Sequence[Tally]) -> Prediction | None:
+    if not tallies:
+        return None
+    elements = []
+    for each in tallies:
+        low, high = bound(each.right, each.accesses)
+        elements.append(
+            ElementPrediction(element=each.element, agreement=each.agreement, low=low, high=high,
+                              accesses=each.accesses, hits_wrong=each.hits_wrong, misses_wrong=each.misses_wrong,
+                              possible=each.possible)
+        )  # fmt: skip
+    right, accesses = sum(each.right for each in tallies), sum(each.accesses for each in tallies)
+    low, high = bound(right, accesses)
+    return Prediction(agreement=right / accesses, low=low, high=high, accesses=accesses, elements=tuple(elements))
 
 
 def _comparison(reading: Reading) -> Comparison:

@@ -160,6 +160,42 @@ class Conditions(_Record):
     """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
 
 
+class ElementPrediction(_Record):
+    """How well one cache, simulated as inferred, foretold random accesses that nothing was inferred from."""
+
+    element: str
+    """Which cache."""
+    agreement: float
+    """Share of the accesses that were foretold."""
+    low: float
+    """Lower end of the 95 % interval of `agreement`."""
+    high: float
+    """Upper end of it."""
+    accesses: int
+    """How many there were."""
+    hits_wrong: int
+    """Hits that were foretold as misses."""
+    misses_wrong: int
+    """Misses that were foretold as hits."""
+    possible: float
+    """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
+
+
+class Prediction(_Record):
+    """The same of all caches together."""
+
+    agreement: float
+    """Share of the accesses that were foretold."""
+    low: float
+    """Lower end of the 95 % interval of `agreement`."""
+    high: float
+    """Upper end of it."""
+    accesses: int
+    """How many there were."""
+    elements: tuple[ElementPrediction, ...]
+    """Cache by cache."""
+
+
 class Result(_Record):
     """A whole result file."""
 
@@ -175,6 +211,8 @@ class Result(_Record):
     """What was seen while it ran."""
     findings: tuple[Finding, ...] = ()
     """What was found, element by element."""
+    prediction: Prediction | None = None
+    """How well what was found foretells accesses not seen before; null where nothing could be foretold."""
     comparisons: tuple[Comparison, ...] = ()
     """What older methods read, if they were asked for."""
     failures: tuple[Failure, ...] = ()

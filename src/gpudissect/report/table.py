@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
-from gpudissect.report.result import Finding, Result
+from gpudissect.report.result import Finding, Prediction, Result
 from gpudissect.report.text import bracket, clean, percent, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
@@ -169,6 +169,8 @@ def _notes(result: Result) -> list[Text]:
         Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")
         for (element, status, reason), attributes in unfound.items()
     ]
+    if result.prediction is not None:
+        lines.append(Text(_foretold(result.prediction), "bold"))
     against = result.device.catalogue
     if against is not None and against not in result.device.spec and any(each.published for each in result.findings):
         lines.append(Text(f"held against what is published of the catalogue's {clean(against)}", "dim"))
@@ -178,6 +180,16 @@ def _notes(result: Result) -> list[Text]:
     if result.interrupted:
         lines.append(Text("interrupted: what was measured until then", "bold yellow"))
     return lines
+
+
+def _foretold(prediction: Prediction) -> str:
+    """How much of what was not seen before came as foretold."""
+    parts = []
+    for each in prediction.elements:
+        possible = "" if each.possible > 0.995 else f" of {each.possible:.1%} possible"
+        parts.append(f"{clean(each.element)} {each.agreement:.1%}{possible}")
+    share = f"{prediction.agreement:.2%} (95 %: {prediction.low:.2%} .. {prediction.high:.2%})"
+    return f"foretold of {prediction.accesses} random accesses: {share}; {', '.join(parts)}"
 
 
 def _print_details(out: Console, finding: Finding) -> None:
