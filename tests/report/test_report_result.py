@@ -91,7 +91,7 @@ def test_it_gets_the_permissions_of_any_new_file(tmp_path):
 
 def test_fields_of_a_later_version_are_passed_over(result, tmp_path):
     content = json.loads(result.to_json())
-    content["prediction"] = {"agreement": 0.99}
+    content["forecast"] = {"agreement": 0.99}
     content["findings"][0]["colour"] = "red"
     path = tmp_path / "result.json"
     path.write_text(json.dumps(content))

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.translation import PATH, Translations
+from gpudissect.experiments.translation import LAPS, PATH, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
@@ -26,6 +26,7 @@ FEWEST = 40  # pages that must fit into memory at the first distance
 SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
+FEW_SLOW = 0.15  # share of pages
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
 DRIFT = 0.004  # relative, of a latency, while two rings are compared
 METHOD = "rings of one line a page against the same lines a few pages at a time"
@@ -70,6 +71,12 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     other = yield from search.without_pages(page, stair, entries)
     if other:
         return Outcome(_ambiguous(element, other))
+    if (yield from search.only_jumps(page, stair, entries)):
+        reason = (
+            f"accesses to more than {format_bytes(entries * page)} are slower only where one jumps far from the last: "
+            "windows of the page table (MC16 s5.2, P6), no TLB"
+        )
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
     return Outcome(_found(element, level, last, page > search.narrowest), level)
 
@@ -137,6 +144,12 @@ class _Search:
             stair = nearer if nearer.cycles < stair.cycles else stair
             spacing //= 2
         return spacing, stair
+
+    def only_jumps(self, page: int, stair: Stair, entries: int) -> Ask[bool]:
+        """Whether hardly an access is slow when the same pages are visited in order: a TLB would miss all the same."""
+        count = min(2 * entries, self.limit // page)
+        (told,) = yield from self.at(page).visits([np.arange(count)], LAPS)
+        return float(np.mean(np.median(told, axis=0) >= stair.threshold)) < FEW_SLOW
 
     def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
         """Why it may be no TLB: as many lines within a few pages are as slow; empty if they are not."""
