@@ -116,9 +116,15 @@ class _Finder:
         wanted = max(BLOCK_SETS * self.count // exact.size, LEAST_BLOCK)
         size = 1 << min(self.bits, MOST_BLOCK, (wanted - 1).bit_length())
         others = np.setdiff1d(np.arange(size), [*exact, member])
-        fits = yield from self.conflicts.fit([np.append(exact, other) for other in others])
+        # No set overflows by lines that are no more than its ways, so many can be asked about at once.
+        together = max(1, min(exact.size, self.count // exact.size // 4))
+        groups = np.array_split(others, -(-others.size // together))
+        fits = yield from self.conflicts.fit([np.append(exact, group) for group in groups])
+        if together > 1:
+            others = np.concatenate([others[:0], *(group for group, fit in zip(groups, fits, strict=True) if not fit)])
+            fits = yield from self.conflicts.fit([np.append(exact, other) for other in others])
         known = np.array([*exact, member], dtype=np.int64)
-        return np.sort(np.concatenate([others[~np.array(fits)], known[known < size]])), size
+        return np.sort(np.concatenate([others[~np.array(fits, dtype=bool)], known[known < size]])), size
 
     def _candidates(self, exact: Lines, spare: int, members: Lines, size: int) -> Ask[list[tuple[Index, int]]]:
         """Index functions under which `members` are the lines of one set below `size`, and the number of sets."""
