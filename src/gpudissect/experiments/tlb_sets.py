@@ -25,6 +25,7 @@ GROUPS = 64
 MOST_ENTRIES = 256  # of which every set is looked for; of larger ones, one set
 AT_ONCE = 8  # pages tried at once
 BEYOND = 5  # times the entries: how far pages are tried
+MOST_WAYS = 64  # of a set among many
 MANY = 7
 EVIDENCE = 256  # workloads named: the last, which decide
 METHOD = "pages without which the others fit"
@@ -106,7 +107,13 @@ class _Finder:
             fits = yield from self._fit([pages[:size] for size in sizes])
             high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
             low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
-        return len((yield from self._needed(pages[:high]))) - 1
+        ways = len((yield from self._needed(pages[:high]))) - 1
+        if ways > MOST_WAYS:
+            raise Unclear(
+                f"{high} pages scattered over memory do not fit, but do without any one of {ways + 1}: that is no set "
+                "(a buffer behind it may hide the first conflicts)"
+            )
+        return ways
 
     def _needed(self, pages: Pages) -> Ask[list[int]]:
         """The pages without any one of which the others fit: by groups, then one by one."""

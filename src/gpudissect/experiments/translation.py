@@ -107,15 +107,17 @@ class Translations:
         chunks = [chunk for grouping in groupings for chunk in grouping]
         traces = yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]
         usual: dict[int, list[float]] = {}
+        seen: dict[int, list[NDArray[np.int64]]] = {}
         for chunk, trace in zip(chunks, traces, strict=True):
             cycles = trace.cycles.reshape(BASE_LAPS, chunk.size)
-            typical = np.median(cycles, axis=0)
-            self._residuals.append((cycles - typical).ravel())
-            for page, median in zip(chunk.tolist(), typical.tolist(), strict=True):
-                usual.setdefault(page, []).append(median)
-        for page, medians in usual.items():
-            self._alone[page] = sum(medians) / len(medians)
-            self._differences.append(medians[0] - medians[-1])
+            for place, page in enumerate(chunk.tolist()):
+                seen.setdefault(page, []).append(cycles[:, place])
+                usual.setdefault(page, []).append(float(np.median(cycles[:, place])))
+        for page, (first, second) in usual.items():
+            self._alone[page] = (first + second) / 2
+            self._differences.append(first - second)
+            # Each against the other ring: what a ring does to a line is part of what may be misread.
+            self._residuals += [np.asarray(seen[page][0] - second), np.asarray(seen[page][1] - first)]
 
     def _shuffled(self, pages: Pages) -> Pages:
         self._asked += 1

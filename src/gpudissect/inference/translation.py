@@ -19,6 +19,7 @@ Penalties = NDArray[np.float64]
 LEAST_STEP = 2.5  # cycles by which a TLB miss must be slower
 SOME = 0.4  # share of pages that must be slower to call it a level: twice as many as there are entries all miss
 FURTHER = 0.5  # of what a miss in the level before costs: by so much the next must be slower
+THRESHOLD = 0.65  # of the step, from which on an access is slow: a hit can be delayed, a miss is never early
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def next_stair(rings: Sequence[Penalties], last: Stair | None, noise: float) -> 
         if slower.size >= max(1.0, SOME * typical.size):
             cycles = float(np.median(slower))
             below = 0.0 if last is None else last.cycles
-            return Stair(cycles, (below + cycles) / 2)
+            return Stair(cycles, below + THRESHOLD * (cycles - below))
     return None
 
 
