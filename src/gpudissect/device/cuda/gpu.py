@@ -12,6 +12,7 @@ from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
+from gpudissect.device.cuda.layout import CODE_BODY
 from gpudissect.device.cuda.plan import Launch, Machine, plan
 from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.errors import DeviceError, KernelFailed
@@ -68,13 +69,18 @@ class CudaGpu:
             Path.TEXTURE: texture_limit,
             Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK),
             Path.SHARED: shared - _RECORDS_ROOM,
+            Path.CODE: CODE_BODY,
         }
+        unsupported = _unsupported(properties)
+        for path in unsupported:
+            del limits[path]
         self._machine = Machine(
             sm_count=properties.multiprocessor_count,
             limits=limits,
             shared_largest=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
             shared_free=_shared_free(properties, shared),
+            unsupported=unsupported,
         )
         self._runner = Runner(
             board, compiler, Arena(board, usable),
@@ -86,6 +92,7 @@ class CudaGpu:
             origin=Origin.MEASURED,
             sm_count=properties.multiprocessor_count,
             span_limits=MappingProxyType(limits),
+            unsupported=MappingProxyType(unsupported),
             facts=MappingProxyType(_facts(board)),
             environment=MappingProxyType(_environment(board, compiler, watch)),
         )
@@ -160,6 +167,16 @@ class CudaGpu:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _unsupported(properties: Any) -> dict[Path, str]:
+    """Paths that a GPU lacks, each with the reason."""
+    major, minor = properties.compute_capability_major, properties.compute_capability_minor
+    if major >= 7:
+        return {}
+    # Up to Pascal an instruction has 8 bytes, and every fourth (of Kepler: eighth) word holds no instruction.
+    return {Path.CODE: f"the code that is run is counted in instructions of 16 bytes, which compute capability "
+                       f"{major}.{minor} does not have"}  # fmt: skip
 
 
 def _shared_free(properties: Any, largest: int) -> int:

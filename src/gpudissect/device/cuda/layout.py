@@ -11,6 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from gpudissect.units import KIB
 from gpudissect.workload import Path
 
 JOB = np.dtype([
@@ -26,12 +27,16 @@ RING = np.dtype([
 ])  # fmt: skip
 TURN = np.dtype([
     ("start", "u8"), ("accesses", "u4"), ("path", "u4"), ("warp", "u4"), ("sm", "u4"), ("done", "u4"),
-    ("seen_sm", "u4"), ("broken", "u4"), ("reserved", "u4"),
+    ("seen_sm", "u4"), ("broken", "u4"), ("laps", "u4"),
 ])  # fmt: skip
-TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT)
+TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of turns, as ``kernels/turns.cuh`` numbers them."""
 SLOT = 8
 """Bytes of one record in shared memory."""
+CODE_BODY = 512 * KIB
+"""Bytes of straight-line code in ``kernels/code.cuh``."""
+UNRINGED = (Path.NOTHING, Path.CODE)
+"""Paths on which nothing is laid in memory."""
 
 
 class RingKind(IntEnum):
@@ -70,6 +75,7 @@ TRAITS = {
     Path.TEXTURE: Traits("PATH_TEXTURE", shift=2, mark=1 << 31, through_l1=True),
     Path.CONSTANT: Traits("PATH_CONSTANT"),
     Path.SHARED: Traits("PATH_SHARED"),
+    Path.CODE: Traits("PATH_CODE"),
 }
 
 

@@ -5,8 +5,8 @@ Pure: nothing here touches a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.layout import SLOT, TRAITS
@@ -27,6 +27,7 @@ class Machine:
         shared_per_sm: bytes of shared memory an SM may have.
         shared_free: bytes of shared memory that the smallest carve-out offers anyway, so that using them takes
             nothing from the L1.
+        unsupported: paths that it lacks, each with the reason; they have no limit.
 
     """
 
@@ -35,6 +36,7 @@ class Machine:
     shared_largest: int
     shared_per_sm: int
     shared_free: int
+    unsupported: Mapping[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,11 @@ def _together(index: int, chase: Chase) -> object:
 
 def _check(chase: Chase, machine: Machine) -> None:
     for path, order in chase.rings:
-        if span(path, order) > machine.limits[path]:
-            raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
+        if path in machine.unsupported:
+            raise DeviceError(f"this device has no path {path.value!r}: {machine.unsupported[path]}")
+        asked = order.span if path is Path.CODE else span(path, order)
+        if asked > machine.limits[path]:
+            raise OutOfMemory(f"a chase over {format_bytes(asked)} on path {path}: "
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
     if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
         raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
@@ -140,7 +145,8 @@ def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
     launches: list[Launch] = []
     waiting = list(group)
     path = group[0][1].path
-    shares_memory = path not in (Path.CONSTANT, Path.SHARED)  # those have one bank, or one ring for each block
+    # Those have one bank, or one ring for each block, or no ring at all.
+    shares_memory = path not in (Path.CONSTANT, Path.SHARED, Path.CODE)
     while waiting:
         taken: list[tuple[int, Chase]] = []
         for entry in waiting[: machine.sm_count]:

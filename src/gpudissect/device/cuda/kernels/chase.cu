@@ -44,6 +44,7 @@ struct Window {
     __device__ u32 slot() const { return base + 8 * min(max(number, 0), slots); }
 };
 
+#ifndef PATH_CODE  // see code.cuh for that
 // ---- The timed windows -----------------------------------------------------------------------------------------
 // One access: clock, load, store of the loaded link to shared memory, clock. The store needs the link and
 // instructions issue in order, so the second clock read waits for the load. Returns the cycles.
@@ -130,6 +131,7 @@ __device__ __forceinline__ u64 timed_lap(Link& link, u64 texture, u32 count, u32
         : "memory");
     return cycles;
 }
+#endif
 
 // Take the mark off a link; was it there? Written so that the link stays in its register: a copy of its upper half
 // would wait for the load, and the assembler likes to put such a copy inside the window.
@@ -177,8 +179,10 @@ __device__ __forceinline__ Tick tick() {
 // The link to start from. Adding the thread's index, always 0, tells the compiler that a link may differ from lane to
 // lane: a link known to be the same for the whole warp would go through the uniform datapath and its caches.
 __device__ __forceinline__ Link begin(const Job& job) {
-#ifdef PATH_NOTHING
+#if defined(PATH_NOTHING)
     return 0;
+#elif defined(PATH_CODE)
+    return threadIdx.x;  // 0, which nobody knows before
 #else
     Link start = static_cast<Link>(__ldcg(reinterpret_cast<const u64*>(job.start))) + 8 * threadIdx.x;
 #ifdef PATH_SHARED
@@ -219,6 +223,7 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
 // ---- The kernels: one-thread blocks, one job a block (with turns: see turns.cuh) ------------------------------------------------------------
 // The loops count down by job.one because the assembler unrolls a loop whose length it can foresee, pragma or not.
 
+#ifndef PATH_CODE
 // EACH: a record is the link loaded (low 32 bits, with its mark) and, above it, the cycles. Links of positions that
 // are not picked have no mark, and their records are overwritten by the next.
 extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
@@ -262,6 +267,7 @@ extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif
 
 // LAP: a record is the cycles of a lap.
 extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
