@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpudissect.catalogue.schema import Element, GpuTable, PathTable
     from gpudissect.catalogue.structure import CacheTable, IndexTable, PolicyTable, TlbTable
 
+CODE_LIMIT = 512 * 1024  # bytes of straight-line code that can be run: as on a CUDA GPU
 TEXTURE_LIMIT = 512 * 1024 * 1024  # 2^27 texels of 4 bytes: the CUDA limit of a linear 1D texture
 
 
@@ -54,6 +55,7 @@ def limits_of(gpu: GpuTable) -> dict[Path, int]:
         Path.TEXTURE: min(memory, TEXTURE_LIMIT),
         Path.CONSTANT: gpu.chip.constant_size.value,
         Path.SHARED: gpu.chip.shared_per_block.value,
+        Path.CODE: CODE_LIMIT,
     }
     return {Path.NOTHING: memory} | {path: spans.get(path, memory) for path in gpu.paths}
 

@@ -19,6 +19,7 @@ from gpudissect.workload import Path
 if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
 
+NO_CODE = "its GPU file does not describe the instruction caches"
 LARGEST_FILE = 1024 * 1024  # bytes; the longest built-in file has some 20 KB
 
 
@@ -55,7 +56,10 @@ class Gpu:
 
     def unsupported(self) -> dict[Path, str]:
         """Name the paths this GPU lacks, each with the reason."""
-        return dict(self.table.unsupported)
+        lacking = dict(self.table.unsupported)
+        if Path.CODE not in self.table.paths:
+            lacking.setdefault(Path.CODE, NO_CODE)
+        return lacking
 
     def facts(self) -> dict[str, int | float | str]:
         """Give what its driver would say, by the names of `DeviceInfo.facts`; bytes, Hz."""

@@ -8,6 +8,9 @@ from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
+from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
+from gpudissect.experiments.icache import ELEMENTS as CODE
+from gpudissect.experiments.icache import icache_levels_plan, icache_plan
 from gpudissect.experiments.l2 import l2_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.latency import latency_plan
@@ -45,6 +48,10 @@ def _build() -> dict[str, Experiment]:
         Experiment("latency.dram", "dram", memory, ("levels.l2", "latency.l2"), dram_plan),
         Experiment("latency.wide_dram", "dram", ("wide_latency",), ("capacity.l2",), wide_dram_plan, quick=False),
     ]
+    every.append(Experiment("levels.icache", CODE[0], (), (), icache_levels_plan, quick=False))
+    for element in CODE:
+        plan = partial(icache_plan, element)
+        every.append(Experiment(f"capacity.{element}", element, OF_CODE, ("levels.icache",), plan, quick=False))
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
     for element, levels in CACHES.items():

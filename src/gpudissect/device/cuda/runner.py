@@ -68,7 +68,8 @@ class Runner:
         base = self._arena.reserve(launch.arena)
         desk = self._lay(launch, base)
         turns = ["TURNS"] if launch.turns else []
-        code = ["CODE_TURNS"] if any(ring.path is Path.CODE for ring in launch.rings[1:]) else []
+        in_code = launch.path is not Path.CODE and Path.CODE in launch.paths
+        code = ["CODE_TURNS", f"TIMING_{launch.timing.upper()}"] if in_code else []
         macros = (TRAITS[launch.path].macro, *turns, *code)
         kernel = self._kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)

@@ -223,7 +223,8 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
 // ---- The kernels: one-thread blocks, one job a block (with turns: see turns.cuh) ------------------------------------------------------------
 // The loops count down by job.one because the assembler unrolls a loop whose length it can foresee, pragma or not.
 
-#ifndef PATH_CODE
+// With turns that run code, which is long, only the kernel that is asked for is compiled.
+#if !defined(PATH_CODE) && (!defined(CODE_TURNS) || defined(TIMING_EACH))
 // EACH: a record is the link loaded (low 32 bits, with its mark) and, above it, the cycles. Links of positions that
 // are not picked have no mark, and their records are overwritten by the next.
 extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
@@ -242,7 +243,9 @@ extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif
 
+#if !defined(PATH_CODE) && (!defined(CODE_TURNS) || defined(TIMING_COUNT))
 // COUNT: a record is a lap: hits (low 32 bits) and, above them, misses.
 extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
@@ -269,6 +272,7 @@ extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
 }
 #endif
 
+#if !defined(CODE_TURNS) || defined(TIMING_LAP)
 // LAP: a record is the cycles of a lap.
 extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
@@ -287,3 +291,4 @@ extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif
