@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.inference.code_levels import Curve, Own, Rise, Stairs, curve, onset, own_cost, stairs
-from gpudissect.inference.confidence import BRACKETED
+from gpudissect.inference.confidence import BRACKETED, CONFLICTED
 from gpudissect.inference.level import Absence
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Sequential, Timing
@@ -23,7 +23,8 @@ SHORT = (1, 2, 3, 4)  # units: loops that fit into any instruction cache
 AN_OCTAVE = 8  # sizes of the sweep in a doubling
 LOOP = CODE_UNIT  # bytes at most of the loop round the code, which takes room, too
 METHOD = "cycles a line of straight-line code against its size (JIA18): where a rest ends in a rise to another"
-ONE_SM = "seen by one warp; a level whose misses are fetched ahead in time does not show"
+ONE_WARP = "seen by one warp; a level whose misses are fetched ahead in time does not show"
+UNCOUNTED = "the cycles climb over many sizes: the rise from another level may be part of it, not counted"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class CodeLevels:
         number = ELEMENTS.index(element)
         return self.stairs.rises[number] if number < len(self.stairs.rises) else None
 
+    def counted(self, element: str) -> bool:
+        """Whether no rise within it may hide another level: else its number is not certain."""
+        return not any(rise.wide for rise in self.stairs.rises[: ELEMENTS.index(element)])
+
 
 def icache_levels_plan(bench: Bench, known: Known) -> Plan:
     """Levels of instruction caches; no estimates of its own."""
@@ -51,10 +56,13 @@ def icache_levels_plan(bench: Bench, known: Known) -> Plan:
     own = own_cost([units * CODE_UNIT // CODE_LINE for units in SHORT], [each.cycles for each in traces[: len(SHORT)]])
     whole = _curve(swept, [each.cycles for each in traces[len(SHORT) :]], own)
     found = stairs(whole)
-    rises = []
+    rises: list[Rise] = []
+    looked: list[int] = []
     for rise in found.rises:
-        rises.append((yield from _narrowed(rise, own)))
-    evidence = tuple(digest(loop(units)) for units in (*SHORT, *swept))
+        between = list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT))
+        rises.append((yield from _narrowed(rise, between, own)))
+        looked += between
+    evidence = tuple(digest(loop(units)) for units in sorted({*SHORT, *swept, *looked}))
     return Outcome(knowledge=CodeLevels(Stairs(tuple(rises), found.end, found.fits), None, evidence))
 
 
@@ -87,9 +95,8 @@ def _curve(units: list[int], laps: list, own: Own) -> Curve:
     return curve([each * CODE_UNIT for each in units], CODE_LINE, laps, own)
 
 
-def _narrowed(rise: Rise, own: Own) -> Ask[Rise]:
+def _narrowed(rise: Rise, between: list[int], own: Own) -> Ask[Rise]:
     """Every size between one that fits and one that does not: where one was misread, the bracket shows it."""
-    between = list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT))
     if not between:
         return rise
     traces = yield [loop(units) for units in between]
@@ -97,24 +104,31 @@ def _narrowed(rise: Rise, own: Own) -> Ask[Rise]:
 
 
 def _capacity(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
-    caveat = f"{format_bytes(rise.overflows)} of code and a loop of up to {format_bytes(LOOP)} round it do not fit"
+    caveats = [f"{format_bytes(rise.overflows)} of code and a loop of up to {format_bytes(LOOP)} round it do not fit"]
+    if not levels.counted(element):
+        caveats.append(UNCOUNTED)
     return Estimate(
-        element=element, attribute="capacity", status=Status.FOUND, value=rise.fits, low=rise.fits,
-        high=rise.overflows + LOOP, confidence=BRACKETED, method=METHOD, evidence=levels.evidence,
-        caveats=(caveat, ONE_SM),
+        element=element, attribute="capacity", status=Status.FOUND, value=rise.fits,
+        low=max(0, rise.fits - rise.slack), high=rise.overflows + LOOP,
+        confidence=BRACKETED if levels.counted(element) else CONFLICTED, method=METHOD, evidence=levels.evidence,
+        caveats=(*caveats, ONE_WARP),
     )  # fmt: skip
 
 
 def _penalty(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
     before, after = rise.before, rise.after
-    caveat = (
+    caveats = [
         f"of {CODE_LINE} B of code run through in order, {before.cycles:.1f} cycles within this level and "
-        f"{after.cycles:.1f} beyond; of a throughput, not a latency"
-    )
+        f"{after.cycles:.1f} beyond: a throughput, not a latency"
+    ]
+    sure = levels.counted(element) and not rise.wide
+    if not sure:
+        caveats.append(UNCOUNTED)
+    settling = after.high - after.cycles  # a rest that has risen so far may rise as far again
     return Estimate(
         element=element, attribute="miss_penalty", status=Status.FOUND, value=rise.step,
-        low=after.low - before.high, high=after.high - before.low, confidence=BRACKETED, method=METHOD,
-        evidence=levels.evidence, caveats=(caveat,),
+        low=after.low - before.high, high=after.high + settling - before.low,
+        confidence=BRACKETED if sure else CONFLICTED, method=METHOD, evidence=levels.evidence, caveats=tuple(caveats),
     )  # fmt: skip
 
 

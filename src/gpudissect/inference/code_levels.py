@@ -24,8 +24,9 @@ STEADY = 0.05  # of the step: scatter of the rest before a rise
 SURE = 0.1  # of the step: error of any point of the two rests
 REST = 1.4  # a rest reaches over sizes up to this multiple of its first, at least, ...
 FEWEST = 3  # ... and over so many points
+WIDE = 1.5  # times the last size that fits: most that a rise takes where the policy is LRU or near it
 WIDEST = 4.0  # times the last size that fits: there the rise is over (random replacement: 2 % of the lines survive)
-MISSING = 4  # lines that miss in each lap: what overflows one set of four ways misses as many
+MISSING = 2  # lines that miss in each lap: the fewest that are taken notice of
 SIGMAS = 4.0
 
 
@@ -68,9 +69,19 @@ class Rest:
 
 @dataclass(frozen=True)
 class Rise:
-    """From one rest to the next: what fits for sure, and what does not, in bytes of code."""
+    """From one rest to the next.
+
+    Attributes:
+        fits: bytes of code that no line was seen missing of.
+        slack: bytes that might have missed all the same without being seen. Whatever the policy, a loop longer than
+            a cache by n lines misses at least n times a lap, so the cache holds at least `fits` - `slack`.
+        overflows: bytes of code from which on lines miss.
+        before, after: the rests.
+
+    """
 
     fits: int
+    slack: int
     overflows: int
     before: Rest
     after: Rest
@@ -79,6 +90,11 @@ class Rise:
     def step(self) -> float:
         """Cycles that a line takes longer behind this level."""
         return self.after.cycles - self.before.cycles
+
+    @property
+    def wide(self) -> bool:
+        """Whether it climbs over so many sizes that the rise from another level may be part of it."""
+        return self.after.first > WIDE * self.fits
 
 
 @dataclass(frozen=True)
@@ -146,12 +162,15 @@ def onset(near: Curve, rise: Rise) -> Rise:
 
     Where sizes that fit and sizes that overflow alternate, the bracket spans them all.
     """
-    missing = near.cycles - rise.before.cycles > _threshold(near, rise.before, rise.step)
+    threshold = _threshold(near, rise.before, rise.step)
+    missing = near.cycles - rise.before.cycles > threshold
     over = [*near.sizes[missing].tolist(), rise.overflows]
     under = [rise.fits, *near.sizes[~missing].tolist()]
     fits = max(size for size in under if size < min(over))
     overflows = min(size for size in over if size > max(under))
-    return replace(rise, fits=fits, overflows=overflows)
+    at = np.flatnonzero(near.sizes == fits)
+    slack = _unseen(near, threshold, rise.step, int(at[0])) if at.size else rise.slack
+    return replace(rise, fits=fits, slack=slack, overflows=overflows)
 
 
 def _left(whole: Curve, begin: int) -> int | None:
@@ -183,14 +202,16 @@ def _rise(whole: Curve, begin: int, left: int, start: int) -> Rise | str | None:
         return "the cycles climb all the way"
     if float(np.max(whole.error[[*flat, *range(start, stop)]])) > SURE * step:
         return "laps differ too much from each other"
-    missing = cycles - before.cycles > _threshold(whole, before, step)
+    threshold = _threshold(whole, before, step)
+    missing = cycles - before.cycles > threshold
     fits = begin + int(np.argmax(missing[begin:])) - 1
     if fits - begin + 1 < FEWEST:
         return "there is no rest before the rise"
     if sizes[start] > WIDEST * sizes[fits]:
         return "the cycles climb over too many sizes"
     overflows = next(at for at in range(fits + 1, start + 1) if missing[at : start + 1].all())
-    return Rise(int(sizes[fits]), int(sizes[overflows]), _rest(whole, begin, fits + 1), after)
+    slack = _unseen(whole, threshold, step, fits)
+    return Rise(int(sizes[fits]), slack, int(sizes[overflows]), _rest(whole, begin, fits + 1), after)
 
 
 def _flat(whole: Curve, begin: int, left: int, most: float) -> NDArray[np.intp]:
@@ -212,6 +233,11 @@ def _rest(whole: Curve, begin: int, end: int) -> Rest:
 def _threshold(some: Curve, before: Rest, step: float) -> NDArray[np.float64]:
     """Cycles a line above a rest from which on a few lines of a lap miss, and it is no scatter; one for each size."""
     return np.maximum(MISSING * step / some.lines, SIGMAS * np.hypot(before.scatter, some.error))
+
+
+def _unseen(some: Curve, threshold: NDArray[np.float64], step: float, at: int) -> int:
+    """Bytes of code that may miss in each lap at the size number `at` without reaching the threshold."""
+    return int(np.ceil(threshold[at] / step * some.sizes[at]))
 
 
 def _typical(laps: NDArray[np.int64]) -> tuple[float, float]:
