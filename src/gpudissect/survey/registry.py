@@ -6,6 +6,7 @@ from functools import partial
 
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
+from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
@@ -48,10 +49,7 @@ def _build() -> dict[str, Experiment]:
         Experiment("latency.dram", "dram", memory, ("levels.l2", "latency.l2"), dram_plan),
         Experiment("latency.wide_dram", "dram", ("wide_latency",), ("capacity.l2",), wide_dram_plan, quick=False),
     ]
-    every.append(Experiment("levels.icache", CODE[0], (), (), icache_levels_plan, quick=False))
-    for element in CODE:
-        plan = partial(icache_plan, element)
-        every.append(Experiment(f"capacity.{element}", element, OF_CODE, ("levels.icache",), plan, quick=False))
+    every += _of_code()
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
     for element, levels in CACHES.items():
@@ -66,12 +64,26 @@ def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
     latency = partial(latency_plan, element, levels)
     private = {name: where for name, where in CACHES.items() if name != "l2"}
     needs = (*dict.fromkeys(private.values()), *(f"capacity.{name}" for name in private))
+    if element == CONSTANT:
+        needs = (*needs, *(f"sharing.{each}" for each in CODE))
     sharing = partial(sharing_plan, element, private)
     return [
         Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
         Experiment(f"latency.{element}", element, ("hit_latency", "miss_penalty"), (levels,), latency),
         Experiment(f"sharing.{element}", element, SHARING, needs, sharing, quick=False),
     ]
+
+
+def _of_code() -> list[Experiment]:
+    """Instruction caches. They are not asked about in a hurry: the kernel that is all code takes seconds to compile."""
+    levels = "levels.icache"
+    every = [Experiment(levels, CODE[0], (), (), icache_levels_plan, quick=False)]
+    for element in CODE:
+        plan, sharing = partial(icache_plan, element), partial(code_sharing_plan, element)
+        needs = (levels, "levels.constant")
+        every.append(Experiment(f"capacity.{element}", element, OF_CODE, (levels,), plan, quick=False))
+        every.append(Experiment(f"sharing.{element}", element, ("shared_with",), needs, sharing, quick=False))
+    return every
 
 
 def _of_the_l2() -> list[Experiment]:
