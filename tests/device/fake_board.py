@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.device.cuda.layout import JOB, REPORT, RING, TRAITS, TURN, TURN_PATHS, RingKind
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, TRAITS, TURN, TURN_PATHS, UNRINGED, RingKind
 from gpudissect.workload.order import permutation
 
 BASE = 0x7F00_0000_0000
 MASK = 0xFFFFFFFF
+UNRINGED_MACROS = [TRAITS[path].macro for path in UNRINGED]
 
 
 class FakeKernel:
@@ -57,6 +58,7 @@ class FakeBoard:
         self.shared_asked: list[int] = []
         self.threads: list[int] = []
         self.turns: list[tuple[str, int]] = []
+        self.loaded: set[str] = set()
         self.tamper: Callable[[FakeBoard], None] | None = None
         self.sms: Callable[[int], int] = lambda block: block
         self._textures: dict[int, int] = {}
@@ -74,6 +76,7 @@ class FakeBoard:
         pass
 
     def load(self, cubin: bytes) -> FakeModule:
+        self.loaded.add(cubin.decode())
         return FakeModule(self, cubin.decode())
 
     def upload(self, address: int, data: Any) -> None:
@@ -97,7 +100,8 @@ class FakeBoard:
         self.launches.append(kernel.name)
         if kernel.name == "lay":
             for ring in self._view(arguments[0], RING, grid[1]):
-                self._lay(ring)
+                if ring["count"]:
+                    self._lay(ring)
         elif kernel.name == "mark":
             for ring in self._view(arguments[0], RING, grid[1]):
                 self._mark(ring)
@@ -151,6 +155,10 @@ class FakeBoard:
 
     def _take_turn(self, turn: Any, texture: int) -> None:
         path = TRAITS[TURN_PATHS[turn["path"]]]
+        if path.macro == "PATH_CODE":
+            turn["done"], turn["seen_sm"] = 1, self.sms(int(turn["sm"]))
+            self.turns.append((path.macro, int(turn["accesses"]) * int(turn["laps"])))
+            return
         first = link = int(self._word(int(turn["start"]), 8)[0])
         for _ in range(int(turn["accesses"])):
             link = self._load(path.macro, link, texture) & ~path.mark
@@ -158,13 +166,13 @@ class FakeBoard:
         self.turns.append((path.macro, int(turn["accesses"])))
 
     def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
-        path, timing = kernel.path.removesuffix("TURNS"), kernel.name
+        path, timing = kernel.path.partition("TURNS")[0], kernel.name
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
         base = 0x400 if path == "PATH_SHARED" else 0
         mark = 1 << 31 if path == "PATH_TEXTURE" else 1
         kept = np.zeros(slots + 1, np.uint64)
-        start = 0 if path == "PATH_NOTHING" else int(self._word(int(job["start"]), 8)[0])
+        start = 0 if path in UNRINGED_MACROS else int(self._word(int(job["start"]), 8)[0])
         link, number = start + base, int(job["first"])
         for lap in range(laps):
             for position in range(count):
@@ -172,7 +180,7 @@ class FakeBoard:
                 if path == "PATH_SHARED":
                     assert link - base < int(job["ring_bytes"]) <= int(job["slots_at"])
                     link = int(self._word(int(job["ring"]) + link - base, 4)[0]) + base
-                elif path != "PATH_NOTHING":
+                elif path not in UNRINGED_MACROS:
                     link = self._load(path, link, texture)
                 if timing == "chase_each":
                     picked = bool(link & mark) or path == "PATH_NOTHING"

@@ -15,7 +15,7 @@ from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential
 
 pytestmark = pytest.mark.gpu
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
-RINGED = [path for path in Path if path is not Path.NOTHING]
+RINGED = [path for path in Path if path not in (Path.NOTHING, Path.CODE)]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_probe_and_info(gpu: CudaGpu) -> None:
     assert (0, gpu.info.name, None) in probe()
     assert gpu.info.origin is Origin.MEASURED and gpu.info.sm_count > 0
     assert gpu.info.facts["l2_size"] and gpu.info.environment["nvrtc"]
-    assert all(gpu.info.limit(path) > 0 for path in Path)
+    assert all(gpu.info.limit(path) > 0 for path in Path if path not in gpu.info.unsupported)
 
 
 @pytest.mark.parametrize("path", RINGED, ids=str)
@@ -185,3 +185,29 @@ def test_every_path_can_have_a_turn(gpu: CudaGpu) -> None:
         order = texels if path is Path.TEXTURE else SMALL
         (trace,) = gpu.run([Chase(path=path, order=order, timing=EACH, warmup=1, before=before)])
         assert trace.offsets.tolist() == order.offsets().tolist()
+
+
+def _code(units: int, **changed: int) -> Chase:
+    return Chase(path=Path.CODE, order=Sequential(8 * units, 128), timing=LAP, warmup=4, alone=True,
+                 **({"laps": 16} | changed))  # fmt: skip
+
+
+def test_code_runs_at_nearly_an_instruction_a_cycle_while_it_fits(gpu: CudaGpu) -> None:
+    short, long = gpu.run([_code(1), _code(5)])
+    per_line = (np.quantile(long.cycles, 0.25) - np.quantile(short.cycles, 0.25)) / 32
+    assert 8 <= per_line < 20
+    assert np.quantile(long.cycles, 0.75) - np.quantile(long.cycles, 0.25) < 10
+
+
+def test_more_code_than_any_cache_holds_takes_longer(gpu: CudaGpu) -> None:
+    little, much = gpu.run([_code(4), _code(512)])
+    assert np.median(much.cycles) / 512 > 1.3 * np.median(little.cycles) / 4
+    assert np.ptp(gpu.run([_code(4, laps=200)])[0].cycles[1:]) < 0.5 * np.median(little.cycles)
+
+
+def test_a_turn_of_code_leaves_a_chase_over_constants_as_it_was_laid(gpu: CudaGpu) -> None:
+    before = (Turn(path=Path.CONSTANT, order=SMALL), Turn(path=Path.CODE, order=Sequential(8 * 512, 128), laps=2))
+    for timing in (EACH, LAP):
+        chase = Chase(path=Path.CONSTANT, order=SMALL, timing=timing, warmup=1, before=before)
+        (trace,) = gpu.run([chase])
+        assert (trace.cycles > 0).all() and np.median(trace.cycles) < 50_000

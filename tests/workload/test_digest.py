@@ -27,6 +27,8 @@ OTHERS = (
     replace(PLAIN, before=(TURN,)),
     replace(PLAIN, before=(TURN, TURN)),
     replace(PLAIN, before=(replace(TURN, sm=1),)),
+    replace(PLAIN, path=Path.CODE, order=Sequential(8, 128)),
+    replace(PLAIN, before=(Turn(path=Path.CODE, order=Sequential(8, 128)),)),
 )
 
 
@@ -40,6 +42,7 @@ def test_every_field_counts():
     (OTHERS[11], "71bcb159a9c72b4db0f39c0d61404df7"),
     (OTHERS[12], "300db5f9718ad5c7c6f62b885413286c"),
     (OTHERS[13], "7c0452ef792b291dfffdf7df5741ca67"),
+    (Chase(path=Path.CODE, order=Sequential(8, 128), timing=Timing.LAP), "3fad66bf00d8181ad947856f91ec8bbc"),
 ])  # fmt: skip
 def test_it_is_the_same_in_every_version(chase, frozen):
     assert digest(chase) == frozen

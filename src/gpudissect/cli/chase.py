@@ -34,6 +34,7 @@ class PathName(StrEnum):
     TEXTURE = "texture"
     CONSTANT = "constant"
     SHARED = "shared"
+    CODE = "code"
     NOTHING = "nothing"
 
 

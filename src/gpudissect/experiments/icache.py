@@ -9,6 +9,7 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.inference.code_levels import Curve, Own, Rise, Stairs, curve, onset, own_cost, stairs
 from gpudissect.inference.confidence import BRACKETED, CONFLICTED
 from gpudissect.inference.level import Absence
+from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.chase import CODE_LINE, CODE_UNIT
@@ -54,7 +55,7 @@ def icache_levels_plan(bench: Bench, known: Known) -> Plan:
     swept = sweep(limit)
     traces = yield [loop(units) for units in (*SHORT, *swept)]
     own = own_cost([units * CODE_UNIT // CODE_LINE for units in SHORT], [each.cycles for each in traces[: len(SHORT)]])
-    whole = _curve(swept, [each.cycles for each in traces[len(SHORT) :]], own)
+    whole = _curve(swept, traces[len(SHORT) :], own)
     found = stairs(whole)
     rises: list[Rise] = []
     looked: list[int] = []
@@ -88,11 +89,11 @@ def loop(units: int) -> Chase:
 def sweep(limit: int) -> list[int]:
     """Sizes in units, from the largest short loop up to `limit`, a small factor apart or one unit."""
     sizes = {round(SHORT[-1] * 2 ** (i / AN_OCTAVE)) for i in range(1 + AN_OCTAVE * limit.bit_length())}
-    return sorted(size for size in sizes if size < limit) + [limit]
+    return [*sorted(size for size in sizes if size < limit), limit]
 
 
-def _curve(units: list[int], laps: list, own: Own) -> Curve:
-    return curve([each * CODE_UNIT for each in units], CODE_LINE, laps, own)
+def _curve(units: list[int], traces: list[Trace], own: Own) -> Curve:
+    return curve([each * CODE_UNIT for each in units], CODE_LINE, [trace.cycles for trace in traces], own)
 
 
 def _narrowed(rise: Rise, between: list[int], own: Own) -> Ask[Rise]:
@@ -100,7 +101,7 @@ def _narrowed(rise: Rise, between: list[int], own: Own) -> Ask[Rise]:
     if not between:
         return rise
     traces = yield [loop(units) for units in between]
-    return onset(_curve(between, [trace.cycles for trace in traces], own), rise)
+    return onset(_curve(between, traces, own), rise)
 
 
 def _capacity(element: str, rise: Rise, levels: CodeLevels) -> Estimate:

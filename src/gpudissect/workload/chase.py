@@ -168,7 +168,9 @@ class Chase:
         if self.path is Path.CODE:
             _check_code(self.order)
             if self.timing is not Timing.LAP or self.before or self.flush or self.carveout is not None:
-                raise WorkloadError("a chase on path 'code' has timing 'lap', no turns before it, no flush, no carveout")
+                raise WorkloadError(
+                    "a chase on path 'code' has timing 'lap', no turns before it, no flush, no carveout"
+                )
         if self.before and self.path in (Path.NOTHING, Path.SHARED):
             raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
         if self.warmup < 0 or self.laps < 1:
@@ -225,7 +227,7 @@ def _check_aligned(path: Path, order: Order) -> None:
 def _check_code(order: Order) -> None:
     if not isinstance(order, Sequential) or order.start or order.stride != CODE_LINE or order.span % CODE_UNIT:
         raise WorkloadError(
-            f"code runs through in order: Sequential(count, {CODE_LINE}) from offset 0, in whole units of {CODE_UNIT} B, "
+            f"code runs through in order: Sequential(count, {CODE_LINE}) from offset 0, in units of {CODE_UNIT} B, "
             f"not {type(order).__name__} of {order.count} offsets over {order.span} B"
         )
 
