@@ -1,13 +1,13 @@
 // Straight-line code to run through: what a lap fetches are its own instructions.
 //
-// CODE_BODY is PTX: 512 units of 1 KiB (CODE_UNIT in workload/chase.py), 64 instructions of 16 bytes each from Volta on.
-// A unit ends with a compare and a branch to `done`, taken in the last unit of the lap, so one kernel serves every size,
+// CODE_BODY is PTX: 512 units of 1 KiB (CODE_UNIT in workload/chase.py), 64 instructions of 16 bytes each (Volta on). A
+// unit ends with a compare and a branch to `done`, taken in the last unit of the lap, so one kernel serves every size,
 // and a shorter lap is the start of a longer one. (Behind the last unit of all comes `done` anyway: two other
 // instructions stand there instead.)
 //
-// The 62 others keep an SM busy in every cycle, so that fetching, not executing, is what a lap waits for as soon as
-// it cannot keep up: additions and shifts in turns, because each alone has half the lanes it needs on some GPUs;
-// eight of them independent, because one takes about four cycles to finish; none that the assembler could merge with the next
+// The 62 others keep an SM busy in every cycle, so that fetching, not executing, is what a lap waits for as soon as it
+// cannot keep up: additions and shifts in turns, because each alone has half the lanes it needs on some GPUs; eight of
+// them independent, because one takes about four cycles to finish; none that the assembler could merge with the next
 // (a funnel shift by a number of bits that is not known, unlike a logical operation; a floating-point addition, unlike
 // one of integers). With `none` = 0 bits none of them changes what it works on, so the end tells that all were done.
 //
@@ -64,7 +64,8 @@
 #define CODE_255_UNITS(H)                                                                                          \
     CODE_64_UNITS(H, 0, 1, 2, 3) CODE_64_UNITS(H, 4, 5, 6, 7) CODE_64_UNITS(H, 8, 9, a, b)                         \
     CODE_16_UNITS(H##c) CODE_16_UNITS(H##d) CODE_16_UNITS(H##e) CODE_4_UNITS(H##f, 0, 1, 2, 3)                     \
-    CODE_4_UNITS(H##f, 4, 5, 6, 7) CODE_4_UNITS(H##f, 8, 9, a, b) CODE_1_UNIT(H##fc) CODE_1_UNIT(H##fd) CODE_1_UNIT(H##fe)
+    CODE_4_UNITS(H##f, 4, 5, 6, 7) CODE_4_UNITS(H##f, 8, 9, a, b)                                                  \
+    CODE_1_UNIT(H##fc) CODE_1_UNIT(H##fd) CODE_1_UNIT(H##fe)
 #define CODE_BODY CODE_256_UNITS(0) CODE_255_UNITS(1) CODE_62 CODE_PAIR(3) "done:\n\t"
 
 #ifdef PATH_CODE
