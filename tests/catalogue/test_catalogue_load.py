@@ -10,6 +10,7 @@ import pytest
 
 from gpudissect.cachemodel.geometry import Partition
 from gpudissect.catalogue import for_name, load, names
+from gpudissect.catalogue.load import NO_CODE
 from gpudissect.errors import CatalogueError
 from gpudissect.workload import Path
 
@@ -27,7 +28,7 @@ def test_the_example_of_the_readme_loads(example: str, tmp_path: FilePath) -> No
     assert hierarchy.tlb_cold_walk_penalty == 360
     assert hierarchy.partition == Partition("l2", home=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110)
     assert gpu.facts()["l2_size"] == 196608
-    lacking = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
+    lacking = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described", Path.CODE: NO_CODE}
     assert gpu.unsupported() == {**lacking, Path.TMA: "its GPU file does not describe it"}
     assert (gpu.facts()["cluster_size"], hierarchy.cluster_size) == (8, 8)
     assert hierarchy.routes[Path.CLUSTER].latency == (33, 180)
@@ -78,11 +79,13 @@ def test_unknown_name_lists_the_known_ones() -> None:
 
 def test_unsupported_paths_have_reasons() -> None:
     newer = {Path.CLUSTER, Path.TMA}
-    assert set(load("gtx280").unsupported()) == {Path.GLOBAL_L2, Path.READONLY} | newer
+    assert set(load("gtx280").unsupported()) == {Path.GLOBAL_L2, Path.READONLY, Path.CODE} | newer
     assert {load("gtx280").unsupported()[path] for path in newer} == {"needs compute capability 9.0"}
     assert not newer & set(load("h100").unsupported())
     assert "3.5" in load("gtx560ti").unsupported()[Path.READONLY]
-    assert set(load("gtx780").unsupported()) == newer
+    assert set(load("gtx780").unsupported()) == newer | {Path.CODE}
+    assert load("gtx780").unsupported()[Path.CODE] == NO_CODE
+    assert set(load("v100").unsupported()) == newer
     assert load("840m").hierarchy().routes[Path.GLOBAL].caches == ("l2",)  # no L1 is a route, not a lack
 
 
@@ -120,3 +123,12 @@ def test_reading_one_gpu_is_fast(tmp_path: FilePath) -> None:
         load(file).hierarchy()
         fastest = min(fastest, time.perf_counter() - start)
     assert fastest < 0.05
+
+
+def test_instructions_have_a_path_where_a_file_describes_it() -> None:
+    """Nothing of it is published to the letter: none of it is compared with."""
+    for name, second in (("v100", "icache_l1"), ("rtx2080ti", "constant_l15")):
+        gpu = load(name)
+        assert gpu.hierarchy().routes[Path.CODE].caches == ("icache_l0", second, "l2")
+        assert gpu.hierarchy().limits[Path.CODE] == 512 * 1024
+        assert not [item for item in gpu.published() if item.element.startswith("icache")]

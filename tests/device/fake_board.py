@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.device.cuda.layout import JOB, REPORT, RING, TRAITS, TURN, TURN_PATHS, RingKind
+from gpudissect.device.cuda.layout import JOB, REPORT, RING, TRAITS, TURN, TURN_PATHS, UNRINGED, RingKind
 from gpudissect.workload.order import permutation
 
 BASE = 0x7F00_0000_0000
 MASK = 0xFFFFFFFF
 INSIDE = {"PATH_SHARED": 4, "PATH_CLUSTER": 8}
 """Paths whose ring is copied to shared memory, and the bytes of a link."""
+UNRINGED_MACROS = [TRAITS[path].macro for path in UNRINGED]
 
 
 class FakeKernel:
@@ -63,6 +64,7 @@ class FakeBoard:
         self.shared_asked: list[int] = []
         self.threads: list[int] = []
         self.turns: list[tuple[str, int]] = []
+        self.loaded: set[str] = set()
         self.tamper: Callable[[FakeBoard], None] | None = None
         self.sms: Callable[[int], int] = lambda block: block
         self._textures: dict[int, int] = {}
@@ -80,6 +82,7 @@ class FakeBoard:
         pass
 
     def load(self, cubin: bytes) -> FakeModule:
+        self.loaded.add(cubin.decode())
         return FakeModule(self, cubin.decode())
 
     def upload(self, address: int, data: Any) -> None:
@@ -106,7 +109,8 @@ class FakeBoard:
         assert grid[0] % cluster == 0 and kernel.any_cluster == (cluster > 1)
         if kernel.name == "lay":
             for ring in self._view(arguments[0], RING, grid[1]):
-                self._lay(ring)
+                if ring["count"]:
+                    self._lay(ring)
         elif kernel.name == "mark":
             for ring in self._view(arguments[0], RING, grid[1]):
                 self._mark(ring)
@@ -166,6 +170,10 @@ class FakeBoard:
 
     def _take_turn(self, turn: Any, texture: int) -> None:
         path = TRAITS[TURN_PATHS[turn["path"]]]
+        if path.macro == "PATH_CODE":
+            turn["done"], turn["seen_sm"] = 1, self.sms(int(turn["sm"]))
+            self.turns.append((path.macro, int(turn["accesses"]) * int(turn["laps"])))
+            return
         first = link = int(self._word(int(turn["start"]), 8)[0])
         for _ in range(int(turn["accesses"])):
             link = self._load(path.macro, link, texture) & ~path.mark
@@ -173,13 +181,13 @@ class FakeBoard:
         self.turns.append((path.macro, int(turn["accesses"])))
 
     def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
-        path, timing = kernel.path.removesuffix("TURNS").removesuffix("PLACED"), kernel.name
+        path, timing = kernel.path.partition("TURNS")[0].removesuffix("PLACED"), kernel.name
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_at"]) + 8 * (slots + 1) <= shared
         base = {"PATH_SHARED": 0x400, "PATH_CLUSTER": 0x7E00_0100_0400}.get(path, 0)
         mark = 1 << 31 if path == "PATH_TEXTURE" else 1
         kept = np.zeros(slots + 1, np.uint64)
-        start = 0 if path == "PATH_NOTHING" else int(self._word(int(job["start"]), 8)[0])
+        start = 0 if path in UNRINGED_MACROS else int(self._word(int(job["start"]), 8)[0])
         link, number = start + base, int(job["first"])
         for lap in range(laps):
             for position in range(count):
@@ -187,7 +195,7 @@ class FakeBoard:
                 if path in INSIDE:
                     assert link - base < int(job["ring_bytes"]) <= int(job["slots_at"])
                     link = int(self._word(int(job["ring"]) + link - base, INSIDE[path])[0]) + base
-                elif path != "PATH_NOTHING":
+                elif path not in UNRINGED_MACROS:
                     link = self._load(path, link, texture)
                 if timing == "chase_each":
                     picked = bool(link & mark) or path == "PATH_NOTHING"

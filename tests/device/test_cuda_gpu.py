@@ -17,7 +17,8 @@ from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential
 
 pytestmark = pytest.mark.gpu
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
-RINGED = [path for path in Path if path not in (Path.NOTHING, Path.TMA)]  # bulk copies are timed in laps only
+# bulk copies and code are timed in laps only
+RINGED = [path for path in Path if path not in (Path.NOTHING, Path.TMA, Path.CODE)]
 
 
 @pytest.fixture(scope="module")
@@ -240,3 +241,29 @@ def test_every_path_can_have_a_turn(gpu: CudaGpu) -> None:
         order = texels if path is Path.TEXTURE else SMALL
         (trace,) = gpu.run([Chase(path=path, order=order, timing=EACH, warmup=1, before=before)])
         assert trace.offsets.tolist() == order.offsets().tolist()
+
+
+def _code(units: int, **changed: int) -> Chase:
+    return Chase(path=Path.CODE, order=Sequential(8 * units, 128), timing=LAP, warmup=4, alone=True,
+                 **({"laps": 16} | changed))  # fmt: skip
+
+
+def test_code_runs_at_nearly_an_instruction_a_cycle_while_it_fits(gpu: CudaGpu) -> None:
+    short, long = gpu.run([_code(1), _code(5)])
+    per_line = (np.quantile(long.cycles, 0.25) - np.quantile(short.cycles, 0.25)) / 32
+    assert 8 <= per_line < 20
+    assert np.quantile(long.cycles, 0.75) - np.quantile(long.cycles, 0.25) < 10
+
+
+def test_more_code_than_any_cache_holds_takes_longer(gpu: CudaGpu) -> None:
+    little, much = gpu.run([_code(4), _code(512)])
+    assert np.median(much.cycles) / 512 > 1.3 * np.median(little.cycles) / 4
+    assert np.ptp(gpu.run([_code(4, laps=200)])[0].cycles[1:]) < 0.5 * np.median(little.cycles)
+
+
+def test_a_turn_of_code_leaves_a_chase_over_constants_as_it_was_laid(gpu: CudaGpu) -> None:
+    before = (Turn(path=Path.CONSTANT, order=SMALL), Turn(path=Path.CODE, order=Sequential(8 * 512, 128), laps=2))
+    for timing in (EACH, LAP):
+        chase = Chase(path=Path.CONSTANT, order=SMALL, timing=timing, warmup=1, before=before)
+        (trace,) = gpu.run([chase])
+        assert (trace.cycles > 0).all() and np.median(trace.cycles) < 50_000

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from fake_board import BASE, FakeBoard, FakeCompiler
 
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.layout import REPORT
+from gpudissect.device.cuda.layout import CODE_BODY, REPORT
 from gpudissect.device.cuda.plan import Machine, plan
 from gpudissect.device.cuda.runner import Crowded, Runner
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.trace import Trace
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Workload
+from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Turn, Workload
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
 
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
-RINGED = [path for path in Path if path not in (Path.NOTHING, Path.TMA)]  # bulk copies are timed in laps only
+# bulk copies and code are timed in laps only
+RINGED = [path for path in Path if path not in (Path.NOTHING, Path.TMA, Path.CODE)]
 
 
-def machine(**changed: int) -> Machine:
-    limits = {path: 1 << 24 for path in Path} | {Path.CONSTANT: 65536, Path.SHARED: 40000, Path.CLUSTER: 40000}
+def machine(**changed: Any) -> Machine:
+    small = {Path.CONSTANT: 65536, Path.SHARED: 40000, Path.CLUSTER: 40000}
+    limits = {path: 1 << 24 for path in Path} | small | changed.pop("limits", {})
+    limits = {path: limit for path, limit in limits.items() if path not in changed.get("unsupported", {})}
     known = {"sm_count": 4, "shared_largest": 49152, "shared_per_sm": 65536, "shared_free": 1024, "cluster": 4}
     known |= changed
     return Machine(limits=limits, **known)
 
 
-def run(batch: list[Workload], board: FakeBoard | None = None, **changed: int) -> list[Trace]:
+def run(batch: list[Workload], board: FakeBoard | None = None, **changed: Any) -> list[Trace]:
     board = board or FakeBoard()
     runner = Runner(board, FakeCompiler(), Arena(board, 1 << 25), name="fake", l2=1 << 20, texture_limit=1 << 25)  # type: ignore[arg-type]
     traces: dict[int, Trace] = {}
@@ -102,6 +108,29 @@ def test_nothing_is_timed_without_a_ring() -> None:
     assert each.offsets.tolist() == [16, 24] and len(each.cycles) == 2
     assert len(lap.cycles) == 1
     assert "lay" not in board.launches
+
+
+def test_code_runs_without_a_ring_and_in_company() -> None:
+    board = FakeBoard()
+    chases = [Chase(path=Path.CODE, order=Sequential(8 * n, 128), timing=LAP, warmup=2, laps=3) for n in (1, 4, 2)]
+    traces = run([*chases, replace(chases[0], alone=True)], board)
+    assert [trace.cycles.tolist() for trace in traces] == [[2**33 + 2, 2**33 + 3, 2**33 + 4]] * 4
+    assert board.launches == ["chase_lap"] * 2
+    assert [trace.workload for trace in traces[:3]] == [digest(chase) for chase in chases]
+
+
+def test_more_code_than_there_is_is_refused() -> None:
+    with pytest.raises(OutOfMemory, match="513 KiB on path code: this device has 512 KiB"):
+        run([Chase(path=Path.CODE, order=Sequential(8 * 513, 128), timing=LAP)], limits={Path.CODE: CODE_BODY})
+
+
+@pytest.mark.parametrize("path", [Path.CODE, Path.CONSTANT])
+def test_a_gpu_without_such_code_says_why(path: Path) -> None:
+    code = Chase(path=Path.CODE, order=Sequential(8, 128), timing=LAP)
+    turn = Turn(path=Path.CODE, order=code.order)
+    chase = code if path is Path.CODE else Chase(path=path, order=Sequential(8, 64), timing=LAP, before=(turn,))
+    with pytest.raises(DeviceError, match="no path 'code': too old"):
+        run([chase], unsupported={Path.CODE: "too old"})
 
 
 def test_a_batch_shares_launches_but_not_when_alone() -> None:

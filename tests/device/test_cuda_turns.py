@@ -67,6 +67,17 @@ def test_an_sm_that_is_not_there_is_refused() -> None:
         run([chase(Path.GLOBAL, Turn(path=Path.GLOBAL, order=OTHERS, sm=4))])
 
 
+@pytest.mark.parametrize("timing", [Timing.EACH, Timing.LAP])
+def test_a_turn_of_code_lays_no_ring_and_leaves_the_chase_as_it_is(timing: Timing) -> None:
+    board = FakeBoard()
+    before = (Turn(path=Path.CONSTANT, order=MINE), Turn(path=Path.CODE, order=Sequential(16, 128), laps=3, warp=1))
+    (trace,) = run([chase(Path.CONSTANT, *before, timing=timing)], board)
+    assert board.turns == [("PATH_CONSTANT", 20), ("PATH_CODE", 48)]
+    assert trace.cycles.size == (20 if timing is Timing.EACH else 1)
+    (macros,) = board.loaded - {"", "PATH_CONSTANTTURNS"}
+    assert macros == f"PATH_CONSTANTTURNSCODE_TURNSTIMING_{timing.upper()}"
+
+
 def test_nobody_shares_shared_memory() -> None:
     with pytest.raises(WorkloadError, match="no cache"):
         chase(Path.SHARED, Turn(path=Path.GLOBAL, order=OTHERS))

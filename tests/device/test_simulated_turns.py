@@ -80,6 +80,26 @@ def test_constant_memory_is_other_memory() -> None:
     assert seen(Path.CONSTANT, turn(Path.CONSTANT, MINE)) == {L2}
 
 
+def test_code_is_other_memory_and_evicts_where_it_shares_an_array() -> None:
+    shared = Cache((4,) * 8, 128, 128, MODULO, LRU)
+    routes = {
+        Path.CONSTANT: Route(("shared", "l2"), (L1, L2), MEMORY),
+        Path.CODE: Route(("own", "shared", "l2"), (10, 20, 50), 100),
+    }
+    gpu = Hierarchy(caches={"own": shared, "shared": shared, "l2": GPU.caches["l2"]}, routes=routes)
+    ring = Sequential(16, 128)  # half of the array
+    for units, seen_then in ((2, {L1}), (4, {L2})):
+        code_turn = turn(Path.CODE, Sequential(8 * units, 128))
+        chase = Chase(path=Path.CONSTANT, order=ring, timing=Timing.EACH, warmup=0,
+                      before=(turn(Path.CONSTANT, ring), code_turn))  # fmt: skip
+        device = SimulatedGpu(gpu, spec="sim:test", name="test", noise=Noise.none())
+        assert set(device.run([chase])[0].cycles.tolist()) == seen_then
+    laps = [Chase(path=Path.CODE, order=Sequential(n, 128), timing=Timing.LAP, laps=2) for n in (32, 40)]
+    within, beyond = (trace.cycles.tolist() for trace in device.run(laps))
+    assert within == [320, 320]
+    assert beyond == [40 * 50] * 2
+
+
 def test_a_turn_on_an_sm_that_is_not_there_is_refused() -> None:
     with pytest.raises(DeviceError, match="has 2 SMs"):
         seen(Path.GLOBAL, turn(Path.GLOBAL, sm=2))

@@ -37,7 +37,8 @@ def on_archs(paths: list[Path]) -> list[tuple[Path, str]]:
     return [(path, arch) for path in paths for arch in ARCHS if path not in SINCE_HOPPER or int(arch[3:]) >= 90]
 
 
-every_path = pytest.mark.parametrize(("path", "arch"), on_archs([Path.NOTHING, *RINGED]))  # bulk copies: test_bulk.py
+# bulk copies: test_bulk.py; code: test_straight_line_code.py
+every_path = pytest.mark.parametrize(("path", "arch"), on_archs([Path.NOTHING, *RINGED]))
 every_ring = pytest.mark.parametrize(("path", "arch"), on_archs(RINGED))
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 each_and_count = pytest.mark.parametrize("timing", ["each", "count"])
@@ -150,7 +151,7 @@ def test_empty_lap(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-@pytest.mark.parametrize("path", TURN_PATHS, ids=str)
+@pytest.mark.parametrize("path", [path for path in TURN_PATHS if path is not Path.CODE], ids=str)
 def test_turns_leave_the_windows_as_they_are(path: Path, arch: str) -> None:
     plain, turns = kernels(path, arch), kernels(path, arch, "TURNS")
     for name in ("chase_each", "chase_count", "chase_lap"):

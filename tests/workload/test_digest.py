@@ -33,6 +33,8 @@ OTHERS = (
     replace(PLAIN, path=Path.CLUSTER),
     replace(PLAIN, path=Path.CLUSTER, peer=2),
     replace(PLAIN, path=Path.TMA),
+    replace(PLAIN, path=Path.CODE, order=Sequential(8, 128)),
+    replace(PLAIN, before=(Turn(path=Path.CODE, order=Sequential(8, 128)),)),
 )
 STREAM = Stream(path=Path.TMA, transfer=Transfer.READ, footprint=65536, blocks=4, threads=1, width=1024, ilp=2)
 STREAMS = (
@@ -60,6 +62,7 @@ def test_every_field_counts():
     (OTHERS[19], "aff4aebe73049c2a924d4463b4f7691d"),
     (STREAM, "996ee840d35397f529041ab8b6d03ce1"),
     (STREAMS[6], "c6123ac884595532798b790ff3f3ff19"),
+    (Chase(path=Path.CODE, order=Sequential(8, 128), timing=Timing.LAP), "3fad66bf00d8181ad947856f91ec8bbc"),
 ])  # fmt: skip
 def test_it_is_the_same_in_every_version(chase, frozen):
     assert digest(chase) == frozen

@@ -1,5 +1,7 @@
 """Orders: permutations are permutations, the same everywhere; bad ones are refused when they are made."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -31,6 +33,10 @@ def test_shuffled_visits_what_sequential_visits(count, stride, start):
     assert shuffled.span == plain.span == start + count * stride
 
 
+def code(**changed):
+    return Chase(**{"path": Path.CODE, "order": Sequential(8, 128), "timing": Timing.LAP} | changed)
+
+
 @pytest.mark.parametrize("make", [
     lambda: Sequential(0, 32), lambda: Sequential(4, 0), lambda: Sequential(4, 4, -1), lambda: Shuffled(4, 4, -1),
     lambda: Explicit(np.array([0, 8, 0])), lambda: Explicit(np.array([-8])), lambda: Explicit(np.array([0.5])),
@@ -50,6 +56,13 @@ def test_shuffled_visits_what_sequential_visits(count, stride, start):
     lambda: Chase(path=Path.SHARED, order=Explicit(np.array([0, 6])), timing=Timing.LAP),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 32), timing=Timing.LAP,
                   before=(Turn(path=Path.TEXTURE, order=Sequential(4, 32)),)),
+    *(partial(code, **wrong) for wrong in (
+        {"order": Shuffled(8, 128, 1)}, {"order": Explicit(np.arange(8) * 128)}, {"order": Sequential(8, 128, 1024)},
+        {"order": Sequential(16, 64)}, {"order": Sequential(9, 128)}, {"timing": Timing.EACH}, {"flush": True},
+        {"timing": Timing.COUNT, "bounds": Bounds(1, 2, 3)}, {"carveout": 0},
+        {"before": (Turn(path=Path.GLOBAL, order=Sequential(4, 8)),)},
+    )),
+    lambda: Turn(path=Path.CODE, order=Sequential(4, 8)),
     lambda: Sequential(4.5, 8),
     lambda: Sequential("4", 8),
     lambda: Turn(path=Path.SHARED, order=Sequential(4, 8)),
@@ -61,6 +74,13 @@ def test_impossible_workloads_are_refused_in_one_line(make):
     with pytest.raises(WorkloadError) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_code_is_other_memory():
+    turn = Turn(path=Path.CODE, order=Sequential(8, 128))
+    for path in (Path.GLOBAL, Path.CONSTANT):
+        assert Chase(path=path, order=Sequential(8, 128), timing=Timing.EACH, before=(turn, turn)).before
+    assert code(warmup=3, laps=4, alone=True, repetition=1).records == 4
 
 
 def test_explicit_keeps_its_own_copy():

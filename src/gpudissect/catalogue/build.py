@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NEWER = (Path.CLUSTER, Path.TMA)
 """Paths that came later than the others: a file need not mention them."""
+CODE_LIMIT = 512 * 1024  # bytes of straight-line code that can be run: as on a CUDA GPU
 TEXTURE_LIMIT = 512 * 1024 * 1024  # 2^27 texels of 4 bytes: the CUDA limit of a linear 1D texture
 
 
@@ -58,6 +59,7 @@ def limits_of(gpu: GpuTable) -> dict[Path, int]:
         Path.CONSTANT: gpu.chip.constant_size.value,
         Path.SHARED: gpu.chip.shared_per_block.value,
         Path.CLUSTER: gpu.chip.shared_per_block.value,
+        Path.CODE: CODE_LIMIT,
     }
     return {Path.NOTHING: memory} | {path: spans.get(path, memory) for path in gpu.paths}
 

@@ -19,6 +19,7 @@ from gpudissect.workload import Path
 if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
 
+NO_CODE = "its GPU file does not describe the instruction caches"
 LARGEST_FILE = 1024 * 1024  # bytes; the longest built-in file has some 20 KB
 
 
@@ -58,7 +59,8 @@ class Gpu:
         capability = self.table.chip.compute_capability.value.partition(".")[0]
         older = capability.isdecimal() and int(capability) < 9
         reason = "needs compute capability 9.0" if older else "its GPU file does not describe it"
-        silent = {path: reason for path in NEWER if path not in self.table.paths}
+        silent = {path: reason for path in NEWER} | {Path.CODE: NO_CODE}
+        silent = {path: text for path, text in silent.items() if path not in self.table.paths}
         return silent | dict(self.table.unsupported)
 
     def facts(self) -> dict[str, int | float | str]:

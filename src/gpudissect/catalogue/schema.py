@@ -5,13 +5,14 @@ Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
 
 =================  ==========================================================================================
 ``[chip]``         what the driver says: SMs, clock, sizes (`ChipTable`)
-``[caches.NAME]``  one array each; NAME is an element: l1, readonly, texture, constant_l1, constant_l15, l2
+``[caches.NAME]``  one array each; NAME is an element: l1, readonly, texture, constant_l1, constant_l15, l2, icache_l0
 ``[views.NAME]``   an element that looks into another's array (Kepler: readonly and texture are one)
 ``[shared]``       shared memory
 ``[paths.NAME]``   global, global_l2, readonly, texture, constant, shared: caches on the way, cycles at each;
-                   cluster: cycles by rank of the block asked (the last for all further ones); tma
+                   cluster: cycles by rank of the block asked (the last for all further ones); tma;
+                   code: cycles are those of 128 bytes of instructions
 ``[unsupported]``  paths that the GPU lacks, each with the reason; every path stands here or in ``[paths]``,
-                   but for cluster and tma: a GPU whose file is silent about them has none
+                   but for cluster, tma and code: a GPU whose file is silent about them has none
 ``[tlbs.NAME]``    tlb_l1, tlb_l2, ...: asked in the order of their names
 ``[walk]``         cycles a load costs more when every TLB misses
 ``[page_window]``  pages outside it cost more (MC16 s5.2, P6)
@@ -48,6 +49,9 @@ class Element(StrEnum):
     CONSTANT_L1 = "constant_l1"
     CONSTANT_L15 = "constant_l15"
     L2 = "l2"
+    ICACHE_L0 = "icache_l0"
+    ICACHE_L1 = "icache_l1"
+    ICACHE_L15 = "icache_l15"
 
 
 class TlbLevel(StrEnum):
@@ -237,7 +241,7 @@ def _check_tlbs(gpu: GpuTable) -> None:
 
 def _check_paths(gpu: GpuTable) -> None:
     for path in Path:
-        if path is Path.NOTHING:
+        if path is Path.NOTHING or (path is Path.CODE and path not in gpu.paths):
             continue
         if path in NEWER and path not in gpu.paths:
             continue

@@ -36,6 +36,7 @@ class PathName(StrEnum):
     SHARED = "shared"
     CLUSTER = "cluster"
     TMA = "tma"
+    CODE = "code"
     NOTHING = "nothing"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.sharing import Laps, Shared, copies, shares
@@ -74,6 +75,8 @@ def sharing_plan(element: str, paths: dict[str, str], bench: Bench, known: Known
         for name, pair in zip(others, pairs, strict=True)
     }
     evidence = tuple(digest(chase) for chase in chases)
+    in_code = ((name, known.get(f"sharing.{name}")) for name in CODE)  # see code_sharing
+    verdicts |= {name: verdict for name, verdict in in_code if verdict is not None}
     return Outcome((_sharing(element, verdicts, evidence), _count(element, list(told), evidence)))
 
 

@@ -8,8 +8,12 @@ from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
 from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_latency_plan
+from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
+from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
+from gpudissect.experiments.icache import ELEMENTS as CODE
+from gpudissect.experiments.icache import icache_levels_plan, icache_plan
 from gpudissect.experiments.l2 import l2_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.l2_map import l2_map_plan
@@ -62,6 +66,7 @@ def _build() -> dict[str, Experiment]:
         Experiment("latency.wide_dram", "dram", ("wide_latency",), ("capacity.l2",), wide_dram_plan, quick=False),
     ]
     every += _of_hopper()
+    every += _of_code()
     for path, elements in PATHS.items():
         every.append(Experiment(f"levels.{path}", elements[0], (), ("levels.l2",), partial(path_plan, path, elements)))
     for element, levels in CACHES.items():
@@ -97,6 +102,8 @@ def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
     latency = partial(latency_plan, element, levels)
     private = {name: where for name, where in CACHES.items() if name != "l2"}
     needs = (*dict.fromkeys(private.values()), *(f"capacity.{name}" for name in private))
+    if element == CONSTANT:
+        needs = (*needs, *(f"sharing.{each}" for each in CODE))
     sharing = partial(sharing_plan, element, private)
     return [
         Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
@@ -112,6 +119,18 @@ def _of_hopper() -> list[Experiment]:
         Experiment("latency.tma", "tma", ("hit_latency",), (), tma_latency_plan, quick=False),
         Experiment("bandwidth.tma", "tma", ("read_bandwidth",), (), tma_bandwidth_plan, quick=False),
     ]
+
+
+def _of_code() -> list[Experiment]:
+    """Instruction caches. They are not asked about in a hurry: the kernel that is all code takes seconds to compile."""
+    levels = "levels.icache"
+    every = [Experiment(levels, CODE[0], (), (), icache_levels_plan, quick=False)]
+    for element in CODE:
+        plan, sharing = partial(icache_plan, element), partial(code_sharing_plan, element)
+        needs = (levels, "levels.constant")
+        every.append(Experiment(f"capacity.{element}", element, OF_CODE, (levels,), plan, quick=False))
+        every.append(Experiment(f"sharing.{element}", element, ("shared_with",), needs, sharing, quick=False))
+    return every
 
 
 def _of_the_l2() -> list[Experiment]:

@@ -1,5 +1,6 @@
 """`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2).
 
+Instructions are fetched one after the other, too: on the path CODE the ring is a loop of straight-line code.
 One thread is timed. What shares a cache with it shows when others have had their `Turn` before (MT22 s4.5-4.6):
 another path of the same thread, another warp of its SM, another SM.
 """
@@ -13,7 +14,14 @@ from enum import StrEnum
 import numpy as np
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.order import Explicit, Order
+from gpudissect.workload.order import Explicit, Order, Sequential
+
+CODE_LINE = 128
+"""Bytes of code that count as one access on the path CODE: eight instructions of 16 bytes, a line of an instruction
+cache (JIA18)."""
+
+CODE_UNIT = 1024
+"""Bytes that a loop of straight-line code grows by."""
 
 
 class Path(StrEnum):
@@ -28,6 +36,7 @@ class Path(StrEnum):
     SHARED = "shared"
     CLUSTER = "cluster"  # shared memory of a block of the same cluster, through the window that all of it shares
     TMA = "tma"  # global memory by bulk copies into shared memory, 16 bytes each, one awaited after the other
+    CODE = "code"  # no loads: what a loop of straight-line code over the ring's bytes fetches of its own instructions
 
     @property
     def links(self) -> tuple[int, bool]:
@@ -96,7 +105,7 @@ class Turn:
     """Laps that somebody runs before a chase begins.
 
     Attributes:
-        path: the way to memory; memory is the same whichever way leads there, but for constant memory.
+        path: the way to memory; memory is the same whichever way leads there, but for constant memory and code.
         order: the ring, byte offsets within the same memory as the chase's own. Its words must not be those of another
             ring of the chase, unless it is that very ring.
         laps: how many.
@@ -116,13 +125,18 @@ class Turn:
     def __post_init__(self) -> None:
         if not self.path.cached or self.path is Path.TMA:
             raise WorkloadError(f"a turn goes through a cache by loads, not through path {self.path.value!r}")
+        if self.path is Path.CODE:
+            _check_code(self.order)
         if self.laps < 1 or not 0 <= self.warp < MOST_WARPS or self.sm < 0:
             raise WorkloadError(f"a turn needs laps >= 1, 0 <= warp < {MOST_WARPS}, sm >= 0, got {self}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chase:
-    """One thread follows a ring of dependent loads.
+    """One thread follows a ring of dependent loads, or, on the path CODE, of lines of straight-line code.
+
+    Code runs through in order, from offset 0 on, in whole units; only whole laps can be timed, and whose turn it was
+    before cannot be said. No flush reaches the instruction caches, and there is no carve-out to ask for.
 
     Attributes:
         path: the way to memory.
@@ -169,6 +183,12 @@ class Chase:
             _check_aligned(path, order)
         if self.before:
             _check_apart(self.rings)
+        if self.path is Path.CODE:
+            _check_code(self.order)
+            if self.timing is not Timing.LAP or self.before or self.flush or self.carveout is not None:
+                raise WorkloadError(
+                    "a chase on path 'code' has timing 'lap', no turns before it, no flush, no carveout"
+                )
         if self.before and not self.path.cached:
             raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
         if self.sm is not None and self.sm < 0:
@@ -236,9 +256,18 @@ def _check_aligned(path: Path, order: Order) -> None:
         raise WorkloadError(f"offsets on path {path} must be multiples of {path.word} bytes: a link is that long")
 
 
+def _check_code(order: Order) -> None:
+    if not isinstance(order, Sequential) or order.start or order.stride != CODE_LINE or order.span % CODE_UNIT:
+        raise WorkloadError(
+            f"code runs through in order: Sequential(count, {CODE_LINE}) from offset 0, in units of {CODE_UNIT} B, "
+            f"not {type(order).__name__} of {order.count} offsets over {order.span} B"
+        )
+
+
 def _check_apart(rings: Sequence[tuple[Path, Order]]) -> None:
-    """No word may belong to two rings; constant memory is other memory."""
-    different: dict[tuple[tuple[int, bool], Order], None] = dict.fromkeys((path.links, order) for path, order in rings)
+    """No word may belong to two rings; constant memory is other memory, and code yet another, where all run alike."""
+    loads = [(path, order) for path, order in rings if path is not Path.CODE]
+    different: dict[tuple[tuple[int, bool], Order], None] = dict.fromkeys((path.links, order) for path, order in loads)
     for constant in (True, False):
         words = [
             order.offsets() // 4 + i

@@ -13,6 +13,7 @@ from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
+from gpudissect.device.cuda.layout import CODE_BODY
 from gpudissect.device.cuda.plan import Launch, Machine, plan
 from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.device.cuda.streams import STREAMED, Streamer
@@ -70,14 +71,18 @@ class CudaGpu:
             Path.TEXTURE: texture_limit,
             Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK),
             Path.SHARED: shared - _RECORDS_ROOM,
+            Path.CODE: CODE_BODY,
         }
         self._runner = Runner(
             board, compiler, Arena(board, usable),
             name=board.device.name, l2=properties.l2_cache_size, texture_limit=texture_limit,
         )  # fmt: skip
         found, unsupported = _clusters(board, self._runner, shared)
+        unsupported |= _without_code(properties)
         of_hopper = {Path.CLUSTER: shared - _RECORDS_ROOM, Path.TMA: usable}
-        limits |= {path: limit for path, limit in of_hopper.items() if path not in unsupported}
+        limits |= of_hopper
+        for path in unsupported:
+            del limits[path]
         self._streamer = Streamer(
             board, self._runner.kernel, Arena(board, usable), name=board.device.name, shared=shared
         )
@@ -212,6 +217,16 @@ def _cluster_facts(found: dict[int, int]) -> dict[str, int | float | str]:
     if not found:
         return {}
     return {"cluster_size": max(found), **{f"clusters_{size}": count for size, count in found.items()}}
+
+
+def _without_code(properties: Any) -> dict[Path, str]:
+    """Why straight-line code cannot be run, if it cannot."""
+    major, minor = properties.compute_capability_major, properties.compute_capability_minor
+    if major >= 7:
+        return {}
+    # Up to Pascal an instruction has 8 bytes, and every fourth (of Kepler: eighth) word holds no instruction.
+    return {Path.CODE: f"the code that is run is counted in instructions of 16 bytes, which compute capability "
+                       f"{major}.{minor} does not have"}  # fmt: skip
 
 
 def _shared_free(properties: Any, largest: int) -> int:

@@ -11,6 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from gpudissect.units import KIB
 from gpudissect.workload import Path
 
 JOB = np.dtype([
@@ -28,9 +29,9 @@ RING = np.dtype([
 ])  # fmt: skip
 TURN = np.dtype([
     ("start", "u8"), ("accesses", "u4"), ("path", "u4"), ("warp", "u4"), ("sm", "u4"), ("done", "u4"),
-    ("seen_sm", "u4"), ("broken", "u4"), ("reserved", "u4"),
+    ("seen_sm", "u4"), ("broken", "u4"), ("laps", "u4"),
 ])  # fmt: skip
-TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT)
+TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of turns, as ``kernels/turns.cuh`` numbers them."""
 STREAM_REPORT = np.dtype([
     ("begin", "u8"), ("end", "u8"), ("cycles", "u8"), ("sum", "u8"), ("sm", "u4"), ("rank", "u4"),
@@ -40,6 +41,10 @@ POINTER = 8
 """Bytes of a link that is an address; a longer link begins with it."""
 SLOT = 8
 """Bytes of one record in shared memory."""
+CODE_BODY = 512 * KIB
+"""Bytes of straight-line code in ``kernels/code.cuh``."""
+UNRINGED = (Path.NOTHING, Path.CODE)
+"""Paths on which nothing is laid in memory."""
 
 
 class RingKind(IntEnum):
@@ -84,6 +89,7 @@ TRAITS = {
     Path.SHARED: Traits("PATH_SHARED", ring_inside=True),
     Path.CLUSTER: Traits("PATH_CLUSTER", ring_inside=True),
     Path.TMA: Traits("PATH_TMA", absolute=True, front=32),
+    Path.CODE: Traits("PATH_CODE"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpudissect.device.cuda.arena import place
+from gpudissect.device.cuda.layout import UNRINGED
 from gpudissect.workload import Chase, Order, Path
 
 
@@ -21,7 +22,7 @@ class Ring:
 
 def span(path: Path, order: Order) -> int:
     """Bytes a ring takes, a multiple of 8; 0 where there is no ring."""
-    return 0 if path is Path.NOTHING else -(-order.span // 8) * 8
+    return 0 if path in UNRINGED else -(-order.span // 8) * 8
 
 
 def with_turns(chase: Chase) -> tuple[list[Ring], list[int], int]:

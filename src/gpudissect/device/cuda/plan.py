@@ -31,7 +31,7 @@ class Machine:
         shared_free: bytes of shared memory that the smallest carve-out offers anyway, so that using them takes
             nothing from the L1.
         cluster: most blocks of a cluster, each on an SM of its own; 1 where there are no clusters.
-        unsupported: paths that it lacks, each with the reason.
+        unsupported: paths that it lacks, each with the reason; they have no limit.
 
     """
 
@@ -142,8 +142,9 @@ def _check(chase: Chase, machine: Machine) -> None:
     for path, order in chase.rings:
         if path not in machine.limits:
             raise DeviceError(f"this device has no path {path.value!r}: {machine.unsupported.get(path, 'not known')}")
-        if span(path, order) > machine.limits[path]:
-            raise OutOfMemory(f"a chase over {format_bytes(span(path, order))} on path {path}: "
+        asked = order.span if path is Path.CODE else span(path, order)
+        if asked > machine.limits[path]:
+            raise OutOfMemory(f"a chase over {format_bytes(asked)} on path {path}: "
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
     if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
         raise DeviceError(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
@@ -164,7 +165,8 @@ def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
     launches: list[Launch] = []
     waiting = list(group)
     path = group[0][1].path
-    own_room = path is Path.CONSTANT or TRAITS[path].ring_inside  # one bank, or one ring for each block
+    # Those have one bank, or one ring for each block, or no ring at all.
+    own_room = path in (Path.CONSTANT, Path.CODE) or TRAITS[path].ring_inside
     while waiting:
         taken: list[tuple[int, Chase]] = []
         for entry in waiting[: machine.sm_count]:

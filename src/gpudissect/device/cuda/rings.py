@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.layout import POINTER, RING, TRAITS, RingKind, origin
+from gpudissect.device.cuda.layout import POINTER, RING, TRAITS, UNRINGED, RingKind, origin
 from gpudissect.device.cuda.plan import Launch
 from gpudissect.workload import Explicit, Order, Sequential, Shuffled, Timing
 from gpudissect.workload.order import feistel_half_bits
@@ -24,6 +24,8 @@ class Rings:
         self._pointers: list[tuple[int, str, int]] = []  # record, field, and where in this memory it points to
         self.size = self._records.nbytes
         for number, ring in enumerate(launch.rings):
+            if ring.path in UNRINGED:
+                continue  # no links: nothing is laid
             record, traits = self._records[number], TRAITS[ring.path]
             record["region"] = base + ring.region
             record["origin"] = origin(ring.path, base, ring.region)

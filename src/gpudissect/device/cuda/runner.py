@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.compile import Compiler
 from gpudissect.device.cuda.driver import Board, Kernel, Module
-from gpudissect.device.cuda.layout import JOB, REPORT, SLOT, TRAITS, TURN, TURN_PATHS
+from gpudissect.device.cuda.layout import JOB, REPORT, SLOT, TRAITS, TURN, TURN_PATHS, UNRINGED
 from gpudissect.device.cuda.placement import span
 from gpudissect.device.cuda.plan import Launch
 from gpudissect.device.cuda.reading import Seen, read
@@ -67,8 +67,10 @@ class Runner:
         """
         base = self._arena.reserve(launch.arena)
         desk = self._lay(launch, base)
-        variant = "TURNS" if launch.turns else "PLACED" if launch.sm is not None else None
-        macros = (TRAITS[launch.path].macro, *([variant] if variant else []))
+        variant = ["TURNS"] if launch.turns else ["PLACED"] if launch.sm is not None else []
+        in_code = launch.path is not Path.CODE and Path.CODE in launch.paths
+        code = ["CODE_TURNS", f"TIMING_{launch.timing.upper()}"] if in_code else []
+        macros = (TRAITS[launch.path].macro, *variant, *code)
         kernel = self.kernel("chase.cu", f"chase_{launch.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout or 0)
         if launch.cluster > 1:
@@ -96,7 +98,7 @@ class Runner:
         turns = rings.size + len(launch.members) * JOB.itemsize
         results = turns + len(launch.turns) * TURN.itemsize
         address = self._desk.reserve(results + len(launch.members) * _result_bytes(launch))
-        if launch.path is not Path.NOTHING:
+        if launch.path not in UNRINGED:
             blob = rings.bytes_at(address)  # must outlive the copy: hence the wait
             self._board.upload(address, blob)
             grid = (min(-(-rings.most_links // _THREADS), _BLOCKS), rings.count)
@@ -207,7 +209,8 @@ def _turns(launch: Launch, desk: Desk) -> NDArray[Any]:
     turns = np.zeros(len(launch.turns), TURN)
     for record, ring, turn in zip(turns, launch.turns, launch.members[0].chase.before, strict=False):
         record["start"] = Rings.first(desk.rings, ring)
-        record["accesses"] = turn.laps * turn.order.count
+        in_code = turn.path is Path.CODE
+        record["accesses"], record["laps"] = turn.order.count * (1 if in_code else turn.laps), turn.laps
         record["path"] = TURN_PATHS.index(turn.path)
         record["warp"], record["sm"] = turn.warp, turn.sm
     return turns

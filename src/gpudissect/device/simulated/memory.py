@@ -18,7 +18,7 @@ from gpudissect.workload import Bounds, Chase, Order, Path, Timing
 CHUNK = 1 << 16  # accesses simulated at a time: their latencies stay in the host's caches, and Ctrl-C gets through
 
 
-REGION = 2 << 20  # constant memory starts at a multiple of this: the large page, so that it shares none
+REGION = 2 << 20  # constant memory and code start at multiples of this: the large page, so that they share none
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,11 @@ class Memory:
 
 
 def region(chase: Chase, path: Path) -> int:
-    """Where the memory behind a path begins: constant memory lies beyond what all other rings reach into."""
+    """Where the memory behind a path begins: constant memory, then code, lie beyond what all rings reach into."""
     if not chase.before:
         return 0
-    return -(-chase.span // REGION) * REGION if path is Path.CONSTANT else 0
+    beyond = {Path.CONSTANT: 1, Path.CODE: 2}.get(path, 0)
+    return -(-chase.span // REGION) * REGION * beyond
 
 
 def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -48,6 +48,7 @@ struct Window {
     __device__ u32 slot() const { return base + 8 * min(max(number, 0), slots); }
 };
 
+#ifndef PATH_CODE  // see code.cuh for that
 // ---- The timed windows -----------------------------------------------------------------------------------------
 // One access: clock, load, store of the loaded link to shared memory, clock. The store needs the link and
 // instructions issue in order, so the second clock read waits for the load. Returns the cycles.
@@ -134,6 +135,7 @@ __device__ __forceinline__ u64 timed_lap(Link& link, u64 texture, u32 count, u32
         : "memory");
     return cycles;
 }
+#endif
 
 // Take the mark off a link; was it there? Written so that the link stays in its register: a copy of its upper half
 // would wait for the load, and the assembler likes to put such a copy inside the window.
@@ -186,8 +188,10 @@ __device__ __forceinline__ Tick tick() {
 // The link to start from. Adding the thread's index, always 0, tells the compiler that a link may differ from lane to
 // lane: a link known to be the same for the whole warp would go through the uniform datapath and its caches.
 __device__ __forceinline__ Link begin(const Job& job) {
-#ifdef PATH_NOTHING
+#if defined(PATH_NOTHING)
     return 0;
+#elif defined(PATH_CODE)
+    return threadIdx.x;  // 0, which nobody knows before
 #else
     Link start = static_cast<Link>(__ldcg(reinterpret_cast<const u64*>(job.start))) + 8 * threadIdx.x;
 #ifdef PATH_SHARED
@@ -238,6 +242,8 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
 // ---- The kernels: one-thread blocks, one job a block (but see placed.cuh and turns.cuh) ------------------------------------------------------------
 // The loops count down by job.one because the assembler unrolls a loop whose length it can foresee, pragma or not.
 
+// With turns that run code, which is long, only the kernel that is asked for is compiled.
+#if !defined(PATH_CODE) && (!defined(CODE_TURNS) || defined(TIMING_EACH))
 // EACH: a record is the link loaded (low 32 bits, with its mark) and, above it, the cycles. Links of positions that
 // are not picked have no mark, and their records are overwritten by the next.
 extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
@@ -256,7 +262,9 @@ extern "C" __global__ void chase_each(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif
 
+#if !defined(PATH_CODE) && (!defined(CODE_TURNS) || defined(TIMING_COUNT))
 // COUNT: a record is a lap: hits (low 32 bits) and, above them, misses.
 extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
@@ -281,7 +289,9 @@ extern "C" __global__ void chase_count(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif
 
+#if !defined(CODE_TURNS) || defined(TIMING_LAP)
 // LAP: a record is the cycles of a lap.
 extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
     const Job job = fetch(jobs);
@@ -300,3 +310,4 @@ extern "C" __global__ void chase_lap(const Job* jobs, u64 texture) {
     }
     finish(job, start, link, window.base, born);
 }
+#endif

@@ -10,7 +10,7 @@ struct Ring {
     u64 mark;              // the bit set in the words of picked positions, 0 for none
     u64 stride, start;     // SEQUENTIAL, SHUFFLED: bytes
     u64 first;             // `lay` writes here the link to the first position
-    u32 count;             // links
+    u32 count;             // links; 0: there is nothing to lay
     u32 pick_count;        // picked positions
     u32 kind;              // SEQUENTIAL, SHUFFLED or EXPLICIT
     u32 seed, half;        // SHUFFLED: seed, bits of one Feistel half

@@ -53,10 +53,10 @@ using Link = u32;
 #define LOAD "ld.u64 %0, [%0];\n\t"
 #elif defined(PATH_TMA)
 #define LOAD LOAD_BULK
-#elif defined(PATH_NOTHING)
+#elif defined(PATH_NOTHING) || defined(PATH_CODE)  // for the latter see code.cuh
 #define LOAD ""
 #else
-#error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _CLUSTER, _TMA, _NOTHING"
+#error "compile with one of -DPATH_GLOBAL, _GLOBAL_L2, _READONLY, _TEXTURE, _CONSTANT, _SHARED, _CLUSTER, _TMA, _NOTHING, _CODE"
 #endif
 
 #if defined(PATH_CONSTANT) || defined(TURNS)

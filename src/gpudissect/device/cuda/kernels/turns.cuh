@@ -3,16 +3,17 @@
 // (which SMs they are, turns tell), and the chase itself is run by the first thread of block 0.
 #pragma once
 #include "path.cuh"
+#include "code.cuh"
 
 struct Turn {
     u64 start;     // address of the link to the first position
-    u32 accesses;  // laps times links
+    u32 accesses;  // laps times links; of code: lines of one lap
     u32 path;      // which load, see follow()
     u32 warp, sm;  // whose turn
     u32 done;      // written: 1 once it is over; the other blocks wait for it
     u32 seen_sm;   // written: %smid of whoever took it
     u32 broken;    // written: 1 if the ring did not end where it began
-    u32 reserved;
+    u32 laps;      // of code
 };
 
 #ifdef TURNS
@@ -43,6 +44,9 @@ __device__ __forceinline__ bool follow(const Turn& turn, u64 texture) {
         case 2: return follow_readonly(turn.start, turn.accesses, texture);
         case 3: return follow_texture(turn.start, turn.accesses, texture);
         case 4: return follow_constant(turn.start, turn.accesses, texture);
+#ifdef CODE_TURNS
+        case 5: return run_code(turn.accesses, turn.laps);
+#endif
     }
     return false;
 }
@@ -58,6 +62,7 @@ __device__ __forceinline__ void take_turns(u64 turns, u32 count, u64 texture) {
             turn.start = __ldcg(&there->start);
             turn.accesses = __ldcg(&there->accesses);
             turn.path = __ldcg(&there->path);
+            turn.laps = __ldcg(&there->laps);
             const bool closed = follow(turn, texture);
             u32 here;
             asm volatile("mov.u32 %0, %%smid;" : "=r"(here));
