@@ -50,7 +50,7 @@
     "add.u32 %0, %0, x3;\n\t"     \
     "sub.u32 %0, %0, 12;\n\t"
 
-#define CODE_PAIR(I) "add.f32 a" #I ", a" #I ", zero;\n\tshf.l.wrap.b32 x" #I ", x" #I ", none, none;\n\t"
+#define CODE_PAIR(I) "add.f32 a" #I ", a" #I ", zero;\n\tshf.r.wrap.b32 x" #I ", x" #I ", none, none;\n\t"
 #define CODE_8 CODE_PAIR(0) CODE_PAIR(1) CODE_PAIR(2) CODE_PAIR(3)
 #define CODE_62 CODE_8 CODE_8 CODE_8 CODE_8 CODE_8 CODE_8 CODE_8 CODE_PAIR(0) CODE_PAIR(1) CODE_PAIR(2)
 #define CODE_1_UNIT(NUMBER) CODE_62 "setp.eq.u32 last, units, 0x" #NUMBER ";\n\t@last bra done;\n\t"
