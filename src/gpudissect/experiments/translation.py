@@ -35,6 +35,7 @@ class Translations:
         self._residuals: list[NDArray[np.float64]] = []
         self._differences: list[float] = []
         self._asked = 0
+        self._sm: int | None = None
 
     def penalties(self, rings: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
         """Cycles of every access beyond its line alone, for rings over these pages in random order."""
@@ -102,6 +103,12 @@ class Translations:
         new = np.array([page for page in pages.tolist() if page not in self._alone], dtype=np.int64)
         if not new.size:
             return
+        if self._sm is None:
+            # A line is nearer to one SM than to another: from now on the same SM asks. And it moves when memory grows:
+            # so the first chase reaches as far as any.
+            farthest = self.bench.info.limit(PATH) // self.spacing - 1
+            (trace,) = yield [self._chase(np.unique([*new[:FEW], farthest]), LAPS)]
+            self._sm = trace.context.sm
         count = -(-new.size // FEW)
         groupings = [np.array_split(new, count), [new[first::count] for first in range(count)]]
         chunks = [chunk for grouping in groupings for chunk in grouping]
@@ -130,7 +137,8 @@ class Translations:
         return pages * self.spacing + self._place(pages)
 
     def _chase_over(self, offsets: NDArray[np.int64], laps: int) -> Chase:
-        return Chase(path=PATH, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True)
+        return Chase(path=PATH, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True,
+                     sm=self._sm)  # fmt: skip
 
     def _place(self, pages: Pages) -> NDArray[np.int64]:
         """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
