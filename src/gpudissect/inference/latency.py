@@ -65,6 +65,36 @@ def typical(samples: NDArray[np.int64], overhead: Latency) -> Latency:
     return _less(middle, 3 * 1.2533 * spread / float(np.sqrt(samples.size)), overhead)
 
 
+def middle(samples: NDArray[np.int64], overhead: Latency) -> Latency:
+    """Median of single accesses (cycles) less what timing one adds, between ranks three deviations to either side.
+
+    That bracket does not ask how samples are distributed. Raises `ValueError` without samples.
+    """
+    reach = 1.5 / float(np.sqrt(samples.size)) if samples.size else 0.0  # the rank of a median is binomial
+    return _between(samples, max(0.0, 0.5 - reach), min(1.0, 0.5 + reach), overhead)
+
+
+def middle_half(samples: NDArray[np.int64], overhead: Latency) -> Latency:
+    """Median of single accesses (cycles) less what timing one adds, between the quartiles.
+
+    For samples of two kinds, such as near and far lines, of which the median is one or the other by chance. Raises
+    `ValueError` without samples.
+    """
+    return _between(samples, 0.25, 0.75, overhead)
+
+
+def _between(samples: NDArray[np.int64], low: float, high: float, overhead: Latency) -> Latency:
+    """Median of single accesses between two of their quantiles, with half a cycle and drift, less an overhead."""
+    if samples.size == 0:
+        raise ValueError("latency needs at least one access")
+    middle = float(np.median(samples))
+    value = middle - overhead.cycles
+    error = 0.5 + DRIFT * value
+    bottom = float(np.quantile(samples, low, method="lower")) - overhead.high - error
+    top = float(np.quantile(samples, high, method="higher")) - overhead.low + error
+    return Latency(value, bottom, top)
+
+
 def average(samples: NDArray[np.int64], overhead: Latency) -> Latency:
     """Mean of single accesses (cycles) less what timing one adds, with three standard errors to either side.
 

@@ -28,6 +28,7 @@ from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
 from gpudissect.experiments.sharing import sharing_plan
+from gpudissect.experiments.spectrum import PATTERNS, spectrum_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.experiments.tlb import ATTRIBUTES as TLB
 from gpudissect.experiments.tlb import tlb_plan
@@ -94,6 +95,7 @@ def _build() -> dict[str, Experiment]:
         needs = (before, f"sets.{element}", *([front] if front else []))
         every.append(Experiment(f"policy.{element}", element, TLB_POLICY, needs, policy, quick=False))
         front = f"policy.{element}"
+    every += _spectra()
     return {experiment.name: experiment for experiment in every}
 
 
@@ -141,6 +143,17 @@ def _of_the_l2() -> list[Experiment]:
         Experiment("capacity.l2", "l2", ("capacity", "segment_size"), needs, l2_capacity_plan, quick=False),
         Experiment("latency.l2", "l2", latencies, ("levels.l2",), l2_latency_plan),
         Experiment("map.l2", "l2", ("latency_by_sm", "part_by_sm"), ("levels.l2",), l2_map_plan, quick=False),
+    ]
+
+
+def _spectra() -> list[Experiment]:
+    """Of loads through every cache and of those past the L1."""
+    tlbs = ("levels.l2", "tlb.tlb_l1", "tlb.tlb_l2")
+    l1 = ("levels.global", "line.l1", "capacity.l1")
+    needs = {Path.GLOBAL: (*tlbs, *l1), Path.GLOBAL_L2: tlbs}
+    return [
+        Experiment(f"spectrum.{path}", f"spectrum_{path}", PATTERNS, own, partial(spectrum_plan, path), quick=False)
+        for path, own in needs.items()
     ]
 
 
