@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.translation import PATH, Translations
+from gpudissect.experiments.translation import FEW, PATH, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
@@ -26,6 +26,9 @@ FEWEST = 40  # pages that must fit into memory at the first distance
 SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
+SCATTERED = 3  # rings of pages anywhere
+ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
+MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
 DRIFT = 0.004  # relative, of a latency, while two rings are compared
 METHOD = "rings of one line a page against the same lines a few pages at a time"
@@ -67,9 +70,10 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     if entries is None:
         return Outcome(_ambiguous(element, "between the pages that fit and those that do not there is no clear edge"))
     page, stair = yield from search.page_size(spacing, stair, entries)
-    other = yield from search.without_pages(page, stair, entries)
-    if other:
-        return Outcome(_ambiguous(element, other))
+    for doubt in (search.without_pages, search.in_sets, search.in_windows):
+        reason = yield from doubt(page, stair, entries)
+        if reason:
+            return Outcome(_ambiguous(element, reason))
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
     return Outcome(_found(element, level, last, page > search.narrowest), level)
 
@@ -113,7 +117,12 @@ class _Search:
         return None
 
     def onset(self, spacing: int, stair: Stair, low: int, high: int) -> Ask[int | None]:
-        """The most pages that fit, of which `low` surely do and `high` do not; None if some size is unclear."""
+        """The most pages that fit, of which `low` probably do and `high` do not; None if some size is unclear.
+
+        Of pages a little more than fit only few are slow, if those replaced are drawn at random.
+        """
+        while low > 1 and (yield from self.at(spacing).fit([np.arange(low)], stair.threshold))[0] is not Fit.FITS:
+            low, high = low // 2, low
         while sizes := probe_sizes(low, high, 1, MANY):
             fits = yield from self.at(spacing).fit([np.arange(size) for size in sizes], stair.threshold)
             if Fit.UNDECIDED in fits:
@@ -139,10 +148,60 @@ class _Search:
         return spacing, stair
 
     def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
-        """Why it may be no TLB: as many lines within a few pages are as slow; empty if they are not."""
-        packed = yield from self.at(page).packed(entries + 1)
+        """Why it may be no TLB: as many lines within fewer pages are as slow; empty if they are not."""
+        packed = yield from self.at(page).packed(entries + 1, max(FEW, entries // 2))
         slower = float(np.mean(np.median(packed, axis=0) >= stair.threshold))
-        return f"as many lines within a few pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+        return f"as many lines within fewer pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+
+    def in_sets(self, page: int, stair: Stair, entries: int) -> Ask[str]:
+        """Why its entries may be in sets: empty if any pages will do, so many and not one more.
+
+        Where sets are chosen by the page number, pages far apart fall into one of them: its ways then look like all
+        the entries, and as many pages as there are sets like one. Lines anywhere in such pages would not conflict.
+        """
+        grain = max(page >> MOST_PLACES, self.last.page if self.last else NARROWEST)
+        grain = min(grain, page)
+        room = min(self.limit // page, max(ELSEWHERE * entries, MOST_PAGES))
+        if room <= entries:
+            return ""
+        rings = []
+        for more in (0, 1):
+            for number in range(SCATTERED):
+                rng = self.bench.rng("scattered", page, more, number)
+                pages = rng.choice(room, size=entries + more, replace=False)
+                rings.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
+        fits = yield from self.at(grain).fit(rings, stair.threshold)
+        if any(fit is not Fit.FITS for fit in fits[:SCATTERED]):
+            return f"{entries} pages next to one another are kept, but not any {entries}: the entries are in sets"
+        if any(fit is not Fit.OVERFLOWS for fit in fits[SCATTERED:]):
+            return (
+                f"{entries + 1} lines {format_bytes(page)} apart are not kept, but {entries + 1} scattered ones are: "
+                "pages are smaller, and the entries are in sets"
+            )
+        return ""
+
+    def in_windows(self, page: int, stair: Stair, entries: int) -> Ask[str]:
+        """Why it may be no TLB: pages the level before cannot hold are slower for being far apart, however few.
+
+        Half as many wide pages as there are entries, and in them more of the level before than it has.
+        """
+        room = self.limit // page
+        wide = min(entries // 2, room)
+        if self.last is None or wide < 2 or page <= self.last.page:
+            return ""
+        ratio = page // self.last.page
+        each = min(ratio, -(-2 * self.last.entries // wide))
+        if each * wide <= self.last.entries:
+            return ""
+        rings = []
+        for number in range(SCATTERED):
+            rng = self.bench.rng("wide", page, number)
+            pages = rng.choice(room, size=wide, replace=False)
+            rings.append(np.concatenate([one * ratio + rng.choice(ratio, size=each, replace=False) for one in pages]))
+        fits = yield from self.at(self.last.page).fit(rings, stair.threshold)
+        if any(fit is not Fit.FITS for fit in fits):
+            return f"{wide} places are slower, too, if they are far apart: page tables come in windows, or entries in sets"
+        return ""
 
 
 def _none(element: str, search: _Search, bench: Bench) -> tuple[Estimate, ...]:
