@@ -16,6 +16,7 @@ from gpudissect.workload import Chase, Order, Timing
 WARMUP = 2
 LAPS = 2
 ACCESSES = 2048  # small rings get more laps, up to this many accesses
+MOST_MISREAD = 0.1  # share of the control's accesses that may look like misses: with more, it does not fit itself
 TOP_UPS = 8  # times the laps are doubled before a ring counts as undecided
 
 
@@ -36,7 +37,7 @@ class Fitting:
         self._control, self._seen = control, Control(0, 0)
 
     def decide(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
-        """Fit of each ring."""
+        """Fit of each ring; all are undecided if the control turns out not to fit itself."""
         counts: dict[int, NDArray[np.int64]] = {}
         fits = [Fit.UNDECIDED] * len(orders)
         for turn in range(TOP_UPS):
@@ -49,6 +50,8 @@ class Fitting:
             controls = self._controls(most if turn else ACCESSES)
             traces = yield [*chases, *controls]
             self._note(traces, traces[len(chases) :])
+            if self._seen.misses > MOST_MISREAD * self._seen.accesses:
+                break
             for i, trace in zip(still, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
                 fits[i] = decide(counts[i], self._seen)

@@ -18,19 +18,19 @@ from gpudissect.experiments.conflict import Conflicts, Lines, Unclear
 from gpudissect.experiments.fitting import Fitting
 from gpudissect.experiments.line import Lines as LineSize
 from gpudissect.experiments.rings import footprint
-from gpudissect.experiments.ways import portions, ways_of
+from gpudissect.experiments.ways import of_each_set, portions, ways_of
 from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.first_miss import probe_sizes
 from gpudissect.inference.index_function import as_index, null_space, period, rows_from
 from gpudissect.inference.level import Levels
 from gpudissect.inference.occupancy import SLACK, Occupancy
-from gpudissect.inference.structure import Structure, draw
+from gpudissect.inference.structure import Deck, Structure
 from gpudissect.units import format_bytes
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 MOST_LINES = 1 << 17  # beyond, group tests take too long
 REACH = 32 << 20  # bytes over which the index is looked at: what the first TLB of every GPU so far translates
-CHECKS = 2  # times that lines drawn anew, as many as each set has ways, must fit
+CHECKS = 12  # times that lines are drawn anew to see whether the sets hold what they should and no more
 ACCESSES = 256  # of small rings at first: there are thousands of them
 MANY = 15  # sizes tried at once
 BLOCK_SETS = 4  # lines of each set that a block is to have, about
@@ -91,8 +91,9 @@ class _Finder:
         for index, sets in (yield from self._candidates(members[1:], int(members[0]), *block)):
             before = len(fitting.evidence)  # what led to a candidate is left out: that it holds is what counts
             labels = set_numbers(index, self.conflicts.line, sets, np.arange(1 << self.bits) * self.conflicts.line)
-            ways = yield from ways_of(labels, sets, members.size - 1, self.count // 2, self.conflicts)
-            if ways is not None and (yield from self._holds(labels, ways)):
+            deck = Deck(labels, sets, self.conflicts.rng("deck"))
+            ways = yield from ways_of(deck, members.size - 1, self.count // 2, self.conflicts)
+            if ways is not None and (yield from self._holds(deck, ways)):
                 return Structure(self.conflicts.line, index, ways, 1 << self.bits, fitting.evidence[before:])
         return (
             f"a set of {members.size - 1} ways holds lines {_some(block[0])} of the first {block[1]}: "
@@ -167,16 +168,29 @@ class _Finder:
             known[bit] = (1 << bit) | alike
         return rows_from(known.values(), self.bits)
 
-    def _holds(self, labels: Lines, ways: tuple[int, ...]) -> Ask[bool]:
-        """Whether lines drawn anew, as many as each set has ways, fit; and with one more in one set do not."""
-        drawn = []
-        for portion in portions(ways, self.count // 2, CHECKS):
-            drawn.append(draw(labels, portion, self.conflicts.rng("check")))
-        one_more = np.array(portion)
-        one_more[np.argmax(one_more > 0)] += 1
-        drawn.append(draw(labels, one_more, self.conflicts.rng("check")))
-        fits = yield from self.conflicts.fit(drawn)
-        return all(fits[:-1]) and not fits[-1]
+    def _holds(self, deck: Deck, ways: tuple[int, ...]) -> Ask[bool]:
+        """Whether the sets are what they look like, on lines drawn anew time after time.
+
+        As many lines as a set has ways must fit, and one more in it must not, whichever lines they are: of two sets
+        taken for one, chance decides. And a full set must have no quarrel with a line of any other: of one set taken
+        for two, it has.
+        """
+        rng, full = self.conflicts.rng("check"), np.array(ways)
+        ones = np.ones_like(full)
+        some = rng.permutation(full.size)[:CHECKS]
+        beside = [deck.draw(np.where(np.arange(full.size) == one, full, ones), rng) for one in some]
+        if not all((yield from self.conflicts.fit(beside))):
+            return False
+        for _ in range(CHECKS):
+            order = rng.permutation(full.size)  # so that other sets share a portion
+            for more in (0, 1):
+                for portion in portions(full[order] + more, self.count // 2):
+                    quotas = np.zeros_like(full)
+                    quotas[order] = portion
+                    fits = yield from of_each_set(deck, quotas, self.conflicts)
+                    if np.any(fits[quotas > 0] == bool(more)):
+                        return False
+        return True
 
 
 def _ones_of_each(rows: tuple[int, ...], place: int, value: int) -> Lines:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.translation import LAPS, PATH, Translations
+from gpudissect.experiments.translation import FEW, LAPS, PATH, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
@@ -27,6 +27,9 @@ SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
 FEW_SLOW = 0.15  # share of pages
+SCATTERED = 3  # rings of pages anywhere
+ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
+MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
 DRIFT = 0.004  # relative, of a latency, while two rings are compared
 METHOD = "rings of one line a page against the same lines a few pages at a time"
@@ -68,15 +71,16 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     if entries is None:
         return Outcome(_ambiguous(element, "between the pages that fit and those that do not there is no clear edge"))
     page, stair = yield from search.page_size(spacing, stair, entries)
-    other = yield from search.without_pages(page, stair, entries)
-    if other:
-        return Outcome(_ambiguous(element, other))
     if (yield from search.only_jumps(page, stair, entries)):
         reason = (
             f"accesses to more than {format_bytes(entries * page)} are slower only where one jumps far from the last: "
             "windows of the page table (MC16 s5.2, P6), no TLB"
         )
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    for doubt in (search.without_pages, search.in_smaller_pages):
+        reason = yield from doubt(page, stair, entries)
+        if reason:
+            return Outcome(_ambiguous(element, reason))
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
     return Outcome(_found(element, level, last, page > search.narrowest), level)
 
@@ -120,7 +124,12 @@ class _Search:
         return None
 
     def onset(self, spacing: int, stair: Stair, low: int, high: int) -> Ask[int | None]:
-        """The most pages that fit, of which `low` surely do and `high` do not; None if some size is unclear."""
+        """The most pages that fit, of which `low` probably do and `high` do not; None if some size is unclear.
+
+        Of pages a little more than fit only few are slow, if those replaced are drawn at random.
+        """
+        while low > 1 and (yield from self.at(spacing).fit([np.arange(low)], stair.threshold))[0] is not Fit.FITS:
+            low, high = low // 2, low
         while sizes := probe_sizes(low, high, 1, MANY):
             fits = yield from self.at(spacing).fit([np.arange(size) for size in sizes], stair.threshold)
             if Fit.UNDECIDED in fits:
@@ -152,10 +161,33 @@ class _Search:
         return float(np.mean(np.median(told, axis=0) >= stair.threshold)) < FEW_SLOW
 
     def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
-        """Why it may be no TLB: as many lines within a few pages are as slow; empty if they are not."""
-        packed = yield from self.at(page).packed(entries + 1)
+        """Why it may be no TLB: as many lines within fewer pages are as slow; empty if they are not."""
+        packed = yield from self.at(page).packed(entries + 1, max(FEW, entries // 2))
         slower = float(np.mean(np.median(packed, axis=0) >= stair.threshold))
-        return f"as many lines within a few pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+        return f"as many lines within fewer pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+
+    def in_smaller_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
+        """Why pages may be smaller, in sets: empty if one page more than there are entries is not kept wherever it is.
+
+        Where sets are chosen by the page number, pages far apart fall into one of them: its ways then look like all
+        the entries, and as many pages as there are sets like one. Lines anywhere in such pages would not conflict.
+        """
+        grain = min(max(page >> MOST_PLACES, self.last.page if self.last else NARROWEST), page)
+        room = min(self.limit // page, max(ELSEWHERE * entries, MOST_PAGES))
+        if room <= entries:
+            return ""
+        rings = []
+        for number in range(SCATTERED):
+            rng = self.bench.rng("scattered", page, number)
+            pages = rng.choice(room, size=entries + 1, replace=False)
+            rings.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
+        fits = yield from self.at(grain).fit(rings, stair.threshold)
+        if any(fit is not Fit.OVERFLOWS for fit in fits):
+            return (
+                f"{entries + 1} lines {format_bytes(page)} apart are not kept, but {entries + 1} scattered ones are: "
+                "pages are smaller, and the entries are in sets"
+            )
+        return ""
 
 
 def _none(element: str, search: _Search, bench: Bench) -> tuple[Estimate, ...]:

@@ -15,9 +15,10 @@ from gpudissect.workload import Chase, Explicit, Path, Timing
 Pages = NDArray[np.int64]
 PATH = Path.GLOBAL_L2
 WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lines are spread
-GRAIN = 256  # bytes between places for a line
-VISITS = GRAIN // 64  # of a page in one lap: its words stay within what one miss brings in
-FEW = 6  # pages whose translations every TLB holds
+PLACE = 32  # bytes between places for a line: wider ones leave sets of the L2 empty, and it conflicts sooner
+GRAIN = 128  # of several in a page, so that no two are in one line of the L2
+VISITS = PLACE // PATH.word  # of a page in one lap: its words stay within what one miss brings in
+FEW = 4  # pages whose translations every TLB holds
 BASE_LAPS = 25
 TYPICAL, SPREADS = 0.9, 2.0  # quantile of the differences between two rings, and how many of them are noise
 WARMUP = 2
@@ -73,13 +74,13 @@ class Translations:
                 fits[i] = decide(counts[i], self._control(threshold))
         return fits
 
-    def packed(self, count: int) -> Ask[Penalties]:
-        """As many lines, within a few pages: what they cost beyond some of them alone is not for their translation."""
+    def packed(self, count: int, pages: int) -> Ask[Penalties]:
+        """As many lines, within so many pages: what they cost beyond a few alone is not for their translation."""
         rng = self.bench.rng("packed", self.spacing, count)
         places = min(self.spacing, WITHIN) // GRAIN
-        chosen = rng.choice(FEW * places, size=min(count, FEW * places), replace=False)
-        offsets = chosen // places * self.spacing + chosen % places * GRAIN
-        parts = np.array_split(offsets, max(1, offsets.size // (4 * FEW)))
+        chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
+        offsets = np.sort(chosen // places * self.spacing + chosen % places * GRAIN)
+        parts = np.array_split(offsets, max(1, offsets.size // FEW))
         alone, (whole,) = [], (yield [self._chase_over(offsets, LAPS)])
         for trace in (yield [self._chase_over(part, BASE_LAPS) for part in parts]):
             alone.append(np.median(trace.cycles.reshape(BASE_LAPS, -1), axis=0))
@@ -142,8 +143,8 @@ class Translations:
 
     def _place(self, pages: Pages) -> NDArray[np.int64]:
         """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
-        places = min(self.spacing, WITHIN) // GRAIN
-        return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * GRAIN
+        places = min(self.spacing, WITHIN) // PLACE
+        return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * PLACE
 
 
 def _again(pages: Pages) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from gpudissect.experiments.base import Ask
 from gpudissect.experiments.conflict import Conflicts, Unclear
 from gpudissect.experiments.fitting import TOP_UPS, WARMUP
 from gpudissect.inference.first_miss import Fit, decide
-from gpudissect.inference.structure import Lines, draw
+from gpudissect.inference.structure import Deck, Lines
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Timing
 
@@ -20,15 +20,15 @@ MOST_STEPS = 64  # of a set's ways away from the first guess
 MOST_RECORDS = 1 << 22
 
 
-def ways_of(labels: Lines, sets: int, guess: int, room: int, conflicts: Conflicts) -> Ask[tuple[int, ...] | None]:
-    """Ways of every set, from lines whose set numbers are given; None if some set has no such number.
+def ways_of(deck: Deck, guess: int, room: int, conflicts: Conflicts) -> Ask[tuple[int, ...] | None]:
+    """Ways of every set, from a deck of lines; None if some set has no such number.
 
     Begins with `guess` lines in each set; a set that overflows gets one less, one that does not gets one more. No more
     than about `room` lines are asked for at once: a cache may have tags for more lines than it has room for.
     """
+    sets, available = deck.sizes.size, deck.sizes
     least = np.zeros(sets, dtype=np.int64)  # so many fit
     most = np.full(sets, np.iinfo(np.int64).max)  # so many do not
-    available = np.bincount(labels, minlength=sets)
     if available.min() <= guess:
         return None
     tried = np.full(sets, guess, dtype=np.int64)
@@ -37,8 +37,8 @@ def ways_of(labels: Lines, sets: int, guess: int, room: int, conflicts: Conflict
         if not still.any():
             return tuple(int(each) for each in least)
         fits = np.ones(sets, dtype=bool)
-        for portion in portions(np.where(still, tried, 0), room, 1):
-            fits &= yield from _of_each_set(labels, portion, conflicts)
+        for portion in portions(np.where(still, tried, 0), room):
+            fits &= yield from of_each_set(deck, portion, conflicts)
         least = np.where(still & fits, tried, least)
         most = np.where(still & ~fits, tried, most)
         tried = np.where(fits, tried + 1, tried - 1)
@@ -47,26 +47,24 @@ def ways_of(labels: Lines, sets: int, guess: int, room: int, conflicts: Conflict
     return None
 
 
-def portions(quotas: Sequence[int] | Lines, room: int, least: int) -> Iterator[Lines]:
+def portions(quotas: Sequence[int] | Lines, room: int) -> Iterator[Lines]:
     """The quotas of some sets at a time, others 0, so that no portion is of more than `room` lines, or of one set."""
     own = np.asarray(quotas, dtype=np.int64)
     asked = np.flatnonzero(own)
-    count = max(least, -(-int(own.sum()) // max(room, 1)))
+    count = max(1, -(-int(own.sum()) // max(room, 1)))
     for first in range(min(count, asked.size)):
         portion = np.zeros_like(own)
         portion[asked[first::count]] = own[asked[first::count]]
         yield portion
 
 
-def _of_each_set(labels: Lines, quotas: Lines, conflicts: Conflicts) -> Ask[NDArray[np.bool_]]:
+def of_each_set(deck: Deck, quotas: Lines, conflicts: Conflicts) -> Ask[NDArray[np.bool_]]:
     """Whether each set holds as many lines as its quota (0: not asked, True)."""
     fits = np.ones(quotas.size, dtype=bool)
     open_sets = quotas > 0
     seen: dict[int, NDArray[np.int64]] = {}
     for turn in range(TOP_UPS):
-        lines = draw(
-            labels, np.where(open_sets, quotas, 0), conflicts.bench.rng("ways", conflicts.line, turn, *quotas[:8])
-        )
+        lines = deck.draw(np.where(open_sets, quotas, 0), conflicts.rng("ways"))
         laps = LAPS << turn
         if lines.size * laps > MOST_RECORDS:
             break
@@ -76,7 +74,7 @@ def _of_each_set(labels: Lines, quotas: Lines, conflicts: Conflicts) -> Ask[NDAr
         yield from conflicts.fitting.known_for(lines.size * laps)
         (trace,) = yield [chase]
         assert level.bounds is not None
-        counts = _by_set(trace, labels[ring.offsets() // conflicts.line], quotas.size, laps, level.bounds)
+        counts = _by_set(trace, deck.labels[ring.offsets() // conflicts.line], quotas.size, laps, level.bounds)
         for number in np.flatnonzero(open_sets).tolist():
             own = counts[:, number]
             seen[number] = np.vstack([seen[number], own]) if number in seen else own

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 
 import numpy as np
@@ -26,8 +27,9 @@ DETERMINISTIC = (
     PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.PLRU, PolicyKind.NRU, PolicyKind.MRU, PolicyKind.SRRIP,
     PolicyKind.SLRU,
 )  # fmt: skip
-"""Candidates that say what every access must be; the first of equals is taken."""
+"""Candidates that say what every access must be."""
 MARGIN = 12.0  # nats by which the best must lead
+LONG = 4096  # accesses that part any two candidates
 STRAY = 0.01  # share of victims beyond chance in an age that a random policy may show
 
 
@@ -58,9 +60,18 @@ def from_cold(lines: Array, seen: Outcomes) -> Observed:
     return Observed(lines, np.where(first & (seen == UNKNOWN), MISS, seen).astype(np.int8))
 
 
+@lru_cache(maxsize=256)
 def candidates(ways: int) -> tuple[PolicyKind, ...]:
-    """Deterministic policies that sets of so many ways can have."""
-    return tuple(kind for kind in DETERMINISTIC if _fits(kind, ways))
+    """Deterministic policies that sets of so many ways can have; of those that are the same there, the first.
+
+    Same is what agrees on a long random sequence: a short one that was observed may only have failed to part them.
+    """
+    lines = np.concatenate([np.arange(ways + 1), np.random.default_rng(ways).integers(0, ways + 1, LONG)])
+    different: dict[bytes, PolicyKind] = {}
+    for kind in DETERMINISTIC:
+        if _fits(kind, ways):
+            different.setdefault(predicted(kind, ways, lines).tobytes(), kind)
+    return tuple(different.values())
 
 
 def _fits(kind: PolicyKind, ways: int) -> bool:
@@ -88,6 +99,15 @@ def agreement(foretold: Outcomes, observed: Outcomes) -> float:
     """Share of the accesses that were told, of those seen clearly."""
     seen = observed != UNKNOWN
     return float(np.mean(foretold[seen] == observed[seen])) if seen.any() else 0.0
+
+
+def wrong_twice(foretold: Outcomes, one: Outcomes, two: Outcomes) -> int:
+    """Accesses that were not as foretold in either of two runs: of a policy foretold rightly there are next to none.
+
+    Misread accesses are so by chance, and change nothing in the cache; so both runs are seldom wrong about the same.
+    """
+    seen = (one != UNKNOWN) & (two != UNKNOWN)
+    return int(np.sum(seen & (one != foretold) & (two != foretold)))
 
 
 def random_log_likelihood(observed: Observed, ways: int, misread: float) -> float:
@@ -151,14 +171,19 @@ class Victims:
 
 
 def victims(observed: Observed, ways: int, misread: float) -> Victims:
-    """The likeliest sequence of victims: Viterbi over the absent line (Rabiner 1989, section III.B)."""
+    """The likeliest sequence of victims: Viterbi over the absent line (Rabiner 1989, section III.B).
+
+    Those after which not every line is visited again are left out: the last would be guessed, and the guess is even.
+    """
+    until = min((int(np.flatnonzero(observed.lines == line)[-1]) for line in np.unique(observed.lines)), default=0)
     absent = _absent_lines(observed, ways, misread)
     way_of = {line: line for line in range(ways)}
     recent = list(range(ways + 1))  # least recently used first
     taken: list[int] = []
     ages: list[int] = []
     known = -1
-    for line, before, after in zip(observed.lines.tolist(), absent[:-1].tolist(), absent[1:].tolist(), strict=True):
+    steps = zip(observed.lines[:until].tolist(), absent[:until].tolist(), absent[1 : until + 1].tolist(), strict=True)
+    for line, before, after in steps:
         known = max(known, line)
         if known == ways and before == line and after != line:
             taken.append(way_of[after])
@@ -205,12 +230,14 @@ class Drawn:
         weights: (ways,) share of the victims in each way.
         uneven: whether the ways are replaced with unequal probabilities (nats in favour, less what that costs).
         by_age: whether how old a line is has a say, too.
+        in_turns: whether the last victim has a say in the next.
 
     """
 
     weights: NDArray[np.float64]
     uneven: bool
     by_age: bool
+    in_turns: bool
 
 
 def drawn(found: Victims, ways: int) -> Drawn:
@@ -221,10 +248,16 @@ def drawn(found: Victims, ways: int) -> Drawn:
     counts = np.bincount(found.ways, minlength=ways).astype(float)
     seen = counts[counts > 0]
     gain = float(np.sum(seen * np.log(seen * ways / n))) - 0.5 * (ways - 1) * log(n)  # Schwarz 1978
+    stray = max(MARGIN, STRAY * n)
     of_ages = np.bincount(found.ages, minlength=ways).astype(float)
     aged = of_ages[of_ages > 0]
     by_age = float(np.sum(aged * np.log(aged * ways / n))) - 0.5 * (ways - 1) * log(n)
-    return Drawn(counts / n, gain > MARGIN, by_age > max(MARGIN, STRAY * n) and by_age > gain)
+    pairs = np.bincount(found.ways[:-1] * ways + found.ways[1:], minlength=ways * ways).reshape(ways, ways)
+    alone = np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / max(1, n - 1)
+    together = pairs > 0
+    in_turns = float(np.sum(pairs[together] * np.log(pairs[together] / alone[together])))
+    in_turns -= 0.5 * (ways - 1) ** 2 * log(n)
+    return Drawn(counts / n, gain > MARGIN, by_age > stray and by_age > gain, in_turns > stray)
 
 
 @dataclass(frozen=True)
@@ -246,15 +279,12 @@ class Ranking:
 
 
 def rank(runs: Sequence[Observed], ways: int, misread: float) -> Ranking:
-    """All candidates and ``random`` over some runs, equal ones under the name of the first of them."""
+    """All candidates and ``random`` over some runs; those that say the same of them are level."""
     scores: dict[str, float] = {}
-    told: dict[bytes, str] = {}
     for kind in candidates(ways):
         foretold = [predicted(kind, ways, run.lines) for run in runs]
-        alike = told.setdefault(b"".join(each.tobytes() for each in foretold), kind.value)
-        if alike == kind.value:
-            scores[kind.value] = sum(
-                log_likelihood(one, run.outcomes, misread) for one, run in zip(foretold, runs, strict=True)
-            )
+        scores[kind.value] = sum(
+            log_likelihood(one, run.outcomes, misread) for one, run in zip(foretold, runs, strict=True)
+        )
     scores[PolicyKind.RANDOM.value] = sum(random_log_likelihood(run, ways, misread) for run in runs)
     return Ranking(dict(sorted(scores.items(), key=lambda item: -item[1])))

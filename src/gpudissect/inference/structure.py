@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +40,33 @@ class Structure:
 
     def draw(self, quotas: Sequence[int] | Lines, rng: np.random.Generator) -> Lines:
         """Distinct random lines, so many of each set; fewer where a set has fewer. Sorted by set."""
-        return draw(self.set_of(np.arange(self.lines, dtype=np.int64)), quotas, rng)
+        return self._deck.draw(quotas, rng)
+
+    @cached_property
+    def _deck(self) -> Deck:
+        return Deck(self.set_of(np.arange(self.lines, dtype=np.int64)), len(self.ways), np.random.default_rng(0))
 
 
-def draw(sets: Lines, quotas: Sequence[int] | Lines, rng: np.random.Generator) -> Lines:
-    """Distinct random lines, `quotas[s]` of each set s, of the lines whose set numbers are given; sorted by set."""
-    order = rng.permutation(sets.size)
-    order = order[np.argsort(sets[order], kind="stable")]
-    own = sets[order]
-    first = np.searchsorted(own, np.arange(len(quotas)))
-    rank = np.arange(own.size) - first[own]
-    return np.asarray(order[rank < np.asarray(quotas, dtype=np.int64)[own]], dtype=np.int64)
+class Deck:
+    """Lines by their sets, each set in an order shuffled once: cheap to draw from again and again.
+
+    `labels` are the set numbers of lines 0, 1, ...
+    """
+
+    def __init__(self, labels: Lines, sets: int, rng: np.random.Generator) -> None:
+        self.labels = labels
+        self.sizes: Lines = np.bincount(labels, minlength=sets)
+        shuffled = rng.permutation(labels.size)
+        self._lines = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        self._first = np.cumsum(self.sizes) - self.sizes
+
+    def draw(self, quotas: Sequence[int] | Lines, rng: np.random.Generator) -> Lines:
+        """Distinct random lines, `quotas[s]` of each set s or all it has; sorted by set.
+
+        They follow one another in the shuffled order of their set, from a random place on.
+        """
+        taken = np.minimum(np.asarray(quotas, dtype=np.int64), self.sizes)
+        sets = np.repeat(np.arange(taken.size), taken)
+        rank = np.arange(sets.size) - (np.cumsum(taken) - taken)[sets]
+        start = rng.integers(0, np.maximum(self.sizes, 1))
+        return np.asarray(self._lines[self._first[sets] + (start[sets] + rank) % self.sizes[sets]], dtype=np.int64)
