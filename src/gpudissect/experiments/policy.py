@@ -49,7 +49,8 @@ VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known 
 LONGEST = 4096  # accesses of a run
 MISREAD = 0.004  # share of accesses that may be misread, at least
 SAME = 3.0  # times that share may disagree
-STUBBORN = 2  # accesses foretold wrongly that may be so again when repeated: a misread one hardly ever is
+STUBBORN = 0.005  # share of accesses that may be foretold wrongly again when repeated: misread ones hardly ever are
+FEW_WRONG = 2  # of them, where there are few
 BY_CHANCE = 0.25  # of the differences of two runs that know nothing of each other: with fewer, nothing is random
 MOST_VISITS = 8  # of a line in a lap
 RUNS, MOST_RUNS, RUN_LAPS = 100, 900, 8  # from cold, to see victims; laps of each: a misread access spoils what follows
@@ -126,16 +127,17 @@ class _Sets:
         """Hold the best against sequences on other sets."""
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
         right: list[float] = []
-        stubborn = 0
+        stubborn = accesses = 0
         for i, number in enumerate(self.others):
             (once,) = yield from self._observe([self._mixed(1000 + i)], LAPS, number)
             (again,) = yield from self._observe([self._mixed(1000 + i)], LAPS, number, repetition=1)
             foretold = predicted(kind, self.ways, once.lines)
             right += [agreement(foretold, once.outcomes), agreement(foretold, again.outcomes)]
+            accesses += once.outcomes.size
             stubborn += wrong_twice(foretold, once.outcomes, again.outcomes)
         share = float(np.mean(right))
         self.nearest = Replacement(Policy(kind), False)
-        if stubborn > STUBBORN:
+        if stubborn > max(FEW_WRONG, STUBBORN * accesses):
             return self._none_of_these(
                 f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them "
                 "wrongly whenever they are made"

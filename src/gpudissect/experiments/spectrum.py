@@ -34,6 +34,7 @@ from gpudissect.experiments.spectrum_ring import (
     spectrum_ring,
 )
 from gpudissect.experiments.tlb import TlbLevel
+from gpudissect.experiments.translation import memory
 from gpudissect.inference.latency import lap_latency, middle, middle_half, timing_overhead
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.spectrum import Hits, Pattern, of_first_touches, of_hits
@@ -74,9 +75,9 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
     first: TlbLevel | None = known["tlb.tlb_l1"]
     second: TlbLevel | None = known["tlb.tlb_l2"] if first else None
-    shape = chain_shape(bench.info.limit(path), first, second, room, step)
+    shape = chain_shape(memory(bench), first, second, room, step)
     if shape is None:
-        reason = f"{format_bytes(bench.info.limit(path))} hold too few pages"
+        reason = f"{format_bytes(memory(bench))} hold too few pages"
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
     pairs = pairs_of_pages(shape, bench.rng(element, "pairs"))
     rings = [spectrum_ring(shape, pairs, role, path.word, bench.rng(element, turn)) for turn, role in enumerate(ROLES)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.translation import FEW, LAPS, PATH, Translations
+from gpudissect.experiments.translation import FEW, LAPS, Translations, memory
 from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
@@ -90,7 +90,7 @@ class _Search:
 
     def __init__(self, bench: Bench, last: TlbLevel | None) -> None:
         self.bench, self.last = bench, last
-        self.limit = bench.info.limit(PATH)
+        self.limit = memory(bench)
         self.evidence: list[str] = []
         self.narrowest = NARROWEST
         self._translations: dict[int, Translations] = {}

@@ -15,7 +15,7 @@ from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.conflict import Unclear
 from gpudissect.experiments.tlb import TlbLevel
-from gpudissect.experiments.translation import PATH, Pages, Translations
+from gpudissect.experiments.translation import Pages, Translations, memory
 from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.index_function import linear_index
@@ -25,7 +25,6 @@ GROUPS = 64
 MOST_ENTRIES = 256  # of which every set is looked for; of larger ones, one set
 AT_ONCE = 8  # pages tried at once
 BEYOND = 5  # times the entries: how far pages are tried
-MOST_WAYS = 64  # of a set among many
 MANY = 7
 EVIDENCE = 256  # workloads named: the last, which decide
 METHOD = "pages without which the others fit"
@@ -70,7 +69,7 @@ class _Finder:
     def __init__(self, level: TlbLevel, bench: Bench) -> None:
         self.level, self.bench = level, bench
         self.translations = Translations(level.page, bench)
-        self.reach = bench.info.limit(PATH) // level.page
+        self.reach = memory(bench) // level.page
 
     def all_sets(self) -> Ask[TlbSets]:
         """Add a page to those that just fit, and see which set it overflows; or keep it, if it does not."""
@@ -107,13 +106,7 @@ class _Finder:
             fits = yield from self._fit([pages[:size] for size in sizes])
             high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
             low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
-        ways = len((yield from self._needed(pages[:high]))) - 1
-        if ways > MOST_WAYS:
-            raise Unclear(
-                f"{high} pages scattered over memory do not fit, but do without any one of {ways + 1}: that is no set "
-                "(a buffer behind it may hide the first conflicts)"
-            )
-        return ways
+        return len((yield from self._needed(pages[:high]))) - 1
 
     def _needed(self, pages: Pages) -> Ask[list[int]]:
         """The pages without any one of which the others fit: by groups, then one by one."""
@@ -125,6 +118,11 @@ class _Finder:
             raise Unclear(f"{pages.size} pages do not fit whichever of them go")
         if len(held) == sum(fits):
             return sorted(held)
+        if all(fits):
+            raise Unclear(
+                f"{pages.size} pages do not fit, but do without any {len(parts)}th of them: that is no set (a buffer "
+                "behind it may hide the first conflicts)"
+            )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in held])
         return sorted(page for page, fit in zip(held, fits, strict=True) if fit)
 

@@ -19,6 +19,7 @@ PLACE = 32  # bytes between places for a line: wider ones leave sets of the L2 e
 GRAIN = 128  # of several in a page, so that no two are in one line of the L2
 VISITS = PLACE // PATH.word  # of a page in one lap: its words stay within what one miss brings in
 FEW = 4  # pages whose translations every TLB holds
+LEFT_ALONE = 64 << 20  # bytes of memory at most: a device may round up what it is asked for
 BASE_LAPS = 25
 TYPICAL, SPREADS = 0.9, 2.0  # quantile of the differences between two rings, and how many of them are noise
 WARMUP = 2
@@ -107,7 +108,7 @@ class Translations:
         if self._sm is None:
             # A line is nearer to one SM than to another: from now on the same SM asks. And it moves when memory grows:
             # so the first chase reaches as far as any.
-            farthest = self.bench.info.limit(PATH) // self.spacing - 1
+            farthest = memory(self.bench) // self.spacing - 1
             (trace,) = yield [self._chase(np.unique([*new[:FEW], farthest]), LAPS)]
             self._sm = trace.context.sm
         count = -(-new.size // FEW)
@@ -145,6 +146,12 @@ class Translations:
         """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
         places = min(self.spacing, WITHIN) // PLACE
         return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * PLACE
+
+
+def memory(bench: Bench) -> int:
+    """Bytes over which pages may lie: all there is but a little."""
+    limit = bench.info.limit(PATH)
+    return limit - min(LEFT_ALONE, limit // 32)
 
 
 def _again(pages: Pages) -> NDArray[np.int64]:
