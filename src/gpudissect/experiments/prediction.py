@@ -22,7 +22,8 @@ FOOTPRINTS = (0.6, 1.0, 1.4)  # of what the cache holds
 VISITS = 3  # of each line in a lap, through words of any part of it
 LAPS = 2
 MOST_ACCESSES = 1 << 18  # of one sequence
-SHORTFALL = 0.03  # by which the share may stay below what is possible, misread accesses included
+SHORTFALL = 0.01  # by which the share may stay below what is possible: misread accesses
+DRAWN_SHORTFALL = 0.03  # the same where victims are drawn, and what is possible is itself an estimate
 METHOD = "random accesses that nothing was inferred from, against the cache simulated as inferred"
 
 
@@ -41,7 +42,8 @@ def prediction_plan(element: str, needs: str, bench: Bench, known: Known) -> Pla
     except UsageError:  # the policy of most sets is none for all of them
         return Outcome()
     found, evidence = yield from _foretold(level, structure, cache, bench)
-    if not replacement.sure or found.agreement >= found.possible - SHORTFALL:
+    shortfall = SHORTFALL if found.possible == 1 else DRAWN_SHORTFALL
+    if not replacement.sure or found.agreement >= found.possible - shortfall:
         return Outcome(knowledge=found)
     reason = (
         f"{replacement.policy.kind} foretells only {found.agreement:.1%} of {found.accesses} random accesses: "

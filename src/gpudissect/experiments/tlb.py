@@ -6,7 +6,7 @@ enough apart that each needs an entry of its own. Page size: the least distance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,7 @@ FEWEST = 40  # pages that must fit into memory at the first distance
 SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
+MANY_ENTRIES = 128  # for one entry of so many, others may have taken one
 FEW_SLOW = 0.15  # share of pages
 SCATTERED = 3  # rings of pages anywhere
 ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
@@ -215,10 +216,15 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
             high=value + around, confidence=confidence, method=METHOD, evidence=level.evidence, caveats=caveats,
         )  # fmt: skip
 
-    sure = EXACT if page_known else BRACKETED
+    sure = EXACT if page_known and not MANY_ENTRIES < level.entries else BRACKETED
+    slack = level.entries // MANY_ENTRIES  # entries in the hands of others: code, what the driver keeps in memory
+
+    def counted(attribute: str, value: float, unit: int) -> Estimate:
+        return replace(found(attribute, value, sure), high=value + slack * unit)
+
     return (
-        found("entries", level.entries, sure),
-        found("page_size", level.page, sure, 0.0, "what one entry covers"),
-        found("reach", reach, EXACT),
+        counted("entries", level.entries, 1),
+        found("page_size", level.page, EXACT if page_known else BRACKETED, 0.0, "what one entry covers"),
+        counted("reach", reach, level.page),
         found("miss_penalty", penalty, LATENCY, spread, "more than a hit in it, the line in the L2"),
     )
