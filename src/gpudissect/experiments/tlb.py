@@ -216,7 +216,7 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
             high=value + around, confidence=confidence, method=METHOD, evidence=level.evidence, caveats=caveats,
         )  # fmt: skip
 
-    sure = EXACT if page_known and not MANY_ENTRIES < level.entries else BRACKETED
+    sure = EXACT if page_known and not level.entries > MANY_ENTRIES else BRACKETED
     slack = level.entries // MANY_ENTRIES  # entries in the hands of others: code, what the driver keeps in memory
 
     def counted(attribute: str, value: float, unit: int) -> Estimate:
