@@ -22,7 +22,7 @@ FOOTPRINTS = (0.6, 1.0, 1.4)  # of what the cache holds
 VISITS = 3  # of each line in a lap, through words of any part of it
 LAPS = 2
 MOST_ACCESSES = 1 << 18  # of one sequence
-SHORTFALL = 0.01  # by which the share may stay below what is possible: misread accesses
+SHORTFALL = 0.005  # by which the share may stay below what is possible: misread accesses
 DRAWN_SHORTFALL = 0.03  # the same where victims are drawn, and what is possible is itself an estimate
 METHOD = "random accesses that nothing was inferred from, against the cache simulated as inferred"
 

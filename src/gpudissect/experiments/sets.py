@@ -243,6 +243,8 @@ def _whole(element: str, structure: Structure, count: int, held: Occupancy | Non
     whole = sum(structure.ways)
     if whole == count or held is None or abs(held.elements - whole) > 3 * held.error + SLACK * whole:
         return ()
+    if abs(held.elements - whole) > abs(held.elements - count):
+        return ()
     size = whole * structure.line
     caveat = (
         f"{format_bytes(count * structure.line)} in one piece are the most that fit: some sets are full before others"
