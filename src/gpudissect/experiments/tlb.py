@@ -200,7 +200,7 @@ class _Search:
             rings.append(np.concatenate([one * ratio + rng.choice(ratio, size=each, replace=False) for one in pages]))
         fits = yield from self.at(self.last.page).fit(rings, stair.threshold)
         if any(fit is not Fit.FITS for fit in fits):
-            return f"{wide} places are slower, too, if they are far apart: page tables come in windows, or entries in sets"
+            return f"{wide} places far apart are slower, too: page tables come in windows, or entries in sets"
         return ""
 
 
