@@ -48,7 +48,7 @@ def caches(draw):
 @given(cache=caches(), seed=st.integers(0, 1000))
 @PATIENT
 def test_a_random_l1_is_found_exactly(gpu_with, cache, seed):
-    survey = run_survey(gpu_with(cache, plain_l2(), Noise(seed=seed)), elements=["l1"], seed=seed)
+    survey = run_survey(gpu_with(cache, plain_l2(), Noise(seed=seed)), elements=["l1"], seed=seed, quick=True)
     found = {each.attribute: each for each in survey.findings}
     assert survey.failures == ()
     assert found["capacity"].value == cache.capacity
@@ -69,12 +69,23 @@ def test_an_l2_is_found_exactly(gpu_with, kib, line, policy, seed):
     assert (found["line_size"], found["fetch_granularity"]) == (line, line)
 
 
-def test_unequal_sets_give_the_conflict_onset_and_say_so(gpu_with):
+def test_unequal_sets_are_found_and_the_conflict_onset_is_said(gpu_with):
     """One set of 17 ways and six of 8: a footprint in one piece conflicts at 57 of 65 lines, as it must."""
     cache = Cache(
         ways=(17, *[8] * 6), line=128, sector=128, index=Index(IndexKind.MODULO), policy=Policy(PolicyKind.LRU)
     )
     survey = run_survey(gpu_with(cache, plain_l2()), elements=["l1"])
+    found = {each.attribute: each for each in survey.findings}
+    assert found["capacity"].value == 65 * 128
+    assert "of lines in one piece 7.125 KiB fit" in found["capacity"].caveats[0]
+    assert sorted(found["ways"].value) == [8] * 6 + [17]
+
+
+def test_in_a_hurry_unequal_sets_give_the_conflict_onset_and_say_so(gpu_with):
+    cache = Cache(
+        ways=(17, *[8] * 6), line=128, sector=128, index=Index(IndexKind.MODULO), policy=Policy(PolicyKind.LRU)
+    )
+    survey = run_survey(gpu_with(cache, plain_l2()), elements=["l1"], quick=True)
     capacity = next(each for each in survey.findings if each.attribute == "capacity")
     assert capacity.value == 57 * 128
     assert capacity.high >= 65 * 128

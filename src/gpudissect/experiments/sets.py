@@ -34,7 +34,7 @@ CHECKS = 12  # times that lines are drawn anew to see whether the sets hold what
 ACCESSES = 256  # of small rings at first: there are thousands of them
 MANY = 15  # sizes tried at once
 BLOCK_SETS = 4  # lines of each set that a block is to have, about
-LEAST_BLOCK, MOST_BLOCK = 64, 14  # lines; log2 of lines
+LEAST_BLOCK, MOST_BLOCK = 512, 14  # lines; log2 of lines. In too small a block a set has no line, or no period
 CAPACITY_METHOD = "ways of all sets, cross-checked by occupancy"
 METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
 
@@ -83,7 +83,7 @@ class _Finder:
 
     def structure(self) -> Ask[Structure | str]:
         """The structure, or why there is none."""
-        scattered = self.conflicts.rng("scattered").permutation(1 << self.bits)[: 2 * self.count]
+        scattered = yield from self._too_many()
         crowded = yield from self._first_that_misses(scattered)
         members = yield from self.conflicts.minimal(crowded)
         block = yield from self._block(members[1:], int(members[0]))
@@ -99,6 +99,15 @@ class _Finder:
             f"a set of {members.size - 1} ways holds lines {_some(block[0])} of the first {block[1]}: "
             "that is neither a linear index nor a remainder"
         )
+
+    def _too_many(self) -> Ask[Lines]:
+        """Scattered lines that do not fit: twice as many as fit in one piece, or more if that is a small part."""
+        scattered = self.conflicts.rng("scattered").permutation(1 << self.bits)
+        for doubled in range(1, self.bits):
+            lines = scattered[: self.count << doubled]
+            if not (yield from self.conflicts.fit([lines]))[0]:
+                return lines
+        raise Unclear("as many scattered lines as there are fit")
 
     def _first_that_misses(self, lines: Lines) -> Ask[Lines]:
         """The shortest beginning of `lines` that does not fit."""
