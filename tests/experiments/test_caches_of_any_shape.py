@@ -77,7 +77,7 @@ def test_unequal_sets_are_found_and_the_conflict_onset_is_said(gpu_with):
     survey = run_survey(gpu_with(cache, plain_l2()), elements=["l1"])
     found = {each.attribute: each for each in survey.findings}
     assert found["capacity"].value == 65 * 128
-    assert "of lines in one piece 7.125 KiB fit" in found["capacity"].caveats[0]
+    assert "7.125 KiB in one piece" in found["capacity"].caveats[0]
     assert sorted(found["ways"].value) == [8] * 6 + [17]
 
 
