@@ -183,16 +183,18 @@ class _Search:
     def in_windows(self, page: int, stair: Stair, entries: int) -> Ask[str]:
         """Why it may be no TLB: pages the level before cannot hold are slower for being far apart, however few.
 
-        Half as many wide pages as there are entries, and in them more of the level before than it has.
+        Fewer wide pages than there are entries, and in them more of the level before than it has.
         """
+        if self.last is None:
+            return ""
+        ratio, before = page // self.last.page, self.last.entries
+        if entries * ratio <= before:
+            return "it reaches no further than the level before: page tables come in windows"
+        if ratio == 1:
+            return ""  # pages like those before, anywhere: `in_sets` has seen them fit
+        wide = min(entries, self.limit // page, max(entries // 2, -(-3 * before // (2 * ratio))))
+        each = min(ratio, -(-2 * before // wide))
         room = self.limit // page
-        wide = min(entries // 2, room)
-        if self.last is None or wide < 2 or page <= self.last.page:
-            return ""
-        ratio = page // self.last.page
-        each = min(ratio, -(-2 * self.last.entries // wide))
-        if each * wide <= self.last.entries:
-            return ""
         rings = []
         for number in range(SCATTERED):
             rng = self.bench.rng("wide", page, number)
