@@ -23,6 +23,7 @@ from gpudissect.inference.policy import (
     Victims,
     agreement,
     candidates,
+    chance_log_likelihood,
     clear,
     drawn,
     from_cold,
@@ -104,6 +105,8 @@ class _Sets:
             if ranking.lead >= MARGIN:
                 break
             runs += yield from self._observe(self._telling(ranking, turn), LAPS)
+        if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MARGIN:
+            return self._none_of_these("hits and misses come as by the throw of a coin, not as from a set")
         if ranking.best == "random":
             return (yield from self._random(ranking, misread))
         return (yield from self._deterministic(ranking, misread))
