@@ -66,13 +66,3 @@ class OneCache:
         lines[way] = line
         policy.use(way, False)
         return False
-
-
-def outcome(plan, device):
-    """What a plan returns on a device."""
-    try:
-        batch = next(plan)
-        while True:
-            batch = plan.send(device.run(batch))
-    except StopIteration as end:
-        return end.value

@@ -11,7 +11,8 @@ from gpudissect.experiments.conflict import Conflicts, Unclear
 from gpudissect.experiments.fitting import Fitting
 from gpudissect.workload import Explicit, Path
 
-from .one_cache import level, outcome
+from .driving import outcome
+from .one_cache import level
 
 
 class Told(Conflicts):
@@ -40,9 +41,10 @@ def test_exactly_the_overfull_set_is_left(ways, seed):
     rng = np.random.default_rng(seed)
     ways = np.array(ways)
     labels = rng.choice(ways.size, size=2 * ways.sum() + 2, p=rng.dirichlet(np.ones(ways.size) * 5))
-    over = [end for end, label in enumerate(labels) if np.sum(labels[: end + 1] == label) > ways[label]]
-    assume(over)
-    end = over[0]
+    seen = np.cumsum(labels[:, None] == np.arange(ways.size), axis=0)
+    overfull = np.flatnonzero(np.any(seen > ways, axis=1))
+    assume(overfull.size)
+    end = int(overfull[0])
     label = labels[end]
     lines = rng.permutation(end + 1)
     conflicts = Told(labels, ways, seed)

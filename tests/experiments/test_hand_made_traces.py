@@ -10,7 +10,10 @@ from gpudissect.trace import Context, Trace
 from gpudissect.workload import Path, Timing
 from gpudissect.workload.digest import digest
 
-SIZES = ("capacity", "segment_size", "line_size", "fetch_granularity")
+SIZES = (
+    "capacity", "segment_size", "line_size", "fetch_granularity", "sets", "ways", "index_function",
+    "replacement_policy", "max_miss_rate", "entries", "page_size", "reach",
+)  # fmt: skip
 
 
 class Scripted:
@@ -51,6 +54,12 @@ def drift(chase):
     return np.linspace(300, 450, chase.laps * chase.order.count).reshape(chase.laps, chase.order.count)
 
 
+def slow_drift(chase):
+    """The clock swings by a hundredth, and back."""
+    swing = 1 + 0.01 * np.sin(np.arange(chase.laps * chase.order.count) / 3000)
+    return (400 * swing).reshape(chase.laps, chase.order.count)
+
+
 def scatter(chase):
     """Any latency at any time."""
     rng = np.random.default_rng(int(digest(chase)[:8], 16))
@@ -64,7 +73,7 @@ def one_slow_access(chase):
     return cycles
 
 
-@pytest.mark.parametrize("cycles", [flat, ramp, drift, scatter, one_slow_access])
+@pytest.mark.parametrize("cycles", [flat, ramp, drift, slow_drift, scatter, one_slow_access])
 def test_no_size_is_claimed_where_there_is_no_cache(cycles):
     survey = run_survey(Scripted(cycles))
     assert survey.failures == ()

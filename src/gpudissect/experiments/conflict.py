@@ -56,6 +56,8 @@ class Conflicts:
         """
         groups = GROUPS
         while True:
+            if lines.size < 2:
+                raise Unclear("even a line alone does not fit")
             parts = np.array_split(self.rng("groups").permutation(lines), min(groups, lines.size))
             without = [np.concatenate([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))]
             told = iter((yield from self.fit([rest for rest in without if rest.size])))

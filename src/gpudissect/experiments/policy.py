@@ -25,6 +25,7 @@ from gpudissect.inference.policy import (
     Victims,
     agreement,
     candidates,
+    chance_log_likelihood,
     clear,
     drawn,
     from_cold,
@@ -44,13 +45,12 @@ FIRST = 3
 LAPS = 4  # of a sequence
 POOL = 48  # sequences of which the most telling are taken
 ROUNDS = 4
-HELD_OUT = 8  # sequences on other sets, each on one of its own, that the winner must foretell
+HELD_OUT, OF_EACH = 8, 3  # other sets, sequences on each: what the winner must foretell, twice
 VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known to 0.006
 LONGEST = 4096  # accesses of a run
 MISREAD = 0.004  # share of accesses that may be misread, at least
 SAME = 3.0  # times that share may disagree
-STUBBORN = 0.005  # share of accesses that may be foretold wrongly again when repeated: misread ones hardly ever are
-FEW_WRONG = 2  # of them, where there are few
+STUBBORN = 1  # accesses that may be foretold wrongly both times, besides `SAME` times those that chance makes so
 BY_CHANCE = 0.25  # of the differences of two runs that know nothing of each other: with fewer, nothing is random
 MOST_VISITS = 8  # of a line in a lap
 RUNS, MOST_RUNS, RUN_LAPS = 100, 900, 8  # from cold, to see victims; laps of each: a misread access spoils what follows
@@ -119,6 +119,8 @@ class _Sets:
             if ranking.lead >= MARGIN:
                 break
             runs += yield from self._observe(self._telling(ranking, turn), LAPS)
+        if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MARGIN:
+            return self._none_of_these("hits and misses come as by the throw of a coin, not as from a set")
         if ranking.best == "random":
             return (yield from self._random(ranking, misread))
         return (yield from self._deterministic(ranking, misread))
@@ -126,20 +128,24 @@ class _Sets:
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Hold the best against sequences on other sets."""
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
+        fresh = [[self._mixed(1000 + OF_EACH * i + j) for j in range(OF_EACH)] for i in range(len(self.others))]
+        asked = [(set_, turn, laps) for set_, laps in zip(self.others, fresh, strict=True) for turn in range(2)]
+        chases = [chase for set_, turn, laps in asked for chase in self._chases(laps, LAPS, set_, turn)]
+        seen = iter((yield from self._read(chases, [lap for _, _, laps in asked for lap in laps], LAPS)))
         right: list[float] = []
-        stubborn = accesses = 0
-        for i, number in enumerate(self.others):
-            (once,) = yield from self._observe([self._mixed(1000 + i)], LAPS, number)
-            (again,) = yield from self._observe([self._mixed(1000 + i)], LAPS, number, repetition=1)
-            foretold = predicted(kind, self.ways, once.lines)
-            right += [agreement(foretold, once.outcomes), agreement(foretold, again.outcomes)]
-            accesses += once.outcomes.size
-            stubborn += wrong_twice(foretold, once.outcomes, again.outcomes)
+        stubborn, accesses = [], 0
+        for laps in fresh:
+            foretold = [predicted(kind, self.ways, np.tile(lap, LAPS)) for lap in laps]
+            once, again = ([next(seen).outcomes for _ in laps] for _ in range(2))
+            right += [agreement(*pair) for run in (once, again) for pair in zip(foretold, run, strict=True)]
+            stubborn.append(sum(wrong_twice(*each) for each in zip(foretold, once, again, strict=True)))
+            accesses += sum(run.size for run in once)
         share = float(np.mean(right))
+        by_chance = SAME * (1 - share) ** 2 * accesses
         self.nearest = Replacement(Policy(kind), False)
-        if stubborn > max(FEW_WRONG, STUBBORN * accesses):
+        if sum(stubborn) - max(stubborn) > STUBBORN + by_chance:  # in one of the sets somebody else may keep a line
             return self._none_of_these(
-                f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them "
+                f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {sum(stubborn)} of them "
                 "wrongly whenever they are made"
             )
         if share < 1 - SAME * misread or ranking.lead < MARGIN:
@@ -228,18 +234,27 @@ class _Sets:
         return [pool[i] for i in np.argsort(differing)[::-1][: 2 * FIRST]]
 
     def _observe(
-        self, sequences: Sequence[Array], laps: int, own: int | None = None, repetition: int = 0, apart: bool = False
+        self, sequences: Sequence[Array], laps: int, repetition: int = 0, apart: bool = False
     ) -> Ask[list[Observed]]:
-        """Run sequences of line numbers on a set, each from cold."""
+        """Run sequences of line numbers on the set, each from cold; with `apart` equal ones are runs of their own."""
+        chases = self._chases(sequences, laps, self.own, repetition, apart)
+        return (yield from self._read(chases, sequences, laps))
+
+    def _chases(
+        self, sequences: Sequence[Array], laps: int, number: int, repetition: int = 0, apart: bool = False
+    ) -> list[Chase]:
+        """Sequences over lines of set `number`."""
         quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
-        number = self.own if own is None else own
         quotas[number] = self.ways + 1
         lines = self.structure.draw(quotas, self.bench.rng("lines", self.level.element, number))
-        chases = [
+        return [
             Chase(path=self.level.path, order=self._order(lap, lines), timing=Timing.EACH, warmup=0, laps=laps,
                   alone=self.level.alone, flush=self.level.alone, repetition=repetition + (i if apart else 0))
             for i, lap in enumerate(sequences)
         ]  # fmt: skip
+
+    def _read(self, chases: Sequence[Chase], sequences: Sequence[Array], laps: int) -> Ask[list[Observed]]:
+        """Outcomes of chases over these sequences."""
         traces: list[Trace] = yield chases
         assert self.level.bounds is not None
         self.evidence += [trace.workload for trace in traces]

@@ -19,7 +19,7 @@ from gpudissect.experiments.fitting import Fitting
 from gpudissect.experiments.line import Lines as LineSize
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.ways import of_each_set, portions, ways_of
-from gpudissect.inference.confidence import EXACT
+from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.first_miss import probe_sizes
 from gpudissect.inference.index_function import as_index, null_space, period, rows_from
 from gpudissect.inference.level import Levels
@@ -247,20 +247,27 @@ def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ..
 def _whole(element: str, structure: Structure, count: int, held: Occupancy | None) -> tuple[Estimate, ...]:
     """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
 
-    Not where fewer lines are held at any one time than that: then there are tags for more lines than there is room.
+    Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. Where
+    what is held agrees with neither, it may be either.
     """
     whole = sum(structure.ways)
-    if whole == count or held is None or abs(held.elements - whole) > 3 * held.error + SLACK * whole:
+    if whole == count or held is None:
         return ()
-    if abs(held.elements - whole) > abs(held.elements - count):
+    off = [abs(held.elements - lines) for lines in (whole, count)]
+    slack = [3 * held.error + SLACK * lines for lines in (whole, count)]
+    if off[1] <= min(slack[1], off[0]):
         return ()
-    size = whole * structure.line
-    caveat = (
+    sure = off[0] <= slack[0]
+    caveats = [
         f"{format_bytes(count * structure.line)} in one piece are the most that fit: some sets are full before others"
-    )
+    ]
+    if not sure:
+        caveats.append(f"{held.elements:.0f} lines seem to be held at any one time, which fits neither")
+    size, least = whole * structure.line, (whole if sure else min(count, whole)) * structure.line
     return (
-        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=size,
-                 confidence=EXACT, method=CAPACITY_METHOD, evidence=structure.evidence, caveats=(caveat,)),
+        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=least,
+                 high=max(size, least), confidence=EXACT if sure else BRACKETED, method=CAPACITY_METHOD,
+                 evidence=structure.evidence, caveats=tuple(caveats)),
     )  # fmt: skip
 
 

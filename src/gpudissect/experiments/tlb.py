@@ -78,6 +78,8 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
             "windows of the page table (MC16 s5.2, P6), no TLB"
         )
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    if page == spacing:
+        page, entries = yield from search.wider_pages(spacing, stair, entries)
     for doubt in (search.without_pages, search.in_smaller_pages):
         reason = yield from doubt(page, stair, entries)
         if reason:
@@ -140,6 +142,18 @@ class _Search:
             low = max([low, *(size for size in sizes if verdicts[size] is Fit.FITS and size < high)])
         return low
 
+    def wider_pages(self, spacing: int, stair: Stair, entries: int) -> Ask[tuple[int, int]]:
+        """A distance at which no two pages share an entry, and how many then fit: twice as far apart, not fewer."""
+        while 2 * spacing * entries <= self.limit:
+            (fit,) = yield from self.at(2 * spacing).fit([np.arange(entries)], stair.threshold)
+            if fit is not Fit.OVERFLOWS:
+                break
+            fewer = yield from self.onset(2 * spacing, stair, 1, entries)
+            if fewer is None:
+                break
+            spacing, entries = 2 * spacing, fewer
+        return spacing, entries
+
     def page_size(self, spacing: int, stair: Stair, entries: int) -> Ask[tuple[int, Stair]]:
         """The least distance at which pages still need an entry each, and what a miss costs there.
 
@@ -162,10 +176,10 @@ class _Search:
         return float(np.mean(np.median(told, axis=0) >= stair.threshold)) < FEW_SLOW
 
     def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
-        """Why it may be no TLB: as many lines within fewer pages are as slow; empty if they are not."""
-        packed = yield from self.at(page).packed(entries + 1, max(FEW, entries // 2))
+        """Why it may be no TLB: more lines within fewer pages are as slow; empty if they are not."""
+        packed = yield from self.at(page).packed(2 * entries + 1, max(FEW, entries // 2))
         slower = float(np.mean(np.median(packed, axis=0) >= stair.threshold))
-        return f"as many lines within fewer pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+        return f"more lines within fewer pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
 
     def in_smaller_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
         """Why pages may be smaller, in sets: empty if one page more than there are entries is not kept wherever it is.

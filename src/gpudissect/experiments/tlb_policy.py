@@ -17,7 +17,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.tlb_sets import TlbSets
-from gpudissect.experiments.translation import VISITS, Pages, Translations
+from gpudissect.experiments.translation import VISITS, WARMUP, Pages, Translations
 from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.policy import DETERMINISTIC, MARGIN, agreement, log_likelihood
 from gpudissect.inference.translation import Penalties
@@ -95,17 +95,17 @@ class _Asked:
         return np.concatenate([rng.permutation(pages), rng.permutation(np.repeat(pages, VISITS - 1))])
 
     def _missed(self, penalties: Penalties) -> np.ndarray:
-        """Misses of the later laps: in the first the TLB may still hold what others left there."""
-        return (penalties[1:] >= self.level.stair.threshold).astype(np.int8).ravel()
+        return (penalties >= self.level.stair.threshold).astype(np.int8).ravel()
 
     def _foretold(self, kind: PolicyKind, pages: Pages) -> np.ndarray:
-        offsets = np.tile(pages, LAPS) * self.level.page
+        """Misses of the timed laps; in those before them what others left in the TLB has gone."""
+        offsets = np.tile(pages, WARMUP + LAPS) * self.level.page
         reaching = np.arange(offsets.size)
         for cache in (*self.before, self.cache(kind)):
             reaching = reaching[CacheModel(cache).access_many(offsets[reaching]) == 1]
         missed = np.zeros(offsets.size, dtype=np.int8)
         missed[reaching] = 1
-        return missed[pages.size :]
+        return missed[WARMUP * pages.size :]
 
     @staticmethod
     def _alike(foretold: dict[PolicyKind, list[np.ndarray]], one: PolicyKind, other: PolicyKind) -> bool:

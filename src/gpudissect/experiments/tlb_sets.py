@@ -81,7 +81,11 @@ class _Finder:
             tried = range(page, min(page + AT_ONCE, end))
             fits = yield from self._fit([np.array([*resident, each]) for each in tried])
             page += fits.index(True) if True in fits else len(fits)
-            for over in range(tried.start, page):
+            known = yield from self._of_known(resident, range(tried.start, page), sets)
+            for over, number in known.items():
+                if number is not None:
+                    set_of[over] = number
+                    continue
                 members = yield from self._needed(np.array([*resident, over]))
                 own = frozenset(members) - {over}
                 if own not in sets:
@@ -89,12 +93,18 @@ class _Finder:
                 set_of.update(dict.fromkeys(members, sets.index(own)))
             if True in fits:
                 resident.append(page)
-                sets, set_of, page = [], {}, page + 1
+                page += 1  # it lies in a set that is not full yet: those that are stay as they are
         if len(set_of) < page or sum(map(len, sets)) != len(resident):
             raise Unclear(f"of {page} pages {page - len(set_of)} could not be given to a set")
         ways = tuple(len(each) for each in sets)
         evidence = tuple(self.translations.evidence[-EVIDENCE:])
         return TlbSets(ways, tuple(set_of[each] for each in range(page)), evidence)
+
+    def _of_known(self, resident: list[int], pages: range, sets: list[frozenset[int]]) -> Ask[dict[int, int | None]]:
+        """Which of the sets known so far each page overflows: the only one that has room for it once a page goes."""
+        rings = [np.array([*(each for each in resident if each != min(own)), page]) for page in pages for own in sets]
+        fits = np.array((yield from self._fit(rings)) if rings else [], dtype=bool).reshape(len(pages), len(sets))
+        return {page: int(np.argmax(row)) if row.sum() == 1 else None for page, row in zip(pages, fits, strict=True)}
 
     def one_set(self) -> Ask[int]:
         """Ways of the first set that overflows as pages scattered over memory become more."""
@@ -137,14 +147,18 @@ def _found(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]
     ways = tuple(sorted(sets.ways, reverse=True))
     value: Value = ways if len(set(ways)) > 1 else ways[0]
     total = sum(ways)
-    caveats = () if total == level.entries else (f"{total} entries, while {level.entries} pages in a row fit",)
 
-    def found(attribute: str, what: Value) -> Estimate:
+    def found(attribute: str, what: Value, *caveats: str) -> Estimate:
         number = what if isinstance(what, int | float) else None
         return Estimate(element=element, attribute=attribute, status=Status.FOUND, value=what, low=number, high=number,
                         confidence=EXACT, method=METHOD, evidence=sets.evidence, caveats=caveats)  # fmt: skip
 
-    return found("sets", len(ways)), found("ways", value), found("index_function", _index(sets, level.page))
+    own = found("sets", len(ways)), found("ways", value), found("index_function", _index(sets, level.page))
+    if total == level.entries:
+        return own
+    # pages in a row overflow one set before the others are full
+    caveat = f"the ways of all sets; only {level.entries} pages in a row fit"
+    return (*own, found("entries", total, caveat), found("reach", total * level.page, caveat))
 
 
 def _index(sets: TlbSets, page: int) -> str:

@@ -16,7 +16,7 @@ Pages = NDArray[np.int64]
 PATH = Path.GLOBAL_L2
 WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lines are spread
 PLACE = 32  # bytes between places for a line: wider ones leave sets of the L2 empty, and it conflicts sooner
-GRAIN = 128  # of several in a page, so that no two are in one line of the L2
+GRAIN = 512  # of several in a page, so that no two are in one line of the L2
 VISITS = PLACE // PATH.word  # of a page in one lap: its words stay within what one miss brings in
 FEW = 4  # pages whose translations every TLB holds
 LEFT_ALONE = 64 << 20  # bytes of memory at most: a device may round up what it is asked for
@@ -80,7 +80,8 @@ class Translations:
         rng = self.bench.rng("packed", self.spacing, count)
         places = min(self.spacing, WITHIN) // GRAIN
         chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
-        offsets = np.sort(chosen // places * self.spacing + chosen % places * GRAIN)
+        within = rng.integers(0, GRAIN // PLACE, chosen.size) * PLACE
+        offsets = np.sort(chosen // places * self.spacing + chosen % places * GRAIN + within)
         parts = np.array_split(offsets, max(1, offsets.size // FEW))
         alone, (whole,) = [], (yield [self._chase_over(offsets, LAPS)])
         for trace in (yield [self._chase_over(part, BASE_LAPS) for part in parts]):

@@ -121,11 +121,12 @@ def miss_penalty(hits: NDArray[np.int64], misses: NDArray[np.int64]) -> Latency:
     """Cycles that a miss adds, from single accesses (cycles, timer included) on both plateaus: the timer cancels.
 
     The distance of the means without their extremes, with three standard errors, a quarter of a cycle (the clock
-    counts whole ones) and what a clock may drift to either side.
+    counts whole ones) and what a clock may drift to either side between the two.
     """
     hit, miss = _trimmed(hits), _trimmed(misses)
     value = float(miss.mean() - hit.mean())
-    error = 3 * float(np.hypot(hit.std() / np.sqrt(hit.size), miss.std() / np.sqrt(miss.size))) + 0.25 + DRIFT * value
+    error = 3 * float(np.hypot(hit.std() / np.sqrt(hit.size), miss.std() / np.sqrt(miss.size))) + 0.25
+    error += DRIFT * float(hit.mean() + miss.mean())
     return Latency(value, value - error, value + error)
 
 

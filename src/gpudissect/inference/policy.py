@@ -142,6 +142,13 @@ def random_log_likelihood(observed: Observed, ways: int, misread: float) -> floa
     return likelihood
 
 
+def chance_log_likelihood(runs: Sequence[Observed]) -> float:
+    """Of hits and misses as a coin would give them: what a set, however it replaces, must be far better than."""
+    seen = np.concatenate([run.outcomes[run.outcomes != UNKNOWN] for run in runs])
+    missed = float(np.mean(seen == MISS)) if seen.size else 0.0
+    return seen.size * sum(share * log(share) for share in (missed, 1 - missed) if share > 0)
+
+
 def _read(outcome: int, truth: int, misread: float) -> float:
     return 0.0 if outcome == UNKNOWN else log(1 - misread if outcome == truth else misread)
 
