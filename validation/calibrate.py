@@ -128,9 +128,10 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
     ]
     exact = sum(a.exact for a in geometry)
     sure = [a.right for a in answers if a.right is not None and (a.found.confidence or 0) > SURE]
+    wrong = sure.count(False)
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2: {exact} of {len(geometry)} exactly right "
     yield f"  ({exact / len(geometry):.2%})."
-    yield f"- Wrong with a confidence above {SURE}: {sure.count(False)} of {len(sure)} ({sure.count(False) / len(sure):.2%})."
+    yield f"- Wrong with a confidence above {SURE}: {wrong} of {len(sure)} ({wrong / len(sure):.2%})."
     for title, noise in (("without noise", (0.0, 0.0)), ("0.5 % of the accesses delayed", (0.005, 0.005))):
         for drawn in (False, True):
             own = [tally for one in every if noise[0] <= one.noise <= noise[1]
@@ -141,7 +142,7 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
                 least = min(t.agreement for t in own)
                 yield (
                     f"- Random accesses foretold, {title}, {'drawn' if drawn else 'deterministic'} policies: "
-                    f"{right / of:.2%} of {of} ({possible:.1%} possible), in {len(own)} caches, {least:.2%} in the worst."
+                    f"{right / of:.2%} of {of} ({possible:.1%} possible), {len(own)} caches, {least:.2%} in the worst."
                 )
     yield f"- Experiments that failed: {sum(one.failures for one in every)}."
 

@@ -1,4 +1,4 @@
-"""A random simulated GPU and the truth about it: policies, index functions, unequal sets, sectors, copies, TLBs, noise."""
+"""A random simulated GPU and the truth: policies, index functions, unequal sets, sectors, copies, TLBs, noise."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from gpudissect.inference.prediction import bound
@@ -49,7 +50,7 @@ class Bin:
 def bins(told: Sequence[tuple[float, bool]]) -> list[Bin]:
     """Confidences and whether they were right, binned; empty bins are left out."""
     found = []
-    for low, high in zip(EDGES, EDGES[1:], strict=False):
+    for low, high in pairwise(EDGES):
         own = [(confidence, right) for confidence, right in told if low <= confidence < high]
         if own:
             of = [confidence for confidence, _ in own]

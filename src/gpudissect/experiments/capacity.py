@@ -24,6 +24,7 @@ from gpudissect.workload import Shuffled
 MANY = 15  # sizes tried at once where that costs nothing
 FILLED = 0.9  # of the cache, where hits are looked at once more
 SLOWER = 1.1  # than over a small footprint: worth a word
+PARTS = 2  # of a cache in parts
 MAYBE_NEAR = "memory is near and far, yet no hits in a far part were seen: this may be the near part alone"
 METHOD = "largest footprint without a steady-state miss"
 
@@ -43,7 +44,8 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     if whole.status is Status.FOUND and level is not None and lines is not None:
         whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
         if level.homes is not None:
-            whole = replace(whole, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
+            both = max(float(whole.high or 0), PARTS * float(whole.low or 0))
+            whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
         (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:
         (part,) = without(whole.status, "l2", whole.reason, "segment_size")

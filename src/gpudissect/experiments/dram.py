@@ -9,7 +9,7 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.latency import latency_found
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.stated import stated
-from gpudissect.inference.latency import Latency, lap_latency, typical
+from gpudissect.inference.latency import Latency, average, lap_latency, typical
 from gpudissect.inference.level import Levels
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
@@ -17,7 +17,7 @@ from gpudissect.workload.digest import digest
 
 METHOD = "first touches after a flush, over"
 OF_LAPS = f"lower quartile of laps of a pure pointer chase, {METHOD}"
-OF_EACH = f"median, less what timing a single access adds, of {METHOD}"
+OF_EACH = f"mean without extremes, less what timing a single access adds, of {METHOD}"
 LINKS = 16384
 FEWER_LINKS = 512  # where each is timed
 RINGS = 5
@@ -68,7 +68,7 @@ def _cold_latency(attribute: str, wanted: int, bench: Bench, overhead: Latency |
     if overhead is None:
         latency, method = lap_latency(cycles, chases[0].order.count, least=1.0), OF_LAPS
     else:
-        latency, method = typical(cycles, overhead), OF_EACH
+        latency, method = average(cycles, overhead), OF_EACH
     evidence = tuple(digest(chase) for chase in chases)
     return latency_found("dram", attribute, latency, f"{method} {format_bytes(span)}", evidence)
 

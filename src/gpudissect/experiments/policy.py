@@ -145,8 +145,8 @@ class _Sets:
         self.nearest = Replacement(Policy(kind), False)
         if sum(stubborn) - max(stubborn) > STUBBORN + by_chance:  # in one of the sets somebody else may keep a line
             return self._none_of_these(
-                f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {sum(stubborn)} of them "
-                "wrongly whenever they are made"
+                f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {sum(stubborn)} of "
+                "them wrongly whenever they are made"
             )
         if share < 1 - SAME * misread or ranking.lead < MARGIN:
             return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")

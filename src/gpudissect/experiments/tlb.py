@@ -33,6 +33,7 @@ ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
 MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
 DRIFT = 0.004  # relative, of a latency, while two rings are compared
+NO_EDGE = "between the pages that fit and those that do not there is no clear edge"
 METHOD = "rings of one line a page against the same lines a few pages at a time"
 
 
@@ -70,8 +71,11 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     stair, spacing, fewest, most = found
     entries = yield from search.onset(spacing, stair, fewest, most)
     if entries is None:
-        return Outcome(_ambiguous(element, "between the pages that fit and those that do not there is no clear edge"))
-    page, stair = yield from search.page_size(spacing, stair, entries)
+        return Outcome(_ambiguous(element, NO_EDGE))
+    narrowest = yield from search.page_size(spacing, stair, entries)
+    if narrowest is None:
+        return Outcome(_ambiguous(element, NO_EDGE))
+    page, stair, entries = narrowest
     if (yield from search.only_jumps(page, stair, entries)):
         reason = (
             f"accesses to more than {format_bytes(entries * page)} are slower only where one jumps far from the last: "
@@ -154,20 +158,32 @@ class _Search:
             spacing, entries = 2 * spacing, fewer
         return spacing, entries
 
-    def page_size(self, spacing: int, stair: Stair, entries: int) -> Ask[tuple[int, Stair]]:
-        """The least distance at which pages still need an entry each, and what a miss costs there.
+    def page_size(self, spacing: int, stair: Stair, entries: int) -> Ask[tuple[int, Stair, int] | None]:
+        """The least distance at which pages still need an entry each, what a miss costs there, and how many fit.
 
         Twice as many pages half as far apart: are they narrower than pages, two share an entry, and all fit. Over less
-        memory a miss may cost less: page tables come in windows (MC16 s5.2, P6).
+        memory a miss may cost less: page tables come in windows (MC16 s5.2, P6), or far apart the pages overflowed the
+        next level as well; then what fits is looked for again. None if that cannot be told.
         """
         while spacing > NARROWEST:
-            (told,) = yield from self.at(spacing // 2).penalties([np.arange(2 * entries)])
+            ring = np.arange(2 * entries)
+            (told,) = yield from self.at(spacing // 2).penalties([ring])
             nearer = next_stair([told], self.last.stair if self.last else None, self.at(spacing // 2).noise)
             if nearer is None:
-                break
-            stair = nearer if nearer.cycles < stair.cycles else stair
+                (fit,) = yield from self.at(spacing // 2).fit([ring], stair.threshold)
+                if fit is Fit.UNDECIDED:
+                    return None
+                if fit is Fit.FITS:
+                    break
             spacing //= 2
-        return spacing, stair
+            if nearer is not None and nearer.cycles < stair.cycles:
+                other, stair = nearer.cycles < stair.threshold, nearer
+                if other:
+                    again = yield from self.onset(spacing, stair, 1, 2 * entries)
+                    if again is None:
+                        return None
+                    entries = again
+        return spacing, stair, entries
 
     def only_jumps(self, page: int, stair: Stair, entries: int) -> Ask[bool]:
         """Whether hardly an access is slow when the same pages are visited in order: a TLB would miss all the same."""

@@ -18,7 +18,7 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.tlb_sets import TlbSets
 from gpudissect.experiments.translation import VISITS, WARMUP, Pages, Translations
-from gpudissect.inference.confidence import EXACT
+from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.policy import DETERMINISTIC, MARGIN, agreement, log_likelihood
 from gpudissect.inference.translation import Penalties
 
@@ -27,6 +27,7 @@ SEQUENCES, HELD_OUT = 4, 3
 LAPS = 4
 MISREAD = 0.004
 SAME = 6.0  # times the share of misread hits may disagree: misses are misread, too
+WELL = 0.99  # share foretold from which on nothing is left to explain
 METHOD = "likelihood of missed translations, candidates simulated behind the TLBs before"
 
 
@@ -79,7 +80,7 @@ class _Asked:
                             reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
         return Estimate(
             element=self.element, attribute="replacement_policy", status=Status.FOUND, value=best.value,
-            confidence=EXACT, method=METHOD, evidence=evidence,
+            confidence=EXACT if share >= WELL else BRACKETED, method=METHOD, evidence=evidence,
             caveats=(f"it foretells {share:.2%} of the accesses of sequences not used to choose it",),
         )  # fmt: skip
 

@@ -88,6 +88,8 @@ class _Finder:
                     continue
                 members = yield from self._needed(np.array([*resident, over]))
                 own = frozenset(members) - {over}
+                if not own:
+                    raise Unclear(f"page {over} alone does not fit")
                 if own not in sets:
                     sets.append(own)
                 set_of.update(dict.fromkeys(members, sets.index(own)))
