@@ -47,8 +47,7 @@ class RandomGpu:
 def random_gpu(seed: int) -> RandomGpu:
     """A GPU with an L1, a texture cache in copies, an L2, perhaps in two parts, memory, and up to two TLBs."""
     draw = random.Random(seed)
-    l1, l2 = _cache(draw, 2 * KIB, 96 * KIB), _cache(draw, 256 * KIB, 3 * MIB, Scope.GPU)
-    texture = replace(_cache(draw, KIB, 48 * KIB), copies=draw.choice([1, 1, 2, 4]))
+    l1, texture, l2 = _caches(draw)
     near = draw.uniform(25, 90)
     hit = near + draw.uniform(80, 250)
     memory = hit + draw.uniform(120, 400)
@@ -64,7 +63,7 @@ def random_gpu(seed: int) -> RandomGpu:
     }
     hierarchy = Hierarchy(
         caches={"l1": l1, "texture": texture, "l2": l2}, routes=routes, partition=partition, sm_count=8, tlbs=tlbs,
-        tlb_walk_penalty=walk, limits=dict.fromkeys(routes, 16 * GIB),
+        tlb_walk_penalty=walk, limits=dict.fromkeys(routes, 8 * GIB),
     )  # fmt: skip
     truth: Truth = {
         ("l1", "miss_penalty"): hit - near, ("texture", "miss_penalty"): hit - near - 5,
@@ -88,6 +87,15 @@ def random_gpu(seed: int) -> RandomGpu:
     noise = _noise(draw, seed)
     device = SimulatedGpu(hierarchy, spec=f"sim:random-{seed}", name=f"random {seed}", noise=noise)
     return RandomGpu(device, noise, truth)
+
+
+def _caches(draw: random.Random) -> tuple[Cache, Cache, Cache]:
+    """L1, texture cache and L2; the L2 keeps four times the lines of the others, as in every published GPU."""
+    while True:
+        l1, l2 = _cache(draw, 2 * KIB, 96 * KIB), _cache(draw, 256 * KIB, 3 * MIB, Scope.GPU)
+        texture = replace(_cache(draw, KIB, 48 * KIB), copies=draw.choice([1, 1, 2, 4]))
+        if sum(l2.ways) >= 4 * max(sum(l1.ways), sum(texture.ways)):
+            return l1, texture, l2
 
 
 def _noise(draw: random.Random, seed: int) -> Noise:
@@ -125,9 +133,14 @@ def _cache(draw: random.Random, least: int, most: int, scope: Scope = Scope.SM) 
 
 
 def _tlbs(draw: random.Random) -> tuple[tuple[Tlb, ...], float]:
-    """None, one or two levels, and the cycles of a walk; the second reaches at least twice as far as the first."""
+    """None, one or two levels, and the cycles of a walk.
+
+    The first reaches 32 MiB at least, as all published ones do, the second about three times as far or farther.
+    """
     count = draw.choice([0, 1, 1, 2])
     page, entries = draw.choice([MIB, 2 * MIB, 4 * MIB]), draw.randint(8, 48)
+    while page * entries < 40 * MIB:
+        page *= 2
     levels: list[Tlb] = []
     penalty = 0.0
     for _ in range(count):
@@ -135,7 +148,7 @@ def _tlbs(draw: random.Random) -> tuple[tuple[Tlb, ...], float]:
         if draw.random() < 0.4:
             sets = draw.choice([2, 4, 7, 8])
             ways = tuple(max(2, entries // sets) + (draw.random() < 0.2) for _ in range(sets))
-        kind = draw.choice([PolicyKind.LRU, PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP])
+        kind = draw.choice([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP, PolicyKind.RANDOM])
         penalty += draw.uniform(12, 80)
         levels.append(Tlb(ways, page, Index(IndexKind.MODULO), Policy(kind), penalty))
         page, entries = page * draw.choice([1, 1, 4]), sum(ways) * draw.randint(3, 6)

@@ -11,6 +11,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.icache import ELEMENTS, CodeLevels
 from gpudissect.experiments.rings import footprint
+from gpudissect.experiments.sharing import NOBODY
 from gpudissect.inference.confidence import BRACKETED
 from gpudissect.inference.level import Level, Levels, slower_than
 from gpudissect.inference.sharing import Laps, Shared, shares
@@ -57,6 +58,25 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
                      method=METHOD, evidence=evidence,
                      caveats=(f"only {CONSTANT} was tried",))  # fmt: skip
     return Outcome((found,), verdict)
+
+
+def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
+    """What `CONSTANT` shares its room with, code included; an experiment of its own, for code may not run at all."""
+    yield from ()  # what was measured is enough
+    verdicts = {name: known[f"sharing.{name}"] for name in ELEMENTS}
+    tried = [name for name, verdict in verdicts.items() if verdict is not None]
+    rooms = [name for name in tried if verdicts[name] is Shared.ROOM]
+    data: Estimate | None = known[f"sharing.{CONSTANT}"]
+    with_data = data is not None and data.status is Status.FOUND
+    if not tried or (data is not None and data.status is Status.AMBIGUOUS) or (with_data and not rooms):
+        return Outcome()
+    others = [str(data.value)] if data is not None and with_data and data.value != NOBODY else []
+    caveats = (*(data.caveats if data is not None else ()), *(f"the room of {name}, not the lines" for name in rooms))
+    return Outcome((Estimate(
+        element=CONSTANT, attribute="shared_with", status=Status.FOUND, value=", ".join([*others, *rooms]) or NOBODY,
+        confidence=BRACKETED, method=METHOD, evidence=data.evidence if data is not None else (),
+        caveats=caveats if with_data else (*caveats, f"only {', '.join(tried)} could be tried"),
+    ),))  # fmt: skip
 
 
 def _constants(level: Level, bench: Bench) -> Turn:

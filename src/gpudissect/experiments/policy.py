@@ -103,7 +103,9 @@ class _Sets:
         self.ways = int(np.argmax(counts))
         alike = np.flatnonzero(np.array(structure.ways) == self.ways)
         self.own = int(alike[0])
-        self.others = [int(number) for number in alike[np.linspace(0, alike.size - 1, HELD_OUT).astype(int)]]
+        others = alike[1:] if alike.size > 1 else alike
+        self.others = [int(number) for number in others[np.linspace(0, others.size - 1, HELD_OUT).astype(int)]]
+        self.unseen = "accesses to other sets" if alike.size > 1 else "accesses of other sequences to its one set"
         granule = level.fetch.fetch or structure.line
         self.slots = min(granule // level.path.word, MOST_VISITS)
         self.evidence: list[str] = []
@@ -113,17 +115,22 @@ class _Sets:
         """The policy, or why none of the candidates is it."""
         per_run = LAPS * self.slots * (self.ways + 1)
         runs = yield from self._observe([self._mixed(i) for i in range(max(FIRST, -(-ACCESSES // per_run)))], LAPS)
+        misread, ranking = self._ranked(runs)
         for turn in range(ROUNDS):
-            misread = max(MISREAD, float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN)))
-            ranking = rank(runs, self.ways, misread)
             if ranking.lead >= MARGIN:
                 break
             runs += yield from self._observe(self._telling(ranking, turn), LAPS)
+            misread, ranking = self._ranked(runs)
         if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MARGIN:
             return self._none_of_these("hits and misses come as by the throw of a coin, not as from a set")
         if ranking.best == "random":
             return (yield from self._random(ranking, misread))
         return (yield from self._deterministic(ranking, misread))
+
+    def _ranked(self, runs: Sequence[Observed]) -> tuple[float, Ranking]:
+        """Share of accesses that may be misread, and the candidates by likelihood."""
+        misread = max(MISREAD, float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN)))
+        return misread, rank(runs, self.ways, misread)
 
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Hold the best against sequences on other sets."""
@@ -150,7 +157,7 @@ class _Sets:
             )
         if share < 1 - SAME * misread or ranking.lead < MARGIN:
             return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")
-        return self._found(Policy(kind), f"it foretells {share:.2%} of the accesses to other sets")
+        return self._found(Policy(kind), f"it foretells {share:.2%} of the {self.unseen}")
 
     def _random(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Told apart from a policy that only looks random, and with the weights of its ways."""

@@ -12,7 +12,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
 from gpudissect.experiments.policy import Replacement
 from gpudissect.inference.level import Level, Levels
-from gpudissect.inference.policy import from_cold, outcomes
+from gpudissect.inference.policy import outcomes
 from gpudissect.inference.prediction import Tally, foretell, tally
 from gpudissect.inference.structure import Structure
 from gpudissect.trace import Trace
@@ -34,6 +34,8 @@ def prediction_plan(element: str, needs: str, bench: Bench, known: Known) -> Pla
     structure: Structure | None = known[f"sets.{element}"]
     replacement: Replacement | None = known[f"policy.{element}"]
     if level is None or structure is None or replacement is None or level.bounds is None:
+        return Outcome()
+    if level.homes is not None:  # it may be one of two parts: what the other answers is not foretold
         return Outcome()
     fetch = level.fetch.fetch or structure.line
     cache = Cache(structure.ways, structure.line, fetch, structure.index, replacement.policy)
@@ -65,8 +67,7 @@ def _foretold(level: Level, structure: Structure, cache: Cache, bench: Bench) ->
     parts = []
     for ring, trace in zip(rings, traces, strict=True):
         offsets = np.tile(ring, LAPS)
-        seen = from_cold(offsets // cache.sector, outcomes(trace.cycles, level.bounds))
-        parts.append((foretell(cache, offsets), seen.outcomes))
+        parts.append((foretell(cache, offsets), outcomes(trace.cycles, level.bounds)))
     return tally(level.element, parts), tuple(trace.workload for trace in traces)
 
 

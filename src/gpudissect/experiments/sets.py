@@ -35,6 +35,7 @@ ACCESSES = 256  # of small rings at first: there are thousands of them
 MANY = 15  # sizes tried at once
 BLOCK_SETS = 4  # lines of each set that a block is to have, about
 LEAST_BLOCK, MOST_BLOCK = 512, 14  # lines; log2 of lines. In too small a block a set has no line, or no period
+TRIES = 2  # with other lines: a group test may go wrong by chance, and is then found out
 CAPACITY_METHOD = "ways of all sets, cross-checked by occupancy"
 METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
 
@@ -57,16 +58,19 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if reach < 2 * count:
         reason = f"the path reaches no further than {format_bytes(reach * lines.line)}: no lines to compete with"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    control = footprint(max(1, count // 2) * lines.line, lines.line, bench.seed_for("control", element))
-    fitting = Fitting(level, control, ACCESSES)
-    finder = _Finder(Conflicts(fitting, lines.line, bench), count, reach)
-    try:
-        structure = yield from finder.structure()
-    except Unclear as unclear:
-        return Outcome(_unclear(element, str(unclear), fitting.evidence))
-    if isinstance(structure, str):
-        return Outcome(_unclear(element, structure, fitting.evidence))
-    return Outcome((*_found(element, structure, count), *_whole(element, structure, count, lines.held)), structure)
+    for turn in range(TRIES):
+        fresh = Bench(bench.info, bench.seed + turn)
+        control = footprint(max(1, count // 2) * lines.line, lines.line, fresh.seed_for("control", element))
+        fitting = Fitting(level, control, ACCESSES)
+        finder = _Finder(Conflicts(fitting, lines.line, fresh), count, reach)
+        try:
+            structure = yield from finder.structure()
+        except Unclear as unclear:
+            structure = str(unclear)
+        if isinstance(structure, Structure):
+            found = (*_found(element, structure, count), *_whole(element, structure, count, lines.held))
+            return Outcome(found, structure)
+    return Outcome(_unclear(element, structure, fitting.evidence))
 
 
 def _reach(capacity: int, limit: int) -> int:
@@ -248,25 +252,27 @@ def _whole(element: str, structure: Structure, count: int, held: Occupancy | Non
     """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
 
     Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. Where
-    what is held agrees with neither, it may be either.
+    what is held agrees with both, or with neither, it may be either.
     """
     whole = sum(structure.ways)
     if whole == count or held is None:
         return ()
-    off = [abs(held.elements - lines) for lines in (whole, count)]
-    slack = [3 * held.error + SLACK * lines for lines in (whole, count)]
-    if off[1] <= min(slack[1], off[0]):
+    as_whole, as_piece = (abs(held.elements - lines) <= 3 * held.error + SLACK * lines for lines in (whole, count))
+    if as_piece and not as_whole:
         return ()
-    sure = off[0] <= slack[0]
-    caveats = [
-        f"{format_bytes(count * structure.line)} in one piece are the most that fit: some sets are full before others"
-    ]
+    sure = as_whole and not as_piece
+    size = (count if as_piece else whole) * structure.line
+    piece = format_bytes(count * structure.line)
+    caveats = [f"{piece} in one piece are the most that fit: some sets are full before others"]
     if not sure:
-        caveats.append(f"{held.elements:.0f} lines seem to be held at any one time, which fits neither")
-    size, least = whole * structure.line, (whole if sure else min(count, whole)) * structure.line
+        caveats = [
+            f"{piece} are what fits in one piece, the ways of all sets {format_bytes(whole * structure.line)}, and "
+            f"{held.elements:.0f} lines, which seem to be held at any one time, decide for neither"
+        ]
+    low, high = (whole, whole) if sure else sorted((count, whole))
     return (
-        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=least,
-                 high=max(size, least), confidence=EXACT if sure else BRACKETED, method=CAPACITY_METHOD,
+        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=low * structure.line,
+                 high=high * structure.line, confidence=EXACT if sure else BRACKETED, method=CAPACITY_METHOD,
                  evidence=structure.evidence, caveats=tuple(caveats)),
     )  # fmt: skip
 

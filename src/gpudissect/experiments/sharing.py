@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.inference.confidence import EXACT
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.sharing import Laps, Shared, copies, shares
@@ -48,7 +47,8 @@ class _Space:
 def sharing_plan(element: str, paths: dict[str, str], bench: Bench, known: Known) -> Plan:
     """With which of `paths` (levels experiments by element) `element` shares its array, and its copies an SM.
 
-    Levels of one path stand behind one another and are not tried against each other.
+    Levels of one path stand behind one another and are not tried against each other. Knowledge: what it is shared with,
+    as found; None where nothing could be tried.
     """
     spaces = {name: _space(name, levels, bench, known) for name, levels in paths.items()}
     own = spaces.pop(element)
@@ -75,9 +75,8 @@ def sharing_plan(element: str, paths: dict[str, str], bench: Bench, known: Known
         for name, pair in zip(others, pairs, strict=True)
     }
     evidence = tuple(digest(chase) for chase in chases)
-    in_code = ((name, known.get(f"sharing.{name}")) for name in CODE)  # see code_sharing
-    verdicts |= {name: verdict for name, verdict in in_code if verdict is not None}
-    return Outcome((_sharing(element, verdicts, evidence), _count(element, list(told), evidence)))
+    sharing = _sharing(element, verdicts, evidence)
+    return Outcome((sharing, _count(element, list(told), evidence)), sharing)
 
 
 def _reaches(other: _Space, own: _Space, bench: Bench) -> bool:

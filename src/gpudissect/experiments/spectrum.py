@@ -91,7 +91,8 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     *traces, by_lap, one_by_one = yield [*chases, laps, single]
     overhead = timing_overhead(one_by_one.cycles, lap_latency(by_lap.cycles, RING))
     stairs = (first.stair if first else None, second.stair if second else None)
-    mixed = levels.found[0].homes is not None
+    l2 = levels.level("l2")
+    mixed = l2 is not None and l2.homes is not None
     patterns = (
         *of_hits(_hits(rings, traces, shape, second), *stairs, overhead),
         *of_first_touches(

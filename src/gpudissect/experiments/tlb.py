@@ -6,7 +6,7 @@ enough apart that each needs an entry of its own. Page size: the least distance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,7 +26,7 @@ FEWEST = 40  # pages that must fit into memory at the first distance
 SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
-MANY_ENTRIES = 128  # for one entry of so many, others may have taken one
+MANY_ENTRIES = 128  # for one entry of so many others may have taken one, or a few misses have passed for misread
 FEW_SLOW = 0.15  # share of pages
 SCATTERED = 3  # rings of pages anywhere
 ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
@@ -89,7 +89,8 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
         if reason:
             return Outcome(_ambiguous(element, reason))
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
-    return Outcome(_found(element, level, last, page > search.narrowest), level)
+    told = page > search.narrowest and search.limit // page > entries  # by the last doubt, too
+    return Outcome(_found(element, level, last, told), level)
 
 
 class _Search:
@@ -247,10 +248,10 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
         )  # fmt: skip
 
     sure = EXACT if page_known and not level.entries > MANY_ENTRIES else BRACKETED
-    slack = level.entries // MANY_ENTRIES  # entries in the hands of others: code, what the driver keeps in memory
+    slack = 2 * (level.entries // MANY_ENTRIES)
 
     def counted(attribute: str, value: float, unit: int) -> Estimate:
-        return replace(found(attribute, value, sure), high=value + slack * unit)
+        return found(attribute, value, sure, slack * unit)
 
     return (
         counted("entries", level.entries, 1),

@@ -19,14 +19,25 @@ from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.tlb_sets import TlbSets
 from gpudissect.experiments.translation import VISITS, WARMUP, Pages, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT
-from gpudissect.inference.policy import DETERMINISTIC, MARGIN, agreement, log_likelihood
+from gpudissect.inference.policy import (
+    DETERMINISTIC,
+    MARGIN,
+    UNKNOWN,
+    Observed,
+    agreement,
+    log_likelihood,
+    random_log_likelihood,
+    wrong_twice,
+)
 from gpudissect.inference.translation import Penalties
 
 ATTRIBUTES = ("replacement_policy",)
-SEQUENCES, HELD_OUT = 4, 3
+SEQUENCES, ROUNDS, HELD_OUT = 4, 4, 3
 LAPS = 4
 MISREAD = 0.004
-SAME = 6.0  # times the share of misread hits may disagree: misses are misread, too
+BY_CHANCE = 0.25  # of the differences of two runs that know nothing of each other: with fewer, nothing is random
+MOST = 6.0  # times the share of misread hits may disagree: misses are misread, too
+STUBBORN, SAME = 1, 3.0  # accesses foretold wrongly both times, besides so many times those that chance makes so
 WELL = 0.99  # share foretold from which on nothing is left to explain
 METHOD = "likelihood of missed translations, candidates simulated behind the TLBs before"
 
@@ -40,6 +51,9 @@ def tlb_policy_plan(element: str, tlb: str, sets: str, front: str | None, bench:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
     if before is None:
         return Outcome(without(Status.NOT_FOUND, element, "the policy of the TLB before it is not known", *ATTRIBUTES))
+    if any(cache.policy.kind is PolicyKind.RANDOM for cache in before):
+        reason = "the TLB before it draws its victims: what reaches this one cannot be foretold"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if max(shape.ways) == 1:
         return Outcome(without(Status.NOT_FOUND, element, "sets of one way: nothing to choose", *ATTRIBUTES))
     asked = _Asked(element, level, shape, before, bench)
@@ -57,24 +71,48 @@ class _Asked:
         self.translations = Translations(level.page, bench)
 
     def policy(self) -> Ask[Estimate]:
-        sequences = [self._sequence(i) for i in range(SEQUENCES + HELD_OUT)]
-        seen = yield from self.translations.visits(sequences, LAPS)
-        missed = [self._missed(each) for each in seen]
         kinds = [kind for kind in DETERMINISTIC if self._possible(kind)]
-        foretold = {kind: [self._foretold(kind, pages) for pages in sequences] for kind in kinds}
-        misread = max(MISREAD, self.translations.misread(self.level.stair.threshold))
-        scores = {
-            kind: sum(log_likelihood(one, two, misread) for one, two in zip(each[:SEQUENCES], missed, strict=False))
-            for kind, each in foretold.items()
-        }
-        best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
-        lead = scores[best] - max((scores[k] for k in kinds if not self._alike(foretold, k, best)), default=-np.inf)
-        pairs = zip(foretold[best][SEQUENCES:], missed[SEQUENCES:], strict=True)
-        share = float(np.mean([agreement(one, two) for one, two in pairs]))
+        sequences: list[Pages] = []
+        missed: list[np.ndarray] = []
+        foretold: dict[PolicyKind, list[np.ndarray]] = {kind: [] for kind in kinds}
+        for _ in range(ROUNDS):
+            own = [self._sequence(len(sequences) + i) for i in range(SEQUENCES)]
+            missed += [self._missed(each) for each in (yield from self.translations.visits(own, LAPS))]
+            sequences += own
+            for kind in kinds:
+                foretold[kind] += [self._foretold(kind, pages) for pages in own]
+            misread = max(MISREAD, self.translations.misread(self.level.stair.threshold))
+            scores = {
+                kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, missed, strict=True))
+                for kind, each in foretold.items()
+            }
+            best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
+            others = [kind for kind in kinds if not self._alike(foretold, kind, best)]
+            lead = scores[best] - max((scores[kind] for kind in others), default=-np.inf)
+            if lead >= MARGIN:
+                break
+        unseen = [self._sequence(len(sequences) + i) for i in range(HELD_OUT)]
+        once = [self._missed(each) for each in (yield from self.translations.visits(unseen, LAPS))]
+        again = [self._missed(each) for each in (yield from self.translations.visits(unseen, LAPS, 1))]
+        told = [self._foretold(best, pages) for pages in unseen]
+        share = float(np.mean([agreement(*pair) for run in (once, again) for pair in zip(told, run, strict=True)]))
+        stubborn = sum(wrong_twice(*each) for each in zip(told, once, again, strict=True))
+        by_chance = SAME * (1 - share) ** 2 * sum(each.size for each in told)
+        if share < WELL and not self.before:
+            drawn = sum(self._if_drawn(*each, misread) for each in zip(sequences, missed, strict=True))
+            if drawn - scores[best] >= MARGIN and (yield from self._differs(sequences[0], missed[0])):
+                return self._random()
         evidence = tuple(self.translations.evidence)
-        if share < 1 - SAME * misread or lead < MARGIN:
+        if lead < MARGIN:
+            rivals = ", ".join(kind for kind in kinds if scores[kind] > scores[best] - MARGIN and kind is not best)
+            return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
+                            reason=f"{best} foretells {share:.1%} of the accesses, {rivals} about as many",
+                            method=METHOD, evidence=evidence)  # fmt: skip
+        if share < 1 - MOST * misread or stubborn > STUBBORN + by_chance:
             reason = (
-                f"none of the policies known here: {best} comes nearest, which foretells {share:.1%} of the accesses"
+                "none of the policies tried, in which nothing is left to chance: "
+                f"{best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them wrongly "
+                "whenever they are made"
             )
             return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
                             reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
@@ -82,6 +120,33 @@ class _Asked:
             element=self.element, attribute="replacement_policy", status=Status.FOUND, value=best.value,
             confidence=EXACT if share >= WELL else BRACKETED, method=METHOD, evidence=evidence,
             caveats=(f"it foretells {share:.2%} of the accesses of sequences not used to choose it",),
+        )  # fmt: skip
+
+    def _if_drawn(self, pages: Pages, missed: np.ndarray, misread: float) -> float:
+        """Log-likelihood if every way is replaced alike: of the one set that is too full; the others all hit."""
+        sets = np.array(self.shape.set_of)
+        full = int(np.argmax(np.bincount(sets[np.unique(pages)]) - np.array(self.shape.ways)))
+        own = np.tile(sets[pages] == full, WARMUP + LAPS)
+        seen = np.concatenate([np.full(WARMUP * pages.size, UNKNOWN, dtype=np.int8), missed])
+        others = seen[~own]
+        lines = np.tile(pages, WARMUP + LAPS)[own]
+        _, first, number = np.unique(lines, return_index=True, return_inverse=True)
+        by_visit = np.argsort(np.argsort(first))[number]
+        return random_log_likelihood(Observed(by_visit, seen[own]), self.shape.ways[full], misread) + log_likelihood(
+            np.zeros_like(others), others, misread
+        )
+
+    def _differs(self, pages: Pages, missed: np.ndarray) -> Ask[bool]:
+        """Whether the same visits miss elsewhere when made again, as often as by chance."""
+        (again,) = yield from self.translations.visits([pages], LAPS, repetition=1)
+        share = float(np.mean(missed))
+        return float(np.mean(self._missed(again) != missed)) > BY_CHANCE * 2 * share * (1 - share)
+
+    def _random(self) -> Estimate:
+        return Estimate(
+            element=self.element, attribute="replacement_policy", status=Status.FOUND, value=PolicyKind.RANDOM.value,
+            confidence=BRACKETED, method=METHOD, evidence=tuple(self.translations.evidence),
+            caveats=("the same visits miss elsewhere when made again; whether all ways alike was not looked at",),
         )  # fmt: skip
 
     def cache(self, kind: PolicyKind) -> Cache:

@@ -26,6 +26,7 @@ MOST_ENTRIES = 256  # of which every set is looked for; of larger ones, one set
 AT_ONCE = 8  # pages tried at once
 BEYOND = 5  # times the entries: how far pages are tried
 MANY = 7
+ANY = 16  # pages tried one by one where any group of them will do
 EVIDENCE = 256  # workloads named: the last, which decide
 METHOD = "pages without which the others fit"
 ONE_SET = "one set was looked at, the others are taken to be like it"
@@ -57,7 +58,10 @@ def tlb_sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         if level.entries <= MOST_ENTRIES:
             sets = yield from finder.all_sets()
             return Outcome(_found(element, sets, level), sets)
-        ways = yield from finder.one_set()
+        ways = yield from finder.one_set(0)
+        again = yield from finder.one_set(1)
+        if again != ways:
+            raise Unclear(f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}")
     except Unclear as unclear:
         return Outcome(without(Status.AMBIGUOUS, element, str(unclear), *ATTRIBUTES))
     return Outcome(_of_one(element, ways, level, tuple(finder.translations.evidence[-EVIDENCE:])))
@@ -108,9 +112,9 @@ class _Finder:
         fits = np.array((yield from self._fit(rings)) if rings else [], dtype=bool).reshape(len(pages), len(sets))
         return {page: int(np.argmax(row)) if row.sum() == 1 else None for page, row in zip(pages, fits, strict=True)}
 
-    def one_set(self) -> Ask[int]:
+    def one_set(self, turn: int) -> Ask[int]:
         """Ways of the first set that overflows as pages scattered over memory become more."""
-        pages = self.bench.rng("pages of a set", self.level.page).permutation(self.reach)
+        pages = self.bench.rng("pages of a set", self.level.page, turn).permutation(self.reach)
         low, high = 0, pages.size
         if (yield from self._fit([pages])) == [True]:
             raise Unclear(f"all {pages.size} pages of memory fit")
@@ -130,6 +134,8 @@ class _Finder:
             raise Unclear(f"{pages.size} pages do not fit whichever of them go")
         if len(held) == sum(fits):
             return sorted(held)
+        if all(fits) and (yield from self._one_set(pages)):
+            return sorted(pages.tolist())
         if all(fits):
             raise Unclear(
                 f"{pages.size} pages do not fit, but do without any {len(parts)}th of them: that is no set (a buffer "
@@ -137,6 +143,11 @@ class _Finder:
             )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in held])
         return sorted(page for page, fit in zip(held, fits, strict=True) if fit)
+
+    def _one_set(self, pages: Pages) -> Ask[bool]:
+        """Whether any page will do: then they are the lines of one set, however large."""
+        some = self.bench.rng("any page", pages.size).choice(pages, size=min(ANY, pages.size), replace=False)
+        return all((yield from self._fit([np.setdiff1d(pages, [page]) for page in some])))
 
     def _fit(self, rings: list[Pages]) -> Ask[list[bool]]:
         fits = yield from self.translations.fit(rings, self.level.stair.threshold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +51,11 @@ class Translations:
             for trace, order in zip(traces, orders, strict=True)
         ]
 
-    def visits(self, sequences: Sequence[Pages], laps: int) -> Ask[list[Penalties]]:
+    def visits(self, sequences: Sequence[Pages], laps: int, repetition: int = 0) -> Ask[list[Penalties]]:
         """Cycles of every access beyond its line alone; a page that comes again in a lap is asked for another word."""
         yield from self._measure_alone(np.unique(np.concatenate(list(sequences))))
-        traces = yield [self._chase_over(self._offsets(pages) + PATH.word * _again(pages), laps) for pages in sequences]
+        rings = [self._chase_over(self._offsets(pages) + PATH.word * _again(pages), laps) for pages in sequences]
+        traces = yield [replace(ring, repetition=repetition) for ring in rings]
         self.evidence += [trace.workload for trace in traces]
         return [
             trace.cycles.reshape(laps, pages.size) - np.array([self._alone[page] for page in pages.tolist()])

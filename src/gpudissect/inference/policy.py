@@ -30,7 +30,7 @@ DETERMINISTIC = (
 """Candidates that say what every access must be."""
 MARGIN = 12.0  # nats by which the best must lead
 LONG = 4096  # accesses that part any two candidates
-STRAY = 0.01  # share of victims beyond chance in an age that a random policy may show
+STRAY = 0.01  # nats a victim by which ages or turns may explain more than chance: misread accesses do
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Drawn:
     Attributes:
         weights: (ways,) share of the victims in each way.
         uneven: whether the ways are replaced with unequal probabilities (nats in favour, less what that costs).
-        by_age: whether how old a line is has a say, too.
+        by_age: whether how old a line is has a say, and more of one than the way it is in.
         in_turns: whether the last victim has a say in the next.
 
     """

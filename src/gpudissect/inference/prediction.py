@@ -23,11 +23,13 @@ class Foretold:
 
     Attributes:
         misses: (n,) 1 where an access is foretold to miss.
-        possible: share of accesses that can be foretold at all; below 1 where victims are drawn.
+        again: (n,) whether something is foretold at all: that a first touch misses is no feat.
+        possible: share of these that can be foretold; below 1 where victims are drawn.
 
     """
 
     misses: Outcomes
+    again: NDArray[np.bool_]
     possible: float
 
 
@@ -58,20 +60,22 @@ class Tally:
 
 def foretell(cache: Cache, offsets: NDArray[np.int64]) -> Foretold:
     """What accesses at byte offsets to the cache, cold at first, must be."""
+    again = np.ones(offsets.size, dtype=bool)
+    again[np.unique(offsets // cache.sector, return_index=True)[1]] = False
     if cache.policy.kind not in DRAWN:
-        return Foretold(CacheModel(cache).access_many(offsets), 1.0)
+        return Foretold(CacheModel(cache).access_many(offsets), again, 1.0)
     tries = np.stack([CacheModel(cache, seed).access_many(offsets) for seed in range(TRIES)])
     misses = (tries.mean(axis=0) > 0.5).astype(np.int8)
     fresh = CacheModel(cache, TRIES).access_many(offsets)
-    return Foretold(misses, float(np.mean(misses == fresh)))
+    return Foretold(misses, again, float(np.mean((misses == fresh)[again])))
 
 
 def tally(element: str, parts: list[tuple[Foretold, Outcomes]]) -> Tally:
-    """Count over several sequences; outcomes are 0 hit, 1 miss, 2 unknown."""
-    foretold = np.concatenate([each.misses for each, _ in parts])
-    seen = np.concatenate([outcomes for _, outcomes in parts])
+    """Count over several sequences, first touches left out; outcomes are 0 hit, 1 miss, 2 unknown."""
+    foretold = np.concatenate([each.misses[each.again] for each, _ in parts])
+    seen = np.concatenate([outcomes[each.again] for each, outcomes in parts])
     clear = seen < 2
-    weights = [outcomes.size for _, outcomes in parts]
+    weights = [int(each.again.sum()) for each, _ in parts]
     possible = float(np.average([each.possible for each, _ in parts], weights=weights))
     foretold, seen = foretold[clear], seen[clear]
     return Tally(

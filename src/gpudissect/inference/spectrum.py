@@ -91,7 +91,8 @@ def of_hits(
     """P1, P2 and P3: the line is cached, and its translation is at hand, in the second TLB, or in neither.
 
     `first` and `second` are what misses of the TLBs add to hits in the L2, None for a TLB that was not found. Cycles
-    are given without `overhead`, what timing one access adds.
+    are given without `overhead`, what timing one access adds. P2 and P3 are P1 and what the same lines take
+    longer: lines lie nearer or farther, and those that miss a TLB may be others than those that do not.
     """
     cached = Pattern(middle(hits.at_hand, overhead))
     if first is None:
@@ -105,7 +106,8 @@ def of_hits(
     if missed.mean() < SOME:
         absent = _not_slower(float(missed.mean()))
         return cached, absent, absent
-    latency = middle(hits.first_missed[missed], overhead)
+    usual = int(np.median(hits.at_hand))
+    latency = middle(usual + slower[missed], overhead)
     if second is None:
         return cached, Pattern(latency, Status.AMBIGUOUS, ONE_TLB), Pattern(None, Status.NOT_FOUND, ONE_TLB)
     return (
@@ -126,11 +128,12 @@ def _walked(hits: Hits, known: float, further: float, overhead: Latency) -> Patt
     if hits.both_missed is None:
         reason = "the cache keeps fewer lines than the second TLB keeps translations"
         return Pattern(None, Status.NOT_SUPPORTED, reason)
-    missed = hits.both_missed - hits.at_hand >= known + further / 2
+    slower = hits.both_missed - hits.at_hand
+    missed = slower >= known + further / 2
     if missed.mean() < SOME:
         reason = f"only {missed.mean():.0%} of the hits on more pages than the second TLB keeps are slower yet"
         return Pattern(None, Status.NOT_FOUND if missed.mean() < NONE else Status.AMBIGUOUS, reason)
-    return Pattern(middle(hits.both_missed[missed], overhead))
+    return Pattern(middle(int(np.median(hits.at_hand)) + slower[missed], overhead))
 
 
 def of_first_touches(

@@ -8,7 +8,7 @@ from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
 from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_latency_plan
-from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan
+from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan, constants_sharing_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
@@ -104,8 +104,6 @@ def _of_a_private_cache(element: str, levels: str) -> list[Experiment]:
     latency = partial(latency_plan, element, levels)
     private = {name: where for name, where in CACHES.items() if name != "l2"}
     needs = (*dict.fromkeys(private.values()), *(f"capacity.{name}" for name in private))
-    if element == CONSTANT:
-        needs = (*needs, *(f"sharing.{each}" for each in CODE))
     sharing = partial(sharing_plan, element, private)
     return [
         Experiment(f"capacity.{element}", element, ("capacity",), (levels, f"line.{element}"), capacity),
@@ -132,6 +130,8 @@ def _of_code() -> list[Experiment]:
         needs = (levels, "levels.constant")
         every.append(Experiment(f"capacity.{element}", element, OF_CODE, (levels,), plan, quick=False))
         every.append(Experiment(f"sharing.{element}", element, ("shared_with",), needs, sharing, quick=False))
+    both = (f"sharing.{CONSTANT}", *(f"sharing.{element}" for element in CODE))
+    every.append(Experiment("sharing.code", CONSTANT, (), both, constants_sharing_plan, quick=False))
     return every
 
 
