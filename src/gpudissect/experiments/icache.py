@@ -6,7 +6,17 @@ from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.inference.code_levels import Curve, Own, Rise, Stairs, curve, onset, own_cost, stairs
+from gpudissect.inference.code_levels import (
+    Curve,
+    Own,
+    Rise,
+    Stairs,
+    curve,
+    onset,
+    own_cost,
+    past_a_stumble,
+    stairs,
+)
 from gpudissect.inference.confidence import BRACKETED, CONFLICTED
 from gpudissect.inference.level import Absence
 from gpudissect.trace import Trace
@@ -61,7 +71,8 @@ def icache_levels_plan(bench: Bench, known: Known) -> Plan:
     looked: list[int] = []
     for rise in found.rises:
         between = list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT))
-        rises.append((yield from _narrowed(rise, between, own)))
+        narrowed = yield from _narrowed(rise, between, own)
+        rises.append(past_a_stumble(whole, CODE_LINE, narrowed))
         looked += between
     evidence = tuple(digest(loop(units)) for units in sorted({*SHORT, *swept, *looked}))
     return Outcome(knowledge=CodeLevels(Stairs(tuple(rises), found.end, found.fits), None, evidence))
@@ -108,6 +119,11 @@ def _capacity(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
     caveats = [f"{format_bytes(rise.overflows)} of code and a loop of up to {format_bytes(LOOP)} round it do not fit"]
     if not levels.counted(element):
         caveats.append(UNCOUNTED)
+    if rise.stumbles:
+        caveats.append(
+            f"from {format_bytes(rise.stumbles)} on a lap takes about {rise.stumble:.0f} cycles longer, however long "
+            "it is: too few for every line that would be missing"
+        )
     return Estimate(
         element=element, attribute="capacity", status=Status.FOUND, value=rise.fits,
         low=max(0, rise.fits - rise.slack), high=rise.overflows + LOOP,

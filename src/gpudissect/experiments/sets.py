@@ -58,6 +58,7 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     if reach < 2 * count:
         reason = f"the path reaches no further than {format_bytes(reach * lines.line)}: no lines to compete with"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
+    structure: Structure | str = ""
     for turn in range(TRIES):
         fresh = Bench(bench.info, bench.seed + turn)
         control = footprint(max(1, count // 2) * lines.line, lines.line, fresh.seed_for("control", element))
@@ -70,7 +71,7 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         if isinstance(structure, Structure):
             found = (*_found(element, structure, count), *_whole(element, structure, count, lines.held))
             return Outcome(found, structure)
-    return Outcome(_unclear(element, structure, fitting.evidence))
+    return Outcome(_unclear(element, str(structure), fitting.evidence))
 
 
 def _reach(capacity: int, limit: int) -> int:

@@ -28,6 +28,7 @@ WIDE = 1.5  # times the last size that fits: most that a rise takes where the po
 WIDEST = 4.0  # times the last size that fits: there the rise is over (random replacement: 2 % of the lines survive)
 MISSING = 2  # lines that miss in each lap: the fewest that are taken notice of
 SIGMAS = 4.0
+MORE = 0.25  # by which share the cycles of a stumble may differ from size to size
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Rise:
             a cache by n lines misses at least n times a lap, so the cache holds at least `fits` - `slack`.
         overflows: bytes of code from which on lines miss.
         before, after: the rests.
+        stumble: cycles that a lap takes longer, however long it is, before any line is missing; 0 if it does not.
+        stumbles: bytes of code from which on it does.
 
     """
 
@@ -85,6 +88,8 @@ class Rise:
     overflows: int
     before: Rest
     after: Rest
+    stumble: float = 0.0
+    stumbles: int = 0
 
     @property
     def step(self) -> float:
@@ -171,6 +176,30 @@ def onset(near: Curve, rise: Rise) -> Rise:
     at = np.flatnonzero(near.sizes == fits)
     slack = _unseen(near, threshold, rise.step, int(at[0])) if at.size else rise.slack
     return replace(rise, fits=fits, slack=slack, overflows=overflows)
+
+
+def past_a_stumble(whole: Curve, line: int, rise: Rise) -> Rise:
+    """A rise that begins with a step of the whole lap, and not of lines: it begins where lines are missing.
+
+    Whatever the policy, n lines of `line` bytes too many miss at least n times a lap: so a cache is no smaller than any
+    loop less the lines that its cycles have room for. If that is more than the size from which on laps take longer,
+    those cycles were no misses of lines; the cache ends where they begin to grow, and is no smaller than that.
+    """
+    excess = (whole.cycles - rise.before.cycles) * whole.lines
+    climb = np.flatnonzero((whole.sizes >= rise.overflows) & (whole.sizes <= rise.after.first))
+    if not climb.size:
+        return rise
+    least = float(np.max(whole.sizes[climb] - line * excess[climb] / rise.step))
+    if least <= rise.overflows:
+        return rise
+    stumble = float(excess[climb[0]])
+    still = excess[climb] <= (1 + MORE) * stumble
+    last = int(np.argmin(still)) if not still.all() else still.size
+    if last in (0, still.size):
+        return rise
+    fits, overflows = int(whole.sizes[climb[last - 1]]), int(whole.sizes[climb[last]])
+    slack = max(0, fits - int(least))
+    return replace(rise, fits=fits, slack=slack, overflows=overflows, stumble=stumble, stumbles=rise.overflows)
 
 
 def _left(whole: Curve, begin: int) -> int | None:
