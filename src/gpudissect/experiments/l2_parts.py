@@ -12,7 +12,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.homes import first_touches, touches_of
-from gpudissect.experiments.rings import THINNED, Blocks, freshly_probed
+from gpudissect.experiments.rings import THINNED, Blocks, probed
 from gpudissect.inference.confidence import BRACKETED
 from gpudissect.inference.level import Level, Parts
 from gpudissect.inference.occupancy import Held, held_in_parts
@@ -32,7 +32,7 @@ def parts_plan(level: Level, parts: Parts, line: int, bench: Bench) -> Ask[tuple
     count = min(BEYOND * parts.overflowed, bench.info.limit(level.path)) // line
     blocks = Blocks(count, line, (0,), count * line)
     rings = [
-        freshly_probed(blocks, level.path.word, bench.rng("parts", count, turn), most=PROBES)
+        probed(blocks, level.fetch.fetch or line, level.path.word, bench.rng("parts", count, turn), most=PROBES)
         for turn in range(min(MOST_RINGS, -(-PROBES * THINNED // count)))
     ]
     near, far_lines, found = [], [], []

@@ -126,12 +126,17 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     return _Widest(line, sure, open_ended=True)
 
 
+def full_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Occupancy | None]:
+    """How many full lines `level` holds at any one time, if it is about `count`; None where that does not tell."""
+    return (yield from _full_lines(_Prober(level, level.fetch.fetch or line, bench), line, count))
+
+
 def _full_lines(prober: _Prober, line: int, count: int) -> Ask[Occupancy | None]:
     """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
     if prober.level.parts is not None:
         return None  # what is held near is not all that is held
     members = tuple(range(0, line, prober.fetch)) if line > prober.fetch else prober.touches(count)
-    many = (4 if prober.level.alone else 2) * count  # well above what fits, or random ones leave sets unfilled
+    many = 4 * count  # well above what fits, though sets be unequal, or random ones leave sets unfilled
     blocks = Blocks(many, line, members, prober.span(many, line))
     full = yield from prober.ask(blocks, HELD_PROBES)
     return occupancy(full.hits, full.probes, many, THINNED)

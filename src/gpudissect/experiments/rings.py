@@ -50,11 +50,21 @@ class Probed:
 def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator, most: int = MOST_PROBES) -> Probed:
     """Rings over scattered blocks with probes at random moments.
 
-    A probe visits another word of its granule of `fetch` bytes, so that the ring stays a ring. Many blocks: one
-    set of them, lap after lap. Few: as many sets as make a long ring, each cycled through three times before the
-    next takes over, for one set would answer one probe only. A lap has at most `most` probes.
+    A probe visits another word of its granule of `fetch` bytes, so that the ring stays a ring. Many blocks: a lap over
+    them, and one over other words of them, with probes; if granules have too few words for that, one lap with probes,
+    gone round twice. (Then the same lines are probed twice, and a cache that protects what is asked for again holds
+    them for just that: of a segmented LRU nearly twice too many seem to be held.) Few: as many sets of them as make a
+    long ring, each cycled through three times before the next takes over, for one set would answer one probe only. A
+    lap has at most `most` probes.
     """
     count = blocks.count
+    inner = max(member % fetch for member in blocks.members)
+    shift = inner + 2 * word  # behind the last word visited there is one for the probe
+    if count >= FEW and shift + inner + 2 * word <= fetch:
+        bases = scattered(count, blocks.size, blocks.span, rng)
+        lap = _visits(bases, blocks.members)
+        last, picks = _with_probes(bases + shift, blocks.members, word, rng, most)
+        return Probed(Explicit(np.concatenate([lap, last])), tuple((picks + lap.size).tolist()), 0)
     if count >= FEW or fetch < 4 * word:
         bases = scattered(count, blocks.size, blocks.span, rng)
         sequence, picks = _with_probes(bases, blocks.members, word, rng, most)
@@ -71,17 +81,6 @@ def probed(blocks: Blocks, fetch: int, word: int, rng: np.random.Generator, most
             picks_of_parts.append(picks + length + 2 * lap.size)
             length += 2 * lap.size + last.size
     return Probed(Explicit(np.concatenate(parts)), tuple(np.concatenate(picks_of_parts).tolist()), 0)
-
-
-def freshly_probed(blocks: Blocks, word: int, rng: np.random.Generator, most: int) -> Probed:
-    """A lap over the first words of the blocks, and one over their third words in the same order with probes.
-
-    In a ring gone round twice the same lines are probed twice, and a cache that protects what was asked for more than
-    once holds them for just that. Blocks have one member, of four words at least.
-    """
-    bases = scattered(blocks.count, blocks.size, blocks.span, rng)
-    last, picks = _with_probes(bases + 2 * word, blocks.members, word, rng, most)
-    return Probed(Explicit(np.concatenate([bases, last])), tuple((picks + bases.size).tolist()), 0)
 
 
 def _visits(bases: NDArray[np.int64], members: tuple[int, ...]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.conflict import Conflicts, Lines, Unclear
 from gpudissect.experiments.fitting import Fitting
 from gpudissect.experiments.line import Lines as LineSize
+from gpudissect.experiments.line import full_lines
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.ways import of_each_set, portions, ways_of
 from gpudissect.inference.confidence import BRACKETED, EXACT
@@ -69,7 +70,10 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         except Unclear as unclear:
             structure = str(unclear)
         if isinstance(structure, Structure):
-            found = (*_found(element, structure, count), *_whole(element, structure, count, lines.held))
+            found, whole = _found(element, structure, count), sum(structure.ways)
+            if whole != count and lines.held is not None and level.homes is None:  # else it may be a part of the cache
+                held = yield from full_lines(level, lines.line, whole, fresh)
+                found = (*found, *_whole(element, structure, count, held))
             return Outcome(found, structure)
     return Outcome(_unclear(element, str(structure), fitting.evidence))
 
@@ -252,15 +256,13 @@ def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ..
 def _whole(element: str, structure: Structure, count: int, held: Occupancy | None) -> tuple[Estimate, ...]:
     """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
 
-    Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. Where
-    what is held agrees with both, or with neither, it may be either.
+    Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. But a
+    cache that protects what was asked for twice may also seem to hold too few: so that is never sure.
     """
     whole = sum(structure.ways)
     if whole == count or held is None:
         return ()
     as_whole, as_piece = (abs(held.elements - lines) <= 3 * held.error + SLACK * lines for lines in (whole, count))
-    if as_piece and not as_whole:
-        return ()
     sure = as_whole and not as_piece
     size = (count if as_piece else whole) * structure.line
     piece = format_bytes(count * structure.line)

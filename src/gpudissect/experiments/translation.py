@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.inference.first_miss import Control, Fit, decide
 from gpudissect.inference.translation import Penalties, counted
+from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
 Pages = NDArray[np.int64]
@@ -20,8 +21,9 @@ PLACE = 32  # bytes between places for a line: wider ones leave sets of the L2 e
 GRAIN = 512  # of several in a page, so that no two are in one line of the L2
 VISITS = PLACE // PATH.word  # of a page in one lap: its words stay within what one miss brings in
 FEW = 2  # pages whose translations every TLB holds
+MOST = 512  # lines whose own latency one chase tells
 LEFT_ALONE = 64 << 20  # bytes of memory at most: a device may round up what it is asked for
-BASE_LAPS = 25
+BASE_LAPS = 9
 TYPICAL, SPREADS = 0.9, 2.0  # quantile of the differences between two rings, and how many of them are noise
 WARMUP = 2
 LAPS = 5
@@ -84,11 +86,9 @@ class Translations:
         chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
         within = rng.integers(0, GRAIN // PLACE, chosen.size) * PLACE
         offsets = np.sort(chosen // places * self.spacing + chosen % places * GRAIN + within)
-        parts = np.array_split(offsets, max(1, offsets.size // FEW))
-        alone, (whole,) = [], (yield [self._chase_over(offsets, LAPS)])
-        for trace in (yield [self._chase_over(part, BASE_LAPS) for part in parts]):
-            alone.append(np.median(trace.cycles.reshape(BASE_LAPS, -1), axis=0))
-        return np.asarray(whole.cycles.reshape(LAPS, -1) - np.concatenate(alone))
+        (whole,) = yield [self._chase_over(offsets, LAPS)]
+        (again,) = yield from self._revisited([offsets])
+        return np.asarray(whole.cycles.reshape(LAPS, -1) - np.median(again, axis=0))
 
     def misread(self, threshold: float) -> float:
         """Share of accesses whose translation is there that take that much longer than usual."""
@@ -114,22 +114,27 @@ class Translations:
             farthest = memory(self.bench) // self.spacing - 1
             (trace,) = yield [self._chase(np.unique([*new[:FEW], farthest]), LAPS)]
             self._sm = trace.context.sm
-        count = -(-new.size // FEW)
-        groupings = [np.array_split(new, count), [new[first::count] for first in range(count)]]
-        chunks = [chunk for grouping in groupings for chunk in grouping]
-        traces = yield [self._chase(chunk, BASE_LAPS) for chunk in chunks]
-        usual: dict[int, list[float]] = {}
-        seen: dict[int, list[NDArray[np.int64]]] = {}
-        for chunk, trace in zip(chunks, traces, strict=True):
-            cycles = trace.cycles.reshape(BASE_LAPS, chunk.size)
-            for place, page in enumerate(chunk.tolist()):
-                seen.setdefault(page, []).append(cycles[:, place])
-                usual.setdefault(page, []).append(float(np.median(cycles[:, place])))
-        for page, (first, second) in usual.items():
-            self._alone[page] = (first + second) / 2
-            self._differences.append(first - second)
-            # Each against the other ring: what a ring does to a line is part of what may be misread.
-            self._residuals += [np.asarray(seen[page][0] - second), np.asarray(seen[page][1] - first)]
+        rng = self.bench.rng("alone", self.spacing, len(self._alone))
+        orders = [np.concatenate([rng.permutation(part) for part in np.array_split(new, -(-new.size // MOST))])
+                  for _ in range(2)]  # fmt: skip
+        seen = yield from self._revisited([self._offsets(order) for order in orders])
+        first, second = (cycles[:, np.argsort(order)] for cycles, order in zip(seen, orders, strict=True))
+        usual = np.median(first, axis=0), np.median(second, axis=0)
+        self._alone |= dict(zip(np.sort(new).tolist(), ((usual[0] + usual[1]) / 2).tolist(), strict=True))
+        self._differences += (usual[0] - usual[1]).tolist()
+        # Each against the other ring: what a ring does to a line is part of what may be misread.
+        self._residuals += [(first - usual[1]).ravel(), (second - usual[0]).ravel()]
+
+    def _revisited(self, rings: Sequence[Pages]) -> Ask[list[NDArray[np.int64]]]:
+        """Cycles of words of lines at these offsets right after another, (times, lines): no translation was lost.
+
+        Two lines take turns, word after word; the first visit of each brings in what it needs and is left out.
+        """
+        parts = [part for offsets in rings for part in np.array_split(offsets, -(-offsets.size // MOST))]
+        orders = [_in_turns(part) for part in parts]
+        traces = yield [self._chase_over(order, BASE_LAPS) for order, _ in orders]
+        told = iter(_by_line(trace, line) for trace, (_, line) in zip(traces, orders, strict=True))
+        return [np.concatenate([next(told) for _ in range(-(-offsets.size // MOST))], axis=1) for offsets in rings]
 
     def _shuffled(self, pages: Pages) -> Pages:
         self._asked += 1
@@ -165,3 +170,19 @@ def _again(pages: Pages) -> NDArray[np.int64]:
     again = np.empty_like(pages)
     again[order] = np.arange(pages.size) - first
     return again
+
+
+def _in_turns(offsets: Pages) -> tuple[Pages, Pages]:
+    """Words of each two lines in turns, and which line each is of."""
+    line = np.arange(offsets.size)
+    pair = line // 2
+    order = np.lexsort((np.tile(line, VISITS), np.repeat(np.arange(VISITS), line.size), np.tile(pair, VISITS)))
+    words = (offsets[None, :] + PATH.word * np.arange(VISITS)[:, None]).ravel()
+    return words[order], np.tile(line, VISITS)[order]
+
+
+def _by_line(trace: Trace, line: Pages) -> NDArray[np.int64]:
+    """Cycles of all but the first visit of each line in a lap, (times, lines)."""
+    cycles = trace.cycles.reshape(BASE_LAPS, line.size)[:, np.argsort(line, kind="stable")]
+    visits = cycles.reshape(BASE_LAPS, -1, VISITS)[:, :, 1:]
+    return np.asarray(visits.transpose(0, 2, 1).reshape(-1, visits.shape[1]))
