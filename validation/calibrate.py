@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -102,7 +103,7 @@ def page(every: Sequence[Surveyed], first: int) -> str:
             "# What a confidence is worth", "",
             f"{len(every)} random simulated GPUs, seeds {first} to {first + len(every) - 1}: all replacement policies, "
             "three kinds of index function, unequal sets, sectors, copies, caches in parts, TLBs, up to 1 % of the "
-            "accesses delayed. Made by `validation/calibrate.py`; nothing was tuned on these seeds.", "",
+            "accesses delayed. Made by `validation/calibrate.py`.", "",
             "![share right against confidence](calibration.svg)", "",
             "| confidence | answers | right | share right (95 %) |", "|---|---|---|---|",
             *(f"| {_range(each)} | {each.count} | {each.right} | {each.share:.1%} ({each.low:.1%} .. {each.high:.1%}) |"
@@ -136,7 +137,7 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2 in one part: {exact} of {len(geometry)} "
     yield f"  exactly right ({exact / len(geometry):.2%})."
     yield f"- Wrong with a confidence above {SURE}: {wrong} of {len(sure)} ({wrong / len(sure):.2%})."
-    for title, noise in (("without noise", (0.0, 0.0)), ("0.5 % of the accesses delayed", (0.005, 0.005))):
+    for title, noise in (("no access delayed", (0.0, 0.0)), ("0.5 % of the accesses delayed", (0.005, 0.005))):
         for drawn in (False, True):
             own = [tally for one in every if noise[0] <= one.noise <= noise[1]
                    for tally in one.tallies if (tally.element in one.drawn) is drawn]  # fmt: skip
@@ -192,11 +193,16 @@ def main() -> None:
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.gpus)
     every: list[Surveyed] = []
-    with ProcessPoolExecutor(options.workers) as pool:
+    pool = ProcessPoolExecutor(options.workers, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN))
+    try:
         for one in pool.map(surveyed, seeds):
             every.append(one)
-            for line in _wrong(one.answers):
-                print(f"{len(every)}/{options.gpus} {line}", flush=True)
+            print(f"{len(every)}/{options.gpus}", *_wrong(one.answers), sep="\n  ", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: the page is about the first {len(every)}")
+    pool.shutdown(wait=False, cancel_futures=True)
+    if not every:
+        return
     text = page(every, options.first)
     print(text)
     if options.keep:

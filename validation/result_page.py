@@ -18,8 +18,9 @@ def tables(results: list[Result]) -> str:
         "| element | attribute | value | ns | bracket | confidence | spread of the runs | published | verdict |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for i, finding in enumerate(first.findings):
-        runs = [result.findings[i] for result in results]
+    told = [{(each.element, each.attribute): each for each in result.findings} for result in results]
+    for finding in first.findings:
+        runs = [own[name] for own in told if (name := (finding.element, finding.attribute)) in own]
         known = finding.published
         cells = [
             finding.element,
@@ -50,7 +51,7 @@ def _value(finding: Finding) -> str:
 
 def _spread(runs: list[Finding]) -> str:
     values = [run.value for run in runs if isinstance(run.value, int | float)]
-    if len(values) < len(runs) or len(runs) < 2:
+    if len(values) < len(runs) or len(runs) < 2 or min(values) <= 0:
         return ""
     if min(values) == max(values):
         return "same"

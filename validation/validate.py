@@ -110,7 +110,7 @@ def page(table: dict[str, list[Row]], readings: Sequence[Reading]) -> str:
         "",
         headline(every),
         f"{sum(row.stated for row in every)} more are stated by the driver and never measured (of a simulated GPU its",
-        "file states them: no proof of anything); the rest is not measured yet (sets, ways, TLBs, banks), or",
+        "file states them: no proof of anything); the rest is not measured yet (banks), or",
         "is known of the real GPU but no part of the simulated one (the parts of an L2).",
         "A GPU file made of a measurement (`gpudissect export --format gpu`) is held against that measurement.",
         "",
