@@ -20,10 +20,10 @@ def parse_bytes(text: str) -> int:
 
     Raises `UsageError` for anything that is not a whole, non-negative number of bytes.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]*)\s*", text)
     scale = _SUFFIXES.get(match.group(2).upper()) if match else None
     if match is None or scale is None:
-        raise UsageError(f"not a size: {text!r}; write a number of bytes or something like 12KiB, 1.5MiB")
+        raise UsageError(f"not a size: {text[:40]!r}; write a number of bytes or something like 12KiB, 1.5MiB")
     value = float(match.group(1)) * scale
     if value != int(value):
         raise UsageError(f"not a whole number of bytes: {text!r}")

@@ -53,3 +53,21 @@ def test_a_file_is_kept_when_the_export_fails(gpudissect, tmp_path):
     file.write_text("mine")
     assert gpudissect("export", H200, "-f", "xml", "-o", file)[0] == 2
     assert file.read_text() == "mine"
+
+
+def test_nothing_that_is_read_is_written_over(gpudissect, tmp_path):
+    result, gpu, recording = tmp_path / "result.json", tmp_path / "gpu.toml", tmp_path / "recording"
+    result.write_bytes(H200.read_bytes())
+    (tmp_path / "link.json").symlink_to(result)
+    gpu.write_text((ROOT / "src/gpudissect/catalogue/gpus/gtx780.toml").read_text())
+    tried = [
+        ("export", result, "-f", "gpu", "-o", tmp_path / "link.json"),
+        ("discover", "-d", f"sim:{gpu}?noise=0", "-o", gpu),
+        ("discover", "-d", f"rec:{recording}", "-o", recording / "arrays.bin"),
+        ("discover", "-d", "sim:gtx780", "--record", recording, "-o", recording / "recording.jsonl"),
+    ]
+    for arguments in tried:
+        code, _, err = gpudissect(*arguments)
+        assert (code, "it is what is read; name another file" in err) == (2, True)
+    assert result.read_bytes() == H200.read_bytes()
+    assert gpu.read_text().startswith("#")

@@ -171,3 +171,17 @@ def test_the_same_seed_gives_the_same_answer():
     one, two = (look(gpu([tlb(20, 16 * MIB)], noise=Noise(seed=5)), 7) for _ in range(2))
     assert one == two
     assert np.all([each.evidence for each in one[0]])
+
+
+@pytest.mark.parametrize("policy", ["lru", "fifo", "nru", "srrip", "random"])
+@pytest.mark.parametrize("ways", [(16,), (48,), (17, *[8] * 6)], ids=["16", "48", "17+6x8"])
+def test_sets_and_policy_of_a_tlb(policy, ways):
+    """MC14 table 4 and MC16 table 5 say different things of the first TLB's policy: only random order tells."""
+    one = Tlb(ways, 2 * MIB, Index(IndexKind.MODULO), Policy(PolicyKind(policy)), 0.0)
+    found = estimates(gpu([one], noise=Noise(seed=2, outliers=0.001)), ["policy.tlb_l1"], 3)
+    told = {name: found["tlb_l1", name].value for name in ("sets", "ways", "index_function", "replacement_policy")}
+    several = len(ways) > 1
+    assert told == {
+        "sets": len(ways), "ways": tuple(sorted(ways, reverse=True)) if several else ways[0],
+        "index_function": "page mod 7" if several else "one set", "replacement_policy": policy,
+    }  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.experiments.icache import SHORT, sweep
-from gpudissect.inference.code_levels import Stairs, curve, onset, own_cost, stairs
+from gpudissect.inference.code_levels import Stairs, curve, onset, own_cost, past_a_stumble, stairs
 
 KIB = 1024
 SIZES = sweep(512)
@@ -131,3 +131,34 @@ def test_too_little_to_go_by() -> None:
         own_cost([8], [np.array([100])])
     with pytest.raises(ValueError, match="at least one lap"):
         own_cost([8, 16], [np.array([100]), np.array([], dtype=np.int64)])
+
+
+def test_a_step_of_the_whole_lap_is_no_end_of_a_cache():
+    """An H200: from 24 KiB on a lap takes as much longer whatever its length; lines are missing from 32 KiB on."""
+
+    def cycles(units: int) -> float:
+        stumble = 220 / (8 * units) if units >= 24 else 0.0
+        return 8.8 + stumble + (9.0 * min(1.0, 3 * (units - 31) / units) if units > 31 else 0.0)
+
+    def measured(sizes):
+        times = [np.full(16, round(OWN + 8 * units * cycles(units))) for units in sizes]
+        return curve([units * KIB for units in sizes], 128, times, own_cost([8, 16], [
+            np.full(16, round(OWN + 8 * cycles(1))), np.full(16, round(OWN + 16 * cycles(2)))]))  # fmt: skip
+
+    whole = measured(SIZES)
+    (rise,) = stairs(whole).rises
+    rise = onset(measured(range(rise.fits // KIB + 1, rise.overflows // KIB)), rise)
+    assert rise.overflows <= 25 * KIB
+    told = past_a_stumble(whole, 128, rise)
+    assert told.fits - told.slack <= 31 * KIB <= told.overflows
+    assert told.fits >= 28 * KIB
+    assert told.stumbles == rise.overflows
+    assert told.stumble == pytest.approx(220, rel=0.1)
+
+
+def test_a_cliff_is_no_stumble():
+    whole = curve([units * KIB for units in SIZES], 128,
+                  [np.full(16, round(8 * units * cliffs((32, 18.0))(units))) for units in SIZES],
+                  own_cost([8, 16], [np.full(16, 70), np.full(16, 139)]))  # fmt: skip
+    (rise,) = stairs(whole).rises
+    assert past_a_stumble(whole, 128, rise) == rise

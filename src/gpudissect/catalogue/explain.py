@@ -29,13 +29,21 @@ def _describe(problem: Any) -> str:
         return f"{field}: no such field, known here: {context['known']}"
     if kind == "missing":
         return f"{field}: missing"
-    got = shorten(repr(problem["input"]))
+    got = shorten(_written(problem["input"]))
     allowed = problem["msg"]
     for opening in ("Value error, ", "Input should be ", "String should have "):
         allowed = allowed.removeprefix(opening)
     if kind in ("model_type", "dict_type"):
         allowed = "a table; a number is { value = ..., source = ... }"
     return f"{field}: got {got}, allowed: {allowed}"
+
+
+def _written(value: Any) -> str:
+    """As in Python; of what has too many digits, or is too deep, only what kind it is."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return f"{type(value).__name__} that is too long"
 
 
 def shorten(text: str) -> str:

@@ -73,10 +73,11 @@ def discover(
     """
     wish = _Wish(_known(only), quick, seed, compare_methods)
     from gpudissect.device.find import choose
-    from gpudissect.report.files import check_writable, write_text
+    from gpudissect.report.files import check_apart, check_writable, write_text
 
     several = device == ALL
     if output is not None:
+        check_apart(output, _own_files(device, record))
         check_writable(output)
     choice = choose(device)
     if choice.note:
@@ -105,6 +106,16 @@ def discover(
     with uninterrupted():
         _print(results, as_json=as_json, as_list=several, details=details)
     return _exit_code(results, troubles)
+
+
+def _own_files(device: str | None, record: Path | None) -> list[Path]:
+    """Files of the device and of the recording that is made: a result must not take their place."""
+    from gpudissect.device.recording import ARRAYS, INDEX
+
+    kind, _, rest = (device or "").partition("?")[0].partition(":")
+    folders = [*([Path(rest)] if kind == "rec" else []), *([record] if record is not None else [])]
+    inside = [folder / name for folder in folders for name in (INDEX, ARRAYS)]
+    return [*inside, *([Path(rest)] if kind == "sim" else [])]
 
 
 def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, GpudissectError | None]:

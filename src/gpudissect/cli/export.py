@@ -23,9 +23,10 @@ def export(
     A GPU file is a device: discover -d sim:FILE.toml takes the simulated GPU apart.
     """
     from gpudissect.report import export as formats
-    from gpudissect.report.files import check_writable, load, write_text
+    from gpudissect.report.files import check_apart, check_writable, load, write_text
 
     if output is not None:
+        check_apart(output, [file])
         check_writable(output)
     text = formats.export(load(file), wanted)
     if output is None:

@@ -122,7 +122,8 @@ def _recordings(folder: FilePath) -> Iterator[Listing]:
         return
     for path in found:
         try:
-            yield Listing(f"rec:{path}", RecordedGpu.open(path).info.name, "replayed")
+            info = RecordedGpu.open(path).info
+            yield Listing(f"rec:{path}", info.name, f"replayed, {info.recorded_origin}")
         except RecordingError as error:
             yield Listing(f"rec:{path}", "", "replayed", str(error))
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import gpudissect
-from gpudissect.device.base import DeviceInfo
+from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.estimate import Estimate
 from gpudissect.estimate import Value as Known
 from gpudissect.inference.prediction import bound
@@ -27,7 +27,7 @@ from gpudissect.report.result import (
     Result,
     Value,
 )
-from gpudissect.report.verdict import judge_all
+from gpudissect.report.verdict import Judgement, Verdict, judge_all
 from gpudissect.survey.run import Survey
 from gpudissect.units import cycles_to_ns
 from gpudissect.vocabulary import unit_of
@@ -48,6 +48,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
     by_name: dict[tuple[str, str], list[KnownValue]] = defaultdict(list)
     for item in held_against.published() if held_against is not None else ():
         by_name[item.element, item.attribute].append(item)
+    simulated = Origin.SIMULATED in (info.origin, info.recorded_origin)
     return Result(
         schema="gpudissect/1",
         device=Device(
@@ -68,7 +69,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
         options=options,
         conditions=conditions,
         findings=tuple(
-            _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute])
+            _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute], simulated)
             for estimate in survey.findings
         ),
         prediction=_prediction(survey.tallies),
@@ -122,7 +123,7 @@ def _comparison(reading: Reading) -> Comparison:
     )
 
 
-def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue]) -> Finding:
+def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue], simulated: bool) -> Finding:
     value = _value(found.value, found.unit)
     value_ns = None
     if found.unit == "cycles" and isinstance(value, int | float) and clock_hz is not None:
@@ -141,12 +142,16 @@ def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownV
         evidence=found.evidence,
         caveats=found.caveats,
         reason=found.reason,
-        published=_published(found, published),
+        published=_published(found, published, simulated),
     )
 
 
-def _published(found: Estimate, published: Sequence[KnownValue]) -> Published | None:
-    judged = judge_all(found, published)
+def _published(found: Estimate, published: Sequence[KnownValue], simulated: bool) -> Published | None:
+    """The verdict; of a simulated GPU on what it was made to have."""
+    comparable = [known for known in published if known.simulated or not simulated]
+    judged = judge_all(found, comparable)
+    if judged is None and published:
+        judged = published[0], Judgement(Verdict.NOT_COMPARABLE, "not part of what is simulated")
     if judged is None:
         return None
     known, judgement = judged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ def check_writable(path: Path) -> None:
             pass
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def check_apart(path: Path, read: Iterable[Path]) -> None:
+    """Make sure that what is written takes the place of nothing that is read. Raises `UsageError`."""
+    for other in read:
+        try:
+            same = path.samefile(other)
+        except OSError:  # one of them is not there
+            same = path.absolute() == other.absolute()
+        if same:
+            raise UsageError(f"cannot write {path}: it is what is read; name another file")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -47,6 +47,8 @@ def summary(given: ChaseTrace) -> str:
     """What was seen, in one line, with where the numbers come from."""
     info, chase, trace = given.info, given.chase, given.trace
     origin = info.origin.value.upper()
+    if info.recorded_origin is not None:
+        origin += f" from a recording of a {info.recorded_origin.value} GPU"
     where = clean(f"{info.name} {origin} ({info.spec}), {chase.path}, {chase.order.count} accesses a lap: ")
     if chase.timing is Timing.COUNT:
         hits, misses, unknown = (int(total) for total in trace.counts.sum(axis=0))
@@ -108,7 +110,12 @@ def _about(given: ChaseTrace) -> dict[str, Any]:
     ring |= {"digest": order.digest, "count": order.count} if isinstance(order, Explicit) else vars(order)
     return {
         "schema": SCHEMA,
-        "device": {"spec": info.spec, "name": info.name, "origin": info.origin},
+        "device": {
+            "spec": info.spec,
+            "name": info.name,
+            "origin": info.origin,
+            "recorded_origin": info.recorded_origin,
+        },
         "chase": {**vars(chase), "order": ring, "bounds": vars(chase.bounds) if chase.bounds else None},
         "workload": given.trace.workload,
         "context": {**vars(context), "notes": dict(context.notes)},

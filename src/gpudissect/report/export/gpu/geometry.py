@@ -86,7 +86,9 @@ def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int
         return None
     count = sourced(sets, source) if sets else assumed(lines // ways[0], "follows from capacity and ways")
     every = sets or lines // ways[0]
-    return ((ways[0],) * every, {"sets": count, "ways": sourced(ways[0], source)}) if every <= MOST_LINES else None
+    if every * ways[0] > MOST_LINES:
+        return None
+    return (ways[0],) * every, {"sets": count, "ways": sourced(ways[0], source)}
 
 
 def _has_map(ways: Sequence[int]) -> bool:

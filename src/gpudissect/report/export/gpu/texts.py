@@ -23,7 +23,9 @@ LONGEST = 4000  # characters of a name that can be one
 ROUNDED = 0.05  # by which weights, written with few digits, may miss a sum of 1
 _RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
 _ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
-_MODULO = re.compile(r"(?:line )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) B)?", re.IGNORECASE)
+_MODULO = re.compile(
+    r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) B)?", re.IGNORECASE
+)
 _COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})", re.IGNORECASE)
 
 
