@@ -19,6 +19,7 @@ from gpudissect.report.text import bracket, clean, percent, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
+WIDEST = 40  # characters of a value in the table; longer ones stand below it
 PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
 _COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
 _DISPENSABLE = (
@@ -139,7 +140,7 @@ def _table_of(out: Console, result: Result, columns: Sequence[str]) -> Table:
 
 def _cells(finding: Finding) -> dict[str, Text]:
     unit = clean(finding.unit)
-    value = Text(quantity(finding.value, unit, EACH.get(finding.attribute, "values")), "bold")
+    value = Text(_short(_said(finding)), "bold")
     if not finding.status.has_value:
         value = Text(finding.status.value, "yellow")
     cells = dict.fromkeys(_COLUMNS, Text()) | {
@@ -152,12 +153,21 @@ def _cells(finding: Finding) -> dict[str, Text]:
     }
     if (known := finding.published) is not None:
         unit = clean(known.unit)
-        cells["published"] = Text(quantity(known.value, unit) or bracket(known.low, known.high, unit))
+        cells["published"] = Text(_short(quantity(known.value, unit) or bracket(known.low, known.high, unit)))
         cells["source"] = Text(clean(known.source))
         cells["verdict"] = Text(known.verdict.value, _VERDICT_STYLE.get(known.verdict, "dim"))
         if known.verdict in (Verdict.DIFFERS, Verdict.FINER):
             cells["why"] = Text(clean(known.text))
     return cells
+
+
+def _said(finding: Finding) -> str:
+    return quantity(finding.value, clean(finding.unit), EACH.get(finding.attribute, "values"))
+
+
+def _short(text: str) -> str:
+    """As much of a text as leaves room for the other columns."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 4]} ..."
 
 
 def _notes(result: Result) -> list[Text]:
@@ -169,6 +179,8 @@ def _notes(result: Result) -> list[Text]:
         Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")
         for (element, status, reason), attributes in unfound.items()
     ]
+    whole = [(each, said) for each in result.findings if len(said := _said(each)) > WIDEST]
+    lines[:0] = [Text(f"{clean(each.element)} {clean(each.attribute)}: {said}") for each, said in whole]
     if result.prediction is not None:
         lines.append(Text(_foretold(result.prediction), "bold"))
     against = result.device.catalogue
