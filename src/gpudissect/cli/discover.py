@@ -54,7 +54,7 @@ def discover(
         bool | None,
         typer.Option(
             "--quick/--full",
-            help="Leave out what takes longest: the L2's capacity, memory far beyond it.",
+            help="Leave out what takes longest: structure, policies, TLBs, sharing, the L2's size and map, code.",
             show_default=False,
         ),
     ] = None,
