@@ -1,8 +1,8 @@
 """How sure a method is of its answer, as a probability, where the data themselves do not tell.
 
 Where they do (line size: a likelihood ratio; fetch granularity: a share of votes) their own number is given, never
-above `EXACT`. The others are these, set by hand and held against random simulated GPUs by `validation/calibrate.py`: how
-often answers of each were right stands in docs/calibration.md. So far they are rather too low than too high.
+above `EXACT`. The others are these, set by hand and held against random simulated GPUs by `validation/calibrate.py`:
+how often answers of each were right stands in docs/calibration.md. So far they are rather too low than too high.
 """
 
 EXACT = 0.99
