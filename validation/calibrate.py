@@ -14,14 +14,15 @@ from pathlib import Path
 from random_gpu import random_gpu
 from reliability import Bin, bins, picture
 
-from gpudissect.cachemodel.geometry import PolicyKind
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.inference.prediction import DRAWN, Tally
+from gpudissect.report.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
 ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3")
 GEOMETRY = ("line_size", "fetch_granularity", "capacity", "sets", "ways", "index_function")
-WEIGHT = 0.02  # by which the weight of a way may miss
+NONE_THERE = {("l2", "segment_size"), ("l2", "far_latency"), ("dram", "near_latency"), ("dram", "far_latency")}
+"""Must not be found where there are no parts."""
 SURE = 0.95  # more confident than that an answer must not be wrong
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"
 PICTURE = PAGE.with_suffix(".svg")
@@ -68,13 +69,9 @@ def surveyed(seed: int) -> Surveyed:
     return Surveyed(tuple(answers), survey.tallies, drawn, gpu.noise.outliers, len(survey.failures))
 
 
-NONE_THERE = {("l2", "segment_size"), ("l2", "far_latency"), ("dram", "near_latency"), ("dram", "far_latency")}
-"""Must not be found where there are no parts."""
-
-
 def _right(found: Estimate, truth: Value | None) -> bool:
     if isinstance(truth, str) and isinstance(found.value, str):
-        return found.value == truth or _weights_agree(found.value, truth)
+        return found.value == truth or weights_agree(found.value, truth)
     if isinstance(found.value, tuple):
         return tuple(sorted(found.value)) == truth
     if not isinstance(truth, int | float) or not isinstance(found.value, int | float):
@@ -83,16 +80,6 @@ def _right(found: Estimate, truth: Value | None) -> bool:
     low = found.value if found.low is None else found.low
     high = found.value if found.high is None else found.high
     return low <= truth and (open_end or truth <= high)
-
-
-def _weights_agree(one: str, other: str) -> bool:
-    """Weights of ways; none at all are equal ones."""
-    (kind, *first), (same, *second) = one.split(), other.split()
-    if {kind, same} - {PolicyKind.RANDOM.value, PolicyKind.WEIGHTED.value} or not (first or second):
-        return False
-    count = len(first or second)
-    pairs = zip(first or [1 / count] * count, second or [1 / count] * count, strict=True)
-    return all(abs(float(a) - float(b)) <= WEIGHT for a, b in pairs)
 
 
 def page(every: Sequence[Surveyed], first: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpudissect.cachemodel.geometry import PARTS
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.fitting import Fitting
@@ -24,7 +25,6 @@ from gpudissect.workload import Shuffled
 MANY = 15  # sizes tried at once where that costs nothing
 FILLED = 0.9  # of the cache, where hits are looked at once more
 SLOWER = 1.1  # than over a small footprint: worth a word
-PARTS = 2  # of a cache in parts
 MAYBE_NEAR = "memory is near and far, yet no hits in a far part were seen: this may be the near part alone"
 METHOD = "largest footprint without a steady-state miss"
 

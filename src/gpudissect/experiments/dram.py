@@ -34,7 +34,8 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
     levels: Levels = known["levels.l2"]
     level, overhead = levels.level("l2"), known["latency.l2"]
     size = stated("dram", "capacity", "memory_size", bench)
-    latency = yield from _cold_latency("hit_latency", NEAR_SPAN, bench, overhead)
+    by_laps = overhead is None
+    latency = yield from _by_laps("hit_latency", NEAR_SPAN, bench) if by_laps else _by_accesses(overhead, bench)
     if level is None or level.homes is None:
         parts = without(Status.NOT_FOUND, "dram", NO_HOMES, "near_latency", "far_latency")
     else:
@@ -50,30 +51,44 @@ def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over far more than the L2 holds, misses of the TLBs included."""
     l2: int | None = known["capacity.l2"]
     span = min(max(BEYOND_L2 * (l2 or 0), WIDE_SPAN), WIDE_SPAN_TOP)
-    latency = yield from _cold_latency("wide_latency", span, bench, None)
+    latency = yield from _by_laps("wide_latency", span, bench)
     return Outcome((latency,))
 
 
-def _cold_latency(attribute: str, wanted: int, bench: Bench, overhead: Latency | None) -> Ask[Estimate]:
-    """By single accesses if it is known what timing one adds, so that a delayed one has no say; by laps if not."""
+def _by_accesses(overhead: Latency, bench: Bench) -> Ask[Estimate]:
+    """The latency over few pages by single accesses, so that a delayed one has no say."""
+    chases = _cold(NEAR_SPAN, FEWER_LINKS, Timing.EACH, bench)
+    if not chases:
+        return _no_path("hit_latency")
+    traces = yield chases
+    latency = average(np.concatenate([trace.cycles for trace in traces]), overhead)
+    return _latency("hit_latency", latency, OF_EACH, chases)
+
+
+def _by_laps(attribute: str, span: int, bench: Bench) -> Ask[Estimate]:
+    """A latency by whole laps, where it is not known what timing a single access adds."""
+    chases = _cold(span, LINKS, Timing.LAP, bench)
+    if not chases:
+        return _no_path(attribute)
+    traces = yield chases
+    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), chases[0].order.count, least=1.0)
+    return _latency(attribute, latency, OF_LAPS, chases)
+
+
+def _no_path(attribute: str) -> Estimate:
+    (lacking,) = without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)
+    return lacking
+
+
+def _latency(attribute: str, latency: Latency, method: str, chases: list[Chase]) -> Estimate:
+    evidence = tuple(digest(chase) for chase in chases)
+    return latency_found("dram", attribute, latency, f"{method} {format_bytes(chases[0].order.span)}", evidence)
+
+
+def _cold(wanted: int, links: int, timing: Timing, bench: Bench) -> list[Chase]:
+    """First touches over so many bytes, or all there are; none where there is no global memory."""
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     span = min(wanted, bench.info.limit(path))
-    if not span:
-        (lacking,) = without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)
-        return lacking
-    links, timing = (LINKS, Timing.LAP) if overhead is None else (FEWER_LINKS, Timing.EACH)
-    chases = [_cold(path, span, turn, bench, links, timing) for turn in range(RINGS)]
-    traces = yield chases
-    cycles = np.concatenate([trace.cycles for trace in traces])
-    if overhead is None:
-        latency, method = lap_latency(cycles, chases[0].order.count, least=1.0), OF_LAPS
-    else:
-        latency, method = average(cycles, overhead), OF_EACH
-    evidence = tuple(digest(chase) for chase in chases)
-    return latency_found("dram", attribute, latency, f"{method} {format_bytes(span)}", evidence)
-
-
-def _cold(path: Path, span: int, turn: int, bench: Bench, links: int, timing: Timing) -> Chase:
     stride = max(256, span // links // 256 * 256)
-    order = footprint(span, stride, bench.seed_for("dram", span, turn))
-    return Chase(path=path, order=order, timing=timing, warmup=0, flush=True, alone=True)
+    rings = [footprint(span, stride, bench.seed_for("dram", span, turn)) for turn in range(RINGS)] if span else []
+    return [Chase(path=path, order=ring, timing=timing, warmup=0, flush=True, alone=True) for ring in rings]

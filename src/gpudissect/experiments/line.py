@@ -82,7 +82,7 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
                             low=widest.line if widest.open_ended else fetch, method=METHOD,
                             evidence=tuple(prober.evidence))  # fmt: skip
         return Outcome((fetch_estimate, estimate), Lines(fetch, None))  # a granule is as fine as need be
-    held = yield from _full_lines(prober, widest.line, count)
+    held = yield from prober.full_lines(widest.line, count)
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=widest.line, low=widest.line,
         high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
@@ -126,20 +126,11 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     return _Widest(line, sure, open_ended=True)
 
 
-def full_lines(level: Level, line: int, count: int, bench: Bench) -> Ask[Occupancy | None]:
-    """How many full lines `level` holds at any one time, if it is about `count`; None where that does not tell."""
-    return (yield from _full_lines(_Prober(level, level.fetch.fetch or line, bench), line, count))
-
-
-def _full_lines(prober: _Prober, line: int, count: int) -> Ask[Occupancy | None]:
-    """Full lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
-    if prober.level.parts is not None:
-        return None  # what is held near is not all that is held
-    members = tuple(range(0, line, prober.fetch)) if line > prober.fetch else prober.touches(count)
-    many = 4 * count  # well above what fits, though sets be unequal, or random ones leave sets unfilled
-    blocks = Blocks(many, line, members, prober.span(many, line))
-    full = yield from prober.ask(blocks, HELD_PROBES)
-    return occupancy(full.hits, full.probes, many, THINNED)
+def recounted(level: Level, line: int, count: int, bench: Bench) -> Ask[Lines]:
+    """The lines that `level` holds at any one time, counted anew where they are about `count`."""
+    prober = _Prober(level, level.fetch.fetch or line, bench)
+    held = yield from prober.full_lines(line, count)
+    return Lines(line, held, tuple(prober.evidence))
 
 
 class _Prober:
@@ -194,6 +185,15 @@ class _Prober:
         """
         word = self.level.path.word
         return (0, 2 * word) if count >= FEW and self.fetch >= 4 * word else (0,)
+
+    def full_lines(self, line: int, count: int) -> Ask[Occupancy | None]:
+        """Lines held, every granule visited: of lone words more may fit, where data is kept by granule."""
+        if self.level.parts is not None:
+            return None  # what is held near is not all that is held
+        members = tuple(range(0, line, self.fetch)) if line > self.fetch else self.touches(count)
+        many = 4 * count  # well above what fits, though sets be unequal, or random ones leave sets unfilled
+        full = yield from self.ask(Blocks(many, line, members, self.span(many, line)), HELD_PROBES)
+        return occupancy(full.hits, full.probes, many, THINNED)
 
     def _lone(self, count: int) -> Blocks:
         return Blocks(count, self.fetch, (0,), self.span(count, self.fetch))

@@ -15,10 +15,10 @@ from gpudissect.cachemodel.geometry import Policy, PolicyKind
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.inference.confidence import EXACT, LATENCY
+from gpudissect.inference.held_out import MISREAD, SAME, drawn_anew, may_be_wrong_twice, wrong_twice
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.policy import (
     MARGIN,
-    MISS,
     UNKNOWN,
     Observed,
     Ranking,
@@ -33,7 +33,6 @@ from gpudissect.inference.policy import (
     predicted,
     rank,
     victims,
-    wrong_twice,
 )
 from gpudissect.inference.structure import Structure
 from gpudissect.trace import Array, Trace
@@ -48,10 +47,6 @@ ROUNDS = 4
 HELD_OUT, OF_EACH = 8, 3  # other sets, sequences on each: what the winner must foretell, twice
 VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known to 0.006
 LONGEST = 4096  # accesses of a run
-MISREAD = 0.004  # share of accesses that may be misread, at least
-SAME = 3.0  # times that share may disagree
-STUBBORN = 1  # accesses that may be foretold wrongly both times, besides `SAME` times those that chance makes so
-BY_CHANCE = 0.25  # of the differences of two runs that know nothing of each other: with fewer, nothing is random
 MOST_VISITS = 8  # of a line in a lap
 RUNS, MOST_RUNS, RUN_LAPS = 100, 900, 8  # from cold, to see victims; laps of each: a misread access spoils what follows
 RATE_SPREAD = 0.01  # misread accesses
@@ -148,9 +143,9 @@ class _Sets:
             stubborn.append(sum(wrong_twice(*each) for each in zip(foretold, once, again, strict=True)))
             accesses += sum(run.size for run in once)
         share = float(np.mean(right))
-        by_chance = SAME * (1 - share) ** 2 * accesses
+        most = may_be_wrong_twice(share, accesses)
         self.nearest = Replacement(Policy(kind), False)
-        if sum(stubborn) - max(stubborn) > STUBBORN + by_chance:  # in one of the sets somebody else may keep a line
+        if sum(stubborn) - max(stubborn) > most:  # in one of the sets somebody else may keep a line
             return self._none_of_these(
                 f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {sum(stubborn)} of "
                 "them wrongly whenever they are made"
@@ -164,11 +159,7 @@ class _Sets:
         again = [self._mixed(i) for i in range(FIRST)]
         first = yield from self._observe(again, LAPS, repetition=1)
         second = yield from self._observe(again, LAPS, repetition=2)
-        differing = 1 - float(
-            np.mean([agreement(one.outcomes, two.outcomes) for one, two in zip(first, second, strict=True)])
-        )
-        missing = float(np.mean(np.concatenate([run.outcomes for run in first]) == MISS))
-        if differing <= max(SAME * misread, BY_CHANCE * 2 * missing * (1 - missing)):
+        if not drawn_anew([run.outcomes for run in first], [run.outcomes for run in second], misread):
             told = {kind.value: agreement(predicted(kind, self.ways, first[0].lines), first[0].outcomes)
                     for kind in candidates(self.ways)}  # fmt: skip
             best = max(told, key=lambda name: told[name])

@@ -17,14 +17,14 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.conflict import Conflicts, Lines, Unclear
 from gpudissect.experiments.fitting import Fitting
 from gpudissect.experiments.line import Lines as LineSize
-from gpudissect.experiments.line import full_lines
+from gpudissect.experiments.line import recounted
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.ways import of_each_set, portions, ways_of
 from gpudissect.inference.confidence import BRACKETED, EXACT
 from gpudissect.inference.first_miss import probe_sizes
 from gpudissect.inference.index_function import as_index, null_space, period, rows_from
 from gpudissect.inference.level import Levels
-from gpudissect.inference.occupancy import SLACK, Occupancy
+from gpudissect.inference.occupancy import SLACK
 from gpudissect.inference.structure import Deck, Structure
 from gpudissect.units import format_bytes
 
@@ -72,8 +72,8 @@ def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         if isinstance(structure, Structure):
             found, whole = _found(element, structure, count), sum(structure.ways)
             if whole != count and lines.held is not None and level.homes is None:  # else it may be a part of the cache
-                held = yield from full_lines(level, lines.line, whole, fresh)
-                found = (*found, *_whole(element, structure, count, held))
+                again = yield from recounted(level, lines.line, whole, fresh)
+                found = (*found, *_whole(element, structure, count, again))
             return Outcome(found, structure)
     return Outcome(_unclear(element, str(structure), fitting.evidence))
 
@@ -253,14 +253,14 @@ def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ..
     )
 
 
-def _whole(element: str, structure: Structure, count: int, held: Occupancy | None) -> tuple[Estimate, ...]:
+def _whole(element: str, structure: Structure, count: int, lines: LineSize) -> tuple[Estimate, ...]:
     """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
 
     Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. But a
     cache that protects what was asked for twice may also seem to hold too few: so that is never sure.
     """
-    whole = sum(structure.ways)
-    if whole == count or held is None:
+    whole, held = sum(structure.ways), lines.held
+    if held is None:
         return ()
     as_whole, as_piece = (abs(held.elements - lines) <= 3 * held.error + SLACK * lines for lines in (whole, count))
     sure = as_whole and not as_piece
@@ -276,7 +276,7 @@ def _whole(element: str, structure: Structure, count: int, held: Occupancy | Non
     return (
         Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=low * structure.line,
                  high=high * structure.line, confidence=EXACT if sure else BRACKETED, method=CAPACITY_METHOD,
-                 evidence=structure.evidence, caveats=tuple(caveats)),
+                 evidence=(*structure.evidence, *lines.evidence), caveats=tuple(caveats)),
     )  # fmt: skip
 
 

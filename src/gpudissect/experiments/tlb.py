@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.translation import FEW, LAPS, Translations, memory
+from gpudissect.experiments.translation import LAPS, Translations, memory
 from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
@@ -27,7 +27,9 @@ SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
 MANY_ENTRIES = 128  # for one entry of so many others may have taken one, or a few misses have passed for misread
-FEW_SLOW = 0.15  # share of pages
+FEW_SLOW = 0.15  # share of accesses
+FEW_PAGES = 2  # at least, for lines without the pages
+AS_SLOW = 0.25  # of the share of slow accesses over all pages, at which lines in few of them are slow as well
 SCATTERED = 3  # rings of pages anywhere
 ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
 MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
@@ -76,7 +78,8 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     if narrowest is None:
         return Outcome(_ambiguous(element, NO_EDGE))
     page, stair, entries = narrowest
-    if (yield from search.only_jumps(page, stair, entries)):
+    slow = yield from search.in_order(page, stair, entries)
+    if slow < FEW_SLOW:
         reason = (
             f"accesses to more than {format_bytes(entries * page)} are slower only where one jumps far from the last: "
             "windows of the page table (MC16 s5.2, P6), no TLB"
@@ -84,10 +87,11 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if page == spacing:
         page, entries = yield from search.wider_pages(spacing, stair, entries)
-    for doubt in (search.without_pages, search.in_smaller_pages):
-        reason = yield from doubt(page, stair, entries)
-        if reason:
-            return Outcome(_ambiguous(element, reason))
+    reason = yield from search.without_pages(page, stair, entries, slow)
+    if not reason:
+        reason = yield from search.in_smaller_pages(page, stair, entries)
+    if reason:
+        return Outcome(_ambiguous(element, reason))
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
     told = page > search.narrowest and search.limit // page > entries  # by the last doubt, too
     return Outcome(_found(element, level, last, told), level)
@@ -186,17 +190,22 @@ class _Search:
                     entries = again
         return spacing, stair, entries
 
-    def only_jumps(self, page: int, stair: Stair, entries: int) -> Ask[bool]:
-        """Whether hardly an access is slow when the same pages are visited in order: a TLB would miss all the same."""
+    def in_order(self, page: int, stair: Stair, entries: int) -> Ask[float]:
+        """Share of slow accesses when twice as many pages are visited in order: a TLB would miss all the same."""
         count = min(2 * entries, self.limit // page)
         (told,) = yield from self.at(page).visits([np.arange(count)], LAPS)
-        return float(np.mean(np.median(told, axis=0) >= stair.threshold)) < FEW_SLOW
+        return float(np.mean(told >= stair.threshold))
 
-    def without_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
-        """Why it may be no TLB: more lines within fewer pages are as slow; empty if they are not."""
-        packed = yield from self.at(page).packed(2 * entries + 1, max(FEW, entries // 2))
-        slower = float(np.mean(np.median(packed, axis=0) >= stair.threshold))
-        return f"more lines within fewer pages are slower, too ({slower:.0%} of them)" if slower > 0.25 else ""
+    def without_pages(self, page: int, stair: Stair, entries: int, slow: float) -> Ask[str]:
+        """Why it may be no TLB: more lines within fewer pages are nearly as often `slow`; empty if they are not.
+
+        Shares of all accesses: of lines that a cache replaces at random each is slow only now and then.
+        """
+        packed = yield from self.at(page).packed(2 * entries + 1, max(FEW_PAGES, entries // 2))
+        slower = float(np.mean(packed >= stair.threshold))
+        if slower <= AS_SLOW * slow:
+            return ""
+        return f"more lines within fewer pages are slower, too ({slower:.0%} of accesses, {slow:.0%} over all pages)"
 
     def in_smaller_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
         """Why pages may be smaller, in sets: empty if one page more than there are entries is not kept wherever it is.

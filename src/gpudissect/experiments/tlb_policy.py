@@ -7,6 +7,8 @@ missed, so those are simulated in front of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpudissect.cachemodel.cache import CacheModel
@@ -19,25 +21,22 @@ from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.tlb_sets import TlbSets
 from gpudissect.experiments.translation import VISITS, WARMUP, Pages, Translations
 from gpudissect.inference.confidence import BRACKETED, EXACT
+from gpudissect.inference.held_out import MISREAD, drawn_anew, may_be_wrong_twice, wrong_twice
 from gpudissect.inference.policy import (
     DETERMINISTIC,
     MARGIN,
     UNKNOWN,
     Observed,
+    Outcomes,
     agreement,
     log_likelihood,
     random_log_likelihood,
-    wrong_twice,
 )
-from gpudissect.inference.translation import Penalties
 
 ATTRIBUTES = ("replacement_policy",)
 SEQUENCES, ROUNDS, HELD_OUT = 4, 4, 3
 LAPS = 4
-MISREAD = 0.004
-BY_CHANCE = 0.25  # of the differences of two runs that know nothing of each other: with fewer, nothing is random
 MOST = 6.0  # times the share of misread hits may disagree: misses are misread, too
-STUBBORN, SAME = 1, 3.0  # accesses foretold wrongly both times, besides so many times those that chance makes so
 WELL = 0.99  # share foretold from which on nothing is left to explain
 METHOD = "likelihood of missed translations, candidates simulated behind the TLBs before"
 
@@ -63,6 +62,28 @@ def tlb_policy_plan(element: str, tlb: str, sets: str, front: str | None, bench:
     return Outcome((estimate,), (*before, asked.cache(PolicyKind(str(estimate.value)))))
 
 
+@dataclass(frozen=True)
+class _Ranked:
+    """The candidate that foretells best, and how the others stand to it.
+
+    Attributes:
+        best: the likeliest.
+        score: its log-likelihood (nats).
+        rivals: others that foretell something else and are about as likely.
+        misread: share of the accesses that may be misread.
+        sequences: what was visited.
+        missed: which of the visits missed.
+
+    """
+
+    best: PolicyKind
+    score: float
+    rivals: tuple[PolicyKind, ...]
+    misread: float
+    sequences: tuple[Pages, ...]
+    missed: tuple[Outcomes, ...]
+
+
 class _Asked:
     """Visits to one page more than fits, in random order."""
 
@@ -71,13 +92,43 @@ class _Asked:
         self.translations = Translations(level.page, bench)
 
     def policy(self) -> Ask[Estimate]:
+        """Which policy it is, from the likelihoods of the candidates and visits not used to choose among them."""
+        ranked = yield from self._ranked()
+        unseen = [self._sequence(len(ranked.sequences) + i) for i in range(HELD_OUT)]
+        once = yield from self._misses(unseen)
+        again = yield from self._misses(unseen, repetition=1)
+        told = [self._foretold(ranked.best, pages) for pages in unseen]
+        share = float(np.mean([agreement(*pair) for run in (once, again) for pair in zip(told, run, strict=True)]))
+        if share < WELL and drawn_anew(once, again, ranked.misread) and self._rather_drawn(ranked):
+            return self._random()
+        if ranked.rivals:
+            return self._ambiguous(
+                f"{ranked.best} foretells {share:.1%} of the accesses, {', '.join(ranked.rivals)} about as many"
+            )
+        stubborn = sum(wrong_twice(*each) for each in zip(told, once, again, strict=True))
+        most = may_be_wrong_twice(share, sum(each.size for each in told))
+        if share < 1 - MOST * ranked.misread or stubborn > most:
+            return self._ambiguous(
+                "none of the policies tried, in which nothing is left to chance: "
+                f"{ranked.best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them "
+                "wrongly whenever they are made"
+            )
+        return Estimate(
+            element=self.element, attribute="replacement_policy", status=Status.FOUND, value=ranked.best.value,
+            confidence=EXACT if share >= WELL else BRACKETED, method=METHOD,
+            evidence=tuple(self.translations.evidence),
+            caveats=(f"it foretells {share:.2%} of the accesses of sequences not used to choose it",),
+        )  # fmt: skip
+
+    def _ranked(self) -> Ask[_Ranked]:
+        """Visits until one candidate leads all that foretell otherwise, or there were enough."""
         kinds = [kind for kind in DETERMINISTIC if self._possible(kind)]
         sequences: list[Pages] = []
-        missed: list[np.ndarray] = []
-        foretold: dict[PolicyKind, list[np.ndarray]] = {kind: [] for kind in kinds}
+        missed: list[Outcomes] = []
+        foretold: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(ROUNDS):
             own = [self._sequence(len(sequences) + i) for i in range(SEQUENCES)]
-            missed += [self._missed(each) for each in (yield from self.translations.visits(own, LAPS))]
+            missed += yield from self._misses(own)
             sequences += own
             for kind in kinds:
                 foretold[kind] += [self._foretold(kind, pages) for pages in own]
@@ -87,40 +138,18 @@ class _Asked:
                 for kind, each in foretold.items()
             }
             best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
-            others = [kind for kind in kinds if not self._alike(foretold, kind, best)]
-            lead = scores[best] - max((scores[kind] for kind in others), default=-np.inf)
-            if lead >= MARGIN:
+            rivals = [kind for kind in kinds if scores[kind] > scores[best] - MARGIN
+                      and not all(map(np.array_equal, foretold[kind], foretold[best]))]  # fmt: skip
+            if not rivals:
                 break
-        unseen = [self._sequence(len(sequences) + i) for i in range(HELD_OUT)]
-        once = [self._missed(each) for each in (yield from self.translations.visits(unseen, LAPS))]
-        again = [self._missed(each) for each in (yield from self.translations.visits(unseen, LAPS, 1))]
-        told = [self._foretold(best, pages) for pages in unseen]
-        share = float(np.mean([agreement(*pair) for run in (once, again) for pair in zip(told, run, strict=True)]))
-        stubborn = sum(wrong_twice(*each) for each in zip(told, once, again, strict=True))
-        by_chance = SAME * (1 - share) ** 2 * sum(each.size for each in told)
-        if share < WELL and not self.before:
-            drawn = sum(self._if_drawn(*each, misread) for each in zip(sequences, missed, strict=True))
-            if drawn - scores[best] >= MARGIN and (yield from self._differs(sequences[0], missed[0])):
-                return self._random()
-        evidence = tuple(self.translations.evidence)
-        if lead < MARGIN:
-            rivals = ", ".join(kind for kind in kinds if scores[kind] > scores[best] - MARGIN and kind is not best)
-            return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
-                            reason=f"{best} foretells {share:.1%} of the accesses, {rivals} about as many",
-                            method=METHOD, evidence=evidence)  # fmt: skip
-        if share < 1 - MOST * misread or stubborn > STUBBORN + by_chance:
-            reason = (
-                "none of the policies tried, in which nothing is left to chance: "
-                f"{best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them wrongly "
-                "whenever they are made"
-            )
-            return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
-                            reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
-        return Estimate(
-            element=self.element, attribute="replacement_policy", status=Status.FOUND, value=best.value,
-            confidence=EXACT if share >= WELL else BRACKETED, method=METHOD, evidence=evidence,
-            caveats=(f"it foretells {share:.2%} of the accesses of sequences not used to choose it",),
-        )  # fmt: skip
+        return _Ranked(best, scores[best], tuple(rivals), misread, tuple(sequences), tuple(missed))
+
+    def _rather_drawn(self, ranked: _Ranked) -> bool:
+        """Whether victims drawn by lot are far likelier; behind another TLB that cannot be told."""
+        if self.before:
+            return False
+        each = zip(ranked.sequences, ranked.missed, strict=True)
+        return sum(self._if_drawn(*one, ranked.misread) for one in each) - ranked.score >= MARGIN
 
     def _if_drawn(self, pages: Pages, missed: np.ndarray, misread: float) -> float:
         """Log-likelihood if every way is replaced alike: of the one set that is too full; the others all hit."""
@@ -136,18 +165,16 @@ class _Asked:
             np.zeros_like(others), others, misread
         )
 
-    def _differs(self, pages: Pages, missed: np.ndarray) -> Ask[bool]:
-        """Whether the same visits miss elsewhere when made again, as often as by chance."""
-        (again,) = yield from self.translations.visits([pages], LAPS, repetition=1)
-        share = float(np.mean(missed))
-        return float(np.mean(self._missed(again) != missed)) > BY_CHANCE * 2 * share * (1 - share)
-
     def _random(self) -> Estimate:
         return Estimate(
             element=self.element, attribute="replacement_policy", status=Status.FOUND, value=PolicyKind.RANDOM.value,
             confidence=BRACKETED, method=METHOD, evidence=tuple(self.translations.evidence),
             caveats=("the same visits miss elsewhere when made again; whether all ways alike was not looked at",),
         )  # fmt: skip
+
+    def _ambiguous(self, reason: str) -> Estimate:
+        return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS, reason=reason,
+                        method=METHOD, evidence=tuple(self.translations.evidence))  # fmt: skip
 
     def cache(self, kind: PolicyKind) -> Cache:
         """The TLB as a cache of pages."""
@@ -160,8 +187,10 @@ class _Asked:
         rng = self.bench.rng("visits of pages", self.element, number)
         return np.concatenate([rng.permutation(pages), rng.permutation(np.repeat(pages, VISITS - 1))])
 
-    def _missed(self, penalties: Penalties) -> np.ndarray:
-        return (penalties >= self.level.stair.threshold).astype(np.int8).ravel()
+    def _misses(self, sequences: list[Pages], repetition: int = 0) -> Ask[list[Outcomes]]:
+        """Which of the timed visits missed."""
+        penalties = yield from self.translations.visits(sequences, LAPS, repetition)
+        return [(each >= self.level.stair.threshold).astype(np.int8).ravel() for each in penalties]
 
     def _foretold(self, kind: PolicyKind, pages: Pages) -> np.ndarray:
         """Misses of the timed laps; in those before them what others left in the TLB has gone."""
@@ -172,10 +201,6 @@ class _Asked:
         missed = np.zeros(offsets.size, dtype=np.int8)
         missed[reaching] = 1
         return missed[WARMUP * pages.size :]
-
-    @staticmethod
-    def _alike(foretold: dict[PolicyKind, list[np.ndarray]], one: PolicyKind, other: PolicyKind) -> bool:
-        return all(np.array_equal(a, b) for a, b in zip(foretold[one], foretold[other], strict=True))
 
     def _possible(self, kind: PolicyKind) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Asks what translations cost: rings of one line a page, against the same lines a few pages at a time."""
+"""Asks what translations cost: rings of one line a page, against words of two lines in turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHIN = 1 << 20  # bytes of a page, or of what lies between two, over which lin
 PLACE = 32  # bytes between places for a line: wider ones leave sets of the L2 empty, and it conflicts sooner
 GRAIN = 512  # of several in a page, so that no two are in one line of the L2
 VISITS = PLACE // PATH.word  # of a page in one lap: its words stay within what one miss brings in
-FEW = 2  # pages whose translations every TLB holds
+FIRST = 2  # pages of the chase that settles which SM asks
 MOST = 512  # lines whose own latency one chase tells
 LEFT_ALONE = 64 << 20  # bytes of memory at most: a device may round up what it is asked for
 BASE_LAPS = 9
@@ -73,14 +73,15 @@ class Translations:
             if not still:
                 break
             told = yield from self.penalties([rings[i] for i in still], LAPS << turn)
+            control = self._control(threshold)
             for i, penalties in zip(still, told, strict=True):
                 own = counted(penalties, threshold)
                 counts[i] = np.vstack([counts[i], own]) if i in counts else own
-                fits[i] = decide(counts[i], self._control(threshold))
+                fits[i] = decide(counts[i], control)
         return fits
 
     def packed(self, count: int, pages: int) -> Ask[Penalties]:
-        """As many lines, within so many pages: what they cost beyond a few alone is not for their translation."""
+        """So many lines within so many pages: what they cost beyond a few alone is not for their translation."""
         rng = self.bench.rng("packed", self.spacing, count)
         places = min(self.spacing, WITHIN) // GRAIN
         chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
@@ -97,11 +98,12 @@ class Translations:
 
     def _control(self, threshold: float) -> Control:
         residuals = np.concatenate(self._residuals)
+        self._residuals = [residuals]
         return Control(int(np.sum(residuals >= threshold)), residuals.size)
 
     @property
     def noise(self) -> float:
-        """Cycles by which a line may look slower for no reason: between two rings of few pages, not the same few."""
+        """Cycles by which a line may look slower for no reason: between two looks at it with its translation there."""
         return SPREADS * float(np.quantile(np.abs(self._differences), TYPICAL)) if self._differences else 0.0
 
     def _measure_alone(self, pages: Pages) -> Ask[None]:
@@ -112,7 +114,7 @@ class Translations:
             # A line is nearer to one SM than to another: from now on the same SM asks. And it moves when memory grows:
             # so the first chase reaches as far as any.
             farthest = memory(self.bench) // self.spacing - 1
-            (trace,) = yield [self._chase(np.unique([*new[:FEW], farthest]), LAPS)]
+            (trace,) = yield [self._chase(np.unique([*new[:FIRST], farthest]), LAPS)]
             self._sm = trace.context.sm
         rng = self.bench.rng("alone", self.spacing, len(self._alone))
         orders = [np.concatenate([rng.permutation(part) for part in np.array_split(new, -(-new.size // MOST))])

@@ -101,15 +101,6 @@ def agreement(foretold: Outcomes, observed: Outcomes) -> float:
     return float(np.mean(foretold[seen] == observed[seen])) if seen.any() else 0.0
 
 
-def wrong_twice(foretold: Outcomes, one: Outcomes, two: Outcomes) -> int:
-    """Accesses that were not as foretold in either of two runs: of a policy foretold rightly there are next to none.
-
-    Misread accesses are so by chance, and change nothing in the cache; so both runs are seldom wrong about the same.
-    """
-    seen = (one != UNKNOWN) & (two != UNKNOWN)
-    return int(np.sum(seen & (one != foretold) & (two != foretold)))
-
-
 def random_log_likelihood(observed: Observed, ways: int, misread: float) -> float:
     """The same for a policy that replaces every way with the same probability: forward algorithm over the absent line.
 

@@ -1,8 +1,8 @@
 """What translating an address costs: accesses less the same lines when their pages are surely known.
 
-Two rings over the same lines are compared, one that visits all pages in turn and short ones of a few pages each
-(lmbench's tlb.c, McVoy & Staelin 1996, compares as many lines spread over pages and packed into few). So a line that is
-far away, or a cache that conflicts, costs both the same.
+Two rings over the same lines are compared, one that visits all pages and one in which two lines take turns, word after
+word, so that neither's translation is lost (lmbench's tlb.c, McVoy & Staelin 1996, compares as many lines spread over
+pages and packed into few). So a line that is far away costs both the same.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from rich.text import Text
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report.result import Finding, Prediction, Result
-from gpudissect.report.text import bracket, clean, percent, quantity
+from gpudissect.report.text import bracket, clean, percent, provenance, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
@@ -69,9 +69,7 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
 
 def _title(result: Result) -> Text:
     device = result.device
-    origin = device.origin.value.upper()
-    if device.origin is Origin.REPLAYED and device.recorded_origin is not None:
-        origin += f" from a recording of a {device.recorded_origin.value} GPU"
+    origin = provenance(device.origin, device.recorded_origin)
     style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
     return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 
+from gpudissect.device.base import Origin
 from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
 
@@ -13,6 +14,12 @@ from gpudissect.units import format_bytes
 def clean(text: str) -> str:
     """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def provenance(origin: Origin, recorded: Origin | None) -> str:
+    """Where numbers come from, loud: ``SIMULATED``, ``REPLAYED from a recording of a measured GPU``."""
+    own = origin.value.upper()
+    return own if recorded is None else f"{own} from a recording of a {recorded.value} GPU"
 
 
 LISTED = 12  # runs of equal numbers in a list that is written out

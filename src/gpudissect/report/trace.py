@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.base import DeviceInfo
-from gpudissect.report.text import clean
+from gpudissect.report.text import clean, provenance
 from gpudissect.trace import Trace
 from gpudissect.units import cycles_to_ns
 from gpudissect.workload import Chase, Explicit, Timing
@@ -46,9 +46,7 @@ def columns(given: ChaseTrace) -> dict[str, NDArray[np.int64]]:
 def summary(given: ChaseTrace) -> str:
     """What was seen, in one line, with where the numbers come from."""
     info, chase, trace = given.info, given.chase, given.trace
-    origin = info.origin.value.upper()
-    if info.recorded_origin is not None:
-        origin += f" from a recording of a {info.recorded_origin.value} GPU"
+    origin = provenance(info.origin, info.recorded_origin)
     where = clean(f"{info.name} {origin} ({info.spec}), {chase.path}, {chase.order.count} accesses a lap: ")
     if chase.timing is Timing.COUNT:
         hits, misses, unknown = (int(total) for total in trace.counts.sum(axis=0))

@@ -47,7 +47,7 @@ def judge(found: Estimate, published: Published) -> Judgement:
         return Judgement(Verdict.AGREES, "equal")
     if isinstance(value, tuple) and isinstance(known, tuple) and sorted(value) == sorted(known):
         return Judgement(Verdict.AGREES, "equal, sets in another order")
-    if isinstance(value, str) and isinstance(known, str) and _weights_agree(value, known):
+    if isinstance(value, str) and isinstance(known, str) and weights_agree(value, known):
         return Judgement(Verdict.AGREES, f"weights within {WEIGHTS_WITHIN}")
     if not isinstance(value, int | float) or not isinstance(known, int | float):
         return Judgement(Verdict.DIFFERS, f"not {quantity(known, published.unit)}")
@@ -77,12 +77,17 @@ def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Publishe
     return best, judgement
 
 
-def _weights_agree(found: str, published: str) -> bool:
-    """Whether two texts of weighted policies name the same weights, but for chance."""
+def weights_agree(found: str, published: str) -> bool:
+    """Whether two texts of random policies name the same weights of the ways, but for chance; none are equal ones."""
     (kind, *ours), (other, *theirs) = found.split(), published.split()
-    if not kind == other == PolicyKind.WEIGHTED or len(ours) != len(theirs):
+    ours, theirs = ours or _even(theirs), theirs or _even(ours)
+    if not {kind, other} <= {PolicyKind.RANDOM, PolicyKind.WEIGHTED} or len(ours) != len(theirs):
         return False
     return all(abs(float(one) - float(two)) <= WEIGHTS_WITHIN for one, two in zip(ours, theirs, strict=True))
+
+
+def _even(weights: Sequence[str]) -> list[str]:
+    return [str(1 / len(weights)) for _ in weights]
 
 
 def _both_open(found: Estimate, published: Published) -> bool:
