@@ -49,4 +49,4 @@ def test_it_knows_its_unit(right):
 def test_findings_stand_by_element_then_attribute():
     assert place_of("l1", "hit_latency") < place_of("l2", "capacity") < place_of("l2", "hit_latency")
     assert len(set(ELEMENTS)) == len(ELEMENTS)
-    assert set(ATTRIBUTES.values()) == {"B", "cycles", "B/s", ""}
+    assert set(ATTRIBUTES.values()) == {"B", "cycles", "ns", "B/s", "B/cycle", "ops/cycle", ""}

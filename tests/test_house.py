@@ -13,7 +13,7 @@ SOURCE = Path(gpudissect.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = [
     {"errors", "units", "vocabulary"},
-    {"workload", "trace", "estimate"},
+    {"workload", "trace", "estimate", "series"},
     {"cachemodel"},
     {"catalogue"},
     {"device"},

@@ -41,7 +41,8 @@ class Trace:
 
     A chase gives, by its timing: EACH `offsets` (n,) byte offsets visited and `cycles` (n,), laps one after
     the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
-    and `bytes` (runs,), from the start of its first block to the end of its last.
+    and `bytes` (runs,), from the start of its first block to the end of its last; most also `cycles` (runs, blocks). A
+    mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,).
     Asking for an array that this trace does not have raises `KeyError` with the names it has.
     """
 
@@ -63,7 +64,7 @@ class Trace:
 
     @property
     def cycles(self) -> Array:
-        """Cycles: one for each timed access (EACH) or lap (LAP)."""
+        """Cycles: one for each timed access (EACH) or lap (LAP); of a stream for each run and block."""
         return self._get("cycles")
 
     @property
@@ -85,3 +86,23 @@ class Trace:
     def bytes(self) -> Array:
         """What each run of a stream moved."""
         return self._get("bytes")
+
+    @property
+    def begin(self) -> Array:
+        """When each warp of a mix began."""
+        return self._get("begin")
+
+    @property
+    def end(self) -> Array:
+        """When each warp of a mix ended."""
+        return self._get("end")
+
+    @property
+    def sm(self) -> Array:
+        """The SM of each warp of a mix."""
+        return self._get("sm")
+
+    @property
+    def block(self) -> Array:
+        """The block of each warp of a mix."""
+        return self._get("block")

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+INSTRUCTIONS = (
+    "fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f",
+    "rcp", "rsq", "sin", "ex2", "lg2", "shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier",
+    "mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64",
+)  # fmt: skip
+"""Instructions of a warp, as `gpudissect.workload.Instruction` has them."""
+
 ELEMENTS = (
     "timer",
     "l1", "readonly", "texture", "texture_l2", "constant_l1", "constant_l15", "l2", "shared", "dram",
@@ -9,6 +16,8 @@ ELEMENTS = (
     "icache_l0", "icache_l1", "icache_l15",
     "spectrum_global", "spectrum_global_l2",
     "cluster", "tma",
+    "launch",
+    *INSTRUCTIONS,
 )  # fmt: skip
 """What a finding may be about, in the order in which findings are shown."""
 
@@ -37,9 +46,23 @@ ATTRIBUTES = {
     "shared_with": "",
     "banks": "",
     "bank_width": "B",
-    "conflict_latency": "cycles",
+    "conflict_latency": "cycles",  # that each further access to a bank adds to a load
+    "write_conflict": "cycles",  # that each adds to the time between two stores
+    "peak_bandwidth": "B/s",  # by clock and width of the bus
     "read_bandwidth": "B/s",
     "write_bandwidth": "B/s",
+    "copy_bandwidth": "B/s",  # bytes read and bytes written
+    "read_rate": "B/cycle",  # of one SM, as the next two
+    "write_rate": "B/cycle",
+    "copy_rate": "B/cycle",
+    "latency": "cycles",  # from one instruction to the next that depends on it
+    "rate": "ops/cycle",  # of one SM: of single threads; of matrix instructions multiply-adds
+    "warps_needed": "",  # of an SM, to reach that rate with one chain each
+    "kernel_start": "ns",  # an empty kernel, until the host knows that it ended
+    "graph_start": "ns",
+    "kernel_interval": "ns",  # from one empty kernel to the next, many started at once
+    "graph_interval": "ns",
+    "block_replacement": "cycles",  # from the end of a block to the start of the one in its place
     **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),
 }
 """Which property a finding may be of, in the order in which they are shown, and the unit it is always given in.

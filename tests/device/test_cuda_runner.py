@@ -239,7 +239,7 @@ def test_a_broken_chain_is_an_error() -> None:
 
 @pytest.mark.parametrize(("workload", "error", "message"), [
     (Chase(path=Path.CONSTANT, order=Sequential(2000, 64), timing=LAP), OutOfMemory, "64 KiB"),
-    (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1), DeviceError, "Stream"),
+    (Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4, blocks=1, threads=1), DeviceError, "Stream"),
     (Chase(path=Path.CLUSTER, order=Sequential(4, 8), timing=LAP, peer=4), DeviceError, "clusters of 4 .* no rank 4"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_said_in_one_line(workload: Workload, error: type[DeviceError], message: str) -> None:

@@ -147,4 +147,4 @@ def test_streams_and_chases_of_a_batch_come_back_in_its_order() -> None:
     batch = [Stream(**RING), Stream(**BULK), Stream(**RING | {"repetition": 1})]
     assert [trace.workload for trace in gpu.run(batch)] == [digest(each) for each in batch]
     with pytest.raises(DeviceError, match="cannot run a Stream on path 'global'"):
-        gpu.run([batch[0], Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1, blocks=1, threads=1)])
+        gpu.run([batch[0], Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4, blocks=1, threads=1)])

@@ -16,7 +16,7 @@ from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.recorded import RecordedGpu, Recorder
 from gpudissect.errors import KernelFailed, OutOfMemory, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Explicit, Mix, Path, Sequential, Shuffled, Timing, Workload
+from gpudissect.workload import Chase, Explicit, Instruction, Mix, Path, Sequential, Shuffled, Step, Timing, Workload
 from gpudissect.workload.digest import digest
 
 EACH = Chase(path=Path.GLOBAL, order=Shuffled(64, 32, seed=3), timing=Timing.EACH, laps=2)
@@ -87,7 +87,7 @@ def record(folder: FilePath, *batches: Sequence[Workload]) -> list[Trace]:
 
 
 def test_replays_every_trace_with_its_context(folder):
-    batches = [[EACH, LAP], [PICKED], [Mix(alpha=1, warps_per_sm=2, block_size=32, iterations=3)]]
+    batches = [[EACH, LAP], [PICKED], [Mix(body=(Step(Instruction.FADD),), warps=2, block_size=32, iterations=3)]]
     recorded = record(folder, *batches)
     with RecordedGpu.open(folder) as gpu:
         replayed = [trace for batch in batches for trace in gpu.run(batch)]

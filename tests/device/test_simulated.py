@@ -14,7 +14,20 @@ from gpudissect.device.base import Origin
 from gpudissect.device.simulated import Noise, SimulatedGpu, memory
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import Trace
-from gpudissect.workload import Bounds, Chase, Explicit, Mix, Path, Sequential, Shuffled, Stream, Timing, Workload
+from gpudissect.workload import (
+    Bounds,
+    Chase,
+    Explicit,
+    Instruction,
+    Mix,
+    Path,
+    Sequential,
+    Shuffled,
+    Step,
+    Stream,
+    Timing,
+    Workload,
+)
 from gpudissect.workload.stream import Transfer
 
 LRU = Policy(PolicyKind.LRU)
@@ -192,7 +205,7 @@ def test_more_than_can_be_simulated(order: Explicit | Sequential, message: str) 
     "workload",
     [
         Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=1024, blocks=1, threads=32),
-        Mix(alpha=1.0, warps_per_sm=1, block_size=32, iterations=1),
+        Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=1),
     ],
 )
 def test_workloads_it_does_not_run_yet(workload: Workload) -> None:

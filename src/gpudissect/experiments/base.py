@@ -15,6 +15,7 @@ import numpy as np
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Estimate, Status
+from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
@@ -37,10 +38,18 @@ class Bench:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment returns: its estimates, and `knowledge` for the experiments that need it."""
+    """What an experiment returns.
+
+    Attributes:
+        estimates: what it found.
+        knowledge: for the experiments that need it.
+        series: what it saw, for people to look at.
+
+    """
 
     estimates: tuple[Estimate, ...] = ()
     knowledge: Any = None
+    series: tuple[Series, ...] = ()
 
 
 T = TypeVar("T")

@@ -14,8 +14,7 @@ from gpudissect.workload.digest import digest
 
 LAPS = 41  # short ones: even where one access in 200 is delayed, some laps are not
 LAP_COST = 50  # cycles at most that a lap costs beside its loads
-MOST_LINKS = 256
-FEW_LINKS = 64
+MOST_LINKS = 64  # of a lap: of more hardly a lap goes undisturbed where one access in a hundred is delayed
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter ring"
 
 
@@ -43,8 +42,8 @@ class Rings:
 
 
 def over_the_same(size: int, stride: int) -> Rings:
-    """A ring over `size` bytes, and one of half the links over the same span: lines and pages are the same."""
-    count = max(2, _whole_rounds(size // stride))
+    """A ring within `size` bytes, and one of half the links over the same span: lines and pages are the same."""
+    count = max(2, _whole_rounds(min(size // stride, MOST_LINKS)))
     return Rings(count, stride, (count // 2, 2 * stride))
 
 
@@ -73,12 +72,12 @@ def _resident(level: Level) -> Rings:
     """Rings well inside the level, and none that a nearer level would answer: those stood on the level's plateau."""
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
-    inside = [size for size in sizes if size * 2 <= sizes[-1] and size // finest <= MOST_LINKS]
+    inside = [size for size in sizes if size * 2 <= sizes[-1]]
     size = (inside or sizes[-1:])[-1]
     if not level.nearest:
         smaller = size // 2 if size // 2 in sizes else None
         return Rings(size // finest, finest, (smaller // finest, finest) if smaller else None)
-    if size == sizes[0] or size // finest < FEW_LINKS:
+    if size == sizes[0] or size // finest < MOST_LINKS:
         return over_the_same(size, level.path.word)
     return over_the_same(size, finest)
 

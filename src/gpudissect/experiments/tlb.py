@@ -27,7 +27,7 @@ SMALLEST_RING = 8
 MOST_PAGES = 8192
 MANY = 7
 MANY_ENTRIES = 128  # for one entry of so many others may have taken one, or a few misses have passed for misread
-FEW_SLOW = 0.15  # share of accesses
+FEW_SLOW = 0.4  # share of accesses: of twice as many pages as it keeps a TLB misses half or more, whatever its policy
 FEW_PAGES = 2  # at least, for lines without the pages
 AS_SLOW = 0.25  # of the share of slow accesses over all pages, at which lines in few of them are slow as well
 SCATTERED = 3  # rings of pages anywhere
@@ -81,8 +81,8 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     slow = yield from search.in_order(page, stair, entries)
     if slow < FEW_SLOW:
         reason = (
-            f"accesses to more than {format_bytes(entries * page)} are slower only where one jumps far from the last: "
-            "windows of the page table (MC16 s5.2, P6), no TLB"
+            f"of accesses to twice {format_bytes(entries * page)} in order {slow:.0%} are slower: of a TLB it would be "
+            "half or more; they may jump between windows of the page table (MC16 s5.2, P6), or lines conflict in the L2"
         )
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     if page == spacing:

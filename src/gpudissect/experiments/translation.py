@@ -153,15 +153,23 @@ class Translations:
                      sm=self._sm)  # fmt: skip
 
     def _place(self, pages: Pages) -> NDArray[np.int64]:
-        """Where in its page a line lies: scattered, or all of them would fall into few sets of the cache."""
+        """Where in its page a line lies: as if drawn, or many of them would fall into few sets of the cache."""
         places = min(self.spacing, WITHIN) // PLACE
-        return (pages * 2654435761 + 40503) % 2**32 * places // 2**32 * PLACE
+        return _scattered(pages) * places // 2**32 * PLACE
 
 
 def memory(bench: Bench) -> int:
     """Bytes over which pages may lie: all there is but a little."""
     limit = bench.info.limit(PATH)
     return limit - min(LEFT_ALONE, limit // 32)
+
+
+def _scattered(pages: Pages) -> Pages:
+    """Numbers in [0, 2^32) that look drawn: Murmur3's finalizer (Appleby 2011)."""
+    mixed = (pages + 1).astype(np.uint32)
+    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return (mixed ^ (mixed >> np.uint32(16))).astype(np.int64)
 
 
 def _again(pages: Pages) -> NDArray[np.int64]:

@@ -25,9 +25,11 @@ from gpudissect.report.result import (
     Prediction,
     Published,
     Result,
+    Series,
     Value,
 )
 from gpudissect.report.verdict import Judgement, Verdict, judge_all
+from gpudissect.series import Series as Seen
 from gpudissect.survey.run import Survey
 from gpudissect.units import cycles_to_ns
 from gpudissect.vocabulary import unit_of
@@ -74,6 +76,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
         ),
         prediction=_prediction(survey.tallies),
         comparisons=tuple(_comparison(reading) for reading in survey.comparisons),
+        series=tuple(_series(each) for each in survey.series),
         failures=tuple(Failure(experiment=item.experiment, reason=item.reason) for item in survey.failures),
         interrupted=survey.interrupted,
         seconds=_finite(round(survey.seconds, 3)),
@@ -121,6 +124,11 @@ def _comparison(reading: Reading) -> Comparison:
         unit=unit,
         note=reading.note,
     )
+
+
+def _series(seen: Seen) -> Series:
+    columns = {name: tuple(_finite(each) for each in column) for name, column in seen.columns.items()}
+    return Series(element=seen.element, name=seen.name, columns=columns, units=dict(seen.units), evidence=seen.evidence)
 
 
 def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue], simulated: bool) -> Finding:

@@ -123,6 +123,27 @@ class Comparison(_Record):
     """What the method says of its own reading."""
 
 
+class Series(_Record):
+    """What was seen on the way, as columns of numbers: the stuff of a plot."""
+
+    element: str
+    """What it is about."""
+    name: str
+    """Which series: "latency against stride"."""
+    columns: dict[str, tuple[Number | str | None, ...]]
+    """Equally long columns by name."""
+    units: dict[str, str] = {}
+    """Unit of each column that has one."""
+    evidence: tuple[str, ...] = ()
+    """Digests of the workloads behind it."""
+
+    @model_validator(mode="after")
+    def _equally_long(self) -> Series:
+        if len({len(column) for column in self.columns.values()}) > 1:
+            raise ValueError(f"columns of {self.name!r} are not equally long")
+        return self
+
+
 class Failure(_Record):
     """An experiment that did not finish."""
 
@@ -215,6 +236,8 @@ class Result(_Record):
     """How well what was found foretells accesses not seen before; null where nothing could be foretold."""
     comparisons: tuple[Comparison, ...] = ()
     """What older methods read, if they were asked for."""
+    series: tuple[Series, ...] = ()
+    """What was seen on the way, to look at."""
     failures: tuple[Failure, ...] = ()
     """Experiments that did not finish."""
     interrupted: bool = False

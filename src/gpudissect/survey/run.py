@@ -13,6 +13,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
 from gpudissect.inference.prediction import Tally
+from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
 from gpudissect.trace import Context, Trace
@@ -37,7 +38,7 @@ class Survey:
     """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
 
     `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users;
-    `tallies` how well each cache, as inferred, foretold random accesses.
+    `tallies` how well each cache, as inferred, foretold random accesses; `series` what was seen on the way.
     """
 
     findings: tuple[Estimate, ...]
@@ -48,6 +49,7 @@ class Survey:
     comparisons: tuple[Reading, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
     tallies: tuple[Tally, ...] = ()
+    series: tuple[Series, ...] = ()
 
 
 def run_survey(
@@ -83,12 +85,22 @@ def run_survey(
     findings = run.findings({each.element for each in wanted})
     readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
     seconds = time.perf_counter() - start
+    shown = {each.element for each in wanted}
+    series = tuple(each for outcome in run.outcomes.values() for each in outcome.series if each.element in shown)
     tallies = tuple(
         run.outcomes[name].knowledge for name in run.outcomes
         if name.startswith("prediction.") and run.outcomes[name].knowledge is not None
     )  # fmt: skip
     return Survey(
-        findings, tuple(run.failures), interrupted, seconds, run.workloads, readings, gather(run.contexts), tallies
+        findings,
+        tuple(run.failures),
+        interrupted,
+        seconds,
+        run.workloads,
+        readings,
+        gather(run.contexts),
+        tallies,
+        series,
     )
 
 

@@ -1,13 +1,15 @@
-"""What to do: frozen, plain data, no code. `Chase` (dependent loads), `Stream` and `Mix`."""
+"""What to do: frozen, plain data, no code. `Chase` (dependent loads), `Stream`, `Mix` and `Launch`."""
 
 from gpudissect.workload.chase import Bounds, Chase, Path, Timing, Turn
-from gpudissect.workload.mix import Mix
+from gpudissect.workload.instruction import Instruction
+from gpudissect.workload.launch import Launch, Means
+from gpudissect.workload.mix import Access, Mix, Step
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
-from gpudissect.workload.stream import Stream
+from gpudissect.workload.stream import Stream, Transfer
 
-Workload = Chase | Stream | Mix
+Workload = Chase | Stream | Mix | Launch
 
 __all__ = [
-    "Bounds", "Chase", "Explicit", "Mix", "Order", "Path", "Sequential", "Shuffled", "Stream", "Timing", "Turn",
-    "Workload",
+    "Access", "Bounds", "Chase", "Explicit", "Instruction", "Launch", "Means", "Mix", "Order", "Path",
+    "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn", "Workload",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`Mix`: many warps running an instruction mix at a set occupancy (VV16 ch 5). A type only, so far."""
+"""`Mix`: many warps that run instructions again and again, at an occupancy that is set (VV16 ch 5)."""
 
 from __future__ import annotations
 
@@ -6,36 +6,105 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
+from gpudissect.workload.instruction import GLOBAL, SHARED, Instruction
+
+WARP = 32
+MOST_WARPS = 128
+MOST_ILP = 32
+MOST_STRIDE = 1024
+MOST_ITERATIONS = 1 << 24
 
 
 class Access(StrEnum):
     """How the lanes of a warp spread over memory."""
 
-    STREAMING = "streaming"
-    STRIDED = "strided"
-    RANDOM = "random"
+    RESIDENT = "resident"  # each lane its own word, `stride` apart, the same again and again: hits in the nearest cache
+    STREAMING = "streaming"  # neighbouring words, every access another line, none that was read before
+    RANDOM = "random"  # every lane of every access another line
+
+
+@dataclass(frozen=True)
+class Step:
+    """`count` times one instruction, each dependent on the one before."""
+
+    instruction: Instruction
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise WorkloadError(f"an instruction of a mix runs once or more often, got {self.count}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """`warps_per_sm` warps, each `iterations` times one dependent load and `alpha` dependent instructions.
+    """`warps` warps on each of `sms` SMs, each of which runs `body` `iterations` times.
 
-    Yields start and end cycle and SM of every warp, and sampled single latencies (cycles).
-    Raises `WorkloadError` for negative or zero counts.
+    Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (all warps,), and
+    `nanoseconds` (1,), how long all of it took.
+
+    Attributes:
+        body: what one iteration runs, in order; every step depends on the one before, the first on the last of the
+            iteration before.
+        warps: warps of an SM; all of them run at once.
+        block_size: threads of a block, whole warps; `warps` must be a whole number of blocks.
+        iterations: how often.
+        ilp: chains of each warp, interleaved instruction by instruction: so many are independent of one another.
+        sms: how many SMs run it; None for all.
+        stride: of operands in memory: 4-byte words between those of neighbouring lanes. 0: all lanes share one.
+        width: bytes of one such operand: 4, 8 or 16.
+        access: how operands in global memory spread.
+        footprint: bytes over which they do, unless `access` is RESIDENT.
+        rounds: so many times as many blocks as run at once: when one ends, another takes its place.
+        repetition: tells otherwise equal mixes apart.
+
+    Raises `WorkloadError` for what no GPU can run.
+
     """
 
-    alpha: float
-    warps_per_sm: int
+    body: tuple[Step, ...]
+    warps: int
     block_size: int
     iterations: int
-    instruction: str = "fadd"
-    access: Access = Access.STREAMING
     ilp: int = 1
+    sms: int | None = None
+    stride: int = 1
+    width: int = 4
+    access: Access = Access.RESIDENT
+    footprint: int = 0
+    rounds: int = 1
     repetition: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", float(self.alpha))  # 1 and 1.0 are one workload, with one digest
-        if self.alpha < 0:
-            raise WorkloadError(f"alpha, instructions per load, must not be negative, got {self.alpha}")
-        if min(self.warps_per_sm, self.block_size, self.iterations, self.ilp) < 1:
-            raise WorkloadError("warps per SM, block size, iterations and ilp of a mix must be positive")
+        if not self.body:
+            raise WorkloadError("a mix runs at least one instruction")
+        if self.block_size < WARP or self.block_size % WARP or self.block_size > 1024:
+            raise WorkloadError(f"a block of a mix has whole warps, 32 to 1024 threads, got {self.block_size}")
+        if not 1 <= self.warps <= MOST_WARPS or self.warps * WARP % self.block_size:
+            raise WorkloadError(f"an SM runs 1 to {MOST_WARPS} warps in whole blocks of {self.block_size} threads, "
+                                f"got {self.warps}")  # fmt: skip
+        if not 1 <= self.iterations <= MOST_ITERATIONS or not 1 <= self.ilp <= MOST_ILP:
+            raise WorkloadError(f"a mix has 1 to {MOST_ITERATIONS} iterations and 1 to {MOST_ILP} chains a warp, "
+                                f"got {self.iterations} and {self.ilp}")  # fmt: skip
+        if (self.sms is not None and self.sms < 1) or self.rounds < 1:
+            raise WorkloadError(f"a mix runs on one SM or more, in one round or more, "
+                                f"got {self.sms} and {self.rounds}")  # fmt: skip
+        self._check_operands()
+
+    def _check_operands(self) -> None:
+        if self.width not in (4, 8, 16) or not 0 <= self.stride <= MOST_STRIDE:
+            raise WorkloadError(f"operands in memory have 4, 8 or 16 bytes, 0 to {MOST_STRIDE} words apart, "
+                                f"got {self.width} and {self.stride}")  # fmt: skip
+        if self.stride * 4 % self.width:
+            raise WorkloadError(f"operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
+        if (self.access is Access.RESIDENT) != (self.footprint == 0) or self.footprint < 0:
+            raise WorkloadError("a mix has a footprint if, and only if, its accesses are streaming or random")
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that one warp runs."""
+        return self.iterations * self.ilp * sum(step.count for step in self.body)
+
+    @property
+    def places(self) -> bool:
+        """Whether any step has an operand in memory."""
+        return any(step.instruction in (*SHARED, *GLOBAL) for step in self.body)

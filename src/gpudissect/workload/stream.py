@@ -27,13 +27,17 @@ class Transfer(StrEnum):
 class Stream:
     """Many threads move `footprint` bytes, `ilp` independent accesses of `width` bytes each in flight.
 
-    Yields nanoseconds and bytes of each run.
+    Yields nanoseconds and bytes of each run, and, but on CLUSTER and TMA, `cycles` (runs, blocks), of each block by its
+    SM's clock.
 
     Attributes:
-        path: the way to memory. CLUSTER: every block reads the shared memory of the next one of its cluster (a ring).
-            TMA: one thread of each block starts bulk copies into its shared memory and awaits them.
-        transfer: which way.
-        footprint: bytes gone through in one pass; on CLUSTER by each block, whose neighbour holds so many.
+        path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 past it: blocks take turns at tiles of `threads`
+            x `ilp` x `width` bytes, each the same tiles in every pass, so that what one block reads may stay in its L1.
+            SHARED: every block goes through shared memory of its own. CLUSTER: every block reads the shared memory of
+            the next one of its cluster (a ring). TMA: one thread of each block starts bulk copies into its shared
+            memory and awaits them.
+        transfer: which way. COPY reads `footprint` bytes and writes them to others beside them.
+        footprint: bytes gone through in one pass; on SHARED and CLUSTER by each block.
         blocks, threads: how many blocks, and threads of each. All blocks should fit onto the GPU at once: those that
             do not run when others have ended, and count all the same.
         ilp: accesses that one thread has in flight.
@@ -73,6 +77,8 @@ class Stream:
             self._check_copies()
         elif self.width not in (4, 8, 16):
             raise WorkloadError(f"access width must be 4, 8 or 16 bytes, got {self.width}")
+        if self.path is not Path.TMA:
+            self._check_tiles()
         if self.path is Path.CLUSTER:
             self._check_ring()
 
@@ -89,11 +95,15 @@ class Stream:
     def _check_ring(self) -> None:
         if self.cluster < 2:
             raise WorkloadError("on path 'cluster' a block reads from its neighbour: a cluster has two blocks or more")
-        step = self.threads * self.ilp * self.width
-        if self.footprint % step:
-            raise WorkloadError(f"a footprint of {self.footprint} bytes is no multiple of what all threads "
-                                f"of a block read at a time, {step}")  # fmt: skip
         self._must_read()
+
+    def _check_tiles(self) -> None:
+        tile = self.threads * self.ilp * self.width
+        if self.ilp > MOST_IN_FLIGHT:
+            raise WorkloadError(f"a thread has at most {MOST_IN_FLIGHT} accesses in flight, got {self.ilp}")
+        if self.footprint % tile:
+            raise WorkloadError(f"a footprint of {self.footprint} bytes is no multiple of what all threads "
+                                f"of a block move at a time, {tile}")  # fmt: skip
 
     def _must_read(self) -> None:
         if self.transfer is not Transfer.READ:
@@ -101,5 +111,6 @@ class Stream:
 
     @property
     def moved(self) -> int:
-        """Bytes that one run moves."""
-        return self.passes * self.footprint * (self.blocks if self.path is Path.CLUSTER else 1)
+        """Bytes that one run moves: of a copy those read and those written."""
+        each = self.footprint * (2 if self.transfer is Transfer.COPY else 1)
+        return self.passes * each * (self.blocks if self.path in (Path.SHARED, Path.CLUSTER) else 1)

@@ -13,7 +13,7 @@ from gpudissect.device.cuda.layout import SLOT, TRAITS
 from gpudissect.device.cuda.placement import Ring, span, with_turns
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Mix, Path, Stream, Timing, Workload
+from gpudissect.workload import Chase, Path, Stream, Timing, Workload
 
 MOST_BLOCKS = 32
 """Blocks that an SM of any GPU so far may have at a time (CUDA programming guide, technical specifications)."""
@@ -124,7 +124,7 @@ def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
     """
     groups: dict[object, list[tuple[int, Chase]]] = {}
     for index, workload in enumerate(batch):
-        if isinstance(workload, Stream | Mix):
+        if not isinstance(workload, Chase):
             raise DeviceError(_no_runner(workload))
         _check(workload, machine)
         groups.setdefault(_together(index, workload), []).append((index, workload))
@@ -154,10 +154,10 @@ def _check(chase: Chase, machine: Machine) -> None:
         raise DeviceError(f"this device has clusters of {machine.cluster} blocks: there is no rank {chase.peer}")
 
 
-def _no_runner(workload: Stream | Mix) -> str:
-    if isinstance(workload, Mix):
-        return "a CUDA device cannot run a Mix yet"
-    return f"a CUDA device cannot run a Stream on path {workload.path.value!r} yet"
+def _no_runner(workload: Workload) -> str:
+    if isinstance(workload, Stream):
+        return f"a CUDA device cannot run a Stream on path {workload.path.value!r} yet"
+    return f"a CUDA device cannot run a {type(workload).__name__} yet"
 
 
 def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:

@@ -1,0 +1,40 @@
+"""`Launch`: kernels that do nothing, for what starting them costs (VV16 s3.7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpudissect.errors import WorkloadError
+
+MOST_KERNELS = 4096
+MOST_RUNS = 4096
+
+
+class Means(StrEnum):
+    """How kernels are started."""
+
+    STREAM = "stream"  # one call each
+    GRAPH = "graph"  # one call for a graph that was made of them before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """`kernels` empty kernels of one warp, one after the other, `runs` times.
+
+    Yields `nanoseconds` (runs,) of the host's clock, from before the first is started until it is known that the last
+    has ended.
+
+    Raises `WorkloadError` for counts that are not positive or too large.
+
+    """
+
+    means: Means
+    kernels: int = 1
+    runs: int = 100
+    repetition: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.kernels <= MOST_KERNELS or not 1 <= self.runs <= MOST_RUNS:
+            raise WorkloadError(f"1 to {MOST_KERNELS} kernels are started 1 to {MOST_RUNS} times, "
+                                f"got {self.kernels} and {self.runs}")  # fmt: skip

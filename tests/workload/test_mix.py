@@ -1,0 +1,38 @@
+"""Mixes, launches and the words for instructions: what can be run, and nothing else."""
+
+import pytest
+
+from gpudissect.errors import WorkloadError
+from gpudissect.vocabulary import INSTRUCTIONS
+from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
+
+ADDS = {"body": (Step(Instruction.FADD, 4),), "warps": 8, "block_size": 64, "iterations": 10}
+
+
+def test_the_vocabulary_has_every_instruction():
+    assert tuple(each.value for each in Instruction) == INSTRUCTIONS
+
+
+def test_how_many_instructions_a_warp_runs():
+    assert Mix(**{**ADDS, "ilp": 3}).instructions == 4 * 10 * 3
+
+
+@pytest.mark.parametrize("wrong", [
+    {"body": ()}, {"warps": 0}, {"warps": 3}, {"block_size": 48}, {"block_size": 0}, {"block_size": 2048},
+    {"iterations": 0}, {"ilp": 0}, {"sms": 0}, {"rounds": 0}, {"stride": -1}, {"width": 5}, {"stride": 1, "width": 8},
+    {"footprint": 1024}, {"access": Access.STREAMING}, {"access": Access.RANDOM, "footprint": -4},
+])  # fmt: skip
+def test_a_mix_that_no_gpu_can_run(wrong):
+    with pytest.raises(WorkloadError):
+        Mix(**{**ADDS, **wrong})
+
+
+def test_a_step_runs_at_least_once():
+    with pytest.raises(WorkloadError):
+        Step(Instruction.FADD, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"kernels": 0}, {"runs": 0}, {"kernels": 1 << 20}])
+def test_a_launch_that_makes_no_sense(wrong):
+    with pytest.raises(WorkloadError):
+        Launch(means=Means.STREAM, **wrong)
