@@ -44,7 +44,7 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     if whole.status is Status.FOUND and level is not None and lines is not None:
         whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
         if level.homes is not None:
-            both = max(float(whole.high or 0), PARTS * float(whole.low or 0))
+            both = PARTS * float(whole.high or 0)
             whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
         (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:

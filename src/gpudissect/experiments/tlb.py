@@ -32,6 +32,7 @@ FEW_PAGES = 2  # at least, for lines without the pages
 AS_SLOW = 0.25  # of the share of slow accesses over all pages, at which lines in few of them are slow as well
 SCATTERED = 3  # rings of pages anywhere
 ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
+MOST_SETS = 4  # times as many pages half as far apart as fitted: they cannot all fit
 MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
 DRIFT = 0.004  # relative, of a latency, while two rings are compared
@@ -88,10 +89,12 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     if page == spacing:
         page, entries = yield from search.wider_pages(spacing, stair, entries)
     reason = yield from search.without_pages(page, stair, entries, slow)
-    if not reason:
-        reason = yield from search.in_smaller_pages(page, stair, entries)
     if reason:
         return Outcome(_ambiguous(element, reason))
+    smaller = yield from search.smaller_pages(page, stair, entries)
+    if isinstance(smaller, str):
+        return Outcome(_ambiguous(element, smaller))
+    page, entries = smaller
     level = TlbLevel(stair, page, entries, tuple(search.evidence))
     told = page > search.narrowest and search.limit // page > entries  # by the last doubt, too
     return Outcome(_found(element, level, last, told), level)
@@ -207,12 +210,22 @@ class _Search:
             return ""
         return f"more lines within fewer pages are slower, too ({slower:.0%} of accesses, {slow:.0%} over all pages)"
 
-    def in_smaller_pages(self, page: int, stair: Stair, entries: int) -> Ask[str]:
-        """Why pages may be smaller, in sets: empty if one page more than there are entries is not kept wherever it is.
+    def smaller_pages(self, page: int, stair: Stair, entries: int) -> Ask[tuple[int, int] | str]:
+        """The distance at which one page more than there are entries is not kept wherever it is; or that there is none.
 
         Where sets are chosen by the page number, pages far apart fall into one of them: its ways then look like all
         the entries, and as many pages as there are sets like one. Lines anywhere in such pages would not conflict.
         """
+        while (reason := (yield from self._in_sets(page, stair, entries))) and page > self.narrowest:
+            page //= 2
+            nearer = yield from self.onset(page, stair, entries, min(MOST_SETS * entries, self.limit // page))
+            if nearer is None:
+                return NO_EDGE
+            entries = nearer
+        return reason or (page, entries)
+
+    def _in_sets(self, page: int, stair: Stair, entries: int) -> Ask[str]:
+        """Why pages may be smaller, in sets; empty if one page more than there are entries is not kept anywhere."""
         grain = min(max(page >> MOST_PLACES, self.last.page if self.last else NARROWEST), page)
         room = min(self.limit // page, max(ELSEWHERE * entries, MOST_PAGES))
         if room <= entries:
