@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from gpudissect.experiments.base import Ask
 from gpudissect.inference.first_miss import Control, Fit, decide
 from gpudissect.inference.level import Level
+from gpudissect.inference.same_lines import MissesByLine
+from gpudissect.inference.same_lines import decide as decide_by_line
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Order, Timing
 
@@ -18,6 +20,9 @@ LAPS = 2
 ACCESSES = 2048  # small rings get more laps, up to this many accesses
 MOST_MISREAD = 0.1  # share of the control's accesses that may look like misses: with more, it does not fit itself
 TOP_UPS = 8  # times the laps are doubled before a ring counts as undecided
+LARGE, LARGEST = 1024, 1 << 16  # lines of a ring of which it is looked at which of them miss
+FEW_TOP_UPS = 2  # before that
+LINE_LAPS, LINE_TOP_UPS = 16, 5  # laps, and times they are doubled
 
 
 class Fitting:
@@ -38,10 +43,20 @@ class Fitting:
 
     def decide(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
         """Fit of each ring; all are undecided if the control turns out not to fit itself."""
+        fits = yield from self._counted(orders)
+        large = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED and self._worth_a_look(orders[i])]
+        if large:
+            for i, fit in zip(large, (yield from self._line_by_line([orders[i] for i in large])), strict=True):
+                fits[i] = fit
+        return fits
+
+    def _counted(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+        """Fit of each ring by counts of misses; large ones are not asked often, for their lines tell sooner."""
         counts: dict[int, NDArray[np.int64]] = {}
         fits = [Fit.UNDECIDED] * len(orders)
         for turn in range(TOP_UPS):
             still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            still = [i for i in still if turn < FEW_TOP_UPS or not self._worth_a_look(orders[i])]
             if not still:
                 break
             chases = [self._chase(orders[i], turn) for i in still]
@@ -50,12 +65,46 @@ class Fitting:
             controls = self._controls(most if turn else ACCESSES)
             traces = yield [*chases, *controls]
             self._note(traces, traces[len(chases) :])
-            if self._seen.misses > MOST_MISREAD * self._seen.accesses:
+            if self._control_misses:
                 break
             for i, trace in zip(still, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
                 fits[i] = decide(counts[i], self._seen)
         return fits
+
+    def _line_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+        """Fit of each large ring by which of its lines miss."""
+        if self._control_misses:
+            return [Fit.UNDECIDED] * len(orders)
+        seen = [MissesByLine(np.zeros(order.count, dtype=np.int64), 0) for order in orders]
+        fits = [Fit.UNDECIDED] * len(orders)
+        for turn in range(LINE_TOP_UPS):
+            still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if not still:
+                break
+            traces = yield [self._each(orders[i], turn) for i in still]
+            self.evidence = (*self.evidence, *(trace.workload for trace in traces))
+            for i, trace in zip(still, traces, strict=True):
+                seen[i] = seen[i].with_more(self._missed(trace.cycles).reshape(-1, orders[i].count))
+                fits[i] = decide_by_line(seen[i])
+        return fits
+
+    def _worth_a_look(self, order: Order) -> bool:
+        return LARGE <= order.count <= LARGEST
+
+    @property
+    def _control_misses(self) -> bool:
+        """Whether the control does not fit itself."""
+        return self._seen.misses > MOST_MISREAD * self._seen.accesses
+
+    def _missed(self, cycles: NDArray[np.int64]) -> NDArray[np.bool_]:
+        bounds = self.level.bounds
+        assert bounds is not None  # or nothing could have been counted
+        return np.asarray((cycles >= bounds.miss_min) & (cycles <= bounds.miss_max))
+
+    def _each(self, order: Order, turn: int) -> Chase:
+        return Chase(path=self.level.path, order=order, timing=Timing.EACH, warmup=WARMUP, laps=LINE_LAPS << turn,
+                     alone=self.level.alone, repetition=turn)  # fmt: skip
 
     @property
     def control(self) -> Control:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
@@ -216,13 +217,23 @@ class _Search:
         Where sets are chosen by the page number, pages far apart fall into one of them: its ways then look like all
         the entries, and as many pages as there are sets like one. Lines anywhere in such pages would not conflict.
         """
+        wide, few = page, max(2, entries // 2)  # so few fit into one set, or anywhere
         while (reason := (yield from self._in_sets(page, stair, entries))) and page > self.narrowest:
             page //= 2
             nearer = yield from self.onset(page, stair, entries, min(MOST_SETS * entries, self.limit // page))
             if nearer is None:
                 return NO_EDGE
             entries = nearer
-        return reason or (page, entries)
+        if reason or page == wide:
+            return reason or (page, entries)
+        # Once more from scratch: what takes longer for its distance alone does so beside any other line.
+        afresh, room = Translations(page, self.bench), self.limit // page
+        rings = [each for count in (entries + 1, few) for each in self._anywhere(count, page, page, room)]
+        fits = yield from afresh.fit(rings, stair.threshold)
+        self.evidence += afresh.evidence
+        if fits == [Fit.OVERFLOWS] * SCATTERED + [Fit.FITS] * SCATTERED:
+            return page, entries
+        return f"measured anew, {few} pages of {format_bytes(page)} are not all kept, or {entries + 1} are"
 
     def _in_sets(self, page: int, stair: Stair, entries: int) -> Ask[str]:
         """Why pages may be smaller, in sets; empty if one page more than there are entries is not kept anywhere."""
@@ -230,11 +241,9 @@ class _Search:
         room = min(self.limit // page, max(ELSEWHERE * entries, MOST_PAGES))
         if room <= entries:
             return ""
-        rings = []
-        for number in range(SCATTERED):
-            rng = self.bench.rng("scattered", page, number)
-            pages = rng.choice(room, size=entries + 1, replace=False)
-            rings.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
+        rings = self._anywhere(entries + 1, page, grain, room)
+        if grain < page:
+            rings.append(_halves(entries + 1) * (page // 2 // grain))
         fits = yield from self.at(grain).fit(rings, stair.threshold)
         if any(fit is not Fit.OVERFLOWS for fit in fits):
             return (
@@ -242,6 +251,24 @@ class _Search:
                 "pages are smaller, and the entries are in sets"
             )
         return ""
+
+    def _anywhere(self, count: int, page: int, grain: int, room: int) -> list[NDArray[np.int64]]:
+        """Rings of so many of `room` pages, each at any multiple of `grain` within its page, as numbers of grains."""
+        rings = []
+        for number in range(SCATTERED):
+            rng = self.bench.rng("scattered", page, number)
+            pages = rng.choice(room, size=count, replace=False)
+            rings.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
+        return rings
+
+
+def _halves(count: int) -> NDArray[np.int64]:
+    """So many pages in a row, as numbers of half pages: the lower half of the first ones, the upper of the others.
+
+    Were the halves pages, they would fall into twice as many sets, evenly.
+    """
+    pages = np.arange(count)
+    return 2 * pages + (pages >= (count + 1) // 2)
 
 
 def _none(element: str, search: _Search, bench: Bench) -> tuple[Estimate, ...]:
