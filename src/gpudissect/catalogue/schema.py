@@ -26,6 +26,8 @@ Nothing of a file is ever evaluated.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -37,6 +39,9 @@ from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Pos
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Path
+
+
+SHOWN = 6  # of the words that are known, where there are many
 
 
 class Element(StrEnum):
@@ -190,13 +195,19 @@ class GpuTable(Table):
         _check_partition(self)
         for element, attributes in self.published.items():
             if element not in ELEMENTS:
-                wrong(f"published.{element}", element, f"one of {', '.join(ELEMENTS)}")
+                wrong(f"published.{element}", element, _like(element, ELEMENTS))
             for attribute in attributes:
                 if attribute not in ATTRIBUTES:
-                    wrong(f"published.{element}.{attribute}", attribute, f"one of {', '.join(ATTRIBUTES)}")
+                    wrong(f"published.{element}.{attribute}", attribute, _like(attribute, ATTRIBUTES))
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
             wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
         return self
+
+
+def _like(word: str, known: Iterable[str]) -> str:
+    """Of many known words those that look like this one, or the first few."""
+    words = list(known)
+    return f"one of {', '.join(get_close_matches(word, words, SHOWN, 0.4) or words[:SHOWN])}, ..."
 
 
 def _check_views(gpu: GpuTable) -> None:

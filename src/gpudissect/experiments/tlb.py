@@ -218,20 +218,23 @@ class _Search:
         the entries, and as many pages as there are sets like one. Lines anywhere in such pages would not conflict.
         """
         wide, few = page, max(2, entries // 2)  # so few fit into one set, or anywhere
+        before = entries
         while (reason := (yield from self._in_sets(page, stair, entries))) and page > self.narrowest:
-            page //= 2
-            nearer = yield from self.onset(page, stair, entries, min(MOST_SETS * entries, self.limit // page))
-            if nearer is None:
+            more = yield from self.onset(page, stair, entries, min(MOST_SETS * entries, self.limit // page))
+            if more == entries:
+                before, page = entries, page // 2
+                more = yield from self.onset(page, stair, entries, min(MOST_SETS * entries, self.limit // page))
+            if more is None:
                 return NO_EDGE
-            entries = nearer
+            entries = more
         if reason or page == wide:
             return reason or (page, entries)
         # Once more from scratch: what takes longer for its distance alone does so beside any other line.
         afresh, room = Translations(page, self.bench), self.limit // page
         rings = [each for count in (entries + 1, few) for each in self._anywhere(count, page, page, room)]
-        fits = yield from afresh.fit(rings, stair.threshold)
+        fits = yield from afresh.fit([*rings, _halves(before + 1)], stair.threshold)
         self.evidence += afresh.evidence
-        if fits == [Fit.OVERFLOWS] * SCATTERED + [Fit.FITS] * SCATTERED:
+        if fits == [Fit.OVERFLOWS] * SCATTERED + [Fit.FITS] * (SCATTERED + 1):
             return page, entries
         return f"measured anew, {few} pages of {format_bytes(page)} are not all kept, or {entries + 1} are"
 
