@@ -129,7 +129,7 @@ WRONG = {
     "no home": ("home = { value = [7, 12]", "home = { value = []", "partition.home.value", "at least one"),
     "an attribute that is none": (
         "near_latency = { value = 190", "bandwith = { value = 190", "published.l2.bandwith", "read_bandwidth"),
-    "an element that is none": ("[published.l2]", "[published.l9]", "published.l9", "tlb_l1"),
+    "an element that is none": ("[published.l2]", "[published.l9]", "published.l9", "l1"),
     "prefetch into nothing": (
         "[prefetch]", '[prefetch]\ncache = "readonly"', "prefetch.cache", "l1, l2"),
     "syntax": ("[walk]  ", "[walk", "", "not TOML"),

@@ -40,7 +40,6 @@ from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Path
 
-
 SHOWN = 6  # of the words that are known, where there are many
 
 
