@@ -1,33 +1,20 @@
 // Every block reads the shared memory of the next block of its cluster, again and again: -DWIDTH bytes a load (4, 8 or
-// 16), -DILP loads of a thread in flight, -DTHREADS threads (so many registers are left for what they load). What they read is summed up, so that the host can tell that it was read, all
-// of it and from the right block.
+// 16), -DILP loads of a thread in flight, -DTHREADS threads (so many registers are left for what they load). What they
+// read is summed up, so that the host can tell that it was read, all of it and from the right block.
 #include "cluster.cuh"
 #include "stream.cuh"
+#include "words.cuh"
+
+// (A generic load, as in path.cuh: it is what ld.shared::cluster becomes.)
+#define LOAD_BY "ld"
+#define ADDRESS u64
+#define ADDRESS_IN "l"
+#include "access.cuh"
 
 extern __shared__ __align__(16) u64 memory[];
 
-// Word i of the block of this rank: streams.py knows it, too.
-__device__ __forceinline__ u32 word_of(u32 rank, u32 i) { return i + (rank + 1) * 0x9E3779B9u; }
-
-struct Loaded {
-    u32 words[WIDTH / 4];
-};
-
-// (A generic load, as in path.cuh: it is what ld.shared::cluster becomes.)
-__device__ __forceinline__ Loaded load(u64 at) {
-    Loaded got;
-#if WIDTH == 4
-    asm volatile("ld.u32 %0, [%1];" : "=r"(got.words[0]) : "l"(at) : "memory");
-#elif WIDTH == 8
-    asm volatile("ld.v2.u32 {%0, %1}, [%2];" : "=r"(got.words[0]), "=r"(got.words[1]) : "l"(at) : "memory");
-#else
-    asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(got.words[0]), "=r"(got.words[1]), "=r"(got.words[2]), "=r"(got.words[3])
-                 : "l"(at)
-                 : "memory");
-#endif
-    return got;
-}
+// Word i of the block of this rank: stream_ring.py knows it, too.
+__device__ __forceinline__ u32 word_of(u32 rank, u32 i) { return i + (rank + 1) * WORD_STEP; }
 
 // `footprint` is a multiple of what all threads read in a round.
 extern "C" __global__ void __launch_bounds__(THREADS) stream_cluster(StreamReport* reports, u64 footprint, u64 passes) {
@@ -43,13 +30,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) stream_cluster(StreamRepor
     for (u64 pass = 0; pass < passes; ++pass) {
 #pragma unroll 1
         for (u64 at = window + threadIdx.x * WIDTH; at < window + footprint; at += round) {
-            Loaded got[ILP];
+            Access got[ILP];
 #pragma unroll
             for (u32 k = 0; k < ILP; ++k) got[k] = load(at + k * blockDim.x * WIDTH);
 #pragma unroll
             for (u32 k = 0; k < ILP; ++k)
 #pragma unroll
-                for (u32 w = 0; w < WIDTH / 4; ++w) sum += got[k].words[w];
+                for (u32 w = 0; w < ACCESS_WORDS; ++w) sum += got[k].words[w];
         }
     }
     // A barrier that needs the sum of every thread waits for every load.

@@ -1,0 +1,107 @@
+"""On a real GPU: streams move what they say, in times that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from gpudissect.device.cuda.gpu import CudaGpu
+from gpudissect.device.cuda.stream_global import Through
+from gpudissect.device.cuda.stream_shared import Inside
+from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
+from gpudissect.workload import Path, Stream, Transfer
+
+pytestmark = pytest.mark.gpu
+PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]
+every_path = pytest.mark.parametrize("path", PATHS, ids=str)
+every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[CudaGpu]:
+    with CudaGpu.open(0) as device:
+        yield device
+
+
+@every_path
+@every_transfer
+@pytest.mark.parametrize("width", [4, 8, 16])
+@pytest.mark.parametrize(("threads", "ilp", "tiles", "blocks"), [
+    (96, 3, 5, 2), (40, 5, 7, 3), (1, 7, 3, 5), (1024, 1, 1, 1), (33, 2, 4, 9), (256, 9, 1, 4),
+])  # fmt: skip
+def test_odd_shapes(
+    gpu: CudaGpu, path: Path, transfer: Transfer, width: int, threads: int, ilp: int, tiles: int, blocks: int
+) -> None:
+    footprint = threads * ilp * width * tiles
+    stream = Stream(path=path, transfer=transfer, footprint=footprint, blocks=blocks, threads=threads, ilp=ilp,
+                    width=width, passes=3, runs=2)  # fmt: skip
+    (trace,) = gpu.run([stream])
+    assert trace.bytes.tolist() == [stream.moved] * 2
+    assert (trace.nanoseconds > 0).all() and trace.cycles.shape == (2, blocks) and (trace.cycles > 0).all()
+
+
+@every_transfer
+@pytest.mark.parametrize(("way", "path", "argument"), [
+    (Through, Path.GLOBAL, 3), (Through, Path.GLOBAL_L2, 4), (Inside, Path.SHARED, 2),
+], ids=["tile", "pass", "shared pass"])  # fmt: skip
+def test_a_kernel_that_does_less_is_noticed(
+    gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch, way: type, path: Path, argument: int, transfer: Transfer
+) -> None:
+    honest = way.arguments
+
+    def less(self: object, reports: int, run: int) -> list[int]:
+        arguments: list[int] = honest(self, reports, run)
+        arguments[argument] -= 1
+        return arguments
+
+    if transfer is Transfer.COPY and argument != 3:
+        pytest.skip("the same words copied once more cannot be told from those copied before")
+    monkeypatch.setattr(way, "arguments", less)
+    stream = Stream(path=path, transfer=transfer, footprint=1 << 15, blocks=2, threads=256, ilp=2, width=16, passes=2)
+    with pytest.raises(KernelFailed, match="not everything came"):
+        gpu.run([stream])
+
+
+@every_transfer
+def test_nothing_is_faster_than_can_be(gpu: CudaGpu, transfer: Transfer) -> None:
+    sms, clock = gpu.info.sm_count, float(gpu.info.facts["clock_hz"])
+    batch = [Stream(path=path, transfer=transfer, footprint=(32 << 10) * (1 if path is Path.SHARED else sms),
+                    blocks=sms, threads=512, ilp=4, width=16, passes=2000, runs=3) for path in PATHS]  # fmt: skip
+    for stream, trace in zip(batch, gpu.run(batch), strict=True):
+        per_cycle = trace.bytes / sms / trace.cycles.mean(axis=1)
+        assert (per_cycle < 128.5).all() and (per_cycle > 4).all()
+        assert (trace.bytes / trace.nanoseconds * 1e9 < 129 * sms * clock).all()
+        if stream.path is Path.SHARED:
+            assert (per_cycle > 100).all()
+        assert np.ptp(trace.nanoseconds) < 0.2 * trace.nanoseconds.min()
+
+
+def test_the_l1_is_faster_than_the_l2_and_that_than_memory(gpu: CudaGpu) -> None:
+    sms, l2 = gpu.info.sm_count, int(gpu.info.facts["l2_size"])
+    tile = 512 * 4 * 16
+
+    def stream(path: Path, each: int, passes: int) -> Stream:
+        return Stream(path=path, transfer=Transfer.READ, footprint=each * tile * sms, blocks=sms, threads=512, ilp=4,
+                      width=16, passes=passes, runs=3)  # fmt: skip
+
+    in_memory = stream(Path.GLOBAL_L2, 8 * l2 // (tile * sms), 1)
+    l1, again, memory = gpu.run([stream(Path.GLOBAL, 1, 2000), stream(Path.GLOBAL_L2, 1, 2000), in_memory])
+    rates = [float(np.median(trace.bytes / trace.nanoseconds)) for trace in (l1, again, memory)]
+    assert rates[0] > 1.5 * rates[1] > 1.5 * rates[2]
+    assert l1.context.notes["blocks_per_sm"] == "1" and l1.context.notes["all_at_once"] == "yes"
+
+
+def test_errors_leave_the_device_usable(gpu: CudaGpu) -> None:
+    some = {"blocks": 1, "threads": 1024, "width": 16, "transfer": Transfer.COPY}
+    with pytest.raises(OutOfMemory, match="smaller footprint"):
+        gpu.run([Stream(path=Path.GLOBAL, footprint=1 << 44, **some)])  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="shared memory"):
+        gpu.run([Stream(path=Path.SHARED, footprint=1 << 18, **some)])  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="registers"):
+        gpu.run([Stream(path=Path.GLOBAL, footprint=1 << 20, ilp=32, **some)])  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="at most"):
+        gpu.run([Stream(path=Path.GLOBAL, footprint=1 << 14, **(some | {"blocks": 1 << 24}))])  # type: ignore[arg-type]
+    (trace,) = gpu.run([Stream(path=Path.SHARED, footprint=1 << 14, **some)])  # type: ignore[arg-type]
+    assert trace.nanoseconds[0] > 0

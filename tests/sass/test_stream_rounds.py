@@ -1,0 +1,135 @@
+"""A round of a stream: accesses as many, as wide and on the way as meant, all under way before one is used."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from machine_code import Instruction, disassemble
+
+from gpudissect.device.cuda.compile import compile_cubin
+from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.device.cuda.stream_way import macros
+from gpudissect.workload import Path, Stream, Transfer
+
+ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]
+# Width, loads in flight, threads: the ends of what fits into the registers of each size of block, and some between.
+EDGES = [(16, 10, 1024), (16, 26, 512), (4, 32, 1024)]
+SHAPES = [*EDGES, (4, 1, 1024), (8, 4, 96), (8, 20, 1024), (16, 1, 1024), (16, 4, 40), (16, 32, 256)]
+CASES = [
+    (arch, path, *shape)
+    for arch in ARCHS
+    for path in PATHS
+    for shape in (SHAPES if arch == "sm_90" and path is not Path.GLOBAL_L2 else EDGES[1:2])
+]
+every_case = pytest.mark.parametrize(("arch", "path", "width", "ilp", "threads"), CASES)
+every_transfer = pytest.mark.parametrize("transfer", list(Transfer))
+MEMORY = re.compile(r"LD|ST|ATOM|RED|BAR|MEMBAR|CCTL|TEX|TLD|SUST|SULD")
+SUFFIX = {4: "", 8: ".64", 16: ".128"}
+
+
+def code_of(arch: str, path: Path, transfer: Transfer, width: int, ilp: int, threads: int) -> list[Instruction]:
+    tile = width * ilp * threads
+    stream = Stream(path=path, transfer=transfer, footprint=tile, blocks=1, threads=threads, ilp=ilp, width=width)
+    if path is Path.SHARED:
+        return disassemble(compile_cubin("stream_shared.cu", macros(stream), arch))["stream_shared"]
+    return disassemble(compile_cubin("stream_global.cu", (TRAITS[path].macro, *macros(stream)), arch))["stream_global"]
+
+
+def opcodes(path: Path, width: int, arch: str) -> tuple[str, str]:
+    """The load and the store of a path. (The assembler's name of the L1's scope is another before Ampere.)"""
+    if path is Path.SHARED:
+        return rf"LDS(\.U)?{SUFFIX[width]}", f"STS{SUFFIX[width]}"
+    scope = "GPU" if path is Path.GLOBAL_L2 else "CTA" if arch == "sm_75" else "SM"
+    return (rf"LDG\.E{SUFFIX[width]}\.STRONG\.{scope}", rf"STG\.E{SUFFIX[width]}\.STRONG\.{scope}")
+
+
+def round_of(code: list[Instruction]) -> list[Instruction]:
+    """The smallest loop with an access between the two looks at the global timer."""
+    first, last = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    loops = [
+        code[i.target : end + 1]
+        for end, i in enumerate(code)
+        if i.target is not None and first < i.target <= end < last
+    ]
+    return min((loop for loop in loops if any(i.name in ("LDG", "LDS", "STG", "STS") for i in loop)), key=len)
+
+
+def offset(instruction: Instruction) -> int:
+    """Bytes that an access adds to its address register."""
+    found = re.search(r"\[(?:R\d+[^\]+]*)(?:\+UR\d+)?(?:\+(-?0x[0-9a-f]+))?\]", instruction.operands)
+    assert found is not None, instruction
+    return int(found[1] or "0", 16)
+
+
+def words(instruction: Instruction, width: int) -> list[str]:
+    """Registers that a load brings or a store takes."""
+    register = instruction.registers[0 if instruction.name.startswith("LD") else -1]
+    return [f"R{int(register[1:]) + word}" for word in range(width // 4)]
+
+
+@every_case
+@every_transfer
+def test_a_round(arch: str, path: Path, transfer: Transfer, width: int, ilp: int, threads: int) -> None:
+    code = code_of(arch, path, transfer, width, ilp, threads)
+    assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
+    loop = round_of(code)
+    load, store = opcodes(path, width, arch)
+    loads = [at for at, i in enumerate(loop) if re.fullmatch(load, i.opcode)]
+    stores = [at for at, i in enumerate(loop) if re.fullmatch(store, i.opcode)]
+    assert len(loads) == (0 if transfer is Transfer.WRITE else ilp)
+    assert len(stores) == (0 if transfer is Transfer.READ else ilp)
+    others = [i for at, i in enumerate(loop) if MEMORY.match(i.name) and at not in (*loads, *stores)]
+    assert all(i.name in ("LDC", "LDCU") for i in others), f"what else is there? {others}"
+    assert not any(loop[at].predicate for at in (*loads, *stores))
+    team = 32 if threads % 32 == 0 else 8
+    apart = [access * team * width for access in range(ilp)]
+    for group in (loads, stores):
+        if group:
+            lowest = min(offset(loop[at]) for at in group)
+            assert sorted(offset(loop[at]) - lowest for at in group) == apart
+            assert len({loop[at].registers[loop[at].name.startswith("LD")] for at in group}) == 1, "one address"
+    if loads:
+        _check_in_flight(loop, loads, width)
+    if transfer is Transfer.COPY:
+        assert max(loads) < min(stores)
+        brought = {word for at in loads for word in words(loop[at], width)}
+        assert brought == {word for at in stores for word in words(loop[at], width)}
+    arithmetic = len(loop) - len(loads) - len(stores)
+    assert arithmetic <= 15 + (ilp * width // 8 if transfer is Transfer.READ else 0), "an instruction adds two words"
+
+
+def _check_in_flight(loop: list[Instruction], loads: list[int], width: int) -> None:
+    """Nobody waits for a load before the last one has started; every word is used after that."""
+    coming: set[str] = set()
+    for at, i in enumerate(loop[: loads[-1] + 1]):
+        if at in loads:
+            assert not coming & set(i.registers[1:]), f"{i} needs what an earlier load brings"
+            assert not coming & set(words(i, width)), f"{i} overwrites what an earlier load brings"
+            coming |= set(words(i, width))
+        else:
+            assert not coming & set(i.registers), f"{i} needs what a load brings"
+    used: set[str] = set()
+    for i in loop[loads[-1] + 1 :]:
+        taken = words(i, width) if i.name in ("STG", "STS") else i.registers[1:]
+        used |= set(taken)
+    assert coming <= used, f"nobody needs {sorted(coming - used)}"
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.SHARED])
+@every_transfer
+def test_the_end_waits_for_every_thread(arch: str, path: Path, transfer: Transfer) -> None:
+    code = code_of(arch, path, transfer, 16, 4, 1024)
+    begin, end = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    barriers = [at for at, i in enumerate(code) if i.name == "BAR"]
+    accesses = [code.index(i) for i in round_of(code) if i.name in ("LDG", "LDS", "STG", "STS")]
+    assert len(barriers) == 2 and barriers[0] < begin < min(accesses) <= max(accesses) < barriers[1] < end
+    if transfer is Transfer.READ:
+        assert code[barriers[1]].opcode.startswith("BAR.RED.OR") and code[barriers[1]].operands.endswith("P0")
+    elif path is Path.GLOBAL:
+        fences = [at for at, i in enumerate(code) if i.name == "MEMBAR"]
+        assert fences and max(accesses) < fences[0] < barriers[1], "stores are on their way still"
+    clocks = [at for at, i in enumerate(code) if i.reads_clock]
+    assert len(clocks) == 2 and clocks[0] < min(accesses) and barriers[1] < clocks[1]
