@@ -42,15 +42,14 @@ def log_odds(counts: NDArray[np.int64], control: Control) -> float:
 
     `counts` (laps, 3) are hits, misses and unknown of each lap of one ring. Misread hits are Poisson at a
     rate known from the control (gamma posterior, so the total is negative binomial); an overflow adds an
-    excess of at least one to every lap.
+    excess of at least one to every lap, but for few: behind another cache that keeps now this line, now that, a lap
+    may show less.
     """
-    laps, total, fewest = len(counts), int(counts[:, 1].sum()), int(counts[:, 1].min())
+    laps, total = len(counts), int(counts[:, 1].sum())
     exposure = float(counts.sum())
     fits = _log_misread(total, exposure, control)
     terms = []
     for excess in EXCESSES:
-        if excess > fewest and excess > 1:
-            break
         short = int(np.sum(counts[:, 1] < excess))
         rest = max(total - excess * (laps - short), 0)
         terms.append(_log_misread(rest, exposure, control) + short * log(MISREAD_LAP))
