@@ -121,8 +121,8 @@ def banks_of(points: Sequence[Point]) -> Banks:
     spread = float(np.sum(within**2))
     explained = 1 - best.squares / spread
     if explained < EXPLAINED or best.cost <= 0:
-        return Banks(None, explained=explained,
-                     reason=f"no layout of banks explains which strides are slow: the best {explained:.0%} of it")  # fmt: skip
+        reason = f"no layout of banks explains which strides are slow: the best {explained:.0%} of it"
+        return Banks(None, explained=explained, reason=reason)
     variance = max(best.squares / max(1, len(told) - best.parameters), FLOOR**2)
     rivals = tuple(
         fit.layout for fit in fits

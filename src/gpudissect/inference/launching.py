@@ -54,8 +54,8 @@ def replacement(
     """Cycles from the end of a block to the begin of the one in its place: median over all, between the quartiles.
 
     A block begins with its first warp and ends with its last. On each SM the first `at_once` blocks begin by
-    themselves; after that the k-th to begin takes the place of the k-th that ended. None if too few were replaced, or if
-    blocks did not wait for one another.
+    themselves; after that the k-th to begin takes the place of the k-th that ended. None if too few were replaced, or
+    if blocks did not wait for one another.
 
     Args:
         begin, end: cycles of its own SM's clock, shape (warps,).

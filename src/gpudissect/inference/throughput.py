@@ -56,7 +56,9 @@ def repeated(first: Throughput, again: Throughput) -> Throughput | None:
     return Throughput(again.rate, min(first.low, again.low), max(first.high, again.high))
 
 
-def rate_of_one(moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64]) -> Throughput:
+def rate_of_one(
+    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64]
+) -> Throughput:
     """Bytes a cycle that one SM moves, where all SMs do the same: median over runs.
 
     An SM is busy for about as long as its blocks run, if they run at the same time. Where the whole run took longer
