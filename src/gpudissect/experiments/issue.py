@@ -14,7 +14,7 @@ from gpudissect.experiments.mixes import block_of, enough_registers, steps_betwe
 from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_found, said
 from gpudissect.inference.banks import Layout, stride_of
 from gpudissect.inference.confidence import LATENCY, RATE
-from gpudissect.inference.issue import mean_duration, needed, rate
+from gpudissect.inference.issue import Needed, mean_duration, needed, rate, rate_beyond
 from gpudissect.inference.latency import Latency, lap_latency
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Array, Trace
@@ -167,12 +167,27 @@ def _surface(kind: Kind, pattern: Mix, bench: Bench) -> Ask[Surface]:
     first = tuple(_rate(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))
     flying = tuple(float(warps * ilp) for warps, ilp in shapes)
     near = members_to_repeat(flying, first)
-    anew = [replace(mixes[i], repetition=1 + turn) for i in near for turn in range(REPEATS_AGAIN)]
+    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(mixes[i], 1 + turn)]
     traces = yield anew
-    every = [_rate(kind, mix, trace) for mix, trace in zip(anew, traces, strict=True)]
+    every = [_rate_beyond(kind, anew[k : k + 2], traces[k : k + 2]) for k in range(0, len(anew), 2)]
     again = {i: _of_several(every[n * REPEATS_AGAIN : (n + 1) * REPEATS_AGAIN]) for n, i in enumerate(near)}
     columns = {"warps": tuple(float(each[0]) for each in shapes), "chains": tuple(float(each[1]) for each in shapes)}
     return Surface(columns, flying, first, again, tuple(digest(mix) for mix in (*mixes, *anew)))
+
+
+def _both(mix: Mix, repetition: int) -> tuple[Mix, Mix]:
+    """A mix, and one with a fraction of its body."""
+    (step,) = mix.body
+    short = replace(mix, body=(replace(step, count=step.count * SHORT // LONG),))
+    return replace(mix, repetition=repetition), replace(short, repetition=repetition)
+
+
+def _rate_beyond(kind: Kind, mixes: Sequence[Mix], traces: Sequence[Trace]) -> Throughput:
+    """The rate without what loops cost; in memory with it, for of little the L2 might hold all."""
+    (long, short), (much, little) = mixes, traces
+    more = kind.operations * (long.instructions - short.instructions)
+    found = rate_beyond(much, little, more) if kind.access is Access.RESIDENT else None
+    return found or _rate(kind, long, much)
 
 
 def _of_several(rates: Sequence[Throughput]) -> Throughput:
@@ -189,7 +204,8 @@ def _warps(kind: Kind, pattern: Mix, surface: Surface, fast: Estimate, bench: Be
         int(warps): each.rate
         for warps, chains, each in zip(*surface.columns.values(), surface.first, strict=True) if chains == 1
     }  # fmt: skip
-    reached = needed(alone, fast.value, kind.share)
+    top = float(np.median([surface.first[i].rate for i in surface.again]))  # loops and all, as the others
+    reached = needed(alone, top, kind.share)
     evidence = surface.evidence
     if reached.warps is not None:
         below = max((count for count in alone if count < reached.warps), default=0)
@@ -198,25 +214,23 @@ def _warps(kind: Kind, pattern: Mix, surface: Surface, fast: Estimate, bench: Be
         traces = yield mixes
         alone |= {warps: _rate(kind, mix, trace).rate
                   for warps, mix, trace in zip(between, mixes, traces, strict=True)}  # fmt: skip
-        reached = needed(alone, fast.value, kind.share)
+        reached = needed(alone, top, kind.share)
         evidence += tuple(digest(mix) for mix in mixes)
-    return _warps_found(kind, reached.warps, reached.low, reached.high, alone, fast.value, evidence)
+    return _warps_found(kind, reached, alone, top, evidence)
 
 
 def _warps_found(
-    kind: Kind, warps: int | None, low: int, high: int | None, alone: Mapping[int, float], plateau: float,
-    evidence: tuple[str, ...],
+    kind: Kind, reached: Needed, alone: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
 ) -> Estimate:  # fmt: skip
     most = max(alone)
-    if warps is None:
-        best = max(alone.values())
-        reason = (f"{most} warps with one chain each reach {best / plateau:.0%} of {said(plateau, 'ops/cycle')}: it "
+    if reached.warps is None:
+        reason = (f"{most} warps with one chain each reach {reached.best:.0%} of {said(plateau, 'ops/cycle')}: it "
                   "takes more than one chain a warp")  # fmt: skip
         return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=most,
                         reason=reason, evidence=evidence)  # fmt: skip
     return Estimate(
-        element=kind.element, attribute="warps_needed", status=Status.FOUND, value=warps, low=low,
-        high=max(high if high is not None else most, warps), confidence=RATE,
+        element=kind.element, attribute="warps_needed", status=Status.FOUND, value=reached.warps,
+        low=reached.low, high=reached.high if reached.high is not None else most, confidence=RATE,
         method=f"fewest warps of one chain each whose rate is {kind.share:.0%} of the plateau (VV16 table 6.3)",
         evidence=evidence,
     )  # fmt: skip

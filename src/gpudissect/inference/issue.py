@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.inference.throughput import Throughput
 
 STEP = 0.01  # of the rate: by so much a share that is reached may be misread
+STEADY = 0.002  # relative: nobody believes a rate to be known better
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,56 @@ def rate(begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64]
     Raises `ValueError` without warps, or if an SM took no time.
 
     """
+    rates = [each * warps / took for warps, took in _spans(begin, end, sm)]
+    low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
+    return Throughput(float(middle), float(low), float(high))
+
+
+def rate_beyond(long: Warps, short: Warps, more: float) -> Throughput | None:
+    """The same from two mixes that differ in how much they run: what loops and starting cost beside it cancels.
+
+    `more`: operations that one warp of the long one runs more. None if that takes no longer. Raises `ValueError`
+    without warps, or if the two do not have equally many.
+    """
+    if len(long.sm) != len(short.sm):
+        raise ValueError(f"two mixes of {len(long.sm)} and {len(short.sm)} warps are not alike")
+    warps, took = zip(*_spans(long.begin, long.end, long.sm), strict=True)
+    _, less = zip(*_spans(short.begin, short.end, short.sm), strict=True)
+    beyond = float(np.median(took)) - float(np.median(less))
+    if beyond <= 0:
+        return None
+    value = more * float(np.median(warps)) / beyond
+    return Throughput(value, value * (1 - STEADY), value * (1 + STEADY))
+
+
+class Warps(Protocol):
+    """Begin, end and SM of every warp, as a trace of a mix has them."""
+
+    @property
+    def begin(self) -> NDArray[np.int64]:
+        """Cycles of its own SM's clock."""
+
+    @property
+    def end(self) -> NDArray[np.int64]:
+        """Cycles of its own SM's clock."""
+
+    @property
+    def sm(self) -> NDArray[np.int64]:
+        """Which SM."""
+
+
+def _spans(begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Of each SM how many warps, and cycles from its first one's begin to its last one's end."""
     if begin.size == 0 or not begin.shape == end.shape == sm.shape:
         raise ValueError(f"a rate needs begin, end and SM of every warp, got {begin.shape}, {end.shape}, {sm.shape}")
-    rates = []
+    spans = []
     for one in np.unique(sm):
         own = sm == one
         took = int(end[own].max()) - int(begin[own].min())
         if took < 1:
             raise ValueError(f"the warps of SM {one} took {took} cycles")
-        rates.append(each * int(own.sum()) / took)
-    low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
-    return Throughput(float(middle), float(low), float(high))
+        spans.append((int(own.sum()), took))
+    return spans
 
 
 def mean_duration(begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
