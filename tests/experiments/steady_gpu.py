@@ -29,6 +29,9 @@ INFO = DeviceInfo(
 )  # fmt: skip
 
 
+MODERN = Layout(32, 4, 4, 32)
+
+
 @dataclass
 class Level:
     """Latency in seconds and rate in B/s (of all SMs) of a memory, or in cycles and B/cycle of one SM."""
@@ -54,7 +57,7 @@ class SteadyGpu:
     l1: Callable[[float], float] = field(default_factory=lambda: Level(32, 120))
     shared: Callable[[float], float] = field(default_factory=lambda: Level(24, 127.5))
     unit: Callable[[Instruction], tuple[float, float]] = lambda instruction: (6.0, 0.25)
-    layout: Layout = Layout(32, 4, 4, 32)
+    layout: Layout = MODERN
     way: float = 2.0
     loop: float = 7.0  # cycles that an iteration takes beside its body
     start: float = 5000.0

@@ -20,7 +20,7 @@ def why_no_mix(instruction: Instruction, bench: Bench) -> str | None:
     if instruction in info.instructions:
         return None
     if info.instructions:
-        return f"this device has no {instruction}, or nobody knows how long it takes"
+        return "this device does not have it, or cannot run it"
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
         return "the file of this simulated GPU says nothing of instructions"
     return "this device runs no mixes of instructions"

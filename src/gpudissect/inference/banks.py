@@ -193,9 +193,12 @@ def per_turn(points: Sequence[Point], layout: Layout) -> Slope | None:
 
 
 def stride_of(layout: Layout, turns: int) -> int | None:
-    """The smallest stride at which an access of one word takes so many times as many turns as without conflicts."""
+    """The power of two that is the smallest stride at which a word takes so many times as many turns as at stride 1.
+
+    Of those all banks have equally much to do. None if there is none up to 64.
+    """
     least = layout.turns(1, WORD)
-    return next((stride for stride in range(1, 65) if layout.turns(stride, WORD) == turns * least), None)
+    return next((stride for stride in (1, 2, 4, 8, 16, 32, 64) if layout.turns(stride, WORD) == turns * least), None)
 
 
 def same_answer(one: Layout, other: Layout) -> bool:
