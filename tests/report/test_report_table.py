@@ -137,8 +137,9 @@ def test_instructions_have_a_table_of_their_own_on_a_terminal(result):
 
     def of(element, attribute, value, unit, **more):
         status = Status.FOUND if value is not None else Status.NOT_SUPPORTED
-        return first.model_copy(update={"element": element, "attribute": attribute, "value": value, "unit": unit,
-                                        "low": None, "high": None, "published": None, "status": status} | more)  # fmt: skip
+        plain = {"low": None, "high": None, "published": None, "status": status}
+        own = {"element": element, "attribute": attribute, "value": value, "unit": unit}
+        return first.model_copy(update=plain | own | more)
 
     known = Published(value=4.0, unit="cycles", verdict=Verdict.AGREES)
     ffma = [of("ffma", "latency", 4.02, "cycles", published=known), of("ffma", "rate", 127.96, "ops/cycle"),

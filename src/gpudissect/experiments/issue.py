@@ -9,7 +9,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.memory_bandwidth import BEYOND_L2, MOST, WITHOUT_L2
+from gpudissect.experiments.memory_bandwidth import BEYOND_L2, MOST, WITHOUT_L2, past_the_l1
 from gpudissect.experiments.mixes import block_of, enough_registers, steps_between, warp_counts, why_no_mix
 from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_found, said
 from gpudissect.inference.banks import Layout, stride_of
@@ -18,7 +18,7 @@ from gpudissect.inference.issue import Needed, mean_duration, needed, rate, rate
 from gpudissect.inference.latency import Latency, lap_latency
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Array, Trace
-from gpudissect.workload import Access, Instruction, Mix, Path, Step
+from gpudissect.workload import Access, Instruction, Mix, Path, Step, Stream, Transfer
 from gpudissect.workload.digest import digest
 from gpudissect.workload.instruction import PRODUCTS
 from gpudissect.workload.mix import WARP
@@ -32,9 +32,12 @@ REGISTERS_OF_CHAIN, REGISTERS_OF_SUMS = 2, 6  # of a thread: a double; sums of a
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
 REPEATS_AGAIN = 3
+FLUSH_THREADS, FLUSH_WIDTH = 512, 16
 SHARE = 0.95  # of the plateau, for `warps_needed`
 SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3)
 LEAST = 0.02  # cycles of a latency that nobody believes to know better
+LEAST_OF_MEMORY = 0.01  # of the latency, of memory
+FLUSH = 4  # L2 capacities that are read so that nothing of what was loaded before is left
 LATENCY_METHOD = f"one warp, {LONG} dependent instructions an iteration less {SHORT}; lower quartile of {REPEATS}"
 RATE_METHOD = "first warp's begin to last one's end on an SM; plateau over warps and independent chains, measured anew"
 STORES = "stores give no result: the time from one to the next of the same warp"
@@ -86,9 +89,10 @@ def issue_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     pattern, caveats = _pattern(kind, bench, known)
     if pattern is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, caveats[0], *ATTRIBUTES))
-    latency, of_latency = yield from _latency(pattern)
+    latency, of_latency = yield from _latency(kind, pattern, bench)
     pattern = replace(pattern, iterations=_iterations(latency))
-    surface = yield from _surface(kind, pattern, bench)
+    idle = 0.0 if kind.access is Access.RESIDENT else latency.cycles
+    surface = yield from _surface(kind, pattern, idle, bench)
     if kind.instruction in PRODUCTS:
         caveats = (*caveats, PRODUCTS_COUNTED)
     fast = plateau_found(kind.element, "rate", surface, None, caveats, method=RATE_METHOD)
@@ -119,15 +123,38 @@ def _pattern(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tuple[
     return replace(plain, access=kind.access, footprint=span, sms=None), (ALL_SMS,)
 
 
-def _latency(pattern: Mix) -> Ask[tuple[Latency, tuple[str, ...]]]:
+def _run(kind: Kind, mixes: Sequence[Mix], bench: Bench) -> Ask[list[Trace]]:
+    """Traces of mixes. Those of memory run one by one, after the L2 was filled with something else."""
+    if not mixes:
+        return []
+    size = bench.info.facts.get("l2_size")
+    path = past_the_l1(bench.info)
+    if kind.access is Access.RESIDENT or path not in bench.info.streams or not isinstance(size, int):
+        return (yield mixes)
+    blocks = bench.info.sm_count
+    tile = FLUSH_THREADS * FLUSH_WIDTH
+    footprint = -(-FLUSH * size // (tile * blocks)) * tile * blocks
+    flush = Stream(path=path, transfer=Transfer.READ, footprint=footprint, blocks=blocks, threads=FLUSH_THREADS,
+                   width=FLUSH_WIDTH)  # fmt: skip
+    traces: list[Trace] = []
+    for mix in mixes:
+        yield [flush]
+        traces += yield [mix]
+    return traces
+
+
+def _latency(kind: Kind, pattern: Mix, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
     """Cycles from one instruction to the next that depends on it."""
     short = replace(pattern, body=(replace(pattern.body[0], count=SHORT),))
     mixes = [replace(each, repetition=turn) for each in (pattern, short) for turn in range(REPEATS)]
-    traces = yield mixes
+    traces = yield from _run(kind, mixes, bench)
     took: list[Array] = []
     for part in (traces[:REPEATS], traces[REPEATS:]):
         took.append(np.array([round(mean_duration(trace.begin, trace.end)) for trace in part], np.int64))
-    found = lap_latency(took[0], pattern.instructions, took[1], short.instructions, LEAST)
+    least = LEAST
+    if kind.access is not Access.RESIDENT:
+        least = LEAST_OF_MEMORY * float(np.median(took[0])) / pattern.instructions
+    found = lap_latency(took[0], pattern.instructions, took[1], short.instructions, least)
     return found, tuple(digest(mix) for mix in mixes)
 
 
@@ -153,41 +180,44 @@ def _at(pattern: Mix, warps: int, ilp: int, bench: Bench) -> Mix:
                    block_size=block_of(warps, bench.info) or WARP)  # fmt: skip
 
 
-def _rate(kind: Kind, mix: Mix, trace: Trace) -> Throughput:
-    return rate(trace.begin, trace.end, trace.sm, kind.operations * mix.instructions)
+def _rate(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput:
+    return rate(trace.begin, trace.end, trace.sm, kind.operations * mix.instructions, idle)
 
 
-def _surface(kind: Kind, pattern: Mix, bench: Bench) -> Ask[Surface]:
+def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
     """Rates over warps and chains, and those near the best again."""
     chain = REGISTERS_OF_SUMS if kind.instruction in PRODUCTS else REGISTERS_OF_CHAIN
     shapes = [(warps, ilp) for ilp in ILPS for warps in warp_counts(bench.info)
               if enough_registers(warps, ilp * chain, bench.info)]  # fmt: skip
     mixes = [_at(pattern, warps, ilp, bench) for warps, ilp in shapes]
-    traces = yield mixes
+    traces = yield from _run(kind, mixes, bench)
     first = tuple(_rate(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))
     flying = tuple(float(warps * ilp) for warps, ilp in shapes)
     near = members_to_repeat(flying, first)
-    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(mixes[i], 1 + turn)]
-    traces = yield anew
-    every = [_rate_beyond(kind, anew[k : k + 2], traces[k : k + 2]) for k in range(0, len(anew), 2)]
+    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], 1 + turn)]
+    traces = yield from _run(kind, anew, bench)
+    step = len(anew) // (len(near) * REPEATS_AGAIN)
+    every = [_rate_again(kind, anew[k : k + step], traces[k : k + step], idle) for k in range(0, len(anew), step)]
     again = {i: _of_several(every[n * REPEATS_AGAIN : (n + 1) * REPEATS_AGAIN]) for n, i in enumerate(near)}
     columns = {"warps": tuple(float(each[0]) for each in shapes), "chains": tuple(float(each[1]) for each in shapes)}
     return Surface(columns, flying, first, again, tuple(digest(mix) for mix in (*mixes, *anew)))
 
 
-def _both(mix: Mix, repetition: int) -> tuple[Mix, Mix]:
-    """A mix, and one with a fraction of its body."""
+def _both(kind: Kind, mix: Mix, repetition: int) -> tuple[Mix, ...]:
+    """A mix, and one with a fraction of its body; of memory only the first, for of little the L2 might hold all."""
+    if kind.access is not Access.RESIDENT:
+        return (replace(mix, repetition=repetition),)
     (step,) = mix.body
     short = replace(mix, body=(replace(step, count=step.count * SHORT // LONG),))
     return replace(mix, repetition=repetition), replace(short, repetition=repetition)
 
 
-def _rate_beyond(kind: Kind, mixes: Sequence[Mix], traces: Sequence[Trace]) -> Throughput:
-    """The rate without what loops cost; in memory with it, for of little the L2 might hold all."""
-    (long, short), (much, little) = mixes, traces
-    more = kind.operations * (long.instructions - short.instructions)
-    found = rate_beyond(much, little, more) if kind.access is Access.RESIDENT else None
-    return found or _rate(kind, long, much)
+def _rate_again(kind: Kind, mixes: Sequence[Mix], traces: Sequence[Trace], idle: float) -> Throughput:
+    """The rate, without what loops cost if there are a long and a short mix."""
+    if len(mixes) == 1:
+        return _rate(kind, mixes[0], traces[0], idle)
+    more = kind.operations * (mixes[0].instructions - mixes[1].instructions)
+    return rate_beyond(traces[0], traces[1], more) or _rate(kind, mixes[0], traces[0])
 
 
 def _of_several(rates: Sequence[Throughput]) -> Throughput:
@@ -211,7 +241,7 @@ def _warps(kind: Kind, pattern: Mix, surface: Surface, fast: Estimate, bench: Be
         below = max((count for count in alone if count < reached.warps), default=0)
         between = steps_between(below, reached.warps, bench.info)
         mixes = [_at(pattern, warps, 1, bench) for warps in between]
-        traces = yield mixes
+        traces = yield from _run(kind, mixes, bench)
         alone |= {warps: _rate(kind, mix, trace).rate
                   for warps, mix, trace in zip(between, mixes, traces, strict=True)}  # fmt: skip
         reached = needed(alone, top, kind.share)

@@ -31,19 +31,24 @@ class Needed:
     best: float
 
 
-def rate(begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], each: float) -> Throughput:
+def rate(
+    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], each: float, idle: float = 0.0
+) -> Throughput:
     """Operations a cycle of one SM: median over SMs, from its first warp's begin to its last one's end.
 
     Args:
         begin, end: cycles of its own SM's clock, shape (warps,).
         sm: which SM, shape (warps,).
         each: operations of one warp.
+        idle: cycles before the first result came, which a longer run would not have: the bracket reaches up to the rate
+            without them.
 
     Raises `ValueError` without warps, or if an SM took no time.
 
     """
-    rates = [each * warps / took for warps, took in _spans(begin, end, sm)]
-    low, middle, high = np.quantile(rates, [0.25, 0.5, 0.75])
+    spans = _spans(begin, end, sm)
+    low, middle = np.quantile([each * warps / took for warps, took in spans], [0.25, 0.5])
+    high = np.quantile([each * warps / (took - idle if took > idle else took) for warps, took in spans], 0.75)
     return Throughput(float(middle), float(low), float(high))
 
 
