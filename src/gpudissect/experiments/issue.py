@@ -24,7 +24,9 @@ from gpudissect.workload.instruction import PRODUCTS
 from gpudissect.workload.mix import WARP
 
 ATTRIBUTES = ("latency", "rate", "warps_needed")
-LONG, SHORT = 512, 128  # instructions of an iteration: what a loop costs beside them cancels
+LONG, SHORT = 512, 320
+"""Instructions of an iteration: what the loop costs beside them cancels. More than half, so that a device that unrolls
+loops up to some length unrolls both alike."""
 ITERATIONS = 2
 REPEATS = 5
 ILPS = (1, 2, 4)
