@@ -17,10 +17,10 @@ def test_version(gpudissect):
 def test_help_names_every_command(gpudissect, arguments):
     code, out, err = gpudissect(*arguments)
     assert (code, err) == (0, "")
-    assert all(name in out for name in ("discover", "devices", "chase", "show", "export", "schema"))
+    assert all(name in out for name in ("discover", "devices", "chase", "stream", "mix", "show", "export", "schema"))
 
 
-@pytest.mark.parametrize("command", ["discover", "devices", "chase", "show", "export", "schema"])
+@pytest.mark.parametrize("command", ["discover", "devices", "chase", "stream", "mix", "show", "export", "schema"])
 def test_every_command_has_help(gpudissect, command):
     code, out, _ = gpudissect(command, "-h")
     assert code == 0

@@ -6,8 +6,11 @@ import pytest
 from rich.console import Console
 
 from gpudissect.device.base import Origin
+from gpudissect.estimate import Status
+from gpudissect.report.result import Published
 from gpudissect.report.table import console, print_result
 from gpudissect.report.text import bracket, clean, percent, quantity
+from gpudissect.report.verdict import Verdict
 
 
 def shown(result, width=None, **options):
@@ -127,3 +130,33 @@ def test_a_number_for_every_sm_is_shown_as_a_range(result):
 
 def test_clean_text_is_one_printable_line():
     assert clean("a\x1b[1mb\nc\u202ed é 中") == "a\\x1b[1mb\\nc\\u202ed é 中"
+
+
+def test_instructions_have_a_table_of_their_own_on_a_terminal(result):
+    (first, *others) = result.findings
+
+    def of(element, attribute, value, unit, **more):
+        status = Status.FOUND if value is not None else Status.NOT_SUPPORTED
+        plain = {"low": None, "high": None, "published": None, "status": status}
+        own = {"element": element, "attribute": attribute, "value": value, "unit": unit}
+        return first.model_copy(update=plain | own | more)
+
+    known = Published(value=4.0, unit="cycles", verdict=Verdict.AGREES)
+    ffma = [of("ffma", "latency", 4.02, "cycles", published=known), of("ffma", "rate", 127.96, "ops/cycle"),
+            of("ffma", "warps_needed", None, "", status=Status.NOT_FOUND, reason="too few")]  # fmt: skip
+    none = [of(name, "rate", None, "ops/cycle", reason="no such unit") for name in ("mma_f16", "mma_s8")]
+    mixed = result.model_copy(update={"findings": (first, *others, *ffma, *none)})
+    lines = shown(mixed, 200).splitlines()
+    start = lines.index("instructions")
+    assert not any("ffma" in line for line in lines[:start])
+    row = next(line for line in lines[start:] if "ffma" in line)
+    assert row.split() == ["ffma", "4.02", "128", "-", "4,", "-,", "-", "agrees"]
+    assert "mma_f16, mma_s8 rate: not supported: no such unit" in lines
+    assert "ffma warps_needed: not found: too few" in lines
+    for width in (80, 60, 50):
+        narrow = shown(mixed, width).splitlines()
+        table = narrow[narrow.index("instructions") : narrow.index(next(each for each in narrow if "too few" in each))]
+        assert all(len(line) <= width for line in table if "ffma" in line)
+    plain = shown(mixed).splitlines()
+    assert "instructions" not in plain
+    assert [line.split()[1] for line in plain if line.startswith("ffma ")][:3] == ["latency", "rate", "warps_needed"]

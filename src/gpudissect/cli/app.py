@@ -17,7 +17,7 @@ import typer
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, devices, discover, export, show
+from gpudissect.cli import chase, devices, discover, export, mix, show, stream
 from gpudissect.cli.say import error_line, note_line
 from gpudissect.cli.signals import listen
 from gpudissect.errors import GpudissectError
@@ -33,6 +33,8 @@ app = typer.Typer(
 app.command("discover")(discover.discover)
 app.command("devices")(devices.devices)
 app.command("chase")(chase.chase)
+app.command("stream")(stream.stream)
+app.command("mix")(mix.mix)
 app.command("show")(show.show)
 app.command("export")(export.export)
 app.command("schema")(show.schema)
@@ -62,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # closed by whoever started us; what is written to files still counts
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open to the end)
     listen()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name that this terminal cannot show must not end the run
-            stream.reconfigure(errors="backslashreplace")
+    for out in (sys.stdout, sys.stderr):
+        if hasattr(out, "reconfigure"):  # a name that this terminal cannot show must not end the run
+            out.reconfigure(errors="backslashreplace")
     try:
         code = get_command(app).main(args=arguments, prog_name="gpudissect", standalone_mode=False)
         sys.stdout.flush()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from enum import StrEnum
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli.say import note_line
+from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, check_output, give, run_one
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.device.base import DeviceInfo
-    from gpudissect.report.trace import ChaseTrace
     from gpudissect.workload import Bounds, Chase
 
 
@@ -49,9 +46,7 @@ class TimingName(StrEnum):
 
 
 def chase(
-    device: Annotated[
-        str | None, typer.Option("--device", "-d", metavar="DEV", help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.")
-    ] = None,
+    device: DeviceOption = None,
     path: Annotated[PathName, typer.Option(help="The way a load takes to memory.")] = PathName.GLOBAL,
     size: Annotated[str, typer.Option(metavar="BYTES", help="Footprint, such as 24KiB.")] = "16KiB",
     stride: Annotated[str, typer.Option(metavar="BYTES", help="Distance of neighbours.")] = "32",
@@ -73,27 +68,19 @@ def chase(
         int, typer.Option(min=0, max=15, help="With path cluster: rank of the block whose shared memory is asked.")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
-    output: Annotated[
-        FilePath | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz or .txt.")
-    ] = None,
-    record: Annotated[
-        FilePath | None, typer.Option(metavar="DIR", help="Keep it in a new folder, to replay as rec:DIR.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
+    output: OutputOption = None,
+    record: RecordOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run one pointer chase and give its raw trace.
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.report.files import check_writable, write_bytes
-    from gpudissect.report.trace import FORMATS, summary, to_json, to_table
+    from gpudissect.report.trace import ChaseTrace
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
 
-    if output is not None:
-        if output.suffix not in FORMATS:
-            raise UsageError(f"cannot write {output}: the name must end in {', '.join(FORMATS)}")
-        check_writable(output)
+    check_output(output)
     step = parse_bytes(stride)
     if step < 1 or parse_bytes(size) < step:
         raise UsageError(f"the footprint must hold at least one stride, got --size {size} and --stride {stride}")
@@ -111,32 +98,13 @@ def chase(
         alone=True,
         peer=peer,
     )
-    given = _run(device, wanted, seed, record)
-    if output is None:
-        typer.echo(to_json(given) if as_json else to_table(given), nl=False)
-        note_line(summary(given))
-        return
-    content = FORMATS[output.suffix](given)
-    write_bytes(output, content.encode() if isinstance(content, str) else content)
-    typer.echo(to_json(given) if as_json else summary(given), nl=not as_json)
 
+    def fitting(info: DeviceInfo) -> Chase:
+        _check_fits(info, wanted)
+        return wanted
 
-def _run(device: str | None, chase: Chase, seed: int, record: FilePath | None) -> ChaseTrace:
-    from gpudissect.device.find import choose, open_device
-    from gpudissect.device.recorded import Recorder
-    from gpudissect.report.trace import ChaseTrace
-
-    choice = choose(device)
-    if choice.note:
-        note_line(choice.note)
-    if len(choice.specs) > 1:
-        raise UsageError(f"a chase runs on one device; name one, such as {choice.specs[0]}")
-    with ExitStack() as stack:
-        opened = stack.enter_context(open_device(choice.specs[0], seed=seed))
-        _check_fits(opened.info, chase)
-        if record is not None:
-            opened = stack.enter_context(Recorder(opened, record))
-        return ChaseTrace(opened.info, chase, opened.run([chase])[0])
+    info, _, trace = run_one(device, "a chase", fitting, seed, record)
+    give(ChaseTrace(info, wanted, trace), output, as_json=as_json)
 
 
 def _check_fits(info: DeviceInfo, chase: Chase) -> None:

@@ -1,4 +1,4 @@
-"""Bandwidth: the best of a few configurations of a stream, measured anew."""
+"""Bandwidth where there are few configurations to choose from: the best of them, measured anew."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
     if path in info.streams:
         return None
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
-        return "a simulated GPU has latencies, but no bandwidths yet"
+        return "the file of this simulated GPU says nothing of bandwidths there"
     return "this device runs no streams there"

@@ -9,6 +9,7 @@ from gpudissect.experiments.bandwidth import Measured, bandwidth_found, best_of,
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.l2_latency import FROM_ONE_SM
 from gpudissect.experiments.latency import latency_found
+from gpudissect.experiments.peak import THE_MEMORY, peak
 from gpudissect.inference.latency import lap_latency, median_latency
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing
@@ -37,8 +38,6 @@ BEYOND_L2 = 64  # footprint in memory, in L2 capacities: of so much little is st
 WITHIN_L2 = 4  # and in the L2: a part of its capacity
 IN_MEMORY = 4 << 30  # bytes that one run reads, at least
 MOST = 0.5  # of what may be taken
-DATA_RATE = 2  # transfers in a cycle of the memory clock
-BOUND = "the memory"
 
 
 def tma_latency_plan(bench: Bench, known: Known) -> Plan:
@@ -83,8 +82,7 @@ def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
     beyond = min(BEYOND_L2 * l2, int(MOST * bench.info.limit(Path.TMA)))
     memory = yield from _from(beyond, bench)
     cached = yield from _from(l2 // WITHIN_L2, bench)
-    clock, bus = facts.get("memory_clock_hz"), facts.get("memory_bus_bits")
-    most = DATA_RATE * float(clock) * float(bus) / 8 if clock and bus else None
+    bound = peak(bench.info)
     best = memory.best
     caveats = (
         f"{best.blocks} blocks with {best.ilp} copies of {format_bytes(best.width)} under way, "
@@ -92,7 +90,9 @@ def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         f"over {format_bytes(cached.best.footprint)}, in the L2: {cached.second.rate / 1e12:.4g} TB/s",
     )
     evidence = (*memory.evidence, *cached.evidence)
-    found = bandwidth_found("tma", "read_bandwidth", replace(memory, evidence=evidence), most, BOUND, caveats)
+    found = bandwidth_found(
+        "tma", "read_bandwidth", replace(memory, evidence=evidence), bound.rate if bound else None, THE_MEMORY, caveats
+    )
     if found.low is not None:  # what the run before left in the L2 need not have come from memory
         found = replace(found, low=found.low * (1 - min(1.0, l2 / best.footprint)))
     return Outcome((found,))

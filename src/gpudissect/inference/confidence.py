@@ -19,3 +19,9 @@ BRACKETED = 0.9
 
 CONFLICTED = 0.5
 """A size at which conflicts begin, while more lines are held at any one time than fit into it; or maybe of a part."""
+
+BANKS = 0.95
+"""A layout of banks that explains every stride, and no other does."""
+
+RATE = 0.9
+"""The rate of an instruction within its bracket, and how many warps reach it."""

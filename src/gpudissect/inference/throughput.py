@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to 1024, by GPU
+WAITED = 0.25  # by so much, relative, a run may outlast its blocks: some begin a little later than others
 REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Bytes per second and their bracket."""
+    """Bytes per second, bytes or operations a cycle, and their bracket."""
 
     rate: float
     low: float
@@ -53,3 +54,32 @@ def repeated(first: Throughput, again: Throughput) -> Throughput | None:
     if abs(again.rate - first.rate) > REPEATS * again.rate:
         return None
     return Throughput(again.rate, min(first.low, again.low), max(first.high, again.high))
+
+
+def rate_of_one(
+    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64]
+) -> Throughput:
+    """Bytes a cycle that one SM moves, where all SMs do the same: median over runs.
+
+    An SM is busy for about as long as its blocks run, if they run at the same time. Where the whole run took longer
+    than that by more than `WAITED` they did not, or not everywhere, and the whole run counts.
+
+    Args:
+        moved: bytes of each run, all SMs together, shape (runs,).
+        cycles: of each block by its SM's clock, shape (runs, blocks).
+        sms: how many SMs.
+        whole: cycles of each run from its first block's begin to its last one's end, shape (runs,); NaN if not known.
+
+    Raises `ValueError` without runs or blocks, or for a block that took no time.
+
+    """
+    if cycles.ndim != 2 or cycles.size == 0 or len(cycles) != len(moved) or cycles.min() < 1:
+        raise ValueError(f"a rate needs the cycles of every block of every run, got {cycles.shape} for {moved.shape}")
+    own = moved / sms
+    typical, slowest, quickest = np.median(cycles, axis=1), cycles.max(axis=1), np.quantile(cycles, 0.25, axis=1)
+    together = ~(whole > (1 + WAITED) * typical)  # also where it is not known
+    busy = np.where(together, typical, whole)
+    low = own / np.fmax(slowest, whole)
+    high = own / np.where(together, quickest, whole)
+    rates = own / busy
+    return Throughput(float(np.median(rates)), float(min(low.min(), rates.min())), float(max(high.max(), rates.max())))

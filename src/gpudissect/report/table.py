@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
+from gpudissect.report import instructions
 from gpudissect.report.result import Finding, Prediction, Result
 from gpudissect.report.text import bracket, clean, percent, provenance, quantity
 from gpudissect.report.verdict import Verdict
@@ -55,8 +56,13 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     out.print(_title(result))
     if facts := _facts(result):
         out.print(Text(facts, "dim"))
-    if result.findings:
-        _print_table(out, _table(out, result))
+    of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
+    findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
+    if findings:
+        _print_table(out, _table(out, findings))
+    if of_instructions:
+        out.print(Text("\ninstructions", "bold"))
+        _print_table(out, _instructions(out, of_instructions))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
         _print_table(out, _comparisons(out, result))
@@ -111,22 +117,34 @@ def _comparisons(out: Console, result: Result) -> Table:
     return table
 
 
-def _table(out: Console, result: Result) -> Table:
+def _instructions(out: Console, rows: Sequence[tuple[Text, ...]]) -> Table:
+    """One row an instruction, without the columns that hold nothing, or for which there is no room."""
+    kept = [n for n in range(len(instructions.COLUMNS)) if any(row[n].plain for row in rows)]
+    while True:
+        table = _empty_table(out, [instructions.COLUMNS[n] for n in kept])
+        for row in rows:
+            table.add_row(*(row[n] for n in kept))
+        if len(kept) <= 2 or Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
+            return table
+        kept.pop()
+
+
+def _table(out: Console, findings: Sequence[Finding]) -> Table:
     """The table with as many columns as fit, the dispensable ones going first."""
-    columns = [name for name in _COLUMNS if any(_cells(finding)[name] for finding in result.findings)]
-    table = _table_of(out, result, columns)
+    columns = [name for name in _COLUMNS if any(_cells(finding)[name] for finding in findings)]
+    table = _table_of(out, findings, columns)
     for name in _DISPENSABLE:
         if Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
             break
         columns = [other for other in columns if other != name]
-        table = _table_of(out, result, columns)
+        table = _table_of(out, findings, columns)
     return table
 
 
-def _table_of(out: Console, result: Result, columns: Sequence[str]) -> Table:
+def _table_of(out: Console, findings: Sequence[Finding], columns: Sequence[str]) -> Table:
     plain = not out.is_terminal
     table = _empty_table(out, columns)
-    for _, group in groupby(result.findings, key=lambda finding: finding.element):
+    for _, group in groupby(findings, key=lambda finding: finding.element):
         for number, finding in enumerate(group):
             cells = _cells(finding)
             if number and not plain:
@@ -173,10 +191,12 @@ def _notes(result: Result) -> list[Text]:
     for finding in result.findings:
         if not finding.status.has_value:
             unfound.setdefault((finding.element, finding.status, finding.reason), []).append(finding.attribute)
-    lines = [
-        Text(f"{clean(element)} {clean(', '.join(attributes))}: {status.value}: {clean(reason)}", "dim")
+    told = [
+        (element, ", ".join(attributes), f"{status.value}: {reason}")
         for (element, status, reason), attributes in unfound.items()
     ]
+    lines = [Text(f"{clean(elements)} {clean(attributes)}: {clean(why)}", "dim")
+             for elements, attributes, why in instructions.together(told)]  # fmt: skip
     whole = [(each, said) for each in result.findings if len(said := _said(each)) > WIDEST]
     lines[:0] = [Text(f"{clean(each.element)} {clean(each.attribute)}: {said}") for each, said in whole]
     if result.prediction is not None:

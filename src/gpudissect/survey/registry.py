@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from gpudissect.experiments.banks import ATTRIBUTES as BANKS
+from gpudissect.experiments.banks import banks_plan
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
@@ -14,12 +16,20 @@ from gpudissect.experiments.dram import dram_plan, wide_dram_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
 from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.experiments.icache import icache_levels_plan, icache_plan
+from gpudissect.experiments.issue import ATTRIBUTES as OF_INSTRUCTIONS
+from gpudissect.experiments.issue import KINDS, issue_plan
 from gpudissect.experiments.l2 import l2_plan
+from gpudissect.experiments.l2_bandwidth import ATTRIBUTES as L2_BANDWIDTH
+from gpudissect.experiments.l2_bandwidth import l2_bandwidth_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.l2_map import l2_map_plan
 from gpudissect.experiments.latency import latency_plan
+from gpudissect.experiments.launch import ATTRIBUTES as LAUNCH
+from gpudissect.experiments.launch import launch_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
+from gpudissect.experiments.memory_bandwidth import ATTRIBUTES as MEMORY_BANDWIDTH
+from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
 from gpudissect.experiments.policy import ATTRIBUTES as POLICY
 from gpudissect.experiments.policy import policy_plan
 from gpudissect.experiments.prediction import prediction_plan
@@ -28,6 +38,12 @@ from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
 from gpudissect.experiments.sharing import sharing_plan
+from gpudissect.experiments.sm_bandwidth import (
+    L1_ATTRIBUTES,
+    SHARED_ATTRIBUTES,
+    l1_bandwidth_plan,
+    shared_bandwidth_plan,
+)
 from gpudissect.experiments.spectrum import PATTERNS, spectrum_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.experiments.tlb import ATTRIBUTES as TLB
@@ -96,6 +112,8 @@ def _build() -> dict[str, Experiment]:
         every.append(Experiment(f"policy.{element}", element, TLB_POLICY, needs, policy, quick=False))
         front = f"policy.{element}"
     every += _spectra()
+    every += _bandwidths()
+    every += _instructions()
     return {experiment.name: experiment for experiment in every}
 
 
@@ -155,6 +173,28 @@ def _spectra() -> list[Experiment]:
         Experiment(f"spectrum.{path}", f"spectrum_{path}", PATTERNS, own, partial(spectrum_plan, path), quick=False)
         for path, own in needs.items()
     ]
+
+
+def _bandwidths() -> list[Experiment]:
+    """Of every level. Those of an SM take little, but what they need is not quick everywhere."""
+    of_l1 = ("levels.global", "capacity.l1")
+    memory, banks = "bandwidth.dram", ("banks.shared",)
+    return [
+        Experiment("banks.shared", "shared", BANKS, (), banks_plan),
+        Experiment("bandwidth.shared", "shared", SHARED_ATTRIBUTES, banks, shared_bandwidth_plan, quick=False),
+        Experiment("bandwidth.l1", "l1", L1_ATTRIBUTES, of_l1, l1_bandwidth_plan, quick=False),
+        Experiment("bandwidth.l2", "l2", L2_BANDWIDTH, ("capacity.l2",), l2_bandwidth_plan, quick=False),
+        Experiment(memory, "dram", MEMORY_BANDWIDTH, ("capacity.l2",), memory_bandwidth_plan, quick=False),
+    ]
+
+
+def _instructions() -> list[Experiment]:
+    """Each instruction by itself, and what starting kernels costs."""
+    every = [Experiment("launch", "launch", LAUNCH, (), launch_plan)]
+    for kind in KINDS:
+        plan, needs = partial(issue_plan, kind), ("banks.shared",) if kind.turns > 1 else ()
+        every.append(Experiment(f"issue.{kind.element}", kind.element, OF_INSTRUCTIONS, needs, plan, quick=False))
+    return every
 
 
 def _comparisons() -> dict[str, Experiment]:

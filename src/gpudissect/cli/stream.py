@@ -1,0 +1,99 @@
+"""``gpudissect stream``: many threads move bytes; how many a second."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, check_output, give, run_one
+from gpudissect.errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from gpudissect.device.base import DeviceInfo
+    from gpudissect.workload import Stream
+
+OF_A_BLOCK = "16KiB"
+OF_ALL = "64MiB"
+
+
+class StreamPath(StrEnum):
+    """Paths of `gpudissect.workload.Path` that streams take, by name."""
+
+    GLOBAL = "global"
+    GLOBAL_L2 = "global_l2"
+    SHARED = "shared"
+    CLUSTER = "cluster"
+    TMA = "tma"
+
+
+class TransferName(StrEnum):
+    """`gpudissect.workload.Transfer`, by name."""
+
+    READ = "read"
+    WRITE = "write"
+    COPY = "copy"
+
+
+def stream(
+    device: DeviceOption = None,
+    path: Annotated[StreamPath, typer.Option(help="The way to memory.")] = StreamPath.GLOBAL_L2,
+    transfer: Annotated[TransferName, typer.Option(help="Which way the bytes go.")] = TransferName.READ,
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help=f"Footprint; on shared and cluster of a block ({OF_ALL}, {OF_A_BLOCK}).",
+                     show_default=False),
+    ] = None,
+    blocks_per_sm: Annotated[int, typer.Option(min=1, help="Blocks for each SM.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a block; 1 on tma.")] = 512,
+    ilp: Annotated[int, typer.Option(min=1, help="Accesses of a thread in flight.")] = 2,
+    width: Annotated[str, typer.Option(metavar="BYTES", help="Of one access: 4, 8 or 16; on tma of one copy.")] = "16",
+    passes: Annotated[int, typer.Option(min=1, help="How often a run goes through the footprint.")] = 1,
+    runs: Annotated[int, typer.Option(min=1, help="Timed runs, after one that is not.")] = 5,
+    cluster: Annotated[int, typer.Option(min=1, help="With path cluster: blocks of a cluster, 2 or more.")] = 1,
+    output: OutputOption = None,
+    record: RecordOption = None,
+    as_json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Run one stream and give its raw trace: nanoseconds and bytes of each run.
+
+    The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
+    """
+    from gpudissect.report.throughput_trace import StreamTrace
+    from gpudissect.units import parse_bytes
+    from gpudissect.workload import Path, Stream, Transfer
+
+    check_output(output)
+    own = path in (StreamPath.SHARED, StreamPath.CLUSTER)
+    footprint, each = parse_bytes(size or (OF_A_BLOCK if own else OF_ALL)), parse_bytes(width)
+
+    def fitting(info: DeviceInfo) -> Stream:
+        wanted = Stream(
+            path=Path(path), transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
+            threads=threads, ilp=ilp, width=each, passes=passes, runs=runs, cluster=cluster,
+        )  # fmt: skip
+        _check_fits(info, wanted)
+        return wanted
+
+    info, wanted, trace = run_one(device, "a stream", fitting, 0, record)
+    assert isinstance(wanted, Stream)  # what `fitting` made
+    give(StreamTrace(info, wanted, trace), output, as_json=as_json)
+
+
+def _check_fits(info: DeviceInfo, stream: Stream) -> None:
+    from gpudissect.units import format_bytes
+    from gpudissect.workload import Transfer
+
+    if (why := info.unsupported.get(stream.path)) is not None:
+        raise DeviceError(f"{info.name} has no path {stream.path.value}: {why}")
+    if stream.path not in info.streams:
+        there = ", ".join(path.value for path in info.streams) or "none"
+        raise DeviceError(f"{info.name} runs no streams on path {stream.path.value}; paths on which it does: {there}")
+    needed = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
+    if needed > (limit := info.limit(stream.path)):
+        raise UsageError(f"a stream on path {stream.path.value} of {info.name} goes through at most "
+                         f"{format_bytes(limit)}, got {format_bytes(needed)}")  # fmt: skip
+    most = info.facts.get("threads_per_sm")
+    if isinstance(most, int) and stream.threads > most:
+        raise UsageError(f"an SM of {info.name} has room for {most} threads, got blocks of {stream.threads}")

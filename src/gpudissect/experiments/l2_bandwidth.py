@@ -1,0 +1,79 @@
+"""Bandwidth of the L2: over a part of it that is near to everybody, and over most of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.bandwidth import why_no_streams
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.configurations import RUNS_AGAIN, Configuration, configuration, search
+from gpudissect.experiments.memory_bandwidth import by_the_clock, l2_sizes
+from gpudissect.experiments.surface import Surface, plateau_found, said
+from gpudissect.series import Series
+from gpudissect.units import format_bytes
+from gpudissect.workload import Path, Stream, Transfer
+from gpudissect.workload.digest import digest
+
+ATTRIBUTES = ("read_bandwidth", "write_bandwidth")
+WITHIN = 4  # a part of the L2, of which a near half still holds copies of everything
+MOST_OF_IT = 0.8
+ROUNDS = 1024  # times that a thread goes for what it has in flight: about a millisecond, however much that is
+NO_BOUND = "held against no bound: nobody states what an L2 can give"
+
+
+def l2_bandwidth_plan(bench: Bench, known: Known) -> Plan:
+    """What the L2 gives and takes, past the L1s, B/s."""
+    reason = why_no_streams(Path.GLOBAL_L2, bench)
+    sizes = l2_sizes(bench, known)
+    if reason is None and not sizes:
+        reason = "neither was the size of the L2 found, nor does the device state it"
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", reason, *ATTRIBUTES))
+    size = min(sizes)
+    found: list[Estimate] = []
+    series: list[Series] = []
+    for transfer in (Transfer.READ, Transfer.WRITE):
+
+        def make(shape: Configuration, transfer: Transfer = transfer) -> Stream | None:
+            return _stream(shape, transfer, size // WITHIN, bench)
+
+        surface = yield from search(make, by_the_clock, bench)
+        attribute = f"{transfer}_bandwidth"
+        if surface is None:
+            found += without(Status.NOT_SUPPORTED, "l2", "no configuration has room on this device", attribute)
+            continue
+        wide, evidence = yield from _over_most(surface, transfer, int(MOST_OF_IT * size), bench)
+        caveats = (f"over {format_bytes(size // WITHIN)}", *wide)
+        estimate = plateau_found("l2", attribute, surface, None, caveats, unbounded=NO_BOUND)
+        found.append(replace(estimate, evidence=(*estimate.evidence, *evidence)))
+        series.append(surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"}))
+    return Outcome(tuple(found), series=tuple(series))
+
+
+def _stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
+    blocks = shape.blocks_per_sm * bench.info.sm_count
+    share = target // (blocks * shape.tile)
+    if share < 1:
+        return None
+    footprint = share * blocks * shape.tile
+    return Stream(
+        path=Path.GLOBAL_L2, transfer=transfer, footprint=footprint, blocks=blocks, threads=shape.threads,
+        ilp=shape.ilp, width=shape.width, passes=-(-ROUNDS // share),
+    )  # fmt: skip
+
+
+def _over_most(
+    surface: Surface, transfer: Transfer, target: int, bench: Bench
+) -> Ask[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The same configurations over most of the L2, in words; and the evidence."""
+    shapes = [configuration(surface, index) for index in surface.again]
+    streams = [replace(stream, runs=RUNS_AGAIN) for each in shapes
+               if (stream := _stream(each, transfer, target, bench)) is not None]  # fmt: skip
+    if not streams:
+        return (), ()
+    traces = yield streams
+    rate = float(np.median([by_the_clock(trace).rate for trace in traces]))
+    return (f"over {format_bytes(target)}: {said(rate, 'B/s')}",), tuple(digest(stream) for stream in streams)

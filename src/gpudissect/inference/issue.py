@@ -1,0 +1,120 @@
+"""Rates of instructions from when warps began and ended, and how many warps they need (VV16 ch 5-6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.inference.throughput import Throughput
+
+STEP = 0.01  # of the rate: by so much a share that is reached may be misread
+STEADY = 0.002  # relative: nobody believes a rate to be known better
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How many warps reach a share of a rate.
+
+    Attributes:
+        warps: the fewest; None if none of those tried do.
+        low, high: the fewest for a little less and a little more than that share; `high` is None if none do.
+        best: the largest share that was reached.
+    """
+
+    warps: int | None
+    low: int
+    high: int | None
+    best: float
+
+
+def rate(
+    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], each: float, idle: float = 0.0
+) -> Throughput:
+    """Operations a cycle of one SM: median over SMs, from its first warp's begin to its last one's end.
+
+    Args:
+        begin, end: cycles of its own SM's clock, shape (warps,).
+        sm: which SM, shape (warps,).
+        each: operations of one warp.
+        idle: cycles before the first result came, which a longer run would not have: the bracket reaches up to the rate
+            without them.
+
+    Raises `ValueError` without warps, or if an SM took no time.
+
+    """
+    spans = _spans(begin, end, sm)
+    low, middle = np.quantile([each * warps / took for warps, took in spans], [0.25, 0.5])
+    high = np.quantile([each * warps / (took - idle if took > idle else took) for warps, took in spans], 0.75)
+    return Throughput(float(middle), float(low), float(high))
+
+
+def rate_beyond(long: Warps, short: Warps, more: float) -> Throughput | None:
+    """The same from two mixes that differ in how much they run: what loops and starting cost beside it cancels.
+
+    `more`: operations that one warp of the long one runs more. None if that takes no longer. Raises `ValueError`
+    without warps, or if the two do not have equally many.
+    """
+    if len(long.sm) != len(short.sm):
+        raise ValueError(f"two mixes of {len(long.sm)} and {len(short.sm)} warps are not alike")
+    warps, took = zip(*_spans(long.begin, long.end, long.sm), strict=True)
+    _, less = zip(*_spans(short.begin, short.end, short.sm), strict=True)
+    beyond = float(np.median(took)) - float(np.median(less))
+    if beyond <= 0:
+        return None
+    value = more * float(np.median(warps)) / beyond
+    return Throughput(value, value * (1 - STEADY), value * (1 + STEADY))
+
+
+class Warps(Protocol):
+    """Begin, end and SM of every warp, as a trace of a mix has them."""
+
+    @property
+    def begin(self) -> NDArray[np.int64]:
+        """Cycles of its own SM's clock."""
+
+    @property
+    def end(self) -> NDArray[np.int64]:
+        """Cycles of its own SM's clock."""
+
+    @property
+    def sm(self) -> NDArray[np.int64]:
+        """Which SM."""
+
+
+def _spans(begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Of each SM how many warps, and cycles from its first one's begin to its last one's end."""
+    if begin.size == 0 or not begin.shape == end.shape == sm.shape:
+        raise ValueError(f"a rate needs begin, end and SM of every warp, got {begin.shape}, {end.shape}, {sm.shape}")
+    spans = []
+    for one in np.unique(sm):
+        own = sm == one
+        took = int(end[own].max()) - int(begin[own].min())
+        if took < 1:
+            raise ValueError(f"the warps of SM {one} took {took} cycles")
+        spans.append((int(own.sum()), took))
+    return spans
+
+
+def mean_duration(begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
+    """Cycles from begin to end, median over warps. Raises `ValueError` without warps."""
+    if begin.size == 0 or begin.shape != end.shape:
+        raise ValueError(f"a duration needs begin and end of every warp, got {begin.shape} and {end.shape}")
+    return float(np.median(end - begin))
+
+
+def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
+    """The fewest warps whose rate is `share` of the plateau. Raises `ValueError` without rates."""
+    if not rates or plateau <= 0:
+        raise ValueError("warps needed for a rate need rates, and a plateau above zero")
+    reached = {warps: value / plateau for warps, value in sorted(rates.items())}
+
+    def fewest(least: float) -> int | None:
+        return next((warps for warps, got in reached.items() if got >= least), None)
+
+    warps = fewest(share)
+    short = fewest(share - STEP)
+    return Needed(warps, short if short is not None else max(reached), fewest(share + STEP), max(reached.values()))

@@ -1,0 +1,58 @@
+"""Starting kernels and replacing blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudissect.inference.launching import interval, replacement, usual
+
+
+def test_a_late_run_does_not_count():
+    found = usual(np.array([5000] * 9 + [90_000]))
+    assert (found.value, found.low, found.high) == (5000, 5000, 5000)
+
+
+@given(st.integers(1000, 50_000), st.integers(100, 5000), st.integers(0, 1000))
+def test_the_slope_over_numbers_of_kernels(start, each, seed):
+    rng = np.random.default_rng(seed)
+    kernels = (1, 2, 8, 32, 128)
+    took = [np.rint(start + n * each + rng.exponential(0.01 * start, 25)).astype(int) for n in kernels]
+    found = interval(kernels, took)
+    assert found is not None and found.value == pytest.approx(each, rel=0.05, abs=0.02 * start)
+
+
+def test_kernels_that_take_no_longer():
+    assert interval((1, 2, 4), [np.array([100])] * 3) is None
+    with pytest.raises(ValueError, match="several numbers"):
+        interval((1,), [np.array([1])])
+
+
+def rounds(wait, sms=2, at_once=2, turns=4):
+    """begin, end, sm, block of one warp a block."""
+    rows = []
+    for sm in range(sms):
+        for lane in range(at_once):
+            now = 100 * sm + 11 * lane
+            for turn in range(turns):
+                rows.append((now, now + 1000 + 3 * turn, sm, 100 * sm + 10 * lane + turn))
+                now += 1000 + 3 * turn + wait
+    return np.array(rows).T
+
+
+@pytest.mark.parametrize("wait", [150, 220, 300])
+def test_from_a_blocks_end_to_the_next_ones_begin(wait):
+    found = replacement(*rounds(wait), at_once=2)
+    assert found is not None and found.cycles == wait
+
+
+def test_a_block_is_all_of_its_warps():
+    begin, end, sm, block = rounds(200)
+    found = replacement(np.concatenate([begin, begin + 5]), np.concatenate([end - 9, end]), np.tile(sm, 2),
+                        np.tile(block, 2), at_once=2)  # fmt: skip
+    assert found is not None and found.cycles == 200
+
+
+def test_blocks_that_do_not_wait_replace_nobody():
+    assert replacement(*rounds(-900), at_once=2) is None
+    assert replacement(*rounds(200, sms=1, turns=2), at_once=2) is None, "too few"
