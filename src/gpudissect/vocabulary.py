@@ -9,6 +9,10 @@ INSTRUCTIONS = (
 )  # fmt: skip
 """Instructions of a warp, as `gpudissect.workload.Instruction` has them."""
 
+ACCESSES = ("lds_2way", "ldg_streaming", "ldg_random")
+"""Loads that are not as quick as they could be: two words of a bank at once, lines of memory in order, at random
+(VV16 tables 6.1-6.3: smem2, stream, random)."""
+
 ELEMENTS = (
     "timer",
     "l1", "readonly", "texture", "texture_l2", "constant_l1", "constant_l15", "l2", "shared", "dram",
@@ -18,6 +22,7 @@ ELEMENTS = (
     "cluster", "tma",
     "launch",
     *INSTRUCTIONS,
+    *ACCESSES,
 )  # fmt: skip
 """What a finding may be about, in the order in which findings are shown."""
 

@@ -63,9 +63,10 @@ class TlbLevel(StrEnum):
 
 
 class ChipTable(Table):
-    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: command clock as printed).
+    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: as printed).
 
-    `cluster_size`: most blocks of a cluster, where there are clusters.
+    `cluster_size`: most blocks of a cluster, where there are clusters. `memory_data_rate`: transfers in a cycle of the
+    memory's clock as printed: 2 of the clock that drivers state, 4 of the command clock of GDDR5 (MC16 s5.1).
     """
 
     compute_capability: Sourced[Text]
@@ -78,6 +79,7 @@ class ChipTable(Table):
     shared_per_sm: Sourced[Size] | None = None
     memory_clock_hz: Sourced[Hertz] | None = None
     memory_bus_bits: Sourced[Count] | None = None
+    memory_data_rate: Sourced[Count] | None = None
     warp_size: Sourced[Count] | None = None
     threads_per_sm: Sourced[Count] | None = None
     registers_per_sm: Sourced[Count] | None = None

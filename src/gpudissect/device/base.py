@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, Self
 
 from gpudissect.trace import Trace
-from gpudissect.workload import Path, Workload
+from gpudissect.workload import Instruction, Means, Path, Workload
 
 
 class Origin(StrEnum):
@@ -33,9 +33,12 @@ class DeviceInfo:
         span_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
         streams: paths on which it can run a `Stream`.
+        instructions: those whose mixes it can run.
+        means: how it can start the kernels of a `Launch`.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
-            ``memory_clock_hz``, ``memory_bus_bits``, ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
+            ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers in a cycle of that clock, if they
+            are not two), ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
             ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on an SM of its own),
             ``clusters_N`` (how many clusters of N such blocks run at once); those it knows.
         environment: driver, compiler and the like, as text.
@@ -53,6 +56,8 @@ class DeviceInfo:
     streams: tuple[Path, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
+    instructions: tuple[Instruction, ...] = ()
+    means: tuple[Means, ...] = ()
 
     def limit(self, path: Path) -> int:
         """Bytes one chase may span on `path`; 0 if the device has no such path."""
