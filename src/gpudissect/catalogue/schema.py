@@ -28,6 +28,7 @@ Nothing of a file is ever evaluated.
 
 from __future__ import annotations
 
+import difflib
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -92,9 +93,9 @@ class ChipTable(Table):
 class SharedTable(Table):
     """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles a conflicting way adds.
 
-    `mode`: bytes that lie side by side in one bank, if not all of its width; `lanes` of a warp that are served at once, if
-    not all; `write_conflict`: cycles that a way adds to the time between two stores of a warp, if not as many as the
-    banks need.
+    `mode`: bytes that lie side by side in one bank, if not all of its width; `lanes` of a warp that are served at
+    once, if not all; `write_conflict`: cycles that a way adds to the time between two stores of a warp, if not as many
+    as the banks need.
     """
 
     capacity: Sourced[Size]
@@ -212,10 +213,15 @@ class GpuTable(Table):
                 wrong(f"published.{element}", element, f"one of {', '.join(ELEMENTS)}")
             for attribute in attributes:
                 if attribute not in ATTRIBUTES:
-                    wrong(f"published.{element}.{attribute}", attribute, f"one of {', '.join(ATTRIBUTES)}")
+                    wrong(f"published.{element}.{attribute}", attribute, f"an attribute such as {_nearest(attribute)}")
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
             wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
         return self
+
+
+def _nearest(attribute: str) -> str:
+    """The attributes whose names come close to a wrong one: there are too many to list all."""
+    return ", ".join(difflib.get_close_matches(attribute, ATTRIBUTES, n=4, cutoff=0.0))
 
 
 def _check_views(gpu: GpuTable) -> None:

@@ -1,7 +1,7 @@
 """The compiled inner loop of an SM. Imports numba: import it only to simulate.
 
-Time goes in cycles, from one at which a scheduler may issue to the next such; nothing happens in between. All state is in
-flat arrays that the caller makes; the columns have names here.
+Time goes in cycles, from one at which a scheduler may issue to the next such; nothing happens in between. All state is
+in flat arrays that the caller makes; the columns have names here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OPERATION = 11
 # number of pipes, cycles until a block is replaced.
 M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_SIZE = range(8)
 
-# The job: warps at once, warps of a block, chains, iterations, the iteration at whose start warps are marked, blocks, and
-# how many of these have started.
+# The job: warps at once, warps of a block, chains, iterations, the iteration at whose start warps are marked, blocks,
+# and how many of these have started.
 J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_MARK, J_BLOCKS, J_STARTED, J_SIZE = range(8)
 
 # Columns of a warp: position in the body, chain, iteration, when its next instruction may be issued, its record.
@@ -38,6 +38,10 @@ B_LEFT, B_ARRIVED, B_SIZE = range(3)
 
 # Columns of a scheduler: when it looks again, from when on it may issue, which of its warps issued last.
 S_NEXT, S_FREE, S_LAST, S_SIZE = range(4)
+
+# The random numbers: a SplitMix64 state, how many were drawn, the order of the parts of the run under way.
+D_STATE, D_COUNT, D_ORDER, D_SIZE = range(4)
+STRATA = 256  # a power of two
 
 # Columns of a record: when a warp began, was marked, ended.
 R_BEGIN, R_MARK, R_END, R_SIZE = range(4)
@@ -50,6 +54,27 @@ def _aligned(time: Int, step: Int) -> Int:
 
 
 @inlined
+def _spread(draws: UInt64) -> Float:
+    """Next number in [0, 1): random, but each run of STRATA of them has one in each of as many equal parts.
+
+    So means over some thousand accesses come out alike whatever the seed is, as they do of as many SMs at once.
+    The parts are gone through in an order drawn anew for each run (a bijection of their numbers).
+    """
+    count = draws[D_COUNT] & np.uint64(STRATA - 1)
+    if count == 0:
+        uniform(draws, D_STATE)
+        draws[D_ORDER] = draws[D_STATE]
+    draws[D_COUNT] += np.uint64(1)
+    order, mask = draws[D_ORDER], np.uint64(STRATA - 1)
+    part = (count * (order | np.uint64(1)) + (order >> np.uint64(16))) & mask
+    part ^= part >> np.uint64(4)
+    part = (part * ((order >> np.uint64(32)) | np.uint64(1))) & mask
+    part ^= part >> np.uint64(3)
+    part = (part * ((order >> np.uint64(48)) | np.uint64(1))) & mask
+    return (np.float64(part) + uniform(draws, D_STATE)) / STRATA
+
+
+@inlined
 def _service(mean: Float, variability: Float, draws: UInt64) -> Float:
     """How long one access is served: `variability` is half of one plus the squared coefficient of variation.
 
@@ -58,12 +83,13 @@ def _service(mean: Float, variability: Float, draws: UInt64) -> Float:
     """
     if variability <= 0.5:
         return mean
+    drawn = _spread(draws)
     if variability < 1.0:
         share = math.sqrt(2.0 * variability - 1.0)
-        return mean * (1.0 - share - share * math.log(1.0 - uniform(draws, 0)))
-    if uniform(draws, 0) * variability >= 1.0:
+        return mean * (1.0 - share - share * math.log(1.0 - drawn))
+    if drawn * variability >= 1.0:
         return 0.0
-    return -mean * variability * math.log(1.0 - uniform(draws, 0))
+    return -mean * variability * math.log(1.0 - drawn * variability)
 
 
 @inlined
@@ -87,7 +113,7 @@ def _free_at(units: Float64, operations: Float64, operation: Int, scheduler: Int
 def _issue(
     machine: Int64, job: Int64, operations: Float64, body: Int64, warps: Int64, ready: Int64, seats: Int64,
     schedulers: Int64, units: Float64, queues: Float64, records: Int64, draws: UInt64, w: Int, t: Int,
-) -> Int:  # fmt: skip
+) -> np.int64:  # fmt: skip
     """Issue the next instruction of warp `w` at cycle `t`; the warp's state afterwards says when it can go on.
 
     Returns the issue cycles that it took, negative if the pipe is one that all schedulers share.
@@ -212,7 +238,7 @@ def simulate(
         units: (pipes * (1 + schedulers),), zeros: when each pipe takes the next instruction.
         queues: (queues,), zeros: when all that waits in each will have been served.
         records: (warps of all blocks, R_SIZE), out, cycles.
-        draws: (1,), state of a SplitMix64 stream.
+        draws: (D_SIZE,), zeros, but D_STATE, the seed.
 
     """
     count, step, width = machine[M_SCHEDULERS], machine[M_STEP], machine[M_WIDTH]
@@ -223,9 +249,9 @@ def simulate(
             t = min(t, schedulers[s, S_NEXT])
         if t >= NEVER:
             return
-        begin = turn
+        first = turn
         for k in range(count):
-            s = (begin + k) % count
+            s = (first + k) % count
             if schedulers[s, S_NEXT] != t:
                 continue
             mine = (job[J_WARPS] - s + count - 1) // count
@@ -239,7 +265,7 @@ def simulate(
                 if warps[w, W_AT] > t:
                     soonest = min(soonest, warps[w, W_AT])
                     continue
-                place, free = _free_at(units, operations, body[warps[w, W_POSITION]], s, machine[M_PIPES])
+                _, free = _free_at(units, operations, body[warps[w, W_POSITION]], s, machine[M_PIPES])
                 if free >= t + step:
                     soonest = min(soonest, np.int64(math.floor(free)) - step + 1)
                     continue
@@ -253,7 +279,7 @@ def simulate(
             for n in range(width):
                 if n > 0:
                     position = warps[chosen, W_POSITION]
-                    place, free = _free_at(units, operations, body[position], s, machine[M_PIPES])
+                    _, free = _free_at(units, operations, body[position], s, machine[M_PIPES])
                     waits = ready[chosen, warps[chosen, W_CHAIN]] > t or operations[body[position], BARRIER] > 0.0
                     if warps[chosen, W_AT] >= NEVER or waits or free >= t + step:
                         break
@@ -263,6 +289,6 @@ def simulate(
                 )  # fmt: skip
                 if taken < 0:
                     turn = (s + 1) % count
-                slots = max(slots, abs(taken))
+                slots = max(slots, taken if taken > 0 else -taken)
             schedulers[s, S_FREE] = t + step * slots
             schedulers[s, S_NEXT] = schedulers[s, S_FREE]

@@ -31,8 +31,9 @@ class Queue:
 class Cost:
     """What one instruction of a job costs, conflicts and all: see `Operation` for the names.
 
-    `core`: whether the cores execute it, so that some results reach it sooner. `barrier`: whether it waits for all warps
-    of its block. `queue`: where it waits for its share of a memory; its latency is then that of an access that is alone.
+    `core`: whether the cores execute it, so that some results reach it sooner. `barrier`: whether it waits for all
+    warps of its block. `queue`: where it waits for its share of a memory; its latency is then that of an access that is
+    alone.
     """
 
     pipe: Pipe
@@ -115,11 +116,13 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     schedulers = np.zeros((processor.schedulers, engine.S_SIZE), dtype=np.int64)
     schedulers[:, engine.S_LAST] = -1
     records = np.zeros((blocks * job.warps_per_block, engine.R_SIZE), dtype=np.int64)
+    draws = np.zeros(engine.D_SIZE, dtype=np.uint64)
+    draws[engine.D_STATE] = seed
     engine.simulate(
         machine, task, operations, body, warps,
         np.zeros((job.warps, job.chains), dtype=np.int64), seats, schedulers,
         np.zeros(len(_PIPES) * (1 + processor.schedulers)), np.zeros(max(1, len(queues))), records,
-        np.array([seed], dtype=np.uint64),
+        draws,
     )  # fmt: skip
     return Run(*(records[:, column].copy() for column in (engine.R_BEGIN, engine.R_MARK, engine.R_END)))
 

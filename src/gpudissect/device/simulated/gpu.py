@@ -28,7 +28,9 @@ MAX_COUNT = 1 << 24  # positions of a ring: 128 MiB of offsets
 
 
 class SimulatedGpu:
-    """A GPU that exists only as a `Hierarchy` and, if it runs more than chases, a `Processor`. Keeps `device.base.Device`.
+    """A GPU that exists only as a `Hierarchy`, and a `Processor` if it runs more than chases.
+
+    Keeps `device.base.Device`.
 
     Every chase starts with all caches and TLBs cold. A trace depends on the GPU, the noise and the workload alone, not
     on what ran before it or beside it.

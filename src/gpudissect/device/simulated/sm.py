@@ -15,12 +15,14 @@ from gpudissect.trace import Array
 from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
-MOST_ISSUES = 1 << 19  # instructions simulated one by one: of longer mixes the rest goes on at the pace of the last half
+MOST_ISSUES = 1 << 19  # instructions simulated one by one: longer mixes go on at the pace of the last half
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
 
-def run_mix(mix: Mix, processor: Processor, hierarchy: Hierarchy, noise: Noise, seed: int, name: str) -> dict[str, Array]:
+def run_mix(
+    mix: Mix, processor: Processor, hierarchy: Hierarchy, noise: Noise, seed: int, name: str
+) -> dict[str, Array]:
     """Run a mix: `begin`, `end`, `sm` and `block` of every warp, and `nanoseconds`, see `Mix`.
 
     `seed` decides all that is random, with the noise's. Raises `DeviceError` for what this GPU cannot run.
@@ -57,7 +59,8 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
     blocks = mix.warps * WARP // mix.block_size
     if mix.warps > processor.warps or blocks > processor.blocks or mix.block_size > processor.block_size:
         raise DeviceError(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
-                          f"{processor.block_size} threads, not {mix.warps} in {blocks} of {mix.block_size}")  # fmt: skip
+                          f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
+                          f"{mix.block_size}")  # fmt: skip
     if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
         raise DeviceError(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
                           f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
@@ -68,7 +71,8 @@ def disturbed(durations: NDArray[np.float64], noise: Noise, draws: np.random.Gen
     step = np.sign(draws.random(durations.shape) - 0.5) * (draws.random(durations.shape) < noise.jitter)
     late = draws.exponential(OUTLIER_MEAN, durations.shape) * (draws.random(durations.shape) < noise.outliers)
     drift = 1 + noise.drift * np.sin(2 * np.pi * draws.random((durations.shape[0], 1)))
-    return np.maximum(durations * drift + step + late, 0.0)
+    disturbed: NDArray[np.float64] = np.maximum(durations * drift + step + late, 0.0)
+    return disturbed
 
 
 def _whole(processor: Processor, job: Job, seed: int) -> tuple[Array, Array]:

@@ -36,7 +36,7 @@ class Wave:
 
 
 class Streams:
-    """Runs streams on a simulated GPU: `shared` is the shared memory of an SM and of a block, `limits` bytes by path."""
+    """Runs streams on a simulated GPU: `shared` is the shared memory of an SM and of a block, `limits` bytes a path."""
 
     def __init__(
         self, processor: Processor, hierarchy: Hierarchy, name: str, shared: tuple[int, int], limits: Mapping[Path, int]

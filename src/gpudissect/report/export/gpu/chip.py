@@ -8,7 +8,8 @@ from gpudissect.units import GIB, KIB
 MOST_COUNTED = 2**20
 REQUIRED = {"memory_size": 4 * GIB, "shared_per_block": 48 * KIB, "constant_size": 64 * KIB}
 OPTIONAL = (
-    "shared_per_sm", "memory_clock_hz", "memory_bus_bits", "warp_size", "threads_per_sm", "registers_per_sm",
+    "shared_per_sm", "memory_clock_hz", "memory_bus_bits", "memory_data_rate", "warp_size", "threads_per_sm",
+    "registers_per_sm",
 )  # fmt: skip
 SLOWEST, FASTEST = 1e6, 1e11  # Hz, of anything
 SOME_CLOCK = 1e9
