@@ -243,6 +243,9 @@ def simulate(
     """
     count, step, width = machine[M_SCHEDULERS], machine[M_STEP], machine[M_WIDTH]
     turn = np.int64(0)
+    alike = True
+    for operation in body:
+        alike = alike and operations[operation, UNIT] == operations[body[0], UNIT]
     while True:
         t = schedulers[0, S_NEXT]
         for s in range(1, count):
@@ -254,6 +257,11 @@ def simulate(
             s = (first + k) % count
             if schedulers[s, S_NEXT] != t:
                 continue
+            if alike:  # all wait for the same pipe: no need to ask each
+                _, free = _free_at(units, operations, body[0], s, machine[M_PIPES])
+                if free >= t + step:
+                    schedulers[s, S_NEXT] = _aligned(np.int64(math.floor(free)) - step + 1, step)
+                    continue
             mine = (job[J_WARPS] - s + count - 1) // count
             soonest, chosen = np.int64(NEVER), np.int64(-1)
             after = np.int64(0) if machine[M_OLDEST] else schedulers[s, S_LAST] + 1

@@ -15,7 +15,7 @@ from gpudissect.trace import Array
 from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
-MOST_ISSUES = 1 << 19  # instructions simulated one by one: longer mixes go on at the pace of the last half
+MOST_ISSUES = 1 << 16  # instructions simulated one by one: longer mixes go on at the pace of the last half
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
