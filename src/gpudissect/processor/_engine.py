@@ -26,9 +26,8 @@ OPERATION = 11
 # number of pipes, cycles until a block is replaced.
 M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_SIZE = range(8)
 
-# The job: warps at once, warps of a block, chains, iterations, the iteration at whose start warps are marked, blocks,
-# and how many of these have started.
-J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_MARK, J_BLOCKS, J_STARTED, J_SIZE = range(8)
+# The job: warps at once, warps of a block, chains, iterations, blocks, and how many of these have started.
+J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_BLOCKS, J_STARTED, J_SIZE = range(7)
 
 # Columns of a warp: position in the body, chain, iteration, when its next instruction may be issued, its record.
 W_POSITION, W_CHAIN, W_ITERATION, W_AT, W_RECORD, W_SIZE = range(6)
@@ -43,8 +42,8 @@ S_NEXT, S_FREE, S_LAST, S_SIZE = range(4)
 D_STATE, D_COUNT, D_ORDER, D_SIZE = range(4)
 STRATA = 256  # a power of two
 
-# Columns of a record: when a warp began, was marked, ended.
-R_BEGIN, R_MARK, R_END, R_SIZE = range(4)
+# Columns of a record: when a warp began and ended.
+R_BEGIN, R_END, R_SIZE = range(3)
 
 
 @inlined
@@ -149,8 +148,6 @@ def _issue(
         position = following
         if position == 0:
             warps[w, W_ITERATION] += 1
-            if warps[w, W_ITERATION] == job[J_MARK]:
-                records[warps[w, W_RECORD], R_MARK] = t
     warps[w, W_POSITION], warps[w, W_CHAIN] = position, chain
     warps[w, W_AT] = max(t + machine[M_REISSUE], ready[w, chain])
 

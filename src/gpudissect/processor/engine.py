@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,6 @@ class Job:
         iterations: how often a warp runs the body.
         chains: of each warp, interleaved instruction by instruction.
         blocks: all of them; None for as many as run at once. As blocks end, others take their place.
-        mark: at the start of which iteration to note the time; 0 for none.
 
     """
 
@@ -67,15 +66,13 @@ class Job:
     iterations: int
     chains: int = 1
     blocks: int | None = None
-    mark: int = 0
 
 
 @dataclass(frozen=True)
 class Run:
-    """When the warps of all blocks began, passed the mark, and ended; cycles, shape (blocks * warps_per_block,)."""
+    """When the warps of all blocks began and ended; cycles, shape (blocks * warps_per_block,)."""
 
     begin: NDArray[np.int64]
-    mark: NDArray[np.int64]
     end: NDArray[np.int64]
 
 
@@ -107,7 +104,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     task = np.zeros(engine.J_SIZE, dtype=np.int64)
     task[engine.J_WARPS], task[engine.J_PER_BLOCK] = job.warps, job.warps_per_block
     task[engine.J_CHAINS], task[engine.J_ITERATIONS] = job.chains, job.iterations
-    task[engine.J_MARK], task[engine.J_BLOCKS], task[engine.J_STARTED] = job.mark or -1, blocks, at_once
+    task[engine.J_BLOCKS], task[engine.J_STARTED] = blocks, at_once
 
     warps = np.zeros((job.warps, engine.W_SIZE), dtype=np.int64)
     warps[:, engine.W_RECORD] = np.arange(job.warps)
@@ -124,7 +121,22 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
         np.zeros(len(_PIPES) * (1 + processor.schedulers)), np.zeros(max(1, len(queues))), records,
         draws,
     )  # fmt: skip
-    return Run(*(records[:, column].copy() for column in (engine.R_BEGIN, engine.R_MARK, engine.R_END)))
+    return Run(*(records[:, column].copy() for column in (engine.R_BEGIN, engine.R_END)))
+
+
+def run_long(processor: Processor, job: Job, most: int, seed: int = 0) -> Run:
+    """Run a job of one round; of more than about `most` instructions only the first so many, one by one.
+
+    What a warp takes for the rest follows from two runs, one twice as long as the other: what grows with the number of
+    iterations grows on, warps that run alone because others have ended included.
+    """
+    each = job.warps * job.chains * len(job.body)
+    half = max(4, most // each // 2)
+    if 2 * half >= job.iterations or job.blocks not in (None, job.warps // job.warps_per_block):
+        return run(processor, job, seed)
+    shorter, longer = (run(processor, replace(job, iterations=count), seed) for count in (half, 2 * half))
+    pace = (longer.end - shorter.end) / half
+    return Run(longer.begin, longer.end + np.rint(pace * (job.iterations - 2 * half)).astype(np.int64))
 
 
 def _row(processor: Processor, cost: Cost, queues: Sequence[str]) -> list[float]:

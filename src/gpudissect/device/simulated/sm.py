@@ -10,12 +10,12 @@ from gpudissect.device.simulated.costs import costs_of
 from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
 from gpudissect.errors import DeviceError
 from gpudissect.processor.description import Processor
-from gpudissect.processor.engine import Job, Run, run
+from gpudissect.processor.engine import Job, run_long
 from gpudissect.trace import Array
 from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
-MOST_ISSUES = 1 << 16  # instructions simulated one by one: longer mixes go on at the pace of the last half
+MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
@@ -33,18 +33,17 @@ def run_mix(
     body = costs_of(mix, processor, hierarchy)
     blocks = mix.rounds * mix.warps // per_block
     job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks)
-    begin, end = _whole(processor, job, seed)
+    seen = run_long(processor, job, MOST_ISSUES, seed)
     draws = np.random.default_rng([seed, noise.seed])
-    durations = np.tile(end - begin, (sms, 1)).astype(np.float64)
-    durations = disturbed(durations, noise, draws)
-    starts = draws.integers(0, CLOCKS_APART, size=(sms, 1)) + begin
+    durations = disturbed(np.tile(seen.end - seen.begin, (sms, 1)).astype(np.float64), noise, draws)
+    starts = draws.integers(0, CLOCKS_APART, size=(sms, 1)) + seen.begin
     ends = np.rint(starts + durations).astype(np.int64)
     span = float((ends.max(axis=1) - starts.min(axis=1)).max())
     numbers = np.repeat(np.arange(blocks), per_block)
     return {
         "begin": starts.ravel(),
         "end": ends.ravel(),
-        "sm": np.repeat(np.arange(sms), begin.size),
+        "sm": np.repeat(np.arange(sms), seen.begin.size),
         "block": (numbers * sms + np.arange(sms)[:, None]).ravel(),
         "nanoseconds": np.array([round(span / processor.clock_hz * 1e9)], dtype=np.int64),
     }
@@ -73,27 +72,3 @@ def disturbed(durations: NDArray[np.float64], noise: Noise, draws: np.random.Gen
     drift = 1 + noise.drift * np.sin(2 * np.pi * draws.random((durations.shape[0], 1)))
     disturbed: NDArray[np.float64] = np.maximum(durations * drift + step + late, 0.0)
     return disturbed
-
-
-def _whole(processor: Processor, job: Job, seed: int) -> tuple[Array, Array]:
-    """When the warps of a job begin and end. A long one goes on as it did in the second half of what is simulated."""
-    shorter = shortened(job, MOST_ISSUES) if job.blocks == job.warps // job.warps_per_block else job
-    seen = run(processor, shorter, seed)
-    return seen.begin, seen.end + prolonged(seen, shorter, job.iterations)
-
-
-def shortened(job: Job, most: int) -> Job:
-    """A job of at most about so many instructions, marked half way; the job itself if it has no more, or few rounds."""
-    each = job.warps * job.chains * len(job.body)
-    iterations = max(8, most // each)
-    if iterations >= job.iterations:
-        return job
-    return Job(job.body, job.warps, job.warps_per_block, iterations, job.chains, job.blocks, iterations // 2)
-
-
-def prolonged(seen: Run, job: Job, iterations: int) -> Array:
-    """Cycles that each warp takes longer for `iterations` than for those of a job that was shortened."""
-    if job.iterations >= iterations:
-        return np.zeros_like(seen.end)
-    pace = (seen.end - seen.mark) / (job.iterations - job.mark)
-    return np.rint(pace * (iterations - job.iterations)).astype(np.int64)

@@ -13,17 +13,17 @@ import numpy as np
 from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.device.simulated.levels import Level, levels_on, share_of
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.device.simulated.sm import disturbed, prolonged, shortened
+from gpudissect.device.simulated.sm import disturbed
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.processor.banks import addresses, ways
 from gpudissect.processor.description import WARP, Pipe, Processor
-from gpudissect.processor.engine import Cost, Job, Queue, run
+from gpudissect.processor.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
-MOST_ISSUES = 1 << 16  # instructions simulated one by one: the rest of a stream goes on at the pace of the last half
+MOST_ISSUES = 1 << 16  # instructions simulated one by one, see `run_long`
 RUN_TO_RUN = 0.01  # standard deviation of runs, relative, at a jitter of 1
 
 
@@ -151,6 +151,4 @@ class Streams:
         """Cycles in which the blocks of a wave run a body so often, with as many chains as accesses in flight."""
         per_block = -(-stream.threads // WARP)
         job = Job(body, wave.blocks * per_block, per_block, iterations, stream.ilp)
-        shorter = shortened(job, MOST_ISSUES)
-        seen = run(self._processor, shorter, seed)
-        return float((seen.end + prolonged(seen, shorter, iterations)).max())
+        return float(run_long(self._processor, job, MOST_ISSUES, seed).end.max())
