@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = [
     {"errors", "units", "vocabulary"},
     {"workload", "trace", "estimate", "series"},
-    {"cachemodel"},
+    {"cachemodel", "processor"},
     {"catalogue"},
     {"device"},
     {"inference"},

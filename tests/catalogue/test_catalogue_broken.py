@@ -132,6 +132,17 @@ WRONG = {
     "an element that is none": ("[published.l2]", "[published.l9]", "published.l9", "l1"),
     "prefetch into nothing": (
         "[prefetch]", '[prefetch]\ncache = "readonly"', "prefetch.cache", "l1, l2"),
+    "an instruction that is none": ("[units.ffma]", "[units.fma]", "units.fma", "'ffma'"),
+    "a unit without a rate": ("rate = { value = 128", "# ", "units.ffma", "rate and latency"),
+    "a pipe that is none": ('pipe = "core"', 'pipe = "cores"', "units.ffma.pipe", "'core'"),
+    "a rate of nothing": ("rate = { value = 128", "rate = { value = 0", "units.ffma.rate.value", "greater than 0"),
+    "schedulers without bandwidth of an L2": ("[bandwidth.l2]\n", "[views.l2]\n", "views.l2", "no such field"),
+    "banks left out": ("banks = { value = 32", "# ", "shared.banks", "with [processor]"),
+    "a mode that does not fit": (
+        "# mode, lanes", 'mode = { value = 8, source = "d" } #', "shared.mode.value", "a whole part of bank_width 4"),
+    "no launch": ("[launch]  ", "[published.launch]  ", "launch", "with [processor], and only with it"),
+    "steadier than steady": (
+        "variability = { value = 2.0", "variability = { value = 0.1", "memory.variability.value", "0.5"),
     "syntax": ("[walk]  ", "[walk", "", "not TOML"),
     "defined twice": ("format = 1", "format = 1\nformat = 1", "", "not TOML"),
 }  # fmt: skip

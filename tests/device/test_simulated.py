@@ -208,8 +208,8 @@ def test_more_than_can_be_simulated(order: Explicit | Sequential, message: str) 
         Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=1),
     ],
 )
-def test_workloads_it_does_not_run_yet(workload: Workload) -> None:
-    with pytest.raises(DeviceError, match=r"chases only, not (Stream|Mix) yet"):
+def test_without_a_processor_it_runs_chases_only(workload: Workload) -> None:
+    with pytest.raises(DeviceError, match=r"chases only, no (Stream|Mix): its GPU file"):
         run(workload)
 
 

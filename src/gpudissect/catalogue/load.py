@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.catalogue.build import NEWER, hierarchy_of
+from gpudissect.catalogue.build_processor import processor_of
 from gpudissect.catalogue.published import Published, published_of
 from gpudissect.errors import CatalogueError
 from gpudissect.workload import Path
 
 if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
+    from gpudissect.processor.description import Processor
 
 NO_CODE = "its GPU file does not describe the instruction caches"
 LARGEST_FILE = 1024 * 1024  # bytes; the longest built-in file has some 20 KB
@@ -49,6 +51,10 @@ class Gpu:
     def hierarchy(self) -> Hierarchy:
         """Build the memory hierarchy a simulator runs: the truth of this GPU."""
         return hierarchy_of(self.table)
+
+    def processor(self) -> Processor | None:
+        """Build the SM that a simulator runs; None if the file does not describe it."""
+        return processor_of(self.table)
 
     def published(self) -> list[Published]:
         """List the published numbers that a measurement could find, by element and attribute."""

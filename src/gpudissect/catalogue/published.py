@@ -79,9 +79,10 @@ def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
             if element == split and attribute == "capacity":
                 continue  # of one part: see below
             yield str(element), attribute, getattr(table, attribute)
-    for attribute in ("capacity", "banks", "bank_width", "conflict_latency"):
+    for attribute in ("capacity", "banks", "bank_width", "conflict_latency", "write_conflict"):
         yield "shared", attribute, getattr(gpu.shared, attribute)
     yield from _latencies(gpu)
+    yield from _throughput(gpu)
     for level in sorted(gpu.tlbs):
         for attribute in ("entries", "page_size", "sets"):
             yield str(level), attribute, getattr(gpu.tlbs[level], attribute)
@@ -92,6 +93,20 @@ def _numbers(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
     for element_name, attributes in gpu.published.items():
         for attribute, entry in attributes.items():
             yield element_name, attribute, entry
+
+
+def _throughput(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:
+    """Rates and latencies of instructions, bandwidths, what starting costs."""
+    for instruction, unit in gpu.units.items():
+        for attribute in ("rate", "latency"):
+            yield str(instruction), attribute, getattr(unit, attribute)
+    if gpu.bandwidth is not None:
+        for element, table in (("dram", gpu.bandwidth.dram), ("l2", gpu.bandwidth.l2), ("l1", gpu.bandwidth.l1)):
+            for attribute in type(table).model_fields if table is not None else ():
+                yield element, attribute, getattr(table, attribute)
+    if gpu.launch is not None:
+        for attribute in type(gpu.launch).model_fields:
+            yield "launch", attribute, getattr(gpu.launch, attribute)
 
 
 def _latencies(gpu: GpuTable) -> Iterator[tuple[str, str, Sourced[Any] | None]]:

@@ -21,6 +21,8 @@ Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
 ``[published.X]``  further published numbers about element X, for comparison only
 =================  ==========================================================================================
 
+How fast things go: ``[processor]`` and the tables that come with it, see `gpudissect.catalogue.processor`.
+
 Nothing of a file is ever evaluated.
 """
 
@@ -35,10 +37,11 @@ from pydantic import Field, model_validator
 
 from gpudissect.cachemodel.geometry import Scope
 from gpudissect.catalogue.build import NEWER
+from gpudissect.catalogue.processor import BandwidthTables, LaunchTable, MemoryTable, ProcessorTable, UnitTable
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
-from gpudissect.workload import Path
+from gpudissect.workload import Instruction, Path
 
 SHOWN = 6  # of the words that are known, where there are many
 
@@ -91,12 +94,20 @@ class ChipTable(Table):
 
 
 class SharedTable(Table):
-    """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles a conflicting way adds."""
+    """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles a conflicting way adds.
+
+    `mode`: bytes that lie side by side in one bank, if not all of its width; `lanes` of a warp that are served at
+    once, if not all; `write_conflict`: cycles that a way adds to the time between two stores of a warp, if not as many
+    as the banks need.
+    """
 
     capacity: Sourced[Size]
     banks: Sourced[Count] | None = None
     bank_width: Sourced[Size] | None = None
     conflict_latency: Sourced[Cycles] | None = None
+    mode: Sourced[Size] | None = None
+    lanes: Sourced[Count] | None = None
+    write_conflict: Sourced[Cycles] | None = None
 
 
 class PathTable(Table):
@@ -186,6 +197,11 @@ class GpuTable(Table):
     page_window: WindowTable | None = None
     partition: PartitionTable | None = None
     prefetch: PrefetchTable | None = None
+    processor: ProcessorTable | None = None
+    units: dict[Instruction, UnitTable] = Field(default_factory=dict)
+    memory: MemoryTable | None = None
+    bandwidth: BandwidthTables | None = None
+    launch: LaunchTable | None = None
     published: dict[str, dict[str, Sourced[Number]]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -194,6 +210,7 @@ class GpuTable(Table):
         _check_paths(self)
         _check_tlbs(self)
         _check_partition(self)
+        _check_processor(self)
         for element, attributes in self.published.items():
             if element not in ELEMENTS:
                 wrong(f"published.{element}", element, _like(element, ELEMENTS))
@@ -238,6 +255,25 @@ def _check_partition(gpu: GpuTable) -> None:
     bits = gpu.partition.home.value
     if not bits or min(bits) < lowest:
         wrong("partition.home.value", list(bits), f"address bits from {lowest} (above the line) to 47, at least one")
+
+
+def _check_processor(gpu: GpuTable) -> None:
+    for name in ("units", "memory", "bandwidth", "launch"):
+        if bool(getattr(gpu, name)) != (gpu.processor is not None):
+            wrong(name, "a table" if getattr(gpu, name) else None, "a table with [processor], and only with it")
+    if gpu.processor is None or gpu.bandwidth is None:
+        return
+    for instruction, unit in gpu.units.items():
+        if instruction is not Instruction.LDG and (unit.rate is None or unit.latency is None):
+            wrong(f"units.{instruction}", "neither or one of them", "rate and latency")
+    if (gpu.bandwidth.l2 is None) != (Element.L2 not in gpu.caches):
+        wrong("bandwidth.l2", gpu.bandwidth.l2 and "a table", "a table if there is an L2, and only then")
+    shared = gpu.shared
+    banks, width = shared.banks, shared.bank_width
+    if banks is None or width is None:
+        wrong("shared.banks", banks and banks.value, "banks and bank_width, with [processor]")
+    if shared.mode is not None and (width.value % shared.mode.value or shared.mode.value < 4):
+        wrong("shared.mode.value", shared.mode.value, f"at least 4 bytes, a whole part of bank_width {width.value}")
 
 
 def _check_tlbs(gpu: GpuTable) -> None:

@@ -170,6 +170,7 @@ def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int)
         unsupported=gpu.unsupported(),
         noise=noise,
         catalogue=None if is_file else name,
+        processor=gpu.processor(),
     )
 
 

@@ -12,11 +12,15 @@ from gpudissect.cachemodel.check import check_hierarchy
 from gpudissect.cachemodel.geometry import Hierarchy, Route
 from gpudissect.cachemodel.hierarchy import HierarchyModel
 from gpudissect.device.base import DeviceInfo, Origin
-from gpudissect.device.simulated.memory import Memory, region
+from gpudissect.device.simulated.launches import means_of, run_launch
+from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
+from gpudissect.device.simulated.sm import run_mix
+from gpudissect.device.simulated.streams import STREAMED, Streams
 from gpudissect.errors import DeviceError, OutOfMemory, UsageError
+from gpudissect.processor.description import Processor
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Order, Path, Workload
+from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 
 DEFAULT_LIMIT = 1 << 34  # bytes of a path for which the hierarchy names none
@@ -24,10 +28,12 @@ MAX_COUNT = 1 << 24  # positions of a ring: 128 MiB of offsets
 
 
 class SimulatedGpu:
-    """A GPU that exists only as a `Hierarchy`. Keeps `device.base.Device`.
+    """A GPU that exists only as a `Hierarchy`, and a `Processor` if it runs more than chases.
 
-    Every chase starts with all caches and TLBs cold. A trace depends on the hierarchy, the noise and the workload
-    alone, not on what ran before it or beside it.
+    Keeps `device.base.Device`.
+
+    Every chase starts with all caches and TLBs cold. A trace depends on the GPU, the noise and the workload alone, not
+    on what ran before it or beside it.
 
     Args:
         hierarchy: the truth.
@@ -37,6 +43,7 @@ class SimulatedGpu:
         unsupported: paths it lacks, each with the reason.
         noise: of its timings; None for the default `Noise()`.
         catalogue: name of the catalogue entry it comes from.
+        processor: its SMs, and the bandwidths behind them; None for a GPU that runs chases only.
 
     Raises:
         DeviceError: for a hierarchy that cannot be.
@@ -53,6 +60,7 @@ class SimulatedGpu:
         unsupported: Mapping[Path, str] = MappingProxyType({}),
         noise: Noise | None = None,
         catalogue: str | None = None,
+        processor: Processor | None = None,
     ) -> None:
         self._truth = hierarchy
         self._routes = {Path.NOTHING: _empty_window(hierarchy), **hierarchy.routes}
@@ -71,7 +79,11 @@ class SimulatedGpu:
             facts={"clock_hz": hierarchy.clock_hz, **facts},
             environment={"simulator": f"gpudissect {__version__}"},
             catalogue=catalogue,
+            streams=tuple(path for path in STREAMED if path in hierarchy.routes) if processor else (),
+            instructions=tuple(each for each in Instruction if each in processor.operations) if processor else (),
+            means=means_of(processor.launches) if processor else (),
         )
+        self._processor = processor
         self._memories: dict[int, Memory] = {}
         self._context = Context(device=name, clock_hz=hierarchy.clock_hz, sm=0)
 
@@ -111,8 +123,35 @@ class SimulatedGpu:
 
     def _run(self, workload: Workload) -> Trace:
         if not isinstance(workload, Chase):
-            name = self._info.name
-            raise DeviceError(f"{name} is simulated and runs chases only, not {type(workload).__name__} yet")
+            return self._throughput(workload)
+        return self._chase(workload)
+
+    def _throughput(self, workload: Stream | Mix | Launch) -> Trace:
+        """Run what is about many warps: on the SM, not on the hierarchy alone."""
+        name, processor = self._info.name, self._processor
+        if processor is None:
+            kind = type(workload).__name__
+            raise DeviceError(f"{name} runs chases only, no {kind}: its GPU file does not describe its processor")
+        key = digest(workload)
+        seed, _, _ = seeds(self._noise.seed, key)
+        match workload:
+            case Mix():
+                arrays = run_mix(workload, processor, self._truth, self._noise, seed, name)
+            case Launch():
+                arrays = run_launch(workload, processor.launches, self._noise, seed, name)
+            case Stream():
+                if workload.path not in self._info.streams:
+                    raise DeviceError(f"{name} is simulated and streams on no path {workload.path.value!r}")
+                arrays = self._streams(processor).run(workload, self._noise, seed)
+        return Trace(key, arrays, replace(self._context, sm=None))
+
+    def _streams(self, processor: Processor) -> Streams:
+        facts, limits = self._info.facts, self._info.span_limits
+        of_block = int(facts.get("shared_per_block", limits.get(Path.SHARED, 0)))
+        of_sm = max(of_block, int(facts.get("shared_per_sm", of_block)))
+        return Streams(processor, self._truth, self._info.name, (of_sm, of_block), limits)
+
+    def _chase(self, workload: Chase) -> Trace:
         farthest = max((turn.sm for turn in workload.before), default=0)
         if farthest >= self._info.sm_count:
             raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")

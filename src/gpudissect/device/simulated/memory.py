@@ -74,7 +74,7 @@ class Memory:
         """Walk all laps and give the timed ones with their noise, chunk by chunk, in a buffer that is reused."""
         from gpudissect.device.simulated._clock import disturb
 
-        replacement, clock, phase = _seeds(self._noise.seed, digest)
+        replacement, clock, phase = seeds(self._noise.seed, digest)
         self._model.reset(replacement, end=chase.span)
         for turn in chase.before:
             laid = _ring(turn.order) + region(chase, turn.path)
@@ -182,7 +182,7 @@ def _ring(order: Order) -> NDArray[np.int64]:
     return np.array(order.offsets(), dtype=np.int64)
 
 
-def _seeds(seed: int, digest: str) -> tuple[int, int, float]:
+def seeds(seed: int, digest: str) -> tuple[int, int, float]:
     """Seeds of replacement and clock, and the drift's phase in [0, 1): all that is random about one workload."""
     bytes_ = hashlib.sha256(f"{seed}:{digest}".encode()).digest()
     words = [int.from_bytes(bytes_[i : i + 8], "little") for i in (0, 8, 16)]

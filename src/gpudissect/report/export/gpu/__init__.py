@@ -22,6 +22,7 @@ from gpudissect.errors import UsageError
 from gpudissect.report.export.gpu.caches import Arrays, arrays
 from gpudissect.report.export.gpu.chip import REQUIRED, chip
 from gpudissect.report.export.gpu.paths import levels, partition, ways
+from gpudissect.report.export.gpu.processor import alike, banks, processor
 from gpudissect.report.export.gpu.published import published
 from gpudissect.report.export.gpu.readings import LONGEST_NAME, Entry, Readings, assumed, words
 from gpudissect.report.export.gpu.tlbs import tlbs
@@ -66,7 +67,8 @@ def _sections(readings: Readings) -> Iterator[Section]:
     yield _top(name, readings)
     yield _section(("chip",), chip(readings))
     yield from _of_arrays(caches, partition(readings, caches))
-    yield _section(("shared",), _shared(readings))
+    like = alike(readings)
+    yield _section(("shared",), _shared(readings, like))
     for path, route in routes.paths.items():
         yield _section(("paths", path.value), route)
     if routes.unsupported:
@@ -75,6 +77,9 @@ def _sections(readings: Readings) -> Iterator[Section]:
         yield _section(("tlbs", level), entries)
     if translation.walk is not None:
         yield _section(("walk",), translation.walk)
+    if like is not None:
+        for table, body in processor(readings, like, caches.caches):
+            yield _section(table, body)
 
 
 def _top(name: str, readings: Readings) -> Section:
@@ -100,11 +105,10 @@ def _of_arrays(arrays: Arrays, parts: Mapping[str, Entry] | None) -> Iterator[Se
         yield _section(("views", element), body)
 
 
-def _shared(readings: Readings) -> dict[str, Entry]:
+def _shared(readings: Readings, like: catalogue.Gpu | None) -> dict[str, Entry]:
     of_a_block = readings.fact("shared_per_block") or REQUIRED["shared_per_block"]
     size = readings.entry("shared", "capacity") or assumed(of_a_block, "not stated; what a block can have")
-    others = {name: readings.entry("shared", name) for name in ("banks", "bank_width", "conflict_latency")}
-    return {"capacity": size} | {name: entry for name, entry in others.items() if entry is not None}
+    return {"capacity": size} | banks(readings, like)
 
 
 def _architecture(key: str | None) -> str:

@@ -1,0 +1,74 @@
+"""A mix on simulated SMs: one is run cycle by cycle, the others do the same with a clock of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.cachemodel.geometry import Hierarchy
+from gpudissect.device.simulated.costs import costs_of
+from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
+from gpudissect.errors import DeviceError
+from gpudissect.processor.description import Processor
+from gpudissect.processor.engine import Job, run_long
+from gpudissect.trace import Array
+from gpudissect.workload import Mix
+from gpudissect.workload.mix import WARP
+
+MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
+MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
+CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
+
+
+def run_mix(
+    mix: Mix, processor: Processor, hierarchy: Hierarchy, noise: Noise, seed: int, name: str
+) -> dict[str, Array]:
+    """Run a mix: `begin`, `end`, `sm` and `block` of every warp, and `nanoseconds`, see `Mix`.
+
+    `seed` decides all that is random, with the noise's. Raises `DeviceError` for what this GPU cannot run.
+    """
+    check_mix(mix, processor, name)
+    sms = processor.sms if mix.sms is None else mix.sms
+    per_block = mix.block_size // WARP
+    body = costs_of(mix, processor, hierarchy)
+    blocks = mix.rounds * mix.warps // per_block
+    job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks)
+    seen = run_long(processor, job, MOST_ISSUES, seed)
+    draws = np.random.default_rng([seed, noise.seed])
+    durations = disturbed(np.tile(seen.end - seen.begin, (sms, 1)).astype(np.float64), noise, draws)
+    starts = draws.integers(0, CLOCKS_APART, size=(sms, 1)) + seen.begin
+    ends = np.rint(starts + durations).astype(np.int64)
+    span = float((ends.max(axis=1) - starts.min(axis=1)).max())
+    numbers = np.repeat(np.arange(blocks), per_block)
+    return {
+        "begin": starts.ravel(),
+        "end": ends.ravel(),
+        "sm": np.repeat(np.arange(sms), seen.begin.size),
+        "block": (numbers * sms + np.arange(sms)[:, None]).ravel(),
+        "nanoseconds": np.array([round(span / processor.clock_hz * 1e9)], dtype=np.int64),
+    }
+
+
+def check_mix(mix: Mix, processor: Processor, name: str) -> None:
+    """Refuse, with `DeviceError`, what this GPU cannot run."""
+    if lacking := [step.instruction for step in mix.body if step.instruction not in processor.operations]:
+        raise DeviceError(f"{name} runs no {lacking[0].value!r}: its GPU file does not describe it")
+    if mix.sms is not None and mix.sms > processor.sms:
+        raise DeviceError(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
+    blocks = mix.warps * WARP // mix.block_size
+    if mix.warps > processor.warps or blocks > processor.blocks or mix.block_size > processor.block_size:
+        raise DeviceError(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
+                          f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
+                          f"{mix.block_size}")  # fmt: skip
+    if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
+        raise DeviceError(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
+                          f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
+
+
+def disturbed(durations: NDArray[np.float64], noise: Noise, draws: np.random.Generator) -> NDArray[np.float64]:
+    """Durations in cycles, with the noise of clocks: one cycle more or less, rare outliers, a drift of each row."""
+    step = np.sign(draws.random(durations.shape) - 0.5) * (draws.random(durations.shape) < noise.jitter)
+    late = draws.exponential(OUTLIER_MEAN, durations.shape) * (draws.random(durations.shape) < noise.outliers)
+    drift = 1 + noise.drift * np.sin(2 * np.pi * draws.random((durations.shape[0], 1)))
+    disturbed: NDArray[np.float64] = np.maximum(durations * drift + step + late, 0.0)
+    return disturbed

@@ -1,0 +1,154 @@
+"""A stream on a simulated GPU: warps with accesses in flight, against the level that serves them.
+
+One SM is run, the one with most blocks; of what all SMs share it gets the part that its blocks are of all that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpudissect.cachemodel.geometry import Hierarchy
+from gpudissect.device.simulated.levels import Level, levels_on, share_of
+from gpudissect.device.simulated.noise import Noise
+from gpudissect.device.simulated.sm import disturbed
+from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.processor.banks import addresses, ways
+from gpudissect.processor.description import WARP, Pipe, Processor
+from gpudissect.processor.engine import Cost, Job, Queue, run_long
+from gpudissect.trace import Array
+from gpudissect.units import format_bytes
+from gpudissect.workload import Instruction, Path, Stream, Transfer
+
+STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
+MOST_ISSUES = 1 << 16  # instructions simulated one by one, see `run_long`
+RUN_TO_RUN = 0.01  # standard deviation of runs, relative, at a jitter of 1
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Blocks that one SM runs at once, and the part that they are of all blocks on the GPU then."""
+
+    blocks: int
+    part: float
+
+
+class Streams:
+    """Runs streams on a simulated GPU: `shared` is the shared memory of an SM and of a block, `limits` bytes a path."""
+
+    def __init__(
+        self, processor: Processor, hierarchy: Hierarchy, name: str, shared: tuple[int, int], limits: Mapping[Path, int]
+    ) -> None:
+        self._processor = processor
+        self._hierarchy = hierarchy
+        self._name = name
+        self._shared = shared
+        self._limits = limits
+
+    def run(self, stream: Stream, noise: Noise, seed: int) -> dict[str, Array]:
+        """Run a stream: `nanoseconds` and `bytes` of each run, `cycles` of each block.
+
+        Raises `DeviceError` for one that this GPU cannot run, `OutOfMemory`.
+        """
+        waves = self._waves(stream)
+        times = {wave: self._time(stream, wave, seed) for wave in waves}
+        took = [times[wave] for wave in waves]
+        between = self._processor.launches.block_replacement * (len(waves) - 1)
+        draws = np.random.default_rng([seed, noise.seed])
+        runs = 1 + RUN_TO_RUN * noise.jitter * draws.standard_normal((stream.runs, 1))
+        whole = disturbed(runs * (sum(took) + between), noise, draws)
+        at_once = [wave.blocks * self._processor.sms for wave in waves]
+        blocks = np.repeat(took, at_once)[: stream.blocks]
+        cycles = disturbed(runs * blocks, noise, draws)
+        return {
+            "nanoseconds": np.rint(whole[:, 0] / self._processor.clock_hz * 1e9).astype(np.int64),
+            "bytes": np.full(stream.runs, stream.moved, dtype=np.int64),
+            "cycles": np.rint(cycles).astype(np.int64),
+        }
+
+    def _waves(self, stream: Stream) -> list[Wave]:
+        """What the SM with most blocks runs, one wave after the other: full ones, and what is left."""
+        sms, room = self._processor.sms, self._room(stream)
+        full, left = divmod(stream.blocks, room * sms)
+        waves = [Wave(room, 1 / sms)] * full
+        if left:
+            most = -(-left // sms)
+            waves.append(Wave(most, most / left))
+        return waves
+
+    def _room(self, stream: Stream) -> int:
+        """How many blocks of a stream an SM holds at once."""
+        processor, name = self._processor, self._name
+        of_sm, of_block = self._shared
+        wanted = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
+        if stream.threads > processor.block_size:
+            raise DeviceError(f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}")
+        room = min(processor.blocks, processor.warps // -(-stream.threads // WARP))
+        if stream.path is not Path.SHARED:
+            if wanted > self._limits[stream.path]:
+                raise OutOfMemory(f"{name}: path {stream.path.value!r} has {self._limits[stream.path]} bytes, "
+                                  f"asked for {wanted}")  # fmt: skip
+            return room
+        if wanted > of_block:
+            raise DeviceError(f"a block of this stream needs {format_bytes(wanted)} of shared memory, {name} has "
+                              f"{format_bytes(of_block)}")  # fmt: skip
+        return min(room, of_sm // wanted)
+
+    def _time(self, stream: Stream, wave: Wave, seed: int) -> float:
+        """Cycles of one wave."""
+        tiles = stream.footprint // (stream.threads * stream.ilp * stream.width)
+        if stream.path is Path.SHARED:
+            return self._cycles(stream, wave, self._shared_body(stream), tiles * stream.passes, seed)
+        each = -(-tiles // stream.blocks)
+        first, again = self._levels(stream, wave)
+        cold = 1 if again != first else 0
+        time = 0.0
+        if cold:
+            time += self._cycles(stream, wave, self._body(stream, first, wave), each, seed)
+        if stream.passes > cold:
+            body = self._body(stream, again, wave)
+            time += self._cycles(stream, wave, body, each * (stream.passes - cold), seed)
+        return time
+
+    def _levels(self, stream: Stream, wave: Wave) -> tuple[Level, Level]:
+        """What serves the first pass of a run, and those after it: an L1 is empty when a kernel starts."""
+        levels = levels_on(stream.path, self._processor, self._hierarchy)
+        size = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
+        first = next(level for level in levels if not level.private and size <= level.capacity)
+        own = stream.footprint / stream.blocks * wave.blocks
+        near = levels[0]
+        kept = near.private and stream.transfer is Transfer.READ and own <= near.capacity
+        return first, near if kept else first
+
+    def _body(self, stream: Stream, level: Level, wave: Wave) -> tuple[Cost, ...]:
+        """One access of a thread, from and to a level; a copy reads and writes."""
+        size, operation = WARP * stream.width, self._processor.operations[Instruction.LDG]
+        interval = operation.interval * stream.width / 4
+        rate = level.rate(stream.transfer)
+        if level.private:
+            return (Cost(operation.pipe, max(interval, size / rate), level.latency),)
+        service = size / (rate * share_of(self._processor, wave.part))
+        queue = Queue(level.name, service, level.variability)
+        load = Cost(operation.pipe, interval, level.latency, queue=queue)
+        store = Cost(operation.pipe, interval, 1.0, queue=replace(queue, awaited=False))
+        return {Transfer.READ: (load,), Transfer.WRITE: (store,), Transfer.COPY: (load, store)}[stream.transfer]
+
+    def _shared_body(self, stream: Stream) -> tuple[Cost, ...]:
+        """One access of a thread to words of shared memory that lie side by side."""
+        taken = ways(self._processor.shared, addresses(stream.width // 4), stream.width)
+        costs = []
+        for instruction in {
+            Transfer.READ: (Instruction.LDS,), Transfer.WRITE: (Instruction.STS,),
+            Transfer.COPY: (Instruction.LDS, Instruction.STS),
+        }[stream.transfer]:  # fmt: skip
+            operation = self._processor.operations[instruction]
+            costs.append(Cost(Pipe.MEMORY, operation.interval * taken, operation.latency))
+        return tuple(costs)
+
+    def _cycles(self, stream: Stream, wave: Wave, body: tuple[Cost, ...], iterations: int, seed: int) -> float:
+        """Cycles in which the blocks of a wave run a body so often, with as many chains as accesses in flight."""
+        per_block = -(-stream.threads // WARP)
+        job = Job(body, wave.blocks * per_block, per_block, iterations, stream.ilp)
+        return float(run_long(self._processor, job, MOST_ISSUES, seed).end.max())

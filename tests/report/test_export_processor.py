@@ -1,0 +1,68 @@
+"""A result as a GPU that runs more than chases: what was found stands there, the rest as of a GPU that is alike."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudissect import catalogue
+from gpudissect.estimate import Status
+from gpudissect.report.export import export
+from gpudissect.report.files import load
+from gpudissect.report.result import Finding, Result
+from gpudissect.workload import Instruction
+
+H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
+
+
+def with_findings(*findings: tuple[str, str, float, str]) -> Result:
+    result = load(H200)
+    more = [
+        Finding(element=element, attribute=attribute, status=Status.FOUND, value=value, unit=unit, confidence=0.9)
+        for element, attribute, value, unit in findings
+    ]
+    names = {(each.element, each.attribute) for each in more}
+    kept = [each for each in result.findings if (each.element, each.attribute) not in names]
+    return result.model_copy(update={"findings": (*more, *kept)})
+
+
+def exported(result: Result, folder: Path) -> catalogue.Gpu:
+    file = folder / "mine.toml"
+    file.write_text(export(result, "gpu"), encoding="utf-8")
+    return catalogue.load(str(file))
+
+
+def test_what_was_found_has_the_run_for_its_source(tmp_path: Path) -> None:
+    found = (
+        ("fadd", "rate", 127.5, "ops/cycle"), ("fadd", "latency", 4.02, "cycles"),
+        ("dram", "read_bandwidth", 4.6e12, "B/s"), ("shared", "write_conflict", 2.0, "cycles"),
+        ("launch", "kernel_start", 4321.0, "ns"),
+    )  # fmt: skip
+    gpu = exported(with_findings(*found), tmp_path)
+    published = {(each.element, each.attribute): each for each in gpu.published()}
+    for element, attribute, value, _ in found:
+        assert published[element, attribute].value == value
+        assert published[element, attribute].source.startswith("measured: gpudissect discover")
+    processor = gpu.processor()
+    assert processor is not None
+    assert processor.operations[Instruction.FADD].interval == pytest.approx(4 * 32 / 127.5)
+    assert processor.dram.read * processor.clock_hz == pytest.approx(4.6e12)
+    assert processor.shared.write_conflict == 2
+
+
+def test_the_rest_is_as_of_a_gpu_that_is_alike(tmp_path: Path) -> None:
+    gpu, like = exported(load(H200), tmp_path), catalogue.load("h100")
+    table = gpu.table
+    assert table.units.keys() == like.table.units.keys()
+    assert table.units[Instruction.FADD].rate.assumed.startswith("as NVIDIA H100: ")
+    pins = 3201e6 * 6016 / (2619e6 * 5120)
+    assert table.bandwidth.dram.read_bandwidth.value == pytest.approx(3e12 * pins, rel=0.02)
+    assert not [each for each in gpu.published() if each.element in set(Instruction)]
+
+
+def test_without_a_gpu_that_is_alike_it_runs_chases_only(tmp_path: Path) -> None:
+    result = load(H200)
+    facts = {**result.device.facts, "compute_capability": "9.9"}
+    device = result.device.model_copy(update={"facts": facts, "catalogue": None})
+    gpu = exported(result.model_copy(update={"device": device}), tmp_path)
+    assert gpu.processor() is None
+    assert gpu.table.units == {}
