@@ -99,6 +99,7 @@ def test_facts_use_the_names_of_device_info() -> None:
         "shared_per_sm": 96 * 1024,
         "memory_clock_hz": 1.753e9,
         "memory_bus_bits": 256,
+        "memory_data_rate": 4,
         "warp_size": 32,
         "threads_per_sm": 2048,
         "registers_per_sm": 65536,
