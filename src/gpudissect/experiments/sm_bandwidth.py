@@ -34,14 +34,14 @@ NO_ROOM = "no configuration has room on this device"
 
 def l1_bandwidth_plan(bench: Bench, known: Known) -> Plan:
     """What an L1 gives and takes, B/cycle of one SM, all SMs at once."""
-    reason = why_no_streams(Path.GLOBAL, bench)
-    if reason is not None:
-        return Outcome(without(Status.NOT_SUPPORTED, "l1", reason, *L1_ATTRIBUTES))
     levels: Levels = known["levels.global"]
     capacity: int | None = known["capacity.l1"]
     if levels.level("l1") is None:
         absence = levels.absent["l1"]
         return Outcome(without(absence.status, "l1", absence.reason, *L1_ATTRIBUTES))
+    reason = why_no_streams(Path.GLOBAL, bench)
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "l1", reason, *L1_ATTRIBUTES))
     if capacity is None:
         return Outcome(without(Status.NOT_FOUND, "l1", "its capacity was not found", *L1_ATTRIBUTES))
     share = capacity // WITHIN
