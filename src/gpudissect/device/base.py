@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, Self
 
 from gpudissect.trace import Trace
-from gpudissect.workload import Path, Workload
+from gpudissect.workload import Instruction, Means, Path, Workload
 
 
 class Origin(StrEnum):
@@ -33,6 +33,8 @@ class DeviceInfo:
         span_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
         streams: paths on which it can run a `Stream`.
+        instructions: those of which it can run a `Mix`; none if it runs no mixes. Not every set of them in one.
+        means: by which it can start kernels for a `Launch`.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
             ``memory_clock_hz``, ``memory_bus_bits``, ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
@@ -51,6 +53,8 @@ class DeviceInfo:
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[Path, ...] = ()
+    instructions: tuple[Instruction, ...] = ()
+    means: tuple[Means, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
 

@@ -53,6 +53,7 @@ class Form:
 
 
 _AMPERE = (8, 0)
+_DOUBLE_MATRICES = (9, 10)  # major compute capabilities of which all have units for them
 FORMS = {
     Instruction.FADD: Form("Fadd"),
     Instruction.FMUL: Form("Fmul"),
@@ -100,7 +101,17 @@ _USES = {
 
 def runnable(capability: tuple[int, int]) -> tuple[Instruction, ...]:
     """The instructions that a GPU of this compute capability runs in mixes."""
-    return tuple(each for each, form in FORMS.items() if capability >= form.capability)
+    return tuple(each for each in FORMS if _lacks(each, capability) is None)
+
+
+def _lacks(instruction: Instruction, capability: tuple[int, int]) -> str | None:
+    """Why a GPU of this compute capability does not run an instruction in mixes, None if it does."""
+    needed = FORMS[instruction].capability
+    if capability < needed:
+        return f"it needs compute capability {needed[0]}.{needed[1]}, this device has {capability[0]}.{capability[1]}"
+    if instruction is Instruction.MMA_F64 and not (capability == _AMPERE or capability[0] in _DOUBLE_MATRICES):
+        return "its matrix units take no double precision, so that one instruction stands for a long wait"
+    return None
 
 
 @dataclass(frozen=True)
@@ -193,12 +204,9 @@ def _step(step: Step, addressed: bool) -> str:
 
 
 def _check(mix: Mix, used: set[Instruction], capability: tuple[int, int]) -> None:
-    for each in mix.body:
-        form = FORMS[each.instruction]
-        if capability < form.capability:
-            raise DeviceError(f"{each.instruction.value} in a mix needs compute capability "
-                              f"{form.capability[0]}.{form.capability[1]}, this device has "
-                              f"{capability[0]}.{capability[1]}")  # fmt: skip
+    for each in used:
+        if (reason := _lacks(each, capability)) is not None:
+            raise DeviceError(f"this device runs no {each.value} in a mix: {reason}")
     kinds = {FORMS[each].state for each in used}
     matrices = sum(each in used for each in FORMS if FORMS[each].state in (State.SUMS, State.PRODUCTS))
     if len(kinds) > 1 or matrices > 1 or {Instruction.LDS, Instruction.LDG} <= used:

@@ -11,8 +11,7 @@
             asm volatile(PTX : "+r"(c.word) : __VA_ARGS__);                          \
         }                                                                            \
     };
-// (The bits are moved to a register of floating point for the assembler's sake, which moves nothing then. It takes an
-// address that comes from an addition of floating point for a number to be rounded.)
+// (On registers of floating point, for the assembler's sake: see Lds.)
 #define ON_FLOAT(NAME, PTX, ...)                                                     \
     struct NAME {                                                                    \
         static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { \

@@ -7,29 +7,36 @@
 #pragma once
 #include "mix.cuh"
 
+// (The address is moved for the assembler's sake, which moves nothing then: one that comes from an addition of floating
+// point would be taken for a number to be rounded.)
 struct Lds {
     static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
 #if WIDTH == 4
-        asm volatile("ld.volatile.shared.u32 %0, [%0];" : "+r"(c.word)::"memory");
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.u32 %0, [at];\n\t}"
+                     : "+r"(c.word)::"memory");
 #elif WIDTH == 8
         u32 idle;
-        asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%0];" : "+r"(c.word), "=r"(idle)::"memory");
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v2.u32 {%0, %1}, [at];\n\t}"
+                     : "+r"(c.word), "=r"(idle)::"memory");
 #else
         u32 idle[3];
-        asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%0];"
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [at];\n\t}"
                      : "+r"(c.word), "=r"(idle[0]), "=r"(idle[1]), "=r"(idle[2])::"memory");
 #endif
     }
 };
 
+// Of more than 4 bytes it stores what the place holds anyway: words side by side would have to be copied there.
 struct Sts {
     static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
 #if WIDTH == 4
         asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(o.place), "r"(c.word) : "memory");
 #elif WIDTH == 8
-        asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %1};" ::"r"(o.place), "r"(c.word) : "memory");
+        asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %2};" ::"r"(o.place), "r"(o.held[0]), "r"(o.held[1]) : "memory");
 #else
-        asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(o.place), "r"(c.word) : "memory");
+        asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(o.place), "r"(o.held[0]),
+                     "r"(o.held[1]), "r"(o.held[2]), "r"(o.held[3])
+                     : "memory");
 #endif
     }
 };
@@ -47,6 +54,7 @@ struct Atomg {
     }
 };
 
+// (Where additions stand between two loads, the assembler may copy the other half of the address, beside the chain.)
 struct Ldg {
     static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
 #if WIDTH == 4

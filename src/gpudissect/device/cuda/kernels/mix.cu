@@ -153,6 +153,8 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Places&
     const u32 room = (31 * places.stride + WIDTH + 127) / 128 * 128;
 #ifdef PLACES
     o.place = base + o.lane * places.stride;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) o.held[i] = o.place + i * o.zero;
     o.counter = base + room + warp * room + o.lane * places.stride;
 #else
     o.counter = base + warp * room + o.lane * places.stride;

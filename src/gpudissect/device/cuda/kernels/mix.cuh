@@ -26,6 +26,7 @@ struct Operands {
     double wide_minus_zero, wide_unity;
     u32 lane;
     u32 place;                 // STS: address in shared memory
+    u32 held[4];               // STS: what is stored there
     u32 counter;               // ATOMS: address in shared memory
     u64 counter_at;            // ATOMG: address in global memory
     u32 factors[4], weights[2];  // matrices
