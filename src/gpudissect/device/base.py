@@ -33,8 +33,8 @@ class DeviceInfo:
         span_limits: bytes one chase may span on each path that this device has.
         unsupported: paths it lacks, each with the reason.
         streams: paths on which it can run a `Stream`.
-        instructions: those whose mixes it can run.
-        means: how it can start the kernels of a `Launch`.
+        instructions: those of which it can run a `Mix`; none if it runs no mixes. Not every set of them in one.
+        means: by which it can start kernels for a `Launch`.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
             ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers in a cycle of that clock, if they
@@ -54,10 +54,10 @@ class DeviceInfo:
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[Path, ...] = ()
-    recorded_origin: Origin | None = None
-    catalogue: str | None = None
     instructions: tuple[Instruction, ...] = ()
     means: tuple[Means, ...] = ()
+    recorded_origin: Origin | None = None
+    catalogue: str | None = None
 
     def limit(self, path: Path) -> int:
         """Bytes one chase may span on `path`; 0 if the device has no such path."""

@@ -173,6 +173,13 @@ class Board:
         except Exception:  # how cuda.core says that a cluster of this size cannot be
             return 0
 
+    def blocks_at_once(self, kernel: Kernel, block: int, shared: int) -> int:
+        """How many blocks of this kernel an SM runs at once; 0 if none."""
+        try:
+            return int(kernel.handle.occupancy.max_active_blocks_per_multiprocessor(block, shared))
+        except Exception:  # as for clusters
+            return 0
+
     def wait(self, seconds: float) -> None:
         """Wait for everything queued. Raises `KernelFailed` when it fails or takes longer than `seconds`."""
         running = self.driver.CUresult.CUDA_ERROR_NOT_READY

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.bodies import runnable
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
+from gpudissect.device.cuda.launches import Launcher
 from gpudissect.device.cuda.layout import CODE_BODY
-from gpudissect.device.cuda.plan import Launch, Machine, plan
+from gpudissect.device.cuda.mixes import Mixer
+from gpudissect.device.cuda.plan import Launch as ChaseLaunch
+from gpudissect.device.cuda.plan import Machine, plan
 from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.device.cuda.streams import STREAMED, Streamer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.units import KIB
-from gpudissect.workload import Path, Stream, Workload
+from gpudissect.workload import Launch, Means, Mix, Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that chases may take
 _RECORDS_ROOM = 1024  # bytes of shared memory that a ring in shared memory leaves for records
@@ -86,6 +90,14 @@ class CudaGpu:
         self._streamer = Streamer(
             board, self._runner.kernel, Arena(board, usable), name=board.device.name, shared=shared
         )
+        capability = (int(properties.compute_capability_major), int(properties.compute_capability_minor))
+        self._mixer = Mixer(
+            board, self._runner.kernel, Arena(board, usable), name=board.device.name,
+            sm_count=properties.multiprocessor_count, capability=capability, shared=shared,
+            shared_per_sm=properties.max_shared_memory_per_multiprocessor,
+            reserved=int(properties.reserved_shared_memory_per_block),
+        )  # fmt: skip
+        self._launcher = Launcher(board, self._runner.kernel, name=board.device.name)
         self._machine = Machine(
             sm_count=properties.multiprocessor_count,
             limits=limits,
@@ -103,6 +115,8 @@ class CudaGpu:
             span_limits=MappingProxyType(limits),
             unsupported=MappingProxyType(unsupported),
             streams=tuple(path for path in STREAMED if path in limits),
+            instructions=runnable(capability),
+            means=tuple(Means),
             facts=MappingProxyType(_facts(board) | _cluster_facts(found)),
             environment=MappingProxyType(_environment(board, compiler, watch)),
         )
@@ -128,20 +142,42 @@ class CudaGpu:
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
         self._board.activate()
-        streams = {i: each for i, each in enumerate(batch) if isinstance(each, Stream) and self._takes(each)}
-        places = [index for index in range(len(batch)) if index not in streams]
+        alone = {index: run for index, each in enumerate(batch) if (run := self._alone(each)) is not None}
+        places = [index for index in range(len(batch)) if index not in alone]
         chases = [batch[index] for index in places]
         traces: dict[int, Trace] = {}
         for launch in plan(chases, self._machine):
             given = self._watched(self._run(launch, chases))
             traces |= {places[at]: trace for at, trace in given.items()}
-        for index, stream in streams.items():
-            traces |= self._watched({index: self._stream(stream)})
-        if streams and not self._broken:
-            self._streamer.release()
+        for index, run in alone.items():
+            traces |= self._watched({index: self._guarded(run)})
+        if alone and not self._broken:
+            for runner in (self._streamer, self._mixer):
+                runner.release()
         return [traces[index] for index in range(len(batch))]
 
-    def _run(self, launch: Launch, batch: Sequence[Workload]) -> dict[int, Trace]:
+    def _alone(self, workload: Workload) -> Callable[[], Trace] | None:
+        """How to run a workload that runs with no other at the same time; None for one that a plan may put together.
+
+        (Also for one that this device cannot run: the plan says why.)
+        """
+        match workload:
+            case Stream() if workload.path in self._info.streams:
+                return lambda: self._streamer.run(workload)
+            case Mix() if self._info.instructions:
+                return lambda: self._mixer.run(workload)
+            case Launch():
+                return lambda: self._launcher.run(workload)
+        return None
+
+    def _guarded(self, run: Callable[[], Trace]) -> Trace:
+        try:
+            return run()
+        except KernelFailed as error:
+            self._look_after(error)
+            raise
+
+    def _run(self, launch: ChaseLaunch, batch: Sequence[Workload]) -> dict[int, Trace]:
         """Run a launch; chase by chase if its chases cannot be kept apart."""
         try:
             return self._runner.run(launch)
@@ -153,16 +189,6 @@ class CudaGpu:
                 (own,) = plan([batch[member.index]], self._machine)
                 alone[member.index] = self._runner.run(own)[0]
             return alone
-        except KernelFailed as error:
-            self._look_after(error)
-            raise
-
-    def _takes(self, stream: Stream) -> bool:
-        return stream.path in self._info.streams
-
-    def _stream(self, stream: Stream) -> Trace:
-        try:
-            return self._streamer.run(stream)
         except KernelFailed as error:
             self._look_after(error)
             raise
@@ -192,6 +218,7 @@ class CudaGpu:
         if not self._broken and not self._board.lost():  # freeing memory would wait for a kernel that hangs
             self._board.activate()
             self._streamer.close()
+            self._mixer.close()
             self._runner.close()
             self._board.close()
 

@@ -1,7 +1,7 @@
 """What host and kernels tell each other, as numpy sees it, and the traits of each path.
 
-The fields of `JOB`, `REPORT`, `RING`, `TURN` and `STREAM_REPORT` stand in the order of ``kernels/job.cuh``, ``lay.cu``,
-``turns.cuh`` and ``stream.cuh``; a test compiles the C++ and compares.
+The fields of `JOB`, `REPORT`, `RING`, `TURN`, `STREAM_REPORT`, `MIX_REPORT` and `MEETING` stand in the order of
+``kernels/job.cuh``, ``lay.cu``, ``turns.cuh``, ``stream.cuh`` and ``mix.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ STREAM_REPORT = np.dtype([
     ("begin", "u8"), ("end", "u8"), ("cycles", "u8"), ("sum", "u8"), ("sm", "u4"), ("rank", "u4"),
 ])  # fmt: skip
 """What every block of a stream tells, as in ``kernels/stream.cuh``."""
+MIX_REPORT = np.dtype([
+    ("begin", "u8"), ("end", "u8"), ("begin_ns", "u8"), ("end_ns", "u8"), ("sm", "u4"), ("broken", "u4"),
+])  # fmt: skip
+"""What every warp of a mix tells, as in ``kernels/mix.cuh``."""
+MEETING = np.dtype([
+    ("arrived", "u4"), ("done", "u4"), ("warm", "u4"), ("ranks", "u4"), ("cycles", "u8"), ("ns", "u8"),
+    ("starts", "u8", (1024,)),
+])  # fmt: skip
+"""Where the blocks of a mix meet, as in ``kernels/mix.cuh``."""
 POINTER = 8
 """Bytes of a link that is an address; a longer link begins with it."""
 SLOT = 8

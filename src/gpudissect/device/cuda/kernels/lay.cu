@@ -1,6 +1,5 @@
 // Laying rings in global memory, many at once: the word at every position holds the link to the next position.
-// The permutation is the one of gpudissect.workload.order, computed point by point.
-#include "job.cuh"
+#include "permutation.cuh"
 
 struct Ring {
     u64 region;            // address of offset 0
@@ -21,29 +20,9 @@ struct Ring {
 
 enum Kind : u32 { SEQUENTIAL, SHUFFLED, EXPLICIT };
 
-__device__ u32 feistel(u32 value, u32 half, u32 seed) {
-    const u32 mask = (1u << half) - 1;
-    u32 left = value >> half, right = value & mask;
-#pragma unroll
-    for (u32 turn = 1; turn <= 4; ++turn) {
-        u32 mixed = right ^ (seed + 0x9E3779B9u * turn);  // murmur3's finaliser as the round function
-        mixed = (mixed ^ mixed >> 16) * 0x85EBCA6Bu;
-        mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35u;
-        mixed ^= mixed >> 16;
-        const u32 swapped = left ^ (mixed & mask);
-        left = right;
-        right = swapped;
-    }
-    return left << half | right;
-}
-
 __device__ u64 offset(const Ring& ring, u32 position) {
     if (ring.kind == EXPLICIT) return reinterpret_cast<const u64*>(ring.table)[position];
-    u32 value = position;
-    if (ring.kind == SHUFFLED) {
-        do value = feistel(value, ring.half, ring.seed);
-        while (value >= ring.count);  // cycle walking: outside the range, go round again
-    }
+    const u32 value = ring.kind == SHUFFLED ? permuted(position, ring.count, ring.half, ring.seed) : position;
     return ring.start + value * ring.stride;
 }
 

@@ -1,0 +1,95 @@
+// Instructions on registers. Each becomes one instruction of the machine, but for Sin; tests/sass holds that.
+//
+// PTX does not bind the assembler: it merges additions in a row, takes the reciprocal of a reciprocal for what it began
+// with, and puts a multiplication before what is not meant for it. Hence the forms below.
+#pragma once
+#include "mix.cuh"
+
+#define ON_WORD(NAME, PTX, ...)                                                      \
+    struct NAME {                                                                    \
+        static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { \
+            asm volatile(PTX : "+r"(c.word) : __VA_ARGS__);                          \
+        }                                                                            \
+    };
+// (On registers of floating point, for the assembler's sake: see Lds.)
+#define ON_FLOAT(NAME, PTX, ...)                                                     \
+    struct NAME {                                                                    \
+        static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { \
+            float value = __uint_as_float(c.word);                                   \
+            asm volatile(PTX : "+f"(value) : __VA_ARGS__);                           \
+            c.word = __float_as_uint(value);                                         \
+        }                                                                            \
+    };
+#define ON_FLOAT_ALONE(NAME, PTX)                                                     \
+    struct NAME {                                                                     \
+        static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {  \
+            float value = __uint_as_float(c.word);                                    \
+            asm volatile(PTX : "+f"(value));                                          \
+            c.word = __float_as_uint(value);                                          \
+        }                                                                             \
+    };
+
+ON_FLOAT(Fadd, "add.rn.f32 %0, %0, %1;", "f"(o.minus_zero))
+ON_FLOAT(Fmul, "mul.rn.f32 %0, %0, %1;", "f"(o.unity))
+ON_FLOAT(Ffma, "fma.rn.f32 %0, %0, %1, %2;", "f"(o.unity), "f"(o.minus_zero))
+// IADD3 adds three numbers; of two additions with two numbers the assembler would make one.
+ON_WORD(Iadd, "add.u32 %0, %0, %1;\n\tadd.u32 %0, %0, %2;", "r"(o.zero), "r"(o.none))
+ON_WORD(Imad, "mad.lo.u32 %0, %0, %1, %2;", "r"(o.one), "r"(o.zero))
+ON_WORD(Lop, "lop3.b32 %0, %0, %1, %2, 0xf8;", "r"(o.lane), "r"(o.zero))  // word | lane & 0
+ON_WORD(Shift, "shf.l.wrap.b32 %0, %0, %0, %1;", "r"(o.zero))
+ON_WORD(Hfma2, "fma.rn.f16x2 %0, %0, %1, %2;", "r"(o.halves), "r"(o.minus_zeros))
+ON_WORD(Shuffle, "shfl.sync.idx.b32 %0, %0, %1, 31, 0xffffffff;", "r"(o.lane))
+
+// Those that change what they work on. Operands keep their signs in check for free: 2^-x, 1/|x| and log2|x| stay
+// numbers.
+ON_FLOAT_ALONE(Rcp, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\trcp.approx.ftz.f32 %0, a;\n\t}")
+ON_FLOAT_ALONE(Rsq, "rsqrt.approx.ftz.f32 %0, %0;")
+ON_FLOAT_ALONE(Ex2, "{\n\t.reg .f32 a;\n\tneg.f32 a, %0;\n\tex2.approx.ftz.f32 %0, a;\n\t}")
+ON_FLOAT_ALONE(Lg2, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\tlg2.approx.ftz.f32 %0, a;\n\t}")
+// FMUL by 1/2pi, then MUFU.SIN: the function unit counts in turns, and no PTX leaves the multiplication out.
+ON_FLOAT_ALONE(Sin, "sin.approx.ftz.f32 %0, %0;")
+
+// Conversions. The bits of what comes are what the next one takes: integers made floating point settle at the number
+// whose bits are its own value, numbers made integers at 0.
+struct I2f {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
+        float value;
+        asm volatile("cvt.rn.f32.u32 %0, %1;" : "=f"(value) : "r"(c.word));
+        c.word = __float_as_uint(value);
+    }
+};
+
+struct F2i {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
+        asm volatile("cvt.rni.s32.f32 %0, %1;" : "=r"(c.word) : "f"(__uint_as_float(c.word)));
+    }
+};
+
+// Single to double in even turns, back in odd ones.
+struct F2f {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32 turn) {
+        if (turn % 2 == 0) {
+            asm volatile("cvt.f64.f32 %0, %1;" : "=d"(c.wide) : "f"(__uint_as_float(c.word)));
+        } else {
+            float value;
+            asm volatile("cvt.rn.f32.f64 %0, %1;" : "=f"(value) : "d"(c.wide));
+            c.word = __float_as_uint(value);
+        }
+    }
+};
+
+struct Dadd {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+        asm volatile("add.rn.f64 %0, %0, %1;" : "+d"(c.wide) : "d"(o.wide_minus_zero));
+    }
+};
+
+struct Dfma {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+        asm volatile("fma.rn.f64 %0, %0, %1, %2;" : "+d"(c.wide) : "d"(o.wide_unity), "d"(o.wide_minus_zero));
+    }
+};
+
+struct Barrier {
+    static __device__ __forceinline__ void run(Chain&, const Operands&, u32) { asm volatile("bar.sync 0;" ::: "memory"); }
+};

@@ -1,0 +1,70 @@
+// Instructions on memory. -DWIDTH: bytes of an operand, 4, 8 or 16.
+//
+// What a load brings is the address of the next one: its own again where accesses are resident. In global memory one
+// half of an address stands in Chain::word, so that arithmetic can stand between two loads: with 4 bytes the lower half,
+// which is all that is loaded then; with 8 the upper half, which as a floating-point number is small and never NaN. (Of
+// 16 bytes the assembler would load only the 8 that are needed.)
+#pragma once
+#include "mix.cuh"
+
+// (The address is moved for the assembler's sake, which moves nothing then: one that comes from an addition of floating
+// point would be taken for a number to be rounded.)
+struct Lds {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
+#if WIDTH == 4
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.u32 %0, [at];\n\t}"
+                     : "+r"(c.word)::"memory");
+#elif WIDTH == 8
+        u32 idle;
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v2.u32 {%0, %1}, [at];\n\t}"
+                     : "+r"(c.word), "=r"(idle)::"memory");
+#else
+        u32 idle[3];
+        asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [at];\n\t}"
+                     : "+r"(c.word), "=r"(idle[0]), "=r"(idle[1]), "=r"(idle[2])::"memory");
+#endif
+    }
+};
+
+// Of more than 4 bytes it stores what the place holds anyway: words side by side would have to be copied there.
+struct Sts {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+#if WIDTH == 4
+        asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(o.place), "r"(c.word) : "memory");
+#elif WIDTH == 8
+        asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %2};" ::"r"(o.place), "r"(o.held[0]), "r"(o.held[1]) : "memory");
+#else
+        asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(o.place), "r"(o.held[0]),
+                     "r"(o.held[1]), "r"(o.held[2]), "r"(o.held[3])
+                     : "memory");
+#endif
+    }
+};
+
+// What was there is what is added next.
+struct Atoms {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+        asm volatile("atom.shared.add.u32 %0, [%1], %0;" : "+r"(c.word) : "r"(o.counter) : "memory");
+    }
+};
+
+struct Atomg {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+        asm volatile("atom.global.add.u32 %0, [%1], %0;" : "+r"(c.word) : "l"(o.counter_at) : "memory");
+    }
+};
+
+// (Where additions stand between two loads, the assembler may copy the other half of the address, beside the chain.)
+struct Ldg {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
+#if WIDTH == 4
+        asm volatile("{\n\t.reg .b64 at;\n\tmov.b64 at, {%0, %1};\n\tld.global.ca.u32 %0, [at];\n\t}"
+                     : "+r"(c.word)
+                     : "r"(c.rest)
+                     : "memory");
+#else
+        asm volatile("{\n\t.reg .b64 at;\n\tmov.b64 at, {%0, %1};\n\tld.global.ca.b64 at, [at];\n\tmov.b64 {%0, %1}, at;\n\t}"
+                     : "+r"(c.rest), "+r"(c.word)::"memory");
+#endif
+    }
+};
