@@ -21,7 +21,7 @@ ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
 FORMS = {
     Op.FADD: r"FADD R\d+,-?R\d+,R\d+", Op.FMUL: r"FMUL R.*", Op.FFMA: r"FFMA R.*", Op.IADD: r"IADD3 R\d+,(PT,PT,)?R\d+,R\d+,R\d+",
     Op.IMAD: r"IMAD R\d+,R\d+,R\d+,R\d+", Op.LOP: r"LOP3\.LUT R\d+,R\d+,R\d+,R\d+,0xf8,!PT",
-    Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*", Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,R\d+", Op.DADD: r"DADD R.*",
+    Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*", Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*", Op.DADD: r"DADD R.*",
     Op.DFMA: r"DFMA R.*", Op.I2F: r"(I2F\.U32|I2FP\.F32\.U32) R.*", Op.F2I: r"F2I\.NTZ R.*",
     Op.F2F: r"F2F\.(F64\.F32|F32\.F64) R.*", Op.RCP: r"MUFU\.RCP R\d+,\|R\d+\|", Op.RSQ: r"MUFU\.RSQ R\d+,R\d+",
     Op.SIN: r"(FMUL\.RZ R\d+,R\d+,0\.15\d+|MUFU\.SIN R\d+,R\d+)", Op.EX2: r"MUFU\.EX2 R\d+,-R\d+",

@@ -31,6 +31,7 @@ ITERATIONS = 2
 REPEATS = 5
 ILPS = (1, 2, 4)
 REGISTERS_OF_CHAIN, REGISTERS_OF_SUMS = 2, 6  # of a thread: a double; sums of a matrix instruction
+WIDE, REGISTERS_OF_WIDE = (Instruction.F2F, Instruction.MMA_F64), 16  # which need more besides
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
 REPEATS_AGAIN = 3
@@ -189,8 +190,9 @@ def _rate(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput:
 def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
     """Rates over warps and chains, and those near the best again."""
     chain = REGISTERS_OF_SUMS if kind.instruction in PRODUCTS else REGISTERS_OF_CHAIN
+    more = REGISTERS_OF_WIDE if kind.instruction in WIDE or kind.access is not Access.RESIDENT else 0
     shapes = [(warps, ilp) for ilp in ILPS for warps in warp_counts(bench.info)
-              if enough_registers(warps, ilp * chain, bench.info)]  # fmt: skip
+              if enough_registers(warps, ilp * chain + more, bench.info)]  # fmt: skip
     mixes = [_at(pattern, warps, ilp, bench) for warps, ilp in shapes]
     traces = yield from _run(kind, mixes, bench)
     first = tuple(_rate(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))

@@ -18,7 +18,7 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 
 ATTRIBUTES = ("peak_bandwidth", "read_bandwidth", "write_bandwidth", "copy_bandwidth")
-BEYOND_L2 = 32  # footprint, in L2 capacities
+BEYOND_L2 = 64  # footprint, in L2 capacities: what stays in it is then little
 WITHOUT_L2 = 256 << 20  # and where nobody knows one
 MOST = 0.4  # of the memory that there is, for all that a stream goes through
 NO_PEAK = "not held against what the memory can give: the device does not say"

@@ -24,8 +24,8 @@ SHARED_ATTRIBUTES = ("read_rate", "write_rate", "copy_rate")
 WITHIN = 2  # a part of the L1 that is surely left beside what shared memory takes of it
 OF_SHARED = 16 << 10  # bytes that a block goes through, if what it has in flight is no more
 PER_BLOCK = 1024  # bytes of shared memory that the driver may keep of each block
-ROUNDS = 8192  # times that a thread goes for what it has in flight
-MOST_BYTES = 64 << 20  # that an SM moves in a run
+ROUNDS = 16384  # times that a thread goes for what it has in flight
+MOST_BYTES = 128 << 20  # that an SM moves in a run
 STORED = "all SMs store at once; an L1 that writes through hands on what it is given, and can take no more than the L2"
 NO_BOUND = "held against no bound: nobody states what an L1 can give"
 NO_BANKS = "not held against what the banks can give: they were not found"
@@ -115,7 +115,7 @@ def _passes(share: int, shape: Configuration) -> int:
 
 
 def _by_the_blocks(bench: Bench) -> Callable[[Trace], Throughput]:
-    """Bytes a cycle of one SM by the cycles of its blocks."""
+    """Bytes a cycle of one SM, by the clock that was seen."""
 
     def read(trace: Trace) -> Throughput:
         clock = trace.context.clock_hz

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to 1024, by GPU
-WAITED = 0.25  # by so much, relative, a run may outlast its blocks: some begin a little later than others
 REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
 
 
@@ -61,8 +60,8 @@ def rate_of_one(
 ) -> Throughput:
     """Bytes a cycle that one SM moves, where all SMs do the same: median over runs.
 
-    An SM is busy for about as long as its blocks run, if they run at the same time. Where the whole run took longer
-    than that by more than `WAITED` they did not, or not everywhere, and the whole run counts.
+    The whole run counts, not what its blocks took: where several run on an SM they do not all begin and end together.
+    Only where its length is not known an SM counts as busy for as long as its typical block.
 
     Args:
         moved: bytes of each run, all SMs together, shape (runs,).
@@ -76,10 +75,7 @@ def rate_of_one(
     if cycles.ndim != 2 or cycles.size == 0 or len(cycles) != len(moved) or cycles.min() < 1:
         raise ValueError(f"a rate needs the cycles of every block of every run, got {cycles.shape} for {moved.shape}")
     own = moved / sms
-    typical, slowest, quickest = np.median(cycles, axis=1), cycles.max(axis=1), np.quantile(cycles, 0.25, axis=1)
-    together = ~(whole > (1 + WAITED) * typical)  # also where it is not known
-    busy = np.where(together, typical, whole)
-    low = own / np.fmax(slowest, whole)
-    high = own / np.where(together, quickest, whole)
-    rates = own / busy
+    typical, slowest = np.median(cycles, axis=1), cycles.max(axis=1)
+    rates = own / np.where(np.isnan(whole), typical, whole)
+    low, high = own / np.fmax(slowest, whole), own / np.fmin(slowest, np.where(np.isnan(whole), typical, whole))
     return Throughput(float(np.median(rates)), float(min(low.min(), rates.min())), float(max(high.max(), rates.max())))

@@ -144,7 +144,6 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Places&
     o.one = one | o.zero;
     o.minus_zero = __uint_as_float(0x80000000 | o.zero);
     o.unity = __uint_as_float(0x3f800000 | o.zero);
-    o.minus_zeros = 0x80008000 | o.zero;
     o.halves = 0x3c003c00 | o.zero;
     o.wide_minus_zero = __hiloint2double(0x80000000 | o.zero, o.zero);
     o.wide_unity = __hiloint2double(0x3ff00000 | o.zero, o.zero);

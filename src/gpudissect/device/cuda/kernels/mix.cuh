@@ -22,7 +22,7 @@ struct Chain {
 struct Operands {
     u32 zero, none, one;        // integers: 0, 0 and 1
     float minus_zero, unity;
-    u32 minus_zeros, halves;    // -0.0 and 1.0 twice, in half precision
+    u32 halves;  // 1.0 twice, in half precision
     double wide_minus_zero, wide_unity;
     u32 lane;
     u32 place;                 // STS: address in shared memory
