@@ -58,7 +58,7 @@ def test_the_caveats_say_where_it_was_reached_and_the_share_of_the_peak() -> Non
     read = found(SteadyGpu(), "bandwidth.dram")["dram", "read_bandwidth"]
     assert any(caveat.startswith("first reached with blocks per sm") for caveat in read.caveats)
     assert any("93.0% of what the memory can give" in caveat or "92.9%" in caveat for caveat in read.caveats)
-    assert read.low is not None and read.low < 0.97 * float(str(read.value)), "a part may have come from the L2"
+    assert read.low is not None and read.low < 0.99 * float(str(read.value)), "a part may have come from the L2"
 
 
 def test_the_surface_is_kept() -> None:

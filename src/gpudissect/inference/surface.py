@@ -13,7 +13,7 @@ import numpy as np
 
 from gpudissect.inference.throughput import Throughput, repeated
 
-NEAR = 0.03  # relative distance from the best within which a cell belongs to the plateau
+NEAR = 0.015  # relative distance from the best within which a cell belongs to the plateau
 SATURATED = 1.3  # a plateau is reached with so much less in flight than its fullest cell has: without one that would
 # have cost a quarter
 
