@@ -35,11 +35,9 @@ def latency(gpu: CudaGpu, instruction: Instruction, **fields: Any) -> float:
 
 
 def test_every_instruction_that_it_names_runs(gpu: CudaGpu) -> None:
-    batch = [
-        Mix(body=(Step(each),), warps=4, block_size=64, iterations=300, ilp=2, width=8 if each is Instruction.LDG else 4,
-            stride=2)
-        for each in gpu.info.instructions
-    ]  # fmt: skip
+    fields: dict[str, Any] = {"warps": 4, "block_size": 64, "iterations": 300, "ilp": 2, "stride": 2}
+    wide = {Instruction.LDG: 8}
+    batch = [Mix(body=(Step(each),), width=wide.get(each, 4), **fields) for each in gpu.info.instructions]
     for mix, trace in zip(batch, gpu.run(batch), strict=True):
         assert trace.begin.shape == (gpu.info.sm_count * 4,), mix
         assert np.unique(trace.sm).size == gpu.info.sm_count and np.unique(trace.block).size == gpu.info.sm_count * 2

@@ -184,8 +184,8 @@ def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     sms, counts = np.unique(reports["sm"][ran & early], return_counts=True)
     if sms.size != grid.sms or (counts != mix.warps).any():
         seen = f"{counts.min()} to {counts.max()} warps on each of {sms.size}" if sms.size else "none"
-        return (f"a mix of {mix.warps} warps on each of {grid.sms} SMs came to run {seen}: somebody else uses this GPU, "
-                "or it numbers its SMs otherwise")  # fmt: skip
+        return (f"a mix of {mix.warps} warps on each of {grid.sms} SMs came to run {seen}: somebody else uses this "
+                "GPU, or it numbers its SMs otherwise")  # fmt: skip
     others = int((~np.isin(reports["sm"][ran], sms)).sum())
     if others or int(ran.sum()) != grid.sms * mix.warps * mix.rounds:
         return f"of a mix on {grid.sms} SMs {others} warps ran on others: somebody else uses this GPU"
