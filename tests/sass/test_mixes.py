@@ -1,7 +1,7 @@
 """What stands between the two clock reads of a mix: its body so many times, each instruction a link of its chain.
 
-For every instruction, on every architecture that has it: as many as meant and no other but loop control, each reads what
-the one before in its chain gave, so many chains are independent, and the second clock read waits for all of them.
+For every instruction, on every architecture that has it: as many as meant and no other but loop control, each reads
+what the one before in its chain gave, so many chains are independent, and the second clock read waits for all of them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from gpudissect.device.cuda.compile import compile_cubin
 from gpudissect.workload import Access, Mix, Step
 from gpudissect.workload import Instruction as Op
 
-ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"]
 FORMS = {
-    Op.FADD: r"FADD R\d+,-?R\d+,R\d+", Op.FMUL: r"FMUL R.*", Op.FFMA: r"FFMA R.*", Op.IADD: r"IADD3 R\d+,(PT,PT,)?R\d+,R\d+,R\d+",
+    Op.FADD: r"FADD R\d+,-?R\d+,R\d+", Op.FMUL: r"FMUL R.*", Op.FFMA: r"FFMA R.*",
+    Op.IADD: r"IADD3 R\d+,(PT,PT,)?R\d+,R\d+,R\d+",
     Op.IMAD: r"IMAD R\d+,R\d+,R\d+,R\d+", Op.LOP: r"LOP3\.LUT R\d+,R\d+,R\d+,R\d+,0xf8,!PT",
     Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*", Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*", Op.DADD: r"DADD R.*",
     Op.DFMA: r"DFMA R.*", Op.I2F: r"(I2F\.U32|I2FP\.F32\.U32) R.*", Op.F2I: r"F2I\.NTZ R.*",
@@ -27,7 +28,8 @@ FORMS = {
     Op.SIN: r"(FMUL\.RZ R\d+,R\d+,0\.15\d+|MUFU\.SIN R\d+,R\d+)", Op.EX2: r"MUFU\.EX2 R\d+,-R\d+",
     Op.LG2: r"MUFU\.LG2 R\d+,\|R\d+\|", Op.SHUFFLE: r"SHFL\.IDX PT,R\d+,R\d+,R\d+,0x1f",
     Op.LDS: r"LDS(\.U)?(\.64|\.128)? R\d+,\[R\d+\]", Op.STS: r"STS(\.64|\.128)? \[R\d+(\+0x\w+)?\],R\d+",
-    Op.ATOMS: r"ATOMS\.ADD R.*", Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*", Op.ATOMG: r"ATOMG\.E\.ADD\.STRONG\.GPU PT,R.*",
+    Op.ATOMS: r"ATOMS\.ADD R.*", Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*",
+    Op.ATOMG: r"ATOMG\.E\.ADD\.STRONG\.GPU PT,R.*",
     Op.BARRIER: r"BAR\.SYNC(\.DEFER_BLOCKING)? 0x0", Op.MMA_F16: r"HMMA\.16816\.F32 R.*",
     Op.MMA_BF16: r"HMMA\.16816\.F32\.BF16 R.*", Op.MMA_TF32: r"HMMA\.1688\.F32\.TF32 R.*",
     Op.MMA_S8: r"IMMA\.16832\.S8\.S8 R.*", Op.MMA_F64: r"DMMA\.(884|8x8x4) R.*",
@@ -38,9 +40,11 @@ MOST_CONTROL = 12
 """In a loop, or before or behind it: its control, convergence, and constants and addresses that are readied again."""
 MOVES = ("MOV", "IMAD.MOV.U32")
 MOST_MOVES = 12
-"""Copies in a loop; besides, one for each load that additions follow, of the half of the address they do not work on."""
-CONTROL = {"IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC",
-           "CALL", "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3"}  # fmt: skip
+"""Copies in a loop; besides, for each load that additions follow, one of that half of the address they leave alone."""
+CONTROL = {
+    "IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC", "CALL",
+    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,9 @@ def check(mix: Mix, arch: str, bonds: int = 0) -> None:
         assert sum(i.opcode in MOVES for i in others) <= (loads if len(mix.body) > 1 else 0) + MOST_MOVES
         control = [i for i in others if i.opcode not in MOVES and i.name not in ("STS", "LDS")]
         assert len(control) <= MOST_CONTROL, " | ".join(map(str, control))
-        strange = [i for i in control if i.name not in CONTROL and i.opcode not in ("IMAD.IADD", "IMAD.SHL.U32", "FADD")]
+        strange = [
+            i for i in control if i.name not in CONTROL and i.opcode not in ("IMAD.IADD", "IMAD.SHL.U32", "FADD")
+        ]
         assert not strange, " | ".join(map(str, strange))
     learnt = follow(mix, window.loop, [])
     learnt = follow(mix, window.loop, learnt)
@@ -155,14 +161,23 @@ def check(mix: Mix, arch: str, bonds: int = 0) -> None:
     assert all(chain & stored for chain in ends), "the second clock read must wait for every chain"
 
 
-EVERY = [(arch, op) for arch in ARCHS for op in runnable(capability(arch))]
+EVERY = [(arch, op, 1) for arch in ARCHS for op in runnable(capability(arch))]
+EVERY += [(arch, op, 3) for arch in ("sm_90", "sm_120") for op in runnable(capability(arch))]
+EVERY += [("sm_100", op, 2) for op in (Op.FADD, Op.LDG, Op.SHUFFLE, Op.MMA_F16, Op.MMA_F64)]
 
 
-@pytest.mark.parametrize("ilp", [1, 3])
-@pytest.mark.parametrize(("arch", "op"), EVERY)
+@pytest.mark.parametrize(("arch", "op", "ilp"), EVERY)
 def test_a_chain_of_one_instruction(arch: str, op: Op, ilp: int) -> None:
     width = 8 if op is Op.LDG else 4
-    check(Mix(body=(Step(op),), warps=4, block_size=128, iterations=521, ilp=ilp, width=width, stride=width // 4), arch)
+    fields = {"ilp": ilp, "width": width, "stride": width // 4}
+    check(Mix(body=(Step(op),), warps=4, block_size=128, iterations=149, **fields), arch)
+
+
+@pytest.mark.parametrize("op", [Op.FFMA, Op.IADD, Op.DADD])
+def test_the_longest_loop_and_what_is_left(op: Op) -> None:
+    mix = Mix(body=(Step(op),), warps=4, block_size=128, iterations=521)
+    assert unrolled(mix) == (512, 1, 9)
+    check(mix, "sm_90")
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
@@ -170,13 +185,14 @@ def test_a_chain_of_one_instruction(arch: str, op: Op, ilp: int) -> None:
     (Op.LDS, 8, ".64"), (Op.LDS, 16, ".128"), (Op.STS, 8, ".64"), (Op.STS, 16, ".128"), (Op.LDG, 4, "LDG.E.STRONG"),
 ])  # fmt: skip
 def test_wider_operands(arch: str, op: Op, width: int, opcode: str) -> None:
-    mix = Mix(body=(Step(op, 2),), warps=4, block_size=128, iterations=64, ilp=2, width=width, stride=max(1, width // 4))
+    mix = Mix(
+        body=(Step(op, 2),), warps=4, block_size=128, iterations=64, ilp=2, width=width, stride=max(1, width // 4)
+    )
     check(mix, arch)
     assert all(opcode in i.opcode for i in window_of(mix, arch).loop if meant(mix, i) is op)
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
-@pytest.mark.parametrize("ilp", [1, 2])
+@pytest.mark.parametrize(("arch", "ilp"), [("sm_75", 1), ("sm_80", 2), ("sm_90", 1), ("sm_90", 2), ("sm_120", 2)])
 @pytest.mark.parametrize(("fields", "bonds"), [
     ({"body": (Step(Op.LDG), Step(Op.FADD, 7)), "width": 8, "stride": 2}, 0),
     ({"body": (Step(Op.LDG), Step(Op.FADD, 3)), "width": 8, "stride": 2, "access": Access.STREAMING}, 0),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.cuda.arena import Arena
@@ -53,6 +53,16 @@ def probe() -> list[tuple[int, str, str | None]]:
             reason = "its compute mode is 'prohibited': ask the administrator"
         found.append((index, device.name, reason))
     return found
+
+
+class Alone(Protocol):
+    """Runs workloads of one kind, each with nothing else on the GPU."""
+
+    def run(self, workload: Any, /) -> Trace:
+        """Run one. Raises `DeviceError`."""
+
+    def release(self) -> None:
+        """Give the memory of its operands back: a chase may need it."""
 
 
 class CudaGpu:
@@ -142,37 +152,33 @@ class CudaGpu:
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
         self._board.activate()
-        alone = {index: run for index, each in enumerate(batch) if (run := self._alone(each)) is not None}
+        alone = {index: runner for index, each in enumerate(batch) if (runner := self._alone(each)) is not None}
         places = [index for index in range(len(batch)) if index not in alone]
         chases = [batch[index] for index in places]
         traces: dict[int, Trace] = {}
         for launch in plan(chases, self._machine):
             given = self._watched(self._run(launch, chases))
             traces |= {places[at]: trace for at, trace in given.items()}
-        for index, run in alone.items():
-            traces |= self._watched({index: self._guarded(run)})
-        if alone and not self._broken:
-            for runner in (self._streamer, self._mixer):
-                runner.release()
+        for index, runner in alone.items():
+            traces |= self._watched({index: self._guarded(runner, batch[index])})
+        for runner in dict.fromkeys(alone.values()):
+            runner.release()
         return [traces[index] for index in range(len(batch))]
 
-    def _alone(self, workload: Workload) -> Callable[[], Trace] | None:
-        """How to run a workload that runs with no other at the same time; None for one that a plan may put together.
-
-        (Also for one that this device cannot run: the plan says why.)
-        """
+    def _alone(self, workload: Workload) -> Alone | None:
+        """Who runs a workload that shares the GPU with no other; None for what a plan puts together, or refuses."""
         match workload:
             case Stream() if workload.path in self._info.streams:
-                return lambda: self._streamer.run(workload)
+                return self._streamer
             case Mix() if self._info.instructions:
-                return lambda: self._mixer.run(workload)
-            case Launch():
-                return lambda: self._launcher.run(workload)
+                return self._mixer
+            case Launch() if self._info.means:
+                return self._launcher
         return None
 
-    def _guarded(self, run: Callable[[], Trace]) -> Trace:
+    def _guarded(self, runner: Alone, workload: Workload) -> Trace:
         try:
-            return run()
+            return runner.run(workload)
         except KernelFailed as error:
             self._look_after(error)
             raise

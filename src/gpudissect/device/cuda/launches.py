@@ -46,6 +46,9 @@ class Launcher:
             context=Context(device=self._name, notes={"host_clock": "perf_counter_ns"}),
         )
 
+    def release(self) -> None:
+        """Nothing: it keeps no memory."""
+
     def _graph(self, launch: Launch, function: Any, stream: Any) -> list[int]:
         """Make a graph of the kernels, one after the other as in the stream, and time its runs."""
         driver = self._board.driver

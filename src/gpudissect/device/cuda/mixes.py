@@ -180,16 +180,15 @@ class Mixer:
 def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     """Did every SM that counts run what it should, and no other? What was wrong if not."""
     ran = reports["end"] > 0
-    sms, counts = np.unique(reports["sm"][: grid.resident * mix.block_size // _WARP][
-        ran[: grid.resident * mix.block_size // _WARP]
-    ], return_counts=True)  # fmt: skip
+    early = np.arange(ran.size) < grid.resident * mix.block_size // _WARP
+    sms, counts = np.unique(reports["sm"][ran & early], return_counts=True)
     if sms.size != grid.sms or (counts != mix.warps).any():
-        return (f"a mix of {mix.warps} warps on each of {grid.sms} SMs came to lie on {sms.size} SMs with "
-                f"{counts.min(initial=0)} to {counts.max(initial=0)} warps: somebody else uses this GPU, or it numbers "
-                "its SMs otherwise")  # fmt: skip
-    others = ~np.isin(reports["sm"][ran], sms)
-    if others.any() or int(ran.sum()) != grid.sms * mix.warps * mix.rounds:
-        return f"of a mix on {grid.sms} SMs {int(others.sum())} warps ran on others: somebody else uses this GPU"
+        seen = f"{counts.min()} to {counts.max()} warps on each of {sms.size}" if sms.size else "none"
+        return (f"a mix of {mix.warps} warps on each of {grid.sms} SMs came to run {seen}: somebody else uses this "
+                "GPU, or it numbers its SMs otherwise")  # fmt: skip
+    others = int((~np.isin(reports["sm"][ran], sms)).sum())
+    if others or int(ran.sum()) != grid.sms * mix.warps * mix.rounds:
+        return f"of a mix on {grid.sms} SMs {others} warps ran on others: somebody else uses this GPU"
     return None
 
 
