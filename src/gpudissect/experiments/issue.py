@@ -9,7 +9,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.memory_bandwidth import BEYOND_L2, MOST, WITHOUT_L2, past_the_l1
+from gpudissect.experiments.memory_bandwidth import MOST, WITHOUT_L2, past_the_l1
 from gpudissect.experiments.mixes import block_of, enough_registers, steps_between, warp_counts, why_no_mix
 from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_found, said
 from gpudissect.inference.banks import Layout, stride_of
@@ -40,6 +40,8 @@ SHARE = 0.95  # of the plateau, for `warps_needed`
 SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3)
 LEAST = 0.02  # cycles of a latency that nobody believes to know better
 LEAST_OF_MEMORY = 0.01  # of the latency, of memory
+BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
+LINKS_REACH = 1984 << 20  # bytes over which links of 4 bytes lead
 FLUSH = 4  # L2 capacities that are read so that nothing of what was loaded before is left
 LATENCY_METHOD = f"one warp, {LONG} dependent instructions an iteration less {SHORT}; lower quartile of {REPEATS}"
 RATE_METHOD = "first warp's begin to last one's end on an SM; plateau over warps and independent chains, measured anew"
@@ -121,7 +123,7 @@ def _pattern(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tuple[
     if kind.access is Access.RESIDENT:
         return plain, ()
     l2 = bench.info.facts.get("l2_size")
-    wanted = BEYOND_L2 * l2 if isinstance(l2, int) and l2 else WITHOUT_L2
+    wanted = min(BEYOND_L2 * l2, LINKS_REACH) if isinstance(l2, int) and l2 else WITHOUT_L2
     span = min(wanted, int(MOST * bench.info.limit(Path.GLOBAL))) // 4096 * 4096
     return replace(plain, access=kind.access, footprint=span, sms=None), (ALL_SMS,)
 
