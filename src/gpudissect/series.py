@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -33,5 +32,5 @@ class Series:
             raise ValueError(f"columns of {self.name!r} are not equally long")
         if unknown := set(self.units) - set(self.columns):
             raise ValueError(f"{self.name!r} has no columns {sorted(unknown)}")
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
-        object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
+        object.__setattr__(self, "columns", dict(self.columns))  # no proxies: a series goes from process to process
+        object.__setattr__(self, "units", dict(self.units))

@@ -56,6 +56,8 @@ def test_a_kernel_that_does_less_is_noticed(
         arguments[argument] -= 1
         return arguments
 
+    if way is Inside and transfer is Transfer.WRITE:
+        pytest.skip("the kernel itself looks at what it left, and would be told of as few passes")
     if transfer is Transfer.COPY and argument != 3:
         pytest.skip("the same words copied once more cannot be told from those copied before")
     monkeypatch.setattr(way, "arguments", less)

@@ -20,6 +20,8 @@ DRAWN = {(name, what) for name in ("l1", "readonly", "texture") for what in ("ma
 MORE_TAGS_THAN_ROOM = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
 """No simulated cache has tags for more lines than it has room for, as an H200's L1."""
 TRANSLATED = {("dram", "wide_latency")}  # what it owes to TLBs, where those were not found
+NOT_IN_THE_FILE = {("shared", "conflict_latency"), ("l1", "write_rate")}
+"""Whether lanes are served by half warps, and what an L2 that was not looked at takes, no result says in numbers."""
 
 
 def discover(spec: str, options: Options) -> Result:
@@ -45,8 +47,10 @@ def _same(mine: Finding, other: Finding) -> bool:
     """Sizes and names exactly, latencies to a cycle, what is given with a bracket within it."""
     if None in (mine.value, other.value):
         return (mine.status, mine.value, mine.low) == (other.status, other.value, other.low)
-    if mine.unit == "cycles":
-        return abs(mine.value - other.value) <= 1
+    if mine.unit == "ns":
+        return abs(mine.value - other.value) <= 0.02 * mine.value  # of the host, not of the GPU
+    if mine.unit == "cycles" and abs(mine.value - other.value) <= 1:
+        return True
     bracketed = other.low is not None and other.high is not None and other.low < other.high
     return other.low <= mine.value <= other.high if bracketed else mine.value == other.value
 
@@ -66,7 +70,7 @@ def test_a_simulated_gpu_comes_back(name, options, tmp_path):
     file.write_text(export(first, "gpu"), encoding="utf-8")
     again = discover(f"sim:{file}", options)
     assert again.device.name == first.device.name
-    assert differences(first, again) <= TRANSLATED | DRAWN
+    assert differences(first, again) <= TRANSLATED | DRAWN | NOT_IN_THE_FILE
 
 
 def test_the_catalogues_h200_is_made_of_its_result():
@@ -83,7 +87,7 @@ def test_the_simulated_h200_is_found_to_be_the_measured_one():
         names = {(each.element, each.attribute) for each in simulated.findings if each.status is not Status.SKIPPED}
         mine = [each for each in measured.findings if (each.element, each.attribute) in names]
         differing = differences(measured.model_copy(update={"findings": tuple(mine)}), simulated)
-        assert differing <= not_simulated | MORE_TAGS_THAN_ROOM
+        assert differing <= not_simulated | MORE_TAGS_THAN_ROOM | NOT_IN_THE_FILE
     of_memory = {("l2", "miss_penalty"), ("dram", "hit_latency"), ("dram", "wide_latency")}
     assert of_memory <= not_simulated, "means over the slow tail of a real memory"
 

@@ -141,6 +141,9 @@ class _Fit:
     parameters: int
 
 
+DIGITS = 9  # of a slope: what follows is another with every build of the linear algebra
+
+
 def _fit(layout: Layout, points: Sequence[Point], cycles: NDArray[np.float64], widths: NDArray[np.int64]) -> _Fit:
     """Cycles = (base of that width) + cost x turns, by least squares."""
     kinds = np.unique(widths)
@@ -153,7 +156,7 @@ def _fit(layout: Layout, points: Sequence[Point], cycles: NDArray[np.float64], w
     spare = max(1, len(points) - int(rank))
     spread = float(np.sum((turns - bases @ (bases.T @ turns / bases.sum(axis=0))) ** 2))
     error = float(np.sqrt(squares / spare / spread)) if spread > 0 else float("inf")
-    cost = float(solution[0]) if spread > 0 else 0.0
+    cost = round(float(solution[0]), DIGITS) if spread > 0 else 0.0
     return _Fit(layout, squares, cost, error, design.shape[1])
 
 
