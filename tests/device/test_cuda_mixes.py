@@ -235,6 +235,7 @@ def test_launches_that_fail(fail: str) -> None:
 def test_mixes_and_launches_of_a_batch_come_back_in_its_order() -> None:
     board = MixBoard()
     gpu = object.__new__(CudaGpu)
+    gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._board, gpu._closed, gpu._broken = board, False, None  # type: ignore[assignment]
     gpu._info = SimpleNamespace(streams=(), instructions=(Instruction.FADD,), means=tuple(Means))  # type: ignore[assignment]
     gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)

@@ -208,6 +208,7 @@ def test_what_cannot_be_kept_apart_runs_chase_by_chase() -> None:
     board = FakeBoard()
     board.sms = lambda block: 5
     gpu = object.__new__(CudaGpu)
+    gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._machine = machine()
     gpu._runner = Runner(board, FakeCompiler(), Arena(board, 1 << 25), name="fake", l2=1 << 20, texture_limit=1 << 25)  # type: ignore[arg-type]
     chases = [Chase(path=Path.GLOBAL, order=Sequential(n, 64), timing=EACH) for n in (3, 4)]

@@ -270,6 +270,7 @@ def test_a_stream_that_cannot_be(fields: dict[str, Any], message: str) -> None:
 def test_streams_and_chases_of_a_batch_come_back_in_its_order() -> None:
     board = StreamBoard()
     gpu = object.__new__(CudaGpu)
+    gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._board, gpu._closed, gpu._broken = board, False, None  # type: ignore[assignment]
     gpu._info = type("Info", (), {"streams": STREAMED})()  # type: ignore[assignment]
     gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)

@@ -110,6 +110,10 @@ class CubinCache:
         self._store(path, _DIGEST(cubin).digest() + cubin)
         return cubin
 
+    def has(self, key: str) -> bool:
+        """Whether there is a file for this key; what it is worth shows when it is read."""
+        return (self.folder / f"{key}.cubin").is_file()
+
     def _store(self, path: FilePath, content: bytes) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +145,12 @@ class Compiler:
     def __init__(self, major: int, minor: int, folder: FilePath | None = None) -> None:
         self.version = compiler_version()
         self.arch = choose_arch(major, minor, supported_archs())
-        self._cache = CubinCache(folder or cache_folder())
+        self.folder = folder or cache_folder()
+        self._cache = CubinCache(self.folder)
+
+    def has(self, source: str, *macros: str) -> bool:
+        """Whether there is a cubin of them on disk."""
+        return self._cache.has(cubin_key(source, macros, self.arch, self.version))
 
     def cubin(self, source: str, *macros: str) -> bytes:
         """The cubin of ``kernels/<source>`` with these macros defined. Raises `KernelFailed`."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from gpudissect.device.base import DeviceInfo, Origin
+from gpudissect.device.cuda.ahead import compile_ahead
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.bodies import runnable
 from gpudissect.device.cuda.clocks import Watch
@@ -101,6 +103,7 @@ class CudaGpu:
             board, self._runner.kernel, Arena(board, usable), name=board.device.name, shared=shared
         )
         capability = (int(properties.compute_capability_major), int(properties.compute_capability_minor))
+        self._compile_ahead = partial(compile_ahead, capability=capability, compiler=compiler)
         self._mixer = Mixer(
             board, self._runner.kernel, Arena(board, usable), name=board.device.name,
             sm_count=properties.multiprocessor_count, capability=capability, shared=shared,
@@ -151,6 +154,7 @@ class CudaGpu:
         """
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
+        self._compile_ahead(batch)
         self._board.activate()
         alone = {index: runner for index, each in enumerate(batch) if (runner := self._alone(each)) is not None}
         places = [index for index in range(len(batch)) if index not in alone]

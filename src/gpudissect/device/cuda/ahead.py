@@ -1,0 +1,83 @@
+"""Compiles what a batch will need, in several processes: the compiler keeps one core of one process busy.
+
+Run as a module it is one of those processes: ``python -m gpudissect.device.cuda.ahead sm_90 FOLDER``, with sources and
+macros as JSON on its standard input. Whatever goes wrong in one is left to the one who needs the kernel, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path as FilePath
+
+from gpudissect.device.cuda.bodies import body_of
+from gpudissect.device.cuda.compile import Compiler, CubinCache, compile_cubin, compiler_version, cubin_key
+from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.device.cuda.stream_way import macros
+from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.workload import Mix, Path, Stream, Workload
+
+FEW = 6  # kernels that are compiled as they come: to start a process takes as long as several
+MOST_PROCESSES = 8
+Code = tuple[str, ...]
+"""A source and its macros."""
+
+
+def compile_ahead(batch: Iterable[Workload], capability: tuple[int, int], compiler: Compiler) -> None:
+    """Put the cubins that mixes and streams of a batch need, and that are not there yet, into the compiler's folder."""
+    missing = [code for code in dict.fromkeys(_codes(batch, capability)) if not compiler.has(*code)]
+    processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(missing) // 2)
+    if len(missing) < FEW or processes < 2:
+        return
+    command = [sys.executable, "-m", __name__, compiler.arch, str(compiler.folder)]
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for number in range(processes):
+            one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+            started.append(one)
+            assert one.stdin is not None
+            one.stdin.write(json.dumps(missing[number::processes]))
+            one.stdin.close()
+        for one in started:
+            one.wait()
+    except OSError:
+        return  # no further processes are to be had
+    finally:
+        for one in started:
+            one.kill()
+
+
+def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
+    for each in batch:
+        try:
+            match each:
+                case Mix():
+                    yield ("mix.cu", *body_of(each, capability).macros)
+                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2):
+                    yield ("stream_global.cu", TRAITS[each.path].macro, *macros(each))
+                case Stream(path=Path.SHARED):
+                    yield ("stream_shared.cu", *macros(each))
+        except DeviceError:
+            continue
+
+
+def compile_all(arch: str, folder: FilePath, codes: Sequence[Code]) -> None:
+    """Compile them one after the other into a folder."""
+    cache = CubinCache(folder)
+    for source, *rest in codes:
+        own = tuple(rest)
+        key = cubin_key(source, own, arch, compiler_version())
+        try:
+            cache.get(key, lambda source=source, own=own: compile_cubin(source, own, arch))  # type: ignore[misc]
+        except KernelFailed:
+            continue
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    compile_all(sys.argv[1], FilePath(sys.argv[2]), [tuple(code) for code in json.load(sys.stdin)])
