@@ -48,6 +48,7 @@ def test_where_no_process_can_be_started_they_are_left_too(compiler: Compiler, m
     monkeypatch.setattr(ahead.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
     ahead.compile_ahead(MIXES, CAPABILITY, compiler)
+    assert not list(compiler.folder.iterdir())
 
 
 def test_what_does_not_compile_costs_the_others_nothing(compiler: Compiler) -> None:

@@ -3,6 +3,7 @@
 Where they do (line size: a likelihood ratio; fetch granularity: a share of votes) their own number is given, never
 above `EXACT`. The others are these, set by hand and held against random simulated GPUs by `validation/calibrate.py`:
 how often answers of each were right stands in docs/calibration.md. So far they are rather too low than too high.
+`BANDWIDTH`, `RATE` and `BANKS` were held against the catalogue's GPUs only: random ones have no processor yet.
 """
 
 EXACT = 0.99

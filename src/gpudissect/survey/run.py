@@ -63,10 +63,10 @@ def run_survey(
 ) -> Survey:
     """Run every experiment that `elements` need (all when None) and gather their estimates.
 
-    With `quick` what takes longest is left out: footprints beyond the L2. With `compare_methods` the older methods
-    read the same caches. `progress(done, total, what)` is called as experiments finish and start. A
-    KeyboardInterrupt ends the survey with what was measured so far and `interrupted` set; an experiment that fails
-    takes along only those that need it. Raises `UsageError` for an unknown element.
+    With `quick` what takes longest is left out: footprints beyond the L2, structure, throughput, instructions. With
+    `compare_methods` the older methods read the same caches. `progress(done, total, what)` is called as experiments
+    finish and start. A KeyboardInterrupt ends the survey with what was measured so far and `interrupted` set; an
+    experiment that fails takes along only those that need it. Raises `UsageError` for an unknown element.
     """
     unknown = sorted(set(elements or ()) - set(MEASURED))
     if unknown:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.instruction import GLOBAL, SHARED, Instruction
+from gpudissect.workload.instruction import Instruction
 
 WARP = 32
 MOST_WARPS = 128
@@ -103,8 +103,3 @@ class Mix:
     def instructions(self) -> int:
         """Instructions that one warp runs."""
         return self.iterations * self.ilp * sum(step.count for step in self.body)
-
-    @property
-    def places(self) -> bool:
-        """Whether any step has an operand in memory."""
-        return any(step.instruction in (*SHARED, *GLOBAL) for step in self.body)

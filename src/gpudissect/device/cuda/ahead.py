@@ -6,6 +6,7 @@ macros as JSON on its standard input. Whatever goes wrong in one is left to the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -37,19 +38,25 @@ def compile_ahead(batch: Iterable[Workload], capability: tuple[int, int], compil
     started: list[subprocess.Popen[str]] = []
     try:
         for number in range(processes):
-            one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, text=True)  # fmt: skip
-            started.append(one)
-            assert one.stdin is not None
-            one.stdin.write(json.dumps(missing[number::processes]))
-            one.stdin.close()
+            started += _start(command, json.dumps(missing[number::processes]))
         for one in started:
             one.wait()
-    except OSError:
-        return  # no further processes are to be had
     finally:
         for one in started:
-            one.kill()
+            one.kill()  # those that Ctrl-C left; the others have ended
+
+
+def _start(command: Sequence[str], work: str) -> list[subprocess.Popen[str]]:
+    """A process at work; none where no more are to be had."""
+    try:
+        one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+    except OSError:
+        return []
+    assert one.stdin is not None
+    with contextlib.suppress(OSError), one.stdin:  # it may have ended already
+        one.stdin.write(work)
+    return [one]
 
 
 def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[Code]:
