@@ -20,7 +20,7 @@ from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Means, Mix, Path, Stream
 
 from .driving import estimates, outcome
-from .steady_gpu import CLOCK, FACTS, INFO, PEAK, SMS, Level, SteadyGpu
+from .steady_gpu import FACTS, INFO, PEAK, SMS, Level, SteadyGpu
 
 
 class Levels:
