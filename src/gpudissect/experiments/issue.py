@@ -260,8 +260,9 @@ def _warps_found(
 ) -> Estimate:  # fmt: skip
     most = max(alone)
     if reached.warps is None:
-        reason = (f"{most} warps with one chain each reach {reached.best:.0%} of {said(plateau, 'ops/cycle')}: it "
-                  "takes more than one chain a warp")  # fmt: skip
+        best = max(alone, key=lambda warps: alone[warps])
+        reason = (f"of up to {most} warps with one chain each {best} come nearest, with {reached.best:.0%} of "
+                  f"{said(plateau, 'ops/cycle')}: it takes more than one chain a warp")  # fmt: skip
         return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=most,
                         reason=reason, evidence=evidence)  # fmt: skip
     return Estimate(
