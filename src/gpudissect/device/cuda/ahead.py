@@ -15,17 +15,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 
+from gpudissect.device.cuda import stream_global, stream_shared
 from gpudissect.device.cuda.bodies import body_of
-from gpudissect.device.cuda.compile import Compiler, CubinCache, compile_cubin, compiler_version, cubin_key
-from gpudissect.device.cuda.layout import TRAITS
-from gpudissect.device.cuda.stream_way import macros
+from gpudissect.device.cuda.compile import Code, Compiler, CubinCache, compile_cubin, compiler_version, cubin_key
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.workload import Mix, Path, Stream, Workload
 
 FEW = 6  # kernels that are compiled as they come: to start a process takes as long as several
 MOST_PROCESSES = 8
-Code = tuple[str, ...]
-"""A source and its macros."""
 
 
 def compile_ahead(batch: Iterable[Workload], capability: tuple[int, int], compiler: Compiler) -> None:
@@ -64,11 +61,11 @@ def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[C
         try:
             match each:
                 case Mix():
-                    yield ("mix.cu", *body_of(each, capability).macros)
+                    yield body_of(each, capability).code
                 case Stream(path=Path.GLOBAL | Path.GLOBAL_L2):
-                    yield ("stream_global.cu", TRAITS[each.path].macro, *macros(each))
+                    yield stream_global.code(each)
                 case Stream(path=Path.SHARED):
-                    yield ("stream_shared.cu", *macros(each))
+                    yield stream_shared.code(each)
         except DeviceError:
             continue
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpudissect.device.cuda.compile import Code
 from gpudissect.errors import DeviceError
 from gpudissect.workload import Access, Instruction, Mix, Step
 
@@ -132,6 +133,11 @@ class Body:
     shared: int
     links: bool
     counters: int
+
+    @property
+    def code(self) -> Code:
+        """What its kernel is compiled of."""
+        return ("mix.cu", *self.macros)
 
 
 def body_of(mix: Mix, capability: tuple[int, int]) -> Body:

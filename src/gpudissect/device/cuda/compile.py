@@ -16,6 +16,8 @@ from pathlib import Path as FilePath
 from gpudissect.errors import DeviceError, KernelFailed
 
 KERNELS = FilePath(__file__).parent / "kernels"
+Code = tuple[str, ...]
+"""What a cubin is compiled of: a source among the kernels, and macros."""
 _STANDARD = "c++17"
 _DIGEST = hashlib.sha256
 _DIGEST_BYTES = 32

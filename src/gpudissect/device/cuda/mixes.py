@@ -88,7 +88,8 @@ class Mixer:
         """
         body = body_of(mix, self._capability)
         grid = self._grid(mix)
-        kernel = self._kernel("mix.cu", "mix", *body.macros)
+        source, *macros = body.code
+        kernel = self._kernel(source, "mix", *macros)
         shared = self._set_occupancy(mix, body, grid, kernel)
         links = self._operands(mix, body, grid)
         for _ in range(_TRIES):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.arena import Arena, place
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.driver import Board
 from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.device.cuda.stream_bulk import FILLERS
@@ -29,6 +30,11 @@ _MOST_TILES = 2**32 - 1
 _COUNTER = 8  # bytes of the count of wrong words
 _SOURCE_RUN = -2  # numbers of runs that there are not: the words of the source, ...
 _NO_RUN = -3  # ... and those that are there before the first run
+
+
+def code(stream: Stream) -> Code:
+    """What its kernel is compiled of. Raises `DeviceError` if a thread has too few registers for it."""
+    return ("stream_global.cu", TRAITS[stream.path].macro, *macros(stream))
 
 
 class Through:
@@ -45,7 +51,8 @@ class Through:
         tiles = stream.footprint // tile
         if tiles > _MOST_TILES:
             raise DeviceError(f"a footprint of {tiles} tiles of {tile} bytes: at most {_MOST_TILES} can be told apart")
-        self.kernel = kernels("stream_global.cu", "stream_global", TRAITS[stream.path].macro, *macros(stream))
+        source, *own = code(stream)
+        self.kernel = kernels(source, "stream_global", *own)
         self._stream = stream
         self._board = board
         self._lay = kernels("stream_words.cu", "lay_words")

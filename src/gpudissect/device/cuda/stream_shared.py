@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.stream_way import Kernels, check_shared, macros
 from gpudissect.device.cuda.stream_words import LOW, salt, sum_of_range
 from gpudissect.workload import Stream, Transfer
+
+
+def code(stream: Stream) -> Code:
+    """What its kernel is compiled of. Raises `DeviceError` if a thread has too few registers for it."""
+    return ("stream_shared.cu", *macros(stream))
 
 
 class Inside:
@@ -20,7 +26,8 @@ class Inside:
     def __init__(self, stream: Stream, kernels: Kernels, shared: int) -> None:
         self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         check_shared(self.shared, shared)
-        self.kernel = kernels("stream_shared.cu", "stream_shared", *macros(stream))
+        source, *own = code(stream)
+        self.kernel = kernels(source, "stream_shared", *own)
         self._stream = stream
 
     def arguments(self, reports: int, run: int) -> list[int]:

@@ -206,8 +206,8 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 // when all chains of the warp have ended.
 extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
                                u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks) {
-    const u64 entered = mix_cycles();
-    const u32 sm = mix_sm();
+    const u64 entered = sm_cycles();
+    const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
     if (first) {
         if (threadIdx.x == 0) arrive(&meeting->arrived, static_cast<u32>(resident));
@@ -251,11 +251,11 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
                 arrive(&meeting->warm, static_cast<u32>(blocks));
                 await_start(meeting, sm);
             }
-            begin_ns = mix_ns();
+            begin_ns = timer_ns();
             __syncthreads();
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
-        begin = mix_cycles();
+        begin = sm_cycles();
 #pragma unroll 1
         do bodies<UNROLL>(chains, operands);
         while ((left -= static_cast<u32>(one)) != 0);
@@ -271,9 +271,9 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #endif
 #pragma unroll
         for (const Chain& chain : chains) await(chain, sink);
-        end = mix_cycles();
+        end = sm_cycles();
     }
-    const u64 end_ns = blockIdx.x >= last ? mix_ns() : 0;
+    const u64 end_ns = blockIdx.x >= last ? timer_ns() : 0;
     bool broken = false;
 #if defined(TILES) || defined(LINES)
 #pragma unroll

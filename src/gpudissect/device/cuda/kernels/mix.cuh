@@ -5,7 +5,7 @@
 // they can stand between two loads and leave the address alone, no number grows beyond bounds, and at the end the chain
 // tells whether all went the way it was meant.
 #pragma once
-#include "job.cuh"
+#include "now.cuh"
 
 #define MIX_LANES 32
 
@@ -52,24 +52,6 @@ struct Meeting {
     u64 starts[MIX_MOST_SMS];  // of each SM: when its warps begin, on its own clock
 };
 
-__device__ __forceinline__ u64 mix_cycles() {
-    u64 cycles;
-    asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");
-    return cycles;
-}
-
-__device__ __forceinline__ u64 mix_ns() {
-    u64 ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-    return ns;
-}
-
-__device__ __forceinline__ u32 mix_sm() {
-    u32 sm;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-    return sm;
-}
-
 #define MEETING_PATIENCE 200000000ull  // cycles until a block gives up waiting for the others: all fit at once
 #define HOLDING_PATIENCE 8000000000ull  // cycles until a block gives up keeping others off its SM
 #define MEETING_AHEAD 8192             // cycles from the first block of an SM that knows all are there to the start
@@ -77,24 +59,24 @@ __device__ __forceinline__ u32 mix_sm() {
 // Waits until `blocks` blocks have come. One thread of each comes here.
 __device__ __forceinline__ void arrive(u32* counter, u32 blocks) {
     atomicAdd(counter, 1u);
-    const u64 since = mix_cycles();
-    while (*const_cast<volatile u32*>(counter) < blocks && mix_cycles() - since < MEETING_PATIENCE) {
+    const u64 since = sm_cycles();
+    while (*const_cast<volatile u32*>(counter) < blocks && sm_cycles() - since < MEETING_PATIENCE) {
     }
 }
 
 // Waits until all blocks of this SM may begin.
 __device__ __forceinline__ void await_start(Meeting* meeting, u32 sm) {
     u64* const there = &meeting->starts[sm < MIX_MOST_SMS ? sm : 0];
-    const u64 mine = mix_cycles() + MEETING_AHEAD;
+    const u64 mine = sm_cycles() + MEETING_AHEAD;
     const u64 found = atomicCAS(there, 0ull, mine);
     const u64 start = found ? found : mine;
-    while (static_cast<i32>(static_cast<u32>(start - mix_cycles())) > 0) {
+    while (static_cast<i32>(static_cast<u32>(start - sm_cycles())) > 0) {
     }
 }
 
 // Keeps other blocks off this SM until the warps that count have ended.
 __device__ __forceinline__ void hold(Meeting* meeting, u32 warps) {
-    const u64 since = mix_cycles();
-    while (*const_cast<volatile u32*>(&meeting->done) < warps && mix_cycles() - since < HOLDING_PATIENCE)
+    const u64 since = sm_cycles();
+    while (*const_cast<volatile u32*>(&meeting->done) < warps && sm_cycles() - since < HOLDING_PATIENCE)
         __nanosleep(1000);
 }

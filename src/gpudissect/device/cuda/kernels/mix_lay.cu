@@ -38,19 +38,19 @@ extern "C" __global__ void lay_lines(u64 memory, u64 lines, u64 half) {
 
 // The global timer moves in steps (32 ns to 1 us): both clocks are read where it has just moved.
 __device__ u64 next_ns() {
-    const u64 then = mix_ns();
+    const u64 then = timer_ns();
     u64 now;
-    do now = mix_ns();
+    do now = timer_ns();
     while (now == then);
     return now;
 }
 
 // How many cycles the SM's clock makes in some nanoseconds. One thread, right after the mix.
 extern "C" __global__ void mix_clock(Meeting* meeting, u64 cycles) {
-    const u64 first_ns = next_ns(), first = mix_cycles();
-    while (mix_cycles() - first < cycles) {
+    const u64 first_ns = next_ns(), first = sm_cycles();
+    while (sm_cycles() - first < cycles) {
     }
-    const u64 last_ns = next_ns(), last = mix_cycles();
+    const u64 last_ns = next_ns(), last = sm_cycles();
     meeting->cycles = last - first;
     meeting->ns = last_ns - first_ns;
 }

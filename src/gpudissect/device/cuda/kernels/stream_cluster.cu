@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) stream_cluster(StreamRepor
     u32* const own = reinterpret_cast<u32*>(memory);
     for (u32 i = threadIdx.x; i < footprint / 4; i += blockDim.x) own[i] = word_of(rank, i);
     meet();
-    const u64 begin = stream_ns(), born = stream_clock();
+    const u64 begin = timer_ns(), born = sm_cycles();
     const u64 window = window_of(memory, next);
     const u32 round = blockDim.x * WIDTH * ILP;
     u32 sum = 0;
@@ -41,14 +41,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) stream_cluster(StreamRepor
     }
     // A barrier that needs the sum of every thread waits for every load.
     const u32 all = __syncthreads_or(sum != 0);
-    const u64 end = stream_ns(), died = stream_clock();
+    const u64 end = timer_ns(), died = sm_cycles();
     StreamReport* const report = reports + blockIdx.x;
     if (all) atomicAdd(&report->sum, static_cast<u64>(sum));
     if (threadIdx.x == 0) {
         report->begin = begin;
         report->end = end;
         report->cycles = died - born;
-        report->sm = stream_sm();
+        report->sm = sm_number();
         report->rank = rank;
     }
     meet();

@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Access put = first_words(static_cast<u32>(salt));
 #endif
     __syncthreads();
-    const u64 begin = stream_ns(), born = stream_clock();
+    const u64 begin = timer_ns(), born = sm_cycles();
 #pragma unroll 1
     for (u32 pass = 0; pass < passes; ++pass) {
         u64 from = source + first, to = target + first;
@@ -68,14 +68,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     const u32 sum = 0, all = 0;
 #endif
-    const u64 end = stream_ns(), died = stream_clock();
+    const u64 end = timer_ns(), died = sm_cycles();
     StreamReport* const report = reports + blockIdx.x;
     if (all && sum != 0) atomicAdd(&report->sum, static_cast<u64>(sum));
     if (threadIdx.x == 0) {
         report->begin = begin;
         report->end = end;
         report->cycles = died - born;
-        report->sm = stream_sm();
+        report->sm = sm_number();
         report->rank = 0;
     }
 }

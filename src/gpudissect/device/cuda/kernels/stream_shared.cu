@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     lay(memory + count, count, salt);
 #endif
     __syncthreads();
-    const u64 begin = stream_ns(), born = stream_clock();
+    const u64 begin = timer_ns(), born = sm_cycles();
 #pragma unroll 1
     for (u32 pass = 0; pass < passes; ++pass) {
 #pragma unroll 1
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     const u32 all = 1;
 #endif
-    const u64 end = stream_ns(), died = stream_clock();
+    const u64 end = timer_ns(), died = sm_cycles();
 #if defined(TRANSFER_WRITE)
     const u32 sum = wrong_words(memory, count, PATTERN_MASK, salt + passes - 1);
 #elif defined(TRANSFER_COPY)
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         report->begin = begin;
         report->end = end;
         report->cycles = died - born;
-        report->sm = stream_sm();
+        report->sm = sm_number();
         report->rank = 0;
     }
 }

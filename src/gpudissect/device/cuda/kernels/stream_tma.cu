@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(1)
     Offsets started{first, first, step, footprint}, awaited = started;
     Turn turn{0, 0, depth};
     u64 left = copies, wrong = 0;
-    const u64 begin = stream_ns(), born = stream_clock();
+    const u64 begin = timer_ns(), born = sm_cycles();
 #pragma unroll 1
     for (u32 i = 0; i < depth && left != 0; ++i, --left)
         start_copy(buffers + i * width, source + started.take(), width, barriers + 8 * i);
@@ -90,12 +90,12 @@ extern "C" __global__ void __launch_bounds__(1)
     }
     // Whether all was right must be known before the end is read.
     const u32 any = __syncthreads_or(wrong != 0);
-    const u64 end = stream_ns(), died = stream_clock();
+    const u64 end = timer_ns(), died = sm_cycles();
     StreamReport* const report = reports + blockIdx.x;
     report->begin = begin;
     report->end = end;
     report->cycles = died - born;
     report->sum = any ? wrong : 0;
-    report->sm = stream_sm();
+    report->sm = sm_number();
     report->rank = 0;
 }

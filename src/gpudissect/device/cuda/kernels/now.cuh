@@ -1,0 +1,21 @@
+// What time it is and where: the global timer, the clock of this SM, and its number.
+#pragma once
+#include "job.cuh"
+
+__device__ __forceinline__ u64 timer_ns() {
+    u64 ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
+    return ns;
+}
+
+__device__ __forceinline__ u64 sm_cycles() {
+    u64 cycles;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");
+    return cycles;
+}
+
+__device__ __forceinline__ u32 sm_number() {
+    u32 sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    return sm;
+}
