@@ -15,15 +15,17 @@ from random_gpu import random_gpu
 from reliability import Bin, bins, picture
 
 from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.inference.disagreement import Unforetold, Whole
 from gpudissect.inference.prediction import DRAWN, Tally
 from gpudissect.report.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
-ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3")
+ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "hierarchy")
 GEOMETRY = ("line_size", "fetch_granularity", "capacity", "sets", "ways", "index_function")
 NONE_THERE = {("l2", "segment_size"), ("l2", "far_latency"), ("dram", "near_latency"), ("dram", "far_latency")}
 """Must not be found where there are no parts."""
 SURE = 0.95  # more confident than that an answer must not be wrong
+MOST_REASONS = 8
 PAGE = Path(__file__).parents[1] / "docs" / "calibration.md"
 PICTURE = PAGE.with_suffix(".svg")
 
@@ -49,6 +51,8 @@ class Surveyed:
 
     answers: tuple[Answer, ...]
     tallies: tuple[Tally, ...]
+    wholes: tuple[Whole, ...]
+    unforetold: tuple[Unforetold, ...]
     drawn: frozenset[str]
     noise: float
     failures: int
@@ -66,7 +70,15 @@ def surveyed(seed: int) -> Surveyed:
             answers.append(Answer(seed, found, gpu.truth.get(name), right))
     caches = gpu.device.hierarchy.caches
     drawn = frozenset(name for name, cache in caches.items() if cache.policy.kind in DRAWN)
-    return Surveyed(tuple(answers), survey.tallies, drawn, gpu.noise.outliers, len(survey.failures))
+    return Surveyed(
+        tuple(answers),
+        survey.tallies,
+        survey.wholes,
+        survey.unforetold,
+        drawn,
+        gpu.noise.outliers,
+        len(survey.failures),
+    )
 
 
 def _right(found: Estimate, truth: Value | None) -> bool:
@@ -124,19 +136,29 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2 in one part: {exact} of {len(geometry)} "
     yield f"  exactly right ({exact / len(geometry):.2%})."
     yield f"- Wrong with a confidence above {SURE}: {wrong} of {len(sure)} ({wrong / len(sure):.2%})."
-    for title, noise in (("no access delayed", (0.0, 0.0)), ("0.5 % of the accesses delayed", (0.005, 0.005))):
+    for title, noise in (("no access delayed", 0.0), ("0.5 % of the accesses delayed", 0.005)):
+        alike = [one for one in every if one.noise == noise]
         for drawn in (False, True):
-            own = [tally for one in every if noise[0] <= one.noise <= noise[1]
-                   for tally in one.tallies if (tally.element in one.drawn) is drawn]  # fmt: skip
-            if own:
-                right, of = sum(t.right for t in own), sum(t.accesses for t in own)
-                possible = sum(t.possible * t.accesses for t in own) / of
-                least = min(t.agreement for t in own)
-                yield (
-                    f"- Random accesses foretold, {title}, {'drawn' if drawn else 'deterministic'} policies: "
-                    f"{right / of:.2%} of {of} ({possible:.1%} possible), {len(own)} caches, {least:.2%} in the worst."
-                )
+            own = [tally for one in alike for tally in one.tallies if (tally.element in one.drawn) is drawn]
+            policies = "drawn" if drawn else "deterministic"
+            yield from _foretold(f"Random accesses foretold, {title}, {policies} policies", own, "caches")
+        for drawn in (False, True):
+            paths = [whole for one in alike for whole in one.wholes if (whole.possible < 1) is drawn]
+            chance = "some victims drawn" if drawn else "no victim drawn"
+            yield from _foretold(f"The same of whole paths, caches and TLBs simulated as one, {title}, {chance}",
+                                 paths, "paths")  # fmt: skip
+    left = Counter(f"{each.name} ({each.reason})" for one in every for each in one.unforetold)
+    yield f"- Not foretold: {'; '.join(f'{name}: {count}' for name, count in left.most_common(MOST_REASONS))}."
     yield f"- Experiments that failed: {sum(one.failures for one in every)}."
+
+
+def _foretold(title: str, told: Sequence[Tally | Whole], what: str) -> Iterator[str]:
+    if told:
+        right, of = sum(each.right for each in told), sum(each.accesses for each in told)
+        possible = sum(each.possible * each.accesses for each in told) / of
+        least = min(each.agreement for each in told)
+        share = f"{right / of:.2%} of {of} ({possible:.1%} possible)"
+        yield f"- {title}: {share}, {len(told)} {what}, {least:.2%} in the worst."
 
 
 def _by_property(answers: Sequence[Answer]) -> Iterator[str]:

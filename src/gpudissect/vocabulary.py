@@ -20,6 +20,7 @@ ELEMENTS = (
     "icache_l0", "icache_l1", "icache_l15",
     "spectrum_global", "spectrum_global_l2",
     "cluster", "tma",
+    "hierarchy",
     "launch",
     *INSTRUCTIONS,
     *ACCESSES,

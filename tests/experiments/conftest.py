@@ -22,7 +22,7 @@ def plain_l2(kib: int = 1024, line: int = 32, policy: PolicyKind = PolicyKind.LR
                  scope=Scope.GPU)  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gpu_with() -> Callable[..., SimulatedGpu]:
     """A GPU whose global loads go through the given L1 (None: none) and L2 (None: none)."""
 

@@ -18,6 +18,11 @@ def outcome(plan, device):
 
 def estimates(device, names, seed=0, known=None):
     """Estimates of experiments and of all they need, by element and attribute; `known` is taken as found before."""
+    return learned(device, names, seed, known)[0]
+
+
+def learned(device, names, seed=0, known=None):
+    """The same, and the knowledge of every experiment by its name."""
     known = dict(known or {})
     found = {}
 
@@ -32,4 +37,4 @@ def estimates(device, names, seed=0, known=None):
 
     for name in names:
         run(name)
-    return found
+    return found, known

@@ -11,8 +11,9 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
 from gpudissect.experiments.policy import Replacement
+from gpudissect.inference.disagreement import Unforetold, first_of
 from gpudissect.inference.level import Level, Levels
-from gpudissect.inference.policy import outcomes
+from gpudissect.inference.policy import UNKNOWN, outcomes
 from gpudissect.inference.prediction import Tally, foretell, tally
 from gpudissect.inference.structure import Structure
 from gpudissect.trace import Trace
@@ -28,35 +29,45 @@ METHOD = "random accesses that nothing was inferred from, against the cache simu
 
 
 def prediction_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
-    """Knowledge: the `Tally` of `element`, or None; a policy that foretells too little becomes ambiguous."""
+    """Knowledge: the `Tally` of `element`, or why it is `Unforetold`, or None if there is no such cache.
+
+    A policy that foretells too little becomes ambiguous.
+    """
     levels: Levels = known[needs]
     level = levels.level(element)
+    if level is None:
+        return Outcome()
     structure: Structure | None = known[f"sets.{element}"]
     replacement: Replacement | None = known[f"policy.{element}"]
-    if level is None or structure is None or replacement is None or level.bounds is None:
-        return Outcome()
-    if level.homes is not None:  # it may be one of two parts: what the other answers is not foretold
-        return Outcome()
+    if structure is None or level.bounds is None:
+        return Outcome(knowledge=Unforetold(element, "its sets are not known"))
+    if replacement is None:
+        return Outcome(knowledge=Unforetold(element, "its replacement policy is not known"))
+    if level.homes is not None:
+        return Outcome(knowledge=Unforetold(element, "it may be one of two parts: what the other answers is not known"))
     fetch = level.fetch.fetch or structure.line
     cache = Cache(structure.ways, structure.line, fetch, structure.index, replacement.policy)
     try:
         check_cache(cache)
-    except UsageError:  # the policy of most sets is none for all of them
-        return Outcome()
-    found, evidence = yield from _foretold(level, structure, cache, bench)
+    except UsageError as error:  # the policy of most sets is none for all of them
+        return Outcome(knowledge=Unforetold(element, str(error)))
+    found, wrong, evidence = yield from _foretold(level, structure, cache, bench)
     shortfall = SHORTFALL if found.possible == 1 else DRAWN_SHORTFALL
     if not replacement.sure or found.agreement >= found.possible - shortfall:
         return Outcome(knowledge=found)
     reason = (
         f"{replacement.policy.kind} foretells only {found.agreement:.1%} of {found.accesses} random accesses: "
-        f"{found.hits_wrong} hits were foretold as misses, {found.misses_wrong} misses as hits"
+        f"{found.hits_wrong} hits were foretold as misses, {found.misses_wrong} misses as hits; {wrong}"
     )
     estimate = Estimate(element=element, attribute="replacement_policy", status=Status.AMBIGUOUS, reason=reason,
                         method=METHOD, evidence=evidence)  # fmt: skip
     return Outcome((estimate,), found)
 
 
-def _foretold(level: Level, structure: Structure, cache: Cache, bench: Bench) -> Ask[tuple[Tally, tuple[str, ...]]]:
+def _foretold(
+    level: Level, structure: Structure, cache: Cache, bench: Bench
+) -> Ask[tuple[Tally, str, tuple[str, ...]]]:
+    """How much of three sequences was foretold, which accesses were not, and the evidence."""
     rings = [_ring(level, structure, cache.sector, share, bench) for share in FOOTPRINTS]
     traces: list[Trace] = yield [
         Chase(path=level.path, order=Explicit(ring), timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone,
@@ -64,11 +75,13 @@ def _foretold(level: Level, structure: Structure, cache: Cache, bench: Bench) ->
         for ring in rings
     ]  # fmt: skip
     assert level.bounds is not None
-    parts = []
+    parts, wrong = [], []
     for ring, trace in zip(rings, traces, strict=True):
         offsets = np.tile(ring, LAPS)
-        parts.append((foretell(cache, offsets), outcomes(trace.cycles, level.bounds)))
-    return tally(level.element, parts), tuple(trace.workload for trace in traces)
+        told, seen = foretell(cache, offsets), outcomes(trace.cycles, level.bounds)
+        parts.append((told, seen))
+        wrong.append((offsets, told.again & (seen != UNKNOWN) & (seen != told.misses)))
+    return tally(level.element, parts), first_of(wrong), tuple(trace.workload for trace in traces)
 
 
 def _ring(level: Level, structure: Structure, fetch: int, share: float, bench: Bench) -> NDArray[np.int64]:

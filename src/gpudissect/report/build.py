@@ -22,6 +22,7 @@ from gpudissect.report.result import (
     Finding,
     Number,
     Options,
+    PathPrediction,
     Prediction,
     Published,
     Result,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
     from gpudissect.catalogue import Published as KnownValue
     from gpudissect.experiments.comparison import Reading
+    from gpudissect.inference.disagreement import Whole
     from gpudissect.inference.prediction import Tally
 
 _WHOLE_UNITS = ("B", "")  # bytes and counts
@@ -74,7 +76,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
             _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute], simulated)
             for estimate in survey.findings
         ),
-        prediction=_prediction(survey.tallies),
+        prediction=_prediction(survey),
         comparisons=tuple(_comparison(reading) for reading in survey.comparisons),
         series=tuple(_series(each) for each in survey.series),
         failures=tuple(Failure(experiment=item.experiment, reason=item.reason) for item in survey.failures),
@@ -98,20 +100,43 @@ def _conditions(info: DeviceInfo, survey: Survey) -> Conditions:
     )
 
 
-def _prediction(tallies: Sequence[Tally]) -> Prediction | None:
-    if not tallies:
+def _prediction(survey: Survey) -> Prediction | None:
+    told: list[Tally | Whole] = [*survey.tallies, *survey.wholes]
+    if not told:
         return None
-    elements = []
-    for each in tallies:
-        low, high = bound(each.right, each.accesses)
-        elements.append(
-            ElementPrediction(element=each.element, agreement=each.agreement, low=low, high=high,
-                              accesses=each.accesses, hits_wrong=each.hits_wrong, misses_wrong=each.misses_wrong,
-                              possible=each.possible)
-        )  # fmt: skip
-    right, accesses = sum(each.right for each in tallies), sum(each.accesses for each in tallies)
+    right, accesses = sum(each.right for each in told), sum(each.accesses for each in told)
     low, high = bound(right, accesses)
-    return Prediction(agreement=right / accesses, low=low, high=high, accesses=accesses, elements=tuple(elements))
+    return Prediction(
+        agreement=right / accesses,
+        low=low,
+        high=high,
+        accesses=accesses,
+        elements=tuple(map(_of_element, survey.tallies)),
+        paths=tuple(map(_of_path, survey.wholes)),
+        unforetold={each.name: each.reason for each in survey.unforetold},
+    )
+
+
+def _of_element(tally: Tally) -> ElementPrediction:
+    low, high = bound(tally.right, tally.accesses)
+    return ElementPrediction(element=tally.element, agreement=tally.agreement, low=low, high=high,
+                             accesses=tally.accesses, hits_wrong=tally.hits_wrong, misses_wrong=tally.misses_wrong,
+                             possible=tally.possible)  # fmt: skip
+
+
+def _of_path(whole: Whole) -> PathPrediction:
+    low, high = bound(whole.right, whole.accesses)
+    return PathPrediction(
+        path=whole.name,
+        agreement=whole.agreement,
+        low=low,
+        high=high,
+        accesses=whole.accesses,
+        wrong=dict(whole.wrong),
+        possible=whole.possible,
+        assumed=whole.assumed,
+        open=whole.open,
+    )
 
 
 def _comparison(reading: Reading) -> Comparison:

@@ -20,6 +20,7 @@ from gpudissect.report.text import bracket, clean, percent, provenance, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
+ALL = 0.995  # of accesses: what is possible is not worth a word
 WIDEST = 40  # characters of a value in the table; longer ones stand below it
 PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
 _COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
@@ -201,6 +202,7 @@ def _notes(result: Result) -> list[Text]:
     lines[:0] = [Text(f"{clean(each.element)} {clean(each.attribute)}: {said}") for each, said in whole]
     if result.prediction is not None:
         lines.append(Text(_foretold(result.prediction), "bold"))
+        lines += [Text(line, "dim") for line in _unforetold(result.prediction)]
     against = result.device.catalogue
     if against is not None and against not in result.device.spec and any(each.published for each in result.findings):
         lines.append(Text(f"held against what is published of the catalogue's {clean(against)}", "dim"))
@@ -216,10 +218,22 @@ def _foretold(prediction: Prediction) -> str:
     """How much of what was not seen before came as foretold."""
     parts = []
     for each in prediction.elements:
-        possible = "" if each.possible > 0.995 else f" of {each.possible:.1%} possible"
-        parts.append(f"{clean(each.element)} {each.agreement:.1%}{possible}")
+        parts.append(f"{clean(each.element)} {each.agreement:.1%}{_of_possible(each.possible)}")
+    for path in prediction.paths:
+        parts.append(f"whole path {clean(path.path)} {path.agreement:.1%}{_of_possible(path.possible)}")
     share = f"{prediction.agreement:.2%} (95 %: {prediction.low:.2%} .. {prediction.high:.2%})"
     return f"foretold of {prediction.accesses} random accesses: {share}; {', '.join(parts)}"
+
+
+def _of_possible(possible: float) -> str:
+    return "" if possible > ALL else f" of {possible:.1%} possible"
+
+
+def _unforetold(prediction: Prediction) -> list[str]:
+    """What was assumed to foretell, and what could not be foretold."""
+    lines = [f"assumed of path {clean(path.path)}: {clean('; '.join(path.assumed))}"
+             for path in prediction.paths if path.assumed]  # fmt: skip
+    return lines + [f"not foretold: {clean(name)}: {clean(why)}" for name, why in prediction.unforetold.items()]
 
 
 def _print_details(out: Console, finding: Finding) -> None:

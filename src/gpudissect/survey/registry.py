@@ -13,6 +13,7 @@ from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_laten
 from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan, constants_sharing_plan
 from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
+from gpudissect.experiments.hierarchy import hierarchy_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
 from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.experiments.icache import icache_levels_plan, icache_plan
@@ -53,6 +54,7 @@ from gpudissect.experiments.tlb_policy import tlb_policy_plan
 from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
 from gpudissect.experiments.tlb_sets import tlb_sets_plan
 from gpudissect.experiments.tma import tma_bandwidth_plan, tma_latency_plan
+from gpudissect.experiments.translated import translated_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path
 
@@ -65,6 +67,12 @@ CACHES = {
     "l2": "levels.l2",
 }
 TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
+WHOLE = "hierarchy"
+FORETELLING = ("prediction", "hierarchy")
+"""What the experiments are called that foretell accesses: of one cache, of all on a path."""
+CACHE = ("line", "capacity", "sets", "policy")
+TLB_KNOWN = ("tlb", "policy")
+"""What is inferred of a cache and of a TLB, by the experiments that find it."""
 PATHS = {
     Path.GLOBAL: ("l1",),
     Path.READONLY: ("readonly",),
@@ -111,6 +119,7 @@ def _build() -> dict[str, Experiment]:
         needs = (before, f"sets.{element}", *([front] if front else []))
         every.append(Experiment(f"policy.{element}", element, TLB_POLICY, needs, policy, quick=False))
         front = f"policy.{element}"
+    every += _whole()
     every += _spectra()
     every += _bandwidths()
     every += _instructions()
@@ -162,6 +171,25 @@ def _of_the_l2() -> list[Experiment]:
         Experiment("latency.l2", "l2", latencies, ("levels.l2",), l2_latency_plan),
         Experiment("map.l2", "l2", ("latency_by_sm", "part_by_sm"), ("levels.l2",), l2_map_plan, quick=False),
     ]
+
+
+def _whole() -> list[Experiment]:
+    """All that was inferred of a path, simulated as one."""
+    inferred = (
+        "levels.l2",
+        *(f"{what}.l2" for what in CACHE),
+        *(f"{what}.{tlb}" for tlb in TLBS for what in TLB_KNOWN),
+    )
+    every = [
+        Experiment("hierarchy.translation", WHOLE, (), inferred, translated_plan, quick=False),
+        Experiment(f"hierarchy.{Path.GLOBAL_L2}", WHOLE, (), inferred, partial(hierarchy_plan, Path.GLOBAL_L2, ()),
+                   quick=False),
+    ]  # fmt: skip
+    for path, elements in PATHS.items():
+        needs = (f"levels.{path}", *(f"{what}.{element}" for element in elements for what in CACHE), *inferred)
+        plan = partial(hierarchy_plan, path, elements)
+        every.append(Experiment(f"hierarchy.{path}", WHOLE, (), needs, plan, quick=False))
+    return every
 
 
 def _spectra() -> list[Experiment]:

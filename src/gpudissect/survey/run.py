@@ -12,10 +12,11 @@ from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
+from gpudissect.inference.disagreement import Unforetold, Whole
 from gpudissect.inference.prediction import Tally
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
-from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
+from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, FORETELLING, MEASURED
 from gpudissect.trace import Context, Trace
 from gpudissect.vocabulary import place_of
 from gpudissect.workload import Workload
@@ -38,7 +39,8 @@ class Survey:
     """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
 
     `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users;
-    `tallies` how well each cache, as inferred, foretold random accesses; `series` what was seen on the way.
+    `tallies` how well each cache, as inferred, foretold random accesses, `wholes` the same of all caches or TLBs of a
+    path simulated as one, `unforetold` what cannot be simulated; `series` what was seen on the way.
     """
 
     findings: tuple[Estimate, ...]
@@ -49,6 +51,8 @@ class Survey:
     comparisons: tuple[Reading, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
     tallies: tuple[Tally, ...] = ()
+    wholes: tuple[Whole, ...] = ()
+    unforetold: tuple[Unforetold, ...] = ()
     series: tuple[Series, ...] = ()
 
 
@@ -87,10 +91,7 @@ def run_survey(
     seconds = time.perf_counter() - start
     shown = {each.element for each in wanted}
     series = tuple(each for outcome in run.outcomes.values() for each in outcome.series if each.element in shown)
-    tallies = tuple(
-        run.outcomes[name].knowledge for name in run.outcomes
-        if name.startswith("prediction.") and run.outcomes[name].knowledge is not None
-    )  # fmt: skip
+    told = [outcome.knowledge for name, outcome in run.outcomes.items() if name.split(".")[0] in FORETELLING]
     return Survey(
         findings,
         tuple(run.failures),
@@ -99,8 +100,10 @@ def run_survey(
         run.workloads,
         readings,
         gather(run.contexts),
-        tallies,
-        series,
+        tallies=tuple(each for each in told if isinstance(each, Tally)),
+        wholes=tuple(each for each in told if isinstance(each, Whole)),
+        unforetold=tuple(each for each in told if isinstance(each, Unforetold)),
+        series=series,
     )
 
 
