@@ -72,7 +72,7 @@ def kernel(source: str, name: str, *macros: str) -> FakeKernel:
 def mixer(board: MixBoard, limit: int = 1 << 24) -> Mixer:
     return Mixer(
         board, kernel, Arena(board, limit), name="fake", sm_count=SMS, capability=(9, 0),  # type: ignore[arg-type]
-        shared=PER_SM - RESERVED, shared_per_sm=PER_SM, reserved=RESERVED,
+        shared=PER_SM - RESERVED, shared_per_sm=PER_SM, reserved=RESERVED, l2=1 << 20,
     )  # fmt: skip
 
 
