@@ -146,6 +146,15 @@ def test_what_does_not_fit(fields: dict[str, Any], message: str) -> None:
         run(MixBoard(), **fields)
 
 
+def test_a_cold_mix_starts_after_a_sweep_of_the_l2() -> None:
+    loads = FIELDS | {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20}
+    warm, cold = MixBoard(), MixBoard()
+    run(warm, **loads)
+    run(cold, **loads, cold=True)
+    assert not {"sweep", "skim"} & set(warm.launches)
+    assert cold.launches[-2:] == ["sweep", "skim"], "after what is gone through was laid"
+
+
 def test_links_are_laid_once_for_mixes_that_share_them() -> None:
     board = MixBoard()
     runner = mixer(board)

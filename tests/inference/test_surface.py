@@ -80,7 +80,7 @@ def test_what_scatters_much_is_looked_at_together():
 
 @given(st.floats(0.5, 1e13), st.floats(0.0005, 0.004), st.floats(0.2, 3.0), st.integers(0, 10_000))
 def test_a_limit_reached_little_by_little_is_found_again(limit, scatter, slack, seed):
-    """Throughput = limit x flying / (flying + slack): its top is a shoulder, which must not pull it down by a per cent."""
+    """Throughput = limit x flying / (flying + slack): a shoulder must not pull the answer down by a per cent."""
     rng = np.random.default_rng(seed)
     flying = np.repeat(2.0 ** np.arange(0, 11), 3)
     true = limit * flying / (flying + slack)

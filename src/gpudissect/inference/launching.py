@@ -14,8 +14,8 @@ from gpudissect.inference.latency import Latency
 LEAST = 8  # replacements from which something can be said
 WAITED = 0.25  # quantile of waits from which blocks must have waited for one another
 MOST_OF_THEM = (0.025, 0.5, 0.975)
-"""Quantiles of the bracket of what differs from time to time, and of its value: the next one lies within as likely as 95 %.
-How well a median is known would be another bracket, far narrower, and of no use to who waits for a kernel."""
+"""Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
+a median is known would be another bracket, far narrower, and of no use to who waits for a kernel."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from gpudissect.processor.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
+from gpudissect.workload.stream import MOST_TOLD
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
 MOST_ISSUES = 1 << 16  # instructions simulated one by one, see `run_long`
@@ -59,14 +60,15 @@ class Streams:
         draws = np.random.default_rng([seed, noise.seed])
         runs = 1 + RUN_TO_RUN * noise.jitter * draws.standard_normal((stream.runs, 1))
         whole = disturbed(runs * (float(took.sum()) + between), noise, draws)
-        at_once = np.repeat([wave.blocks * self._processor.sms for wave, _ in waves], counts)
-        blocks = np.repeat(took, at_once)[: stream.blocks]
-        cycles = disturbed(runs * blocks, noise, draws)
-        return {
+        arrays = {
             "nanoseconds": np.rint(whole[:, 0] / self._processor.clock_hz * 1e9).astype(np.int64),
             "bytes": np.full(stream.runs, stream.moved, dtype=np.int64),
-            "cycles": np.rint(cycles).astype(np.int64),
         }
+        if stream.blocks <= MOST_TOLD:
+            at_once = np.repeat([wave.blocks * self._processor.sms for wave, _ in waves], counts)
+            blocks = np.repeat(took, at_once)[: stream.blocks]
+            arrays["cycles"] = np.rint(disturbed(runs * blocks, noise, draws)).astype(np.int64)
+        return arrays
 
     def _waves(self, stream: Stream) -> list[tuple[Wave, int]]:
         """What the SM with most blocks runs, one wave after the other: so many full ones, and what is left."""
