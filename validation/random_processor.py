@@ -50,8 +50,9 @@ def random_processor(seed: int) -> RandomProcessor:
     sms, schedulers, clock = draw.choice([4, 8, 15, 16, 24]), draw.choice([2, 4]), draw.uniform(0.8e9, 2e9)
     shared = _shared(draw)
     operations = {each: _operation(pipe, draw) for each, pipe in ARITHMETIC.items()}
-    for each in (Instruction.LDS, Instruction.STS, Instruction.LDG):
-        operations[each] = Operation(Pipe.MEMORY, 1.0, draw.randint(20, 40))
+    halves = WARP // shared.lanes  # of a warp, one after the other
+    for each, takes in ((Instruction.LDS, halves), (Instruction.STS, halves), (Instruction.LDG, 1)):
+        operations[each] = Operation(Pipe.MEMORY, float(takes), draw.randint(20, 40))
     memory = draw.uniform(250, 700)
     l1, l2 = _cache(32 * KIB, Scope.SM), _cache(draw.choice([512, 1024, 2048]) * KIB, Scope.GPU)
     bandwidth = draw.uniform(4, 16) * sms  # bytes a cycle
@@ -132,7 +133,7 @@ def _of_shared(it: Processor) -> Truth:
     best = max(WARP * width / each / ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
     return {
         ("shared", "banks"): banks.banks, ("shared", "bank_width"): banks.width,
-        ("shared", "conflict_latency"): banks.conflict_latency, ("shared", "read_rate"): best,
+        ("shared", "conflict_latency"): banks.conflict_latency / (WARP // banks.lanes), ("shared", "read_rate"): best,
         ("shared", "write_rate"): best, ("shared", "copy_rate"): best,
     }  # fmt: skip
 
