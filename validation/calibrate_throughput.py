@@ -127,7 +127,8 @@ def main() -> None:
     with ProcessPoolExecutor(options.workers) as pool:
         for own in pool.map(measured, range(options.first, options.first + options.gpus)):
             answers += own
-            print(*wrong(own), sep="\n", flush=True)
+            for line in wrong(own):
+                print(line, flush=True)
     print(*table(answers), sep="\n")
 
 

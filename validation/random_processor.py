@@ -157,7 +157,7 @@ def _of_instruction(each: Instruction, it: Processor, device: SimulatedGpu) -> T
     rate = min(WARP * units / (operation.interval * turns), WARP * it.schedulers)
     truth: Truth = {(each.value, "rate"): rate}
     if turns == 1:
-        truth[each.value, "latency"] = operation.latency
+        truth[each.value, "latency"] = max(operation.latency, operation.interval)
     quiet = SimulatedGpu(device.hierarchy, spec="", name="quiet", noise=Noise.none(), processor=it)
     for warps in range(1, it.warps + 1):
         block = next((warps // n * WARP for n in (1, 2, 4) if warps % n == 0 and warps // n <= WARP), None)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.inference.latency import Latency
 
 LEAST = 8  # replacements from which something can be said
+TICK = 1.0  # cycle: two readings of a clock may lie so much farther apart, or closer together
 WAITED = 0.25  # quantile of waits from which blocks must have waited for one another
 MOST_OF_THEM = (0.025, 0.5, 0.975)
 """Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
@@ -82,4 +83,5 @@ def replacement(
     if every.size < LEAST:
         return None
     low, middle, high = (float(each) for each in np.quantile(every, MOST_OF_THEM))
-    return Latency(middle, max(low, 0.0), high) if float(np.quantile(every, WAITED)) > 0 else None
+    low, high = max(low - TICK, 0.0), high + TICK
+    return Latency(middle, low, high) if float(np.quantile(every, WAITED)) > 0 else None
