@@ -14,6 +14,7 @@ from gpudissect.vocabulary import unit_of
 
 SLACK = 0.005  # relative: by so much a rate may be misread, and be above a bound that holds
 SAID = 0.0001  # relative: an excess over a bound that is worth a word
+TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
     f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best, all measured anew, "
@@ -130,10 +131,11 @@ def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Thro
     if isinstance(bound, Unbounded):
         return level, ((bound.why,) if bound.why else ())
     value = min(level.rate, bound.rate)
-    share = f"{level.rate / bound.rate:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
-    over = level.rate / bound.rate - 1
-    more = (f"{over:.2%} more were measured: misread",) if over > SAID else ()
-    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), (share, *more)
+    part = level.rate / bound.rate
+    share = f"{part:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
+    more = (f"{part - 1:.2%} more were measured: misread",) if part - 1 > SAID else ()
+    words = (share, *more) if part >= TELLING else ()
+    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), words
 
 
 def said(rate: float, unit: str) -> str:
