@@ -13,6 +13,8 @@ from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench
 from gpudissect.experiments.instructions import KINDS
+from gpudissect.experiments.issue_bound import issue_bound
+from gpudissect.experiments.surface import Bound
 from gpudissect.inference.banks import Layout
 from gpudissect.inference.level import Absence
 from gpudissect.survey.registry import EXPERIMENTS
@@ -229,6 +231,26 @@ def test_more_than_schedulers_can_start_is_a_mistake() -> None:
     newer = SteadyGpu(replace(INFO, facts={**FACTS, "compute_capability": "99.0"}), unit=lambda _: (6.0, 0.24))
     unknown = found(newer, "rate.fadd")["fadd", "rate"]
     assert unknown.status is Status.FOUND and any("held against no bound" in each for each in unknown.caveats)
+
+
+def test_a_slope_that_ends_at_the_bound_is_as_good_as_a_plateau() -> None:
+    """So slow an instruction that all warps with all chains just keep the schedulers busy."""
+    info = replace(INFO, facts={**FACTS, "compute_capability": "9.0"})
+    rate = found(SteadyGpu(info, unit=lambda _: (63.9, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert rate.status is Status.FOUND and rate.high == 128
+    short = found(SteadyGpu(info, unit=lambda _: (80.0, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert short.status is Status.NOT_FOUND and "still rises" in short.reason
+
+
+@pytest.mark.parametrize(("capability", "most"), [
+    ("2.0", 64), ("2.1", 128), ("3.5", 256), ("5.2", 128), ("6.0", 64), ("6.1", 128), ("9.0", 128), ("12.0", 128),
+])  # fmt: skip
+def test_what_schedulers_can_start(capability: str, most: int) -> None:
+    info = replace(INFO, facts={**FACTS, "compute_capability": capability})
+    kinds = {kind.element: kind for kind in KINDS}
+    assert issue_bound(kinds["fadd"], 1, info, {}) == Bound(most, "the schedulers")
+    assert issue_bound(kinds["mma_f16"], 1, info, {}) == Bound(most // 32 * 16 * 8 * 16, "the schedulers")
+    assert issue_bound(kinds["lds"], 2, info, {"banks.shared": Layout(32, 4, 4, 32)}) == Bound(16, "the banks")
 
 
 def test_more_than_the_banks_can_serve_is_a_mistake() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
@@ -90,7 +90,10 @@ def plateau_found(
     element: str, attribute: str, surface: Surface, bound: Bound | Unbounded, caveats: tuple[str, ...] = (),
     method: str = METHOD, confidence: float = BANDWIDTH,
 ) -> Estimate:  # fmt: skip
-    """The estimate of a plateau: nothing above a bound is believed, and a slope, a peak or luck is no plateau."""
+    """The estimate of a plateau: nothing above a bound is believed, and a slope, a peak or luck is no plateau.
+
+    What ends near the bound is as good as one: the bracket reaches up to the bound.
+    """
     unit = unit_of(attribute)
     top, plateau = surface.top, surface.plateau
     seen = [each.rate for each in (*surface.first, *surface.again.values())]
@@ -105,18 +108,21 @@ def plateau_found(
     if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
         return otherwise(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
                                            f"{said(bound.rate, unit)}")  # fmt: skip
-    if top.rising:
+    ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
+    if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
         least = min(rate, max(each.rate for each in surface.first))
         return otherwise(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
     if plateau is None:
         return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
                          min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
-    if top.lonely:
+    if top.lonely and not ended:
         others = [each.rate for i, each in enumerate(surface.first) if i not in top.members]
         return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(top.members[0])} does better than all "
                                            "others", max(others, default=rate), max(seen))  # fmt: skip
     level, share = _below(bound, plateau.level, unit)
+    if (top.rising or top.lonely) and isinstance(bound, Bound):
+        level = replace(level, high=bound.rate)
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
     reached = f"first reached with {surface.words(least)}"
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
