@@ -17,7 +17,7 @@ from gpudissect.experiments.base import Bench
 from gpudissect.inference.prediction import bound
 from gpudissect.survey.registry import EXPERIMENTS
 
-KINDS = ("bandwidth", "banks", "rate", "latency", "warps", "launch", "stores")
+KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")
 """First words of the names of the experiments that are run."""
 PAGE_HEAD = "| confidence | what | answers | right | share right (95 %) | no answer |\n|---|---|---|---|---|---|"
 

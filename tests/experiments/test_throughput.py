@@ -39,6 +39,7 @@ KNOWN = {"levels.global": Levels(), "capacity.l1": 48 << 10, "capacity.l2": 8 <<
 DRAM = tuple(f"bandwidth.dram.{transfer}" for transfer in Transfer)
 SHARED = tuple(f"bandwidth.shared.{transfer}" for transfer in Transfer)
 OF_L2, OF_L1 = (tuple(f"bandwidth.{level}.{way}" for way in ("read", "write")) for level in ("l2", "l1"))
+LAUNCHES = ("launch.kernel", "launch.graph", "launch.block")
 ALL = ("peak.dram", *DRAM, *OF_L2, *OF_L1, *SHARED)
 
 
@@ -193,7 +194,7 @@ def test_a_printed_command_clock_counts_four_times() -> None:
 )
 def test_banks_are_found_again(layout: Layout, width: int) -> None:
     device = SteadyGpu(layout=layout, way=2.0)
-    results = found(device, "banks.shared")
+    results = found(device, "conflicts.shared")
     assert (results["shared", "banks"].value, results["shared", "bank_width"].value) == (layout.banks, width)
     assert results["shared", "conflict_latency"].status is Status.FOUND
     assert any("broadcast" in caveat for caveat in results["shared", "banks"].caveats)
@@ -205,7 +206,7 @@ def test_banks_are_found_again(layout: Layout, width: int) -> None:
 
 
 def test_no_conflicts_no_banks() -> None:
-    results = found(SteadyGpu(way=0.0), "banks.shared")
+    results = found(SteadyGpu(way=0.0), "conflicts.shared")
     assert {results["shared", each].status for each in ("banks", "conflict_latency", "write_conflict")} == {
         Status.NOT_FOUND
     }
@@ -328,18 +329,18 @@ def test_memory_is_asked_by_all_sms() -> None:
 
 
 def test_launches() -> None:
-    results = found(SteadyGpu(), "launch")
+    results = found(SteadyGpu(), *LAUNCHES)
     assert results["launch", "kernel_start"].value == pytest.approx(5000, rel=0.01)
     assert results["launch", "graph_interval"].value == pytest.approx(1500, rel=0.01)
     assert results["launch", "block_replacement"].value == pytest.approx(220, abs=2)
-    alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), "launch")
+    alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), *LAUNCHES)
     assert alone["launch", "graph_start"].status is Status.NOT_SUPPORTED
     assert alone["launch", "block_replacement"].status is Status.NOT_FOUND
 
 
 def test_a_device_that_runs_chases_only_supports_none_of_it() -> None:
     bare = SteadyGpu(replace(INFO, streams=(), instructions=(), means=()))
-    names = (*ALL, "banks.shared", "launch", "warps.fadd", "warps.ldg_random")
+    names = (*ALL, "conflicts.shared", *LAUNCHES, "warps.fadd", "warps.ldg_random")
     results = found(bare, *names)
     stated = results.pop(("dram", "peak_bandwidth"))
     assert stated.status is Status.STATED
