@@ -182,7 +182,7 @@ def _bandwidths() -> list[Experiment]:
     every = [
         Experiment("banks.shared", "shared", BANKS, (), banks_plan),
         Experiment("conflicts.shared", "shared", ("write_conflict",), banks, write_conflict_plan),
-        Experiment("peak.dram", "dram", ("peak_bandwidth",), (), peak_plan),
+        Experiment("peak.dram", "dram", ("peak_bandwidth",), (), peak_plan, quick=False),
     ]
     plans = (
         ("shared", tuple(Transfer), "rate", banks, shared_bandwidth_plan),
