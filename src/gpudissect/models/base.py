@@ -103,7 +103,8 @@ class Curve:
 
     def at(self, warps: ArrayLike) -> Floats:
         """The rate at `warps`: between points on a line, below the first on one through zero, then as the last."""
-        return np.interp(np.asarray(warps, float), (0.0, *self.warps), (0.0, *self.rate))
+        found: Floats = np.interp(np.asarray(warps, float), (0.0, *self.warps), (0.0, *self.rate))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +224,7 @@ class Model(Protocol):
         """Where its equations are."""
 
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """Instructions a cycle of one SM at `warps` warps of it, which need not be whole; shape as `warps`.
+        """Instructions a cycle of one SM at `warps` warps of it (above 0, not always whole); shape as `warps`.
 
         Raises `ValueError` for a kind of instruction that the machine does not know.
         """

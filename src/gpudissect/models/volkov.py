@@ -14,11 +14,6 @@ from gpudissect.models.bounds import latency, peak, tightest
 HALVINGS = 60
 
 
-def _per_chain(machine: Machine, loop: Loop, cycles: ArrayLike) -> Floats:
-    """Cycles from one instruction of a warp to its next: a warp with many chains cannot issue faster than that."""
-    return np.maximum(np.asarray(cycles, float), machine.reissue * loop.ilp)
-
-
 @dataclass(frozen=True)
 class Basic:
     """VV16 s4.1: ``min(n / Latency, mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))``, here per instruction."""
@@ -28,22 +23,22 @@ class Basic:
     source: str = "VV16 s4.1, table 4.2"
 
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """See `base.Model`."""
-        return np.minimum(self._by_latency(machine, loop, warps), peak(machine, loop))
+        """See `base.Model`; VV16 s3.5: the smaller of latency bound and throughput bound."""
+        return np.minimum(self.by_latency(machine, loop, warps), peak(machine, loop))
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
         """Latency below the tightest throughput bound, else that (VV16 s3.5)."""
-        if float(self._by_latency(machine, loop, warps)) < peak(machine, loop):
+        if float(self.by_latency(machine, loop, warps)) < peak(machine, loop):
             return Limit.LATENCY
         return tightest(machine, loop)
 
-    @staticmethod
-    def _by_latency(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        return loop.chains(warps) / _per_chain(machine, loop, latency(machine, loop))
+    def by_latency(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """The latency bound alone: occupancy over warp latency (VV16 s3.5), instructions a cycle of one SM."""
+        return loop.chains(warps) / _of_a_chain(machine, loop, latency(machine, loop))
 
 
 @dataclass(frozen=True)
-class Refined:
+class Refined(Basic):
     """VV16 s6.5: as `Basic`, with the latency of memory under load, ``a + b x / (c - x)``, solved by bisection.
 
     Without coefficients for the loop's access it is the basic model.
@@ -53,31 +48,27 @@ class Refined:
     name: str = "Volkov 2016, refined"
     source: str = "VV16 s6.4, 6.5, table 6.5"
 
-    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """See `base.Model`."""
-        return np.minimum(self._by_latency(machine, loop, warps), peak(machine, loop))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """As of the basic model."""
-        if float(self._by_latency(machine, loop, warps)) < peak(machine, loop):
-            return Limit.LATENCY
-        return tightest(machine, loop)
-
-    @staticmethod
-    def _by_latency(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """The rate at which chains and latency under that very rate agree; it is unique, as latency only rises."""
+    def by_latency(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """The rate that agrees with the latency under that very rate (VV16 s6.5); unique, as latency only rises."""
         contention = machine.contention.get(loop.access)
-        chains = loop.chains(warps)
         if contention is None or isinf(loop.alpha):
-            return chains / _per_chain(machine, loop, latency(machine, loop))
+            return super().by_latency(machine, loop, warps)
+        chains = loop.chains(warps)
         arithmetic = loop.arithmetic_share * machine.unit(loop.arithmetic).latency
         low = np.zeros_like(chains)
         # No access is faster than an idle system's, and none beyond the ceiling.
-        high = chains / _per_chain(machine, loop, latency(machine, loop, contention.base))
+        high = chains / _of_a_chain(machine, loop, latency(machine, loop, contention.base))
         high = np.minimum(high, contention.ceiling / loop.access_share)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             cycles = loop.access_share * contention.latency(loop.accesses(middle)) + arithmetic
-            slower = chains / _per_chain(machine, loop, cycles) < middle
+            slower = chains / _of_a_chain(machine, loop, cycles) < middle
             low, high = np.where(slower, low, middle), np.where(slower, middle, high)
-        return (low + high) / 2
+        found: Floats = (low + high) / 2
+        return found
+
+
+def _of_a_chain(machine: Machine, loop: Loop, cycles: ArrayLike) -> Floats:
+    """Cycles between two instructions of a chain: a warp with many chains cannot issue faster than it reissues."""
+    found: Floats = np.maximum(np.asarray(cycles, float), machine.reissue * loop.ilp)
+    return found
