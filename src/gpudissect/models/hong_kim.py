@@ -18,7 +18,8 @@ def instruction_time(machine: Machine, loop: Loop) -> float:
 
 def mwp_peak_bw(machine: Machine, loop: Loop) -> float:
     """Accesses of an SM under way at pin bandwidth, read as warps (Eq. 6, 7; VV16 s7.1: 12.4 on the GTX280)."""
-    return access_latency(machine, loop) * machine.pin_throughput(loop.access)
+    # It counts warps, so one at least, also where a single access keeps memory busy for longer than its latency.
+    return max(1.0, access_latency(machine, loop) * machine.pin_throughput(loop.access))
 
 
 def cwp_full(machine: Machine, loop: Loop) -> float:
