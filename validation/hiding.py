@@ -19,10 +19,10 @@ PICTURES = DOCS / "validation-hiding"
 def headline(found: Sequence[Row]) -> str:
     """How many printed numbers come out."""
     agreeing = [row for row in found if row.agrees]
-    near = sum(row.near for row in agreeing)
+    near = sum(bool(row.near) for row in agreeing)
     return (
         f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas come out to the last digit printed, "
-        f"{near} come near for a reason that is given, {len(found) - len(agreeing)} do not.**"
+        f"{near} come near for a reason that is given, {len(found) - len(agreeing)} differ.**"
     )
 
 
@@ -53,7 +53,7 @@ def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) 
 
 def _line(row: Row) -> str:
     verdict = ("near" if row.near else "agrees") if row.agrees else "**differs**"
-    note = f"{verdict}; {row.note}" if row.note else verdict
+    note = "; ".join(text for text in (verdict, row.near, row.about) if text)
     ours = f"{row.ours:.4g}" if abs(row.ours) > 1e-9 else "0"
     return f"| {row.place} | {row.what} | {row.printed:g} | {ours} | {note} |"
 

@@ -50,8 +50,9 @@ class Row:
         place: section, table or figure.
         what: it is.
         printed, ours: the two.
-        within: how far apart they may be: half of the last digit printed, or more where `note` says why.
-        note: what a careful reader must know.
+        within: how far apart they may be: half of the last digit printed, or more where `near` says why.
+        near: why they are not equal to the last digit.
+        about: what a careful reader must know beside.
 
     """
 
@@ -60,16 +61,12 @@ class Row:
     printed: float
     ours: float
     within: float
-    note: str = ""
+    near: str = ""
+    about: str = ""
 
     @property
     def agrees(self) -> bool:
         return abs(self.printed - self.ours) <= self.within * (1 + 1e-9)
-
-    @property
-    def near(self) -> bool:
-        """Whether more than the last digit may differ, as `note` explains."""
-        return bool(self.note) and self.note != WRITTEN
 
 
 def rows() -> list[Row]:
@@ -154,7 +151,7 @@ def _chapter_4() -> Iterator[Row]:
             ours = loop.accesses(Basic().throughput(machine, loop, n))
             worst = max(worst, float(np.abs(ours / solution - 1).max()))
         yield Row("table 4.2", f"{published.generation(gpu)}: largest deviation from the solution", 0, worst, 1e-9,
-                  WRITTEN)  # fmt: skip
+                  about=WRITTEN)  # fmt: skip
     maxwell = published.machine("gtx980")
     yield Row("s4.3", "random accesses, Maxwell, IPC", 0.0029, maxwell.unit("ldg_random").throughput, 5e-5)
     for gpu in published.gpus():
@@ -208,7 +205,8 @@ def _one_latency() -> Iterator[Row]:
                                    "ldg_streaming": Unit(resource="memory", latency=600, throughput=1)})  # fmt: skip
     yield Row("s4.8", "the guide's example, warps", 5, cuda_guide.warps_needed(guide, Loop(alpha=30)), 1e-6)
     yield Row("s4.8", "the same with the stalled warp", 6,
-              cuda_guide.warps_needed_counting_all(guide, Loop(alpha=30)), 0.2)  # fmt: skip
+              cuda_guide.warps_needed_counting_all(guide, Loop(alpha=30)), 0.2,
+              "printed rounded to whole warps: 600 / (4 x 31) + 1")  # fmt: skip
     loop = Loop(alpha=32)
     for machine in _five():
         both = threads_needed(*Agarwal().cycles(machine, loop)) - hong_kim.cwp_full(machine, loop)
@@ -239,7 +237,7 @@ def _chapter_6() -> Iterator[Row]:
     x = loop.accesses(Refined().throughput(kepler, loop, n))
     right = np.minimum(n / (300 + 32 * x / (c - x) + 9 * 32), min(0.1338, 4 / 33))
     yield Row(
-        "s6.5", "Kepler, alpha 32: residual of the equation", 0, float(np.abs(x / right - 1).max()), 1e-6, WRITTEN
+        "s6.5", "Kepler, alpha 32: residual of the equation", 0, float(np.abs(x / right - 1).max()), 1e-6, about=WRITTEN
     )
     for gpu, machine in published.machines().items():
         for share, column in ((0.9, "at_90"), (0.95, "at_95")):
@@ -281,7 +279,7 @@ def _baghsorkhi() -> Iterator[Row]:
         closed = np.maximum(np.maximum(1 / 0.0268, x), 440 - (n - 2) * x)
         ours = 1 / loop.accesses(model.throughput(machine, loop, n))
         yield Row("s7.2", f"max(37, x, 440 - (n - 2) x), alpha {alpha}: largest deviation", 0,
-                  float(np.abs(ours / closed - 1).max()), 1e-9, WRITTEN)  # fmt: skip
+                  float(np.abs(ours / closed - 1).max()), 1e-9, about=WRITTEN)  # fmt: skip
     alone = Loop(alpha=0)
     yield Row("s7.2", "1 / max(448 - 4 n, 37) at 24 warps, cycles", 448 - 96,
               1 / float(model.throughput(machine, alone, 24)), 1e-6)  # fmt: skip
@@ -296,10 +294,10 @@ def _isolation() -> Iterator[Row]:
     alu, mem = np.minimum(n / 24, 0.25), np.minimum(n / 434, 0.0277)
     ours = loop.operations(ZhangOwens().throughput(machine, loop, n))
     worst = float(np.abs(ours / (32 * np.minimum(alu, 16 * mem)) - 1).max())
-    yield Row("s7.3, s4.11", "min(alu(n), alpha mem(n)): largest deviation", 0, worst, 1e-9, WRITTEN)
+    yield Row("s7.3, s4.11", "min(alu(n), alpha mem(n)): largest deviation", 0, worst, 1e-9, about=WRITTEN)
     ours = loop.operations(Added().throughput(machine, loop, n))
     worst = float(np.abs(ours / (32 * 16 / (16 / alu + 1 / mem)) - 1).max())
-    yield Row("s7.3, s4.12", "times added: largest deviation", 0, worst, 1e-9, WRITTEN)
+    yield Row("s7.3, s4.12", "times added: largest deviation", 0, worst, 1e-9, about=WRITTEN)
 
 
 def _sim() -> Iterator[Row]:
@@ -310,7 +308,7 @@ def _sim() -> Iterator[Row]:
         exact = peak / (machine.sms * machine.clock_hz * 128)
         units = {**machine.units, "ldg_streaming": replace(machine.unit("ldg_streaming"), throughput=exact)}
         ours = sim.mwp_peak_bw(replace(machine, units=units), Loop(alpha=0))
-        yield Row("table 7.1", f"{machine.name}: MWP_peak_bw", number, ours, 0.05, "of the GB/s of table 6.4")
+        yield Row("table 7.1", f"{machine.name}: MWP_peak_bw", number, ours, 0.05, about="of the GB/s of table 6.4")
     fermi, n = published.machine("gtx480"), np.arange(1, 49)
     loop = Loop(alpha=32)
     alu = np.maximum(18 / n, 1)
@@ -319,7 +317,7 @@ def _sim() -> Iterator[Row]:
     time = np.where(cwp > mwp, np.maximum(comp, mem), np.maximum(comp, mem + comp / n))
     ours = n / loop.accesses(sim.Sim().throughput(fermi, loop, n))
     yield Row("s7.4, Eq. 1-17", "T_exec, Fermi, alpha 32: largest deviation", 0, float(np.abs(ours / time - 1).max()),
-              1e-9, WRITTEN)  # fmt: skip
+              1e-9, about=WRITTEN)  # fmt: skip
     low = Loop(alpha=0)
     for warps, factor in ((2, 2.0), (4, 1.3)):
         ours_too = float(Basic().throughput(fermi, low, warps) / sim.Sim().throughput(fermi, low, warps))
@@ -342,7 +340,7 @@ def _huang() -> Iterator[Row]:
     note = "printed as adds; it is 32 times all instructions, adds are 111"
     for model in (Basic(), rr, gto):
         yield Row("s7.5, s7.6", f"Kepler, alpha 32, 64 warps, {model.name}", 115,
-                  float(32 * model.throughput(kepler, mixed, 64)), 0.5, note)  # fmt: skip
+                  float(32 * model.throughput(kepler, mixed, 64)), 0.5, about=note)  # fmt: skip
     yield Row("s7.6", "peak issue exceeded, latency 25, %", 4,
               100 * (float(gto.throughput(SYNTHETIC, adds, 1e9)) - 1), 0.5)  # fmt: skip
     yield Row("s7.6", "peak issue exceeded, Maxwell, %", 20,
@@ -363,4 +361,4 @@ def _huang() -> Iterator[Row]:
     )
     for policy in (rr, gto):
         cpi = 1 / float(WithBandwidth(policy).throughput(fermi, stride, 17))
-        yield Row("s7.8", f"the same, {policy.name}: CPI", -89, cpi, 1, "-89.47")
+        yield Row("s7.8", f"the same, {policy.name}: CPI", -89, cpi, 0.5)
