@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hiding_figures import Experiment, Figure, figures, nothing
+from hiding_figures import Experiment, Figure, figures
+from hiding_measured import simulated
 from hiding_quotients import lines, remembered
 from hiding_rows import Row, rows
 
@@ -58,7 +59,7 @@ def _line(row: Row) -> str:
     return f"| {row.place} | {row.what} | {row.printed:g} | {ours} | {note} |"
 
 
-def main(experiment: Experiment = nothing) -> int:
+def main(experiment: Experiment = simulated) -> int:
     """Write the page and its pictures, or check that they are of this state of the models."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is of another state")
