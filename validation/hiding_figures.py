@@ -7,7 +7,7 @@ or None. Without one the figures have the models' lines only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -15,7 +15,7 @@ from hiding_rows import SYNTHETIC, memory_over_arithmetic
 from svg import Line, Panel, Points, Region, picture
 
 from gpudissect.models import by_key, cuda_guide, published
-from gpudissect.models.base import Loop, Machine, Model
+from gpudissect.models.base import Curve, Loop, Machine, Model
 from gpudissect.models.judge import Measured, best_samples, error, warps_observed
 from gpudissect.models.needed import ALPHAS, needed
 
@@ -53,7 +53,7 @@ def against_occupancy(
 
     Adds a cycle of one SM; without arithmetic, accesses a cycle.
     """
-    machine = published.machine(gpu)
+    machine = fed(gpu, experiment)
     n = np.linspace(0.25, machine.warps, 4 * machine.warps)
     items: list[Line | Points | Region] = [
         Line(model.name, n, shown(loop, model.throughput(machine, loop, n)), look) for model, look in models
@@ -62,7 +62,8 @@ def against_occupancy(
     top = 1.15 * max(shown(loop, by_key("basic").throughput(machine, loop, machine.warps)), 1e-9)
     if measured is not None:
         best = best_samples(measured)
-        items.append(Points("measured", measured.warps, shown(loop, measured.rate), "ring"))
+        if best.warps.size < measured.warps.size:
+            items.append(Points("measured", measured.warps, shown(loop, measured.rate), "ring"))
         items.append(Points("measured, best", best.warps, shown(loop, best.rate)))
         top = max(top, 1.1 * float(np.max(shown(loop, best.rate))))
     fits = max(float(np.max(item.y)) for item in items if not isinstance(item, Region)) < 3 * top
@@ -88,16 +89,16 @@ def needed_warps(
     for alpha in ALPHAS if access.startswith("ldg") else alphas:
         measured = experiment(gpu, Loop(alpha=alpha, access=access))
         seen = None if measured is None else warps_observed(machine, measured, SHARE)
-        points += [] if seen is None else [(alpha, seen)]
+        points += [] if measured is None or seen is None else [(measured.loop.alpha, seen)]
     if points:
-        items.append(Points("measured", *zip(*points, strict=True)))
+        items.append(Points("measured", *zip(*dict.fromkeys(points), strict=True)))
     known = [y for item in items if not isinstance(item, Region) for y in item.y if np.isfinite(y)]
     return Panel(title, ALPHA, WARPS, items, log=True, top=min(1.1 * max(known), 2 * machine.warps))
 
 
 def errors(gpu: str, model: Model, experiment: Experiment) -> Panel | None:
     """The range of quotients against alpha (VV16 figures 7.11 to 7.13); None without measurements."""
-    machine = published.machine(gpu)
+    machine = fed(gpu, experiment)
     measured = [each for alpha in ALPHAS if (each := experiment(gpu, Loop(alpha=alpha))) is not None]
     if not measured:
         return None
@@ -106,6 +107,17 @@ def errors(gpu: str, model: Model, experiment: Experiment) -> Panel | None:
                     [each.high.value for each in found])  # fmt: skip
     one = Line("exact", [ALPHAS[0], ALPHAS[-1]], [1, 1], "thin")
     return Panel(machine.name, ALPHA, "estimate / measured", (region, one), log=True)
+
+
+def fed(gpu: str, experiment: Experiment) -> Machine:
+    """The machine with measured curves of adds and of loads alone, which Zhang & Owens ask for (VV16 s7.3)."""
+    machine, curves = published.machine(gpu), {}
+    for kind, alpha in (("fadd", inf), ("ldg_streaming", 0.0)):
+        measured = experiment(gpu, Loop(alpha=alpha))
+        if measured is not None:
+            best = best_samples(measured)
+            curves[kind] = Curve(tuple(best.warps), tuple(best.rate))
+    return replace(machine, curves=curves)
 
 
 def _models(*keys: str) -> list[tuple[Model, str]]:
@@ -119,7 +131,8 @@ def _chosen(gpu: str) -> Loop:
 
 def _title(gpu: str, loop: Loop) -> str:
     alpha = "infinite" if loop.alpha == inf else f"{loop.alpha:g}"
-    return f"{published.generation(gpu)}, alpha = {alpha}"
+    chains = f", {loop.ilp} chains" if loop.ilp > 1 else ""
+    return f"{published.generation(gpu)}, alpha = {alpha}{chains}"
 
 
 def _at(experiment: Experiment, cases: Sequence[tuple[str, float | Loop]], *keys: str) -> tuple[Panel, ...]:
@@ -223,13 +236,19 @@ def _curve(machine: Machine, loop: Loop) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _chapter_6(experiment: Experiment) -> Iterator[Figure]:
+    yield Figure("6-01", "figure 6.1: shared memory accesses on Maxwell",
+                 _at(experiment, [(MAXWELL, Loop(alpha=0, access="lds"))], "basic"))  # fmt: skip
+    yield Figure("6-02", "figure 6.2: one chain and two of a warp, Fermi",
+                 _at(experiment, [(FERMI, Loop(alpha=0, ilp=chains)) for chains in (1, 2)], "refined"))  # fmt: skip
     panels = []
     for gpu in GPUS:
         machine = published.machine(gpu)
         under_load = machine.contention["ldg_streaming"]
         rate = np.linspace(0, 0.985 * under_load.ceiling, 80)
         gigabytes = machine.bytes_per_second("ldg_streaming", rate) / 1e9
-        items: list[Line | Points | Region] = [Line("a + b x / (c - x)", gigabytes, under_load.latency(rate))]
+        items: list[Line | Points | Region] = [
+            Line("a + b x / (c - x)", gigabytes, _cut(under_load.latency(rate), 3 * under_load.base))
+        ]
         measured = experiment(gpu, Loop(alpha=0))
         if measured is not None:
             x = machine.bytes_per_second("ldg_streaming", measured.rate) / 1e9

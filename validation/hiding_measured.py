@@ -47,6 +47,7 @@ def simulated(gpu: str, loop: Loop) -> Measured | None:
             warps=warps,
             block_size=size,
             iterations=max(4, INSTRUCTIONS // (adds + accesses)),
+            ilp=loop.ilp,
             stride=stride if accesses else 1,
             access=access if in_memory else Access.RESIDENT,
             footprint=FOOTPRINT if in_memory else 0,
@@ -57,7 +58,7 @@ def simulated(gpu: str, loop: Loop) -> Measured | None:
     for mix, trace in zip(mixes, _device(gpu).run(mixes), strict=True):
         latency = float(np.mean(trace.arrays["end"] - trace.arrays["begin"]))
         rates.append(mix.warps * mix.instructions / latency)
-    ran = Loop(alpha=adds / accesses if accesses else inf, access=loop.access)
+    ran = Loop(alpha=adds / accesses if accesses else inf, access=loop.access, ilp=loop.ilp)
     return Measured(ran, np.array([mix.warps for mix in mixes], float), np.array(rates))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import dataclass
 
-from hiding_figures import FERMI, G80, GT200, KEPLER, MAXWELL, Experiment
+from hiding_figures import FERMI, G80, GT200, KEPLER, MAXWELL, Experiment, fed
 
 from gpudissect.models import by_key, published
-from gpudissect.models.base import Curve, Loop, Machine
-from gpudissect.models.judge import Judgement, Measured, Quotient, best_samples, judge
+from gpudissect.models.base import Loop
+from gpudissect.models.judge import Judgement, Measured, Quotient, judge
 from gpudissect.models.needed import ALPHAS
 
 
@@ -90,17 +89,6 @@ def judged_over(experiment: Experiment, gpu: str, model: str, alphas: Sequence[f
     return judge(by_key(model), fed(gpu, experiment), measured) if len(measured) == len(alphas) else None
 
 
-def fed(gpu: str, experiment: Experiment) -> Machine:
-    """The machine with measured curves of adds and of loads alone, which Zhang & Owens ask for (VV16 s7.3)."""
-    machine, curves = published.machine(gpu), {}
-    for kind, alpha in (("fadd", inf), ("ldg_streaming", 0.0)):
-        measured = experiment(gpu, Loop(alpha=alpha))
-        if measured is not None:
-            best = best_samples(measured)
-            curves[kind] = Curve(tuple(best.warps), tuple(best.rate))
-    return replace(machine, curves=curves)
-
-
 def remembered(experiment: Experiment) -> Experiment:
     """The same, asked but once for each loop."""
     known: dict[tuple[str, Loop], Measured | None] = {}
@@ -120,7 +108,8 @@ def lines(experiment: Experiment) -> list[str]:
         return []
     out = ["", "## Models against the simulated GPUs", "",
            "Estimate over measurement, above 1 is too fast; the best throughput at each occupancy that gives each",
-           "scheduler equally many warps counts (VV16 ch 7).", "",
+           "scheduler equally many warps counts (VV16 ch 7). The models have VV16's parameters, of the real GPUs.",
+           _how_near(found), "",
            "| where | GPU | model | alpha | printed | ours | at alpha, warps |",
            "|---|---|---|---|---|---|---|"]  # fmt: skip
     for each in found:
@@ -130,6 +119,17 @@ def lines(experiment: Experiment) -> list[str]:
         out.append(f"| {said.place} | {published.generation(said.gpu)} | {by_key(said.model).name} | {alphas} | "
                    f"{worst} {said.value:.4g} | {ours.value:.4g} | {ours.alpha:.4g}, {ours.warps:g} |")  # fmt: skip
     return [*out, "", *_order(experiment)]
+
+
+def _how_near(found: Sequence[Compared]) -> str:
+    """Shares within 5 and 10 %, and which is the farthest."""
+    off = [abs(each.ours.value / each.printed.value - 1) for each in found]
+    within = [sum(each <= share for each in off) for share in (0.05, 0.1)]
+    worst = max(zip(off, found, strict=True), key=lambda pair: pair[0])
+    said = worst[1].printed
+    return (f"Of {len(found)} printed quotients ours are within 5 % of {within[0]}, within 10 % of {within[1]}; "
+            f"the farthest is {by_key(said.model).name} on {published.generation(said.gpu)}, {100 * worst[0]:.0f} % "
+            f"off.")  # fmt: skip
 
 
 def _order(experiment: Experiment) -> list[str]:
