@@ -117,7 +117,7 @@ def lines(experiment: Experiment) -> list[str]:
     out = ["", "## Models against the simulated GPUs", "",
            "Estimate over measurement, above 1 is too fast; the best throughput at each occupancy that gives each",
            "scheduler equally many warps counts (VV16 ch 7). The models have VV16's parameters, of the real GPUs;",
-           "the simulated GPUs have them too, and a variability of memory chosen so that 90 % of its peak takes the warps",
+           "the simulated GPUs have them too, and a variability of memory such that 90 % of its peak takes the warps",
            "of table 6.3: what the basic model overestimates at small alpha is therefore no finding of its own.",
            _how_near(found), "",
            "| where | GPU | model | alpha | printed | ours | at alpha, warps |",
