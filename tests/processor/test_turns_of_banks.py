@@ -12,7 +12,7 @@ from gpudissect.processor.description import SharedMemory
 
 FERMI = SharedMemory()
 TESLA = SharedMemory(banks=16, lanes=16)
-KEPLER_4, KEPLER_8 = SharedMemory(width=8, mode=4), SharedMemory(width=8, mode=8)
+KEPLER_4, KEPLER_8 = SharedMemory(width=8, interleave=4), SharedMemory(width=8, interleave=8)
 
 
 @pytest.mark.parametrize("stride", range(1, 65))
@@ -67,8 +67,8 @@ def counted(shared: SharedMemory, words: list[int]) -> int:
             open_rows: dict[int, int] = {}
             served = defaultdict(bool)
             for lane, word in enumerate(waiting):
-                place = word * 4 // shared.mode
-                bank, row = place % shared.banks, place // shared.banks // (shared.width // shared.mode)
+                place = word * 4 // shared.interleave
+                bank, row = place % shared.banks, place // shared.banks // (shared.width // shared.interleave)
                 served[lane] = open_rows.setdefault(bank, row) == row
             waiting = [word for lane, word in enumerate(waiting) if not served[lane]]
             rounds += 1
@@ -77,7 +77,7 @@ def counted(shared: SharedMemory, words: list[int]) -> int:
 
 @given(
     words=st.lists(st.integers(0, 4096), min_size=32, max_size=32),
-    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, mode=8)]),
+    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, interleave=8)]),
 )
 def test_against_rounds_played_one_by_one(words: list[int], shared: SharedMemory) -> None:
     assert passes(shared, np.array(words, dtype=np.int64) * 4) == counted(shared, words)
