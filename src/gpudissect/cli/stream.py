@@ -72,7 +72,8 @@ def stream(
 
     def fitting(info: DeviceInfo) -> Stream:
         wanted = Stream(
-            path=_past_the_l1(info) if path is None else Path(path), transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
+            path=_past_the_l1(info) if path is None else Path(path),
+            transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
             threads=threads, ilp=ilp, width=each, passes=passes, runs=runs, cluster=cluster,
         )  # fmt: skip
         _check_fits(info, wanted)
