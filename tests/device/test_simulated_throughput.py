@@ -13,6 +13,7 @@ from gpudissect.device.find import open_device
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Step, Stream, Transfer
+from gpudissect.workload.stream import MOST_TOLD
 
 ADDS = Mix(body=(Step(Instruction.FADD, 16),), warps=8, block_size=128, iterations=32)
 COPY = Stream(path=Path.GLOBAL_L2, transfer=Transfer.COPY, footprint=64 << 20, blocks=64, threads=256, ilp=4, runs=3)
@@ -135,6 +136,20 @@ def test_short_copies_in_shared_memory(
         (trace,) = device.run([stream])
     found = stream.moved / sms / (trace.cycles.max() + barrier) * clock / 1e9
     assert 0.97 < found / published < (1.05 if gpu == "gtx980" else 1.45)
+
+
+@pytest.mark.parametrize("transfer", list(Transfer))
+def test_many_short_blocks_move_no_more_than_memory_can(transfer: Transfer) -> None:
+    """A queue is not forgotten when a block ends: the next one finds it as it was."""
+    stay = replace(COPY, transfer=transfer, blocks=32, threads=512, width=16, runs=1)
+    many = replace(stay, blocks=1024)
+    assert 0.8 * bandwidth(stay) < bandwidth(many) <= 1.01 * bandwidth(stay)
+
+
+def test_of_very_many_blocks_no_trace_tells_each_ones_cycles() -> None:
+    few, many = (replace(COPY, ilp=1, threads=128, blocks=blocks) for blocks in (MOST_TOLD, 2 * MOST_TOLD))
+    assert run(few).cycles.shape == (3, MOST_TOLD)
+    assert "cycles" not in run(many).arrays and run(many).bytes.tolist() == run(few).bytes.tolist()
 
 
 def test_an_l1_is_empty_when_a_run_starts() -> None:

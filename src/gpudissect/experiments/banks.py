@@ -8,10 +8,12 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.banks import (
+    HIDDEN,
     Banks,
     Layout,
     Point,
     banks_of,
+    hidden,
     per_turn,
     same_answer,
     without_wide,
@@ -122,7 +124,14 @@ def _of_stores(points: Sequence[Point], layout: Layout | None, evidence: tuple[s
         return without(Status.NOT_FOUND, "shared", reason, name)[0]
     return Estimate(element="shared", attribute=name, status=Status.FOUND, value=slope.cycles, low=slope.low,
                     high=slope.high, confidence=LATENCY, method=f"one warp, stores one after the other; {COST}",
-                    evidence=evidence)  # fmt: skip
+                    evidence=evidence, caveats=_few_turns(points, layout))  # fmt: skip
+
+
+def _few_turns(points: Sequence[Point], layout: Layout) -> tuple[str, ...]:
+    """What stores take that need fewer turns than the slope is of."""
+    few = hidden(points, layout)
+    told = ", ".join(f"{turns}: {cycles:.1f}" for turns, cycles in few.items())
+    return (f"from {HIDDEN} turns on: fewer may pass while a store is started; cycles by turns {told}",) if few else ()
 
 
 def _series(name: str, points: Sequence[Point], evidence: tuple[str, ...]) -> Series:

@@ -195,6 +195,16 @@ def per_turn(points: Sequence[Point], layout: Layout) -> Slope | None:
     return Slope(slope, slope - error, slope + error)
 
 
+def hidden(points: Sequence[Point], layout: Layout) -> dict[int, float]:
+    """Cycles between two stores of a word each that take fewer than `HIDDEN` turns, by turns: the median of each."""
+    by_turns: dict[int, list[float]] = {}
+    for point in points:
+        turns = layout.turns(point.stride, WORD) if point.stride else HIDDEN
+        if point.width == WORD and turns < HIDDEN:
+            by_turns.setdefault(turns, []).append(point.cycles)
+    return {turns: float(np.median(cycles)) for turns, cycles in sorted(by_turns.items())}
+
+
 def stride_of(layout: Layout, turns: int) -> int | None:
     """The power of two that is the smallest stride at which a word takes so many times as many turns as at stride 1.
 

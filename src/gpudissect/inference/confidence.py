@@ -25,4 +25,7 @@ BANKS = 0.95
 """A layout of banks that explains every stride, and no other does."""
 
 RATE = 0.9
-"""The rate of an instruction within its bracket, and how many warps reach it."""
+"""The rate of an instruction within its bracket."""
+
+WARPS = 0.9
+"""How many warps reach a share of a rate, within its bracket."""

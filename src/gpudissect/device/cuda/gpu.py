@@ -108,7 +108,7 @@ class CudaGpu:
             board, self._runner.kernel, Arena(board, usable), name=board.device.name,
             sm_count=properties.multiprocessor_count, capability=capability, shared=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
-            reserved=int(properties.reserved_shared_memory_per_block),
+            reserved=int(properties.reserved_shared_memory_per_block), l2=int(properties.l2_cache_size),
         )  # fmt: skip
         self._launcher = Launcher(board, self._runner.kernel, name=board.device.name)
         self._machine = Machine(

@@ -24,6 +24,7 @@ from gpudissect.errors import KernelFailed, Unfit
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
+from gpudissect.workload.stream import MOST_TOLD
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED, Path.CLUSTER, Path.TMA)
 _PATIENCE = (20.0, 1e-9)  # seconds a run may take: this, and this for each byte
@@ -118,6 +119,6 @@ def _trace(stream: Stream, seen: list[NDArray[Any]], device: str, shared: int) -
         },
     )
     arrays: dict[str, Array] = {"nanoseconds": nanoseconds, "bytes": np.full(len(seen), stream.moved, np.int64)}
-    if stream.path in _OF_BLOCKS:
+    if stream.path in _OF_BLOCKS and stream.blocks <= MOST_TOLD:
         arrays["cycles"] = np.stack([part["cycles"].astype(np.int64) for part in seen])
     return Trace(workload=digest(stream), arrays=arrays, context=context)

@@ -21,6 +21,7 @@ from gpudissect.processor.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
+from gpudissect.workload.stream import MOST_TOLD
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
 MOST_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over
@@ -54,29 +55,30 @@ class Streams:
         Raises `DeviceError` for one that this GPU cannot run, `OutOfMemory`.
         """
         waves = self._waves(stream)
-        times = {wave: self._time(stream, wave, seed) for wave in waves}
-        took = [times[wave] for wave in waves]
-        between = self._processor.launches.block_replacement * (len(waves) - 1)
+        counts = [count for _, count in waves]
+        took = np.repeat([self._time(stream, wave, count, seed) / count for wave, count in waves], counts)
+        between = self._processor.launches.block_replacement * (took.size - 1)
         draws = np.random.default_rng([seed, noise.seed])
         runs = 1 + RUN_TO_RUN * noise.jitter * draws.standard_normal((stream.runs, 1))
-        whole = disturbed(runs * (sum(took) + between), noise, draws)
-        at_once = [wave.blocks * self._processor.sms for wave in waves]
-        blocks = np.repeat(took, at_once)[: stream.blocks]
-        cycles = disturbed(runs * blocks, noise, draws)
-        return {
+        whole = disturbed(runs * (float(took.sum()) + between), noise, draws)
+        arrays = {
             "nanoseconds": np.rint(whole[:, 0] / self._processor.clock_hz * 1e9).astype(np.int64),
             "bytes": np.full(stream.runs, stream.moved, dtype=np.int64),
-            "cycles": np.rint(cycles).astype(np.int64),
         }
+        if stream.blocks <= MOST_TOLD:
+            at_once = np.repeat([wave.blocks * self._processor.sms for wave, _ in waves], counts)
+            blocks = np.repeat(took, at_once)[: stream.blocks]
+            arrays["cycles"] = np.rint(disturbed(runs * blocks, noise, draws)).astype(np.int64)
+        return arrays
 
-    def _waves(self, stream: Stream) -> list[Wave]:
-        """What the SM with most blocks runs, one wave after the other: full ones, and what is left."""
+    def _waves(self, stream: Stream) -> list[tuple[Wave, int]]:
+        """What the SM with most blocks runs, one wave after the other: so many full ones, and what is left."""
         sms, room = self._processor.sms, self._room(stream)
         full, left = divmod(stream.blocks, room * sms)
-        waves = [Wave(room, 1 / sms)] * full
+        waves = [(Wave(room, 1 / sms), full)] if full else []
         if left:
             most = -(-left // sms)
-            waves.append(Wave(most, most / left))
+            waves.append((Wave(most, most / left), 1))
         return waves
 
     def _room(self, stream: Stream) -> int:
@@ -99,12 +101,12 @@ class Streams:
                         f"{format_bytes(of_block)}")  # fmt: skip
         return min(room, of_sm // wanted)
 
-    def _time(self, stream: Stream, wave: Wave, seed: int) -> float:
-        """Cycles of one wave."""
+    def _time(self, stream: Stream, wave: Wave, count: int, seed: int) -> float:
+        """Cycles of so many equal waves: as soon as a block ends another does the same, so that queues never empty."""
         tiles = stream.footprint // (stream.threads * stream.ilp * stream.width)
         if stream.path is Path.SHARED:
-            return self._cycles(stream, wave, self._shared_body(stream), tiles * stream.passes, seed)
-        each = -(-tiles // stream.blocks)
+            return self._cycles(stream, wave, self._shared_body(stream), count * tiles * stream.passes, seed)
+        each = count * -(-tiles // stream.blocks)
         first, again = self._tiers(stream, wave)
         cold = 1 if again != first else 0
         time = 0.0
