@@ -135,7 +135,7 @@ def test_short_copies_in_shared_memory(
                         threads=threads, ilp=ilp)  # fmt: skip
         (trace,) = device.run([stream])
     found = stream.moved / sms / (trace.cycles.max() + barrier) * clock / 1e9
-    assert 0.97 < found / published < (1.05 if gpu == "gtx980" else 1.45)
+    assert found == pytest.approx(published, rel=0.05)
 
 
 @pytest.mark.parametrize("transfer", list(Transfer))
