@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.processor.banks import addresses, passes, ways
+from gpudissect.processor.banks import addresses, further_turns, passes, ways
 from gpudissect.processor.description import SharedMemory
 
 FERMI = SharedMemory()
@@ -40,6 +40,20 @@ def test_half_a_warp_at_a_time() -> None:
     assert passes(TESLA, addresses(1)) == 2
     assert ways(TESLA, addresses(2)) == 2
     assert ways(TESLA, addresses(32)) == 16
+
+
+@pytest.mark.parametrize("shared", [TESLA, SharedMemory(banks=16)], ids=["halves", "as banks have words"])
+def test_16_banks_serve_half_a_warp_whoever_says_so(shared: SharedMemory) -> None:
+    """So a GPU file need not say it; and a 2-way conflict is one further turn of each half (VV16 s6.2)."""
+    assert (ways(shared, addresses(1)), further_turns(shared, addresses(1))) == (1, 0)
+    assert (ways(shared, addresses(2)), further_turns(shared, addresses(2))) == (2, 2)
+
+
+@given(stride=st.integers(0, 64), shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8]))
+def test_a_conflict_costs_what_it_takes_more(stride: int, shared: SharedMemory) -> None:
+    free = passes(shared, addresses(1))
+    assert further_turns(shared, addresses(stride)) == passes(shared, addresses(stride)) - free
+    assert ways(shared, addresses(stride)) * free == passes(shared, addresses(stride))
 
 
 def test_different_degrees_the_largest_decides() -> None:
