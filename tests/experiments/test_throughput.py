@@ -13,6 +13,8 @@ from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench
 from gpudissect.experiments.instructions import KINDS
+from gpudissect.experiments.issue_bound import issue_bound
+from gpudissect.experiments.surface import Bound
 from gpudissect.inference.banks import Layout
 from gpudissect.inference.level import Absence
 from gpudissect.survey.registry import EXPERIMENTS
@@ -37,6 +39,7 @@ KNOWN = {"levels.global": Levels(), "capacity.l1": 48 << 10, "capacity.l2": 8 <<
 DRAM = tuple(f"bandwidth.dram.{transfer}" for transfer in Transfer)
 SHARED = tuple(f"bandwidth.shared.{transfer}" for transfer in Transfer)
 OF_L2, OF_L1 = (tuple(f"bandwidth.{level}.{way}" for way in ("read", "write")) for level in ("l2", "l1"))
+LAUNCHES = ("launch.kernel", "launch.graph", "launch.block")
 ALL = ("peak.dram", *DRAM, *OF_L2, *OF_L1, *SHARED)
 
 
@@ -191,7 +194,7 @@ def test_a_printed_command_clock_counts_four_times() -> None:
 )
 def test_banks_are_found_again(layout: Layout, width: int) -> None:
     device = SteadyGpu(layout=layout, way=2.0)
-    results = found(device, "banks.shared")
+    results = found(device, "conflicts.shared")
     assert (results["shared", "banks"].value, results["shared", "bank_width"].value) == (layout.banks, width)
     assert results["shared", "conflict_latency"].status is Status.FOUND
     assert any("broadcast" in caveat for caveat in results["shared", "banks"].caveats)
@@ -203,7 +206,7 @@ def test_banks_are_found_again(layout: Layout, width: int) -> None:
 
 
 def test_no_conflicts_no_banks() -> None:
-    results = found(SteadyGpu(way=0.0), "banks.shared")
+    results = found(SteadyGpu(way=0.0), "conflicts.shared")
     assert {results["shared", each].status for each in ("banks", "conflict_latency", "write_conflict")} == {
         Status.NOT_FOUND
     }
@@ -229,6 +232,26 @@ def test_more_than_schedulers_can_start_is_a_mistake() -> None:
     newer = SteadyGpu(replace(INFO, facts={**FACTS, "compute_capability": "99.0"}), unit=lambda _: (6.0, 0.24))
     unknown = found(newer, "rate.fadd")["fadd", "rate"]
     assert unknown.status is Status.FOUND and any("held against no bound" in each for each in unknown.caveats)
+
+
+def test_a_slope_that_ends_at_the_bound_is_as_good_as_a_plateau() -> None:
+    """So slow an instruction that all warps with all chains just keep the schedulers busy."""
+    info = replace(INFO, facts={**FACTS, "compute_capability": "9.0"})
+    rate = found(SteadyGpu(info, unit=lambda _: (63.9, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert rate.status is Status.FOUND and rate.high == 128
+    short = found(SteadyGpu(info, unit=lambda _: (80.0, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert short.status is Status.NOT_FOUND and "still rises" in short.reason
+
+
+@pytest.mark.parametrize(("capability", "most"), [
+    ("2.0", 64), ("2.1", 128), ("3.5", 256), ("5.2", 128), ("6.0", 64), ("6.1", 128), ("9.0", 128), ("12.0", 128),
+])  # fmt: skip
+def test_what_schedulers_can_start(capability: str, most: int) -> None:
+    info = replace(INFO, facts={**FACTS, "compute_capability": capability})
+    kinds = {kind.element: kind for kind in KINDS}
+    assert issue_bound(kinds["fadd"], 1, info, {}) == Bound(most, "the schedulers")
+    assert issue_bound(kinds["mma_f16"], 1, info, {}) == Bound(most // 32 * 16 * 8 * 16, "the schedulers")
+    assert issue_bound(kinds["lds"], 2, info, {"banks.shared": Layout(32, 4, 4, 32)}) == Bound(16, "the banks")
 
 
 def test_more_than_the_banks_can_serve_is_a_mistake() -> None:
@@ -306,18 +329,18 @@ def test_memory_is_asked_by_all_sms() -> None:
 
 
 def test_launches() -> None:
-    results = found(SteadyGpu(), "launch")
+    results = found(SteadyGpu(), *LAUNCHES)
     assert results["launch", "kernel_start"].value == pytest.approx(5000, rel=0.01)
     assert results["launch", "graph_interval"].value == pytest.approx(1500, rel=0.01)
     assert results["launch", "block_replacement"].value == pytest.approx(220, abs=2)
-    alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), "launch")
+    alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), *LAUNCHES)
     assert alone["launch", "graph_start"].status is Status.NOT_SUPPORTED
     assert alone["launch", "block_replacement"].status is Status.NOT_FOUND
 
 
 def test_a_device_that_runs_chases_only_supports_none_of_it() -> None:
     bare = SteadyGpu(replace(INFO, streams=(), instructions=(), means=()))
-    names = (*ALL, "banks.shared", "launch", "warps.fadd", "warps.ldg_random")
+    names = (*ALL, "conflicts.shared", *LAUNCHES, "warps.fadd", "warps.ldg_random")
     results = found(bare, *names)
     stated = results.pop(("dram", "peak_bandwidth"))
     assert stated.status is Status.STATED

@@ -144,3 +144,15 @@ class TestRateOfOne:
     def test_nothing_follows_from_nothing(self, cycles):
         with pytest.raises(ValueError, match="cycles of every block"):
             rate_of_one(self.moved, cycles, 8, np.full(2, np.nan))
+
+    @given(st.integers(1, 8), st.integers(2_000, 1_000_000), st.floats(0, 0.4), st.floats(0, 500), st.integers(0, 1000))
+    def test_the_bracket_never_claims_more_than_an_sm_could_have_done(self, at_once, busy, late, start, seed):
+        """Blocks of an SM that begin up to a part of the run apart: true is what it moved while any of them ran."""
+        rng = np.random.default_rng(seed)
+        begins = np.sort(rng.uniform(0, late * busy, at_once))
+        cycles = np.full((1, 8 * at_once), busy)
+        whole = begins[-1] - begins[0] + busy + start
+        true = 1000 / (begins[-1] - begins[0] + busy)
+        found = rate_of_one(np.array([8 * 1000]), cycles, 8, np.array([whole]), step=16.0)
+        assert found.low <= found.rate <= found.high
+        assert found.rate <= true * 1.0001 and found.high <= max(true * 1.06, 1000 / (whole - 16) * 1.0001)

@@ -12,12 +12,14 @@ from gpudissect.experiments.instructions import ALL_SMS, LONG, OF_LATENCIES, SHO
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import LATENCY
 from gpudissect.inference.issue import latency_by_sm, mean_duration
-from gpudissect.inference.latency import Latency, lap_latency
+from gpudissect.inference.latency import DRIFT, Latency, lap_latency
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
 
 REPEATS = 5
+AMPLIFIED = (LONG + SHORT) / (LONG - SHORT)
+"""By so much more than either of two mixes their difference may be off, relative, if the clock is another in each."""
 LEAST = 0.02  # cycles of a latency that nobody believes to know better
 LEAST_OF_MEMORY = 0.01  # of the latency, of memory
 HOMES = 16  # SMs that count in global memory, each at an address of its own: parts of the L2 lie nearer and farther
@@ -50,7 +52,8 @@ def _of_warps(kind: Kind, pattern: Mix) -> Ask[tuple[Latency, tuple[str, ...]]]:
     mixes = [replace(each, repetition=turn) for each in bodies for turn in range(REPEATS)]
     traces = yield mixes
     long, short = (_durations(part) for part in (traces[:REPEATS], traces[REPEATS:]))
-    least = LEAST if kind.resident else LEAST_OF_MEMORY * float(np.median(long)) / pattern.instructions
+    about = float(np.median(long)) / pattern.instructions
+    least = (LEAST if kind.resident else LEAST_OF_MEMORY * about) + (AMPLIFIED - 1) * DRIFT * about
     found = lap_latency(long, bodies[0].instructions, short, bodies[1].instructions, least)
     return found, tuple(digest(mix) for mix in mixes)
 

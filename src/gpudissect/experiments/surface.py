@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
@@ -14,6 +14,7 @@ from gpudissect.vocabulary import unit_of
 
 SLACK = 0.005  # relative: by so much a rate may be misread, and be above a bound that holds
 SAID = 0.0001  # relative: an excess over a bound that is worth a word
+TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
     f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best, all measured anew, "
@@ -89,7 +90,10 @@ def plateau_found(
     element: str, attribute: str, surface: Surface, bound: Bound | Unbounded, caveats: tuple[str, ...] = (),
     method: str = METHOD, confidence: float = BANDWIDTH,
 ) -> Estimate:  # fmt: skip
-    """The estimate of a plateau: nothing above a bound is believed, and a slope, a peak or luck is no plateau."""
+    """The estimate of a plateau: nothing above a bound is believed, and a slope, a peak or luck is no plateau.
+
+    What ends near the bound is as good as one: the bracket reaches up to the bound.
+    """
     unit = unit_of(attribute)
     top, plateau = surface.top, surface.plateau
     seen = [each.rate for each in (*surface.first, *surface.again.values())]
@@ -104,18 +108,21 @@ def plateau_found(
     if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
         return otherwise(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
                                            f"{said(bound.rate, unit)}")  # fmt: skip
-    if top.rising:
+    ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
+    if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
         least = min(rate, max(each.rate for each in surface.first))
         return otherwise(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
     if plateau is None:
         return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
                          min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
-    if top.lonely:
+    if top.lonely and not ended:
         others = [each.rate for i, each in enumerate(surface.first) if i not in top.members]
         return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(top.members[0])} does better than all "
                                            "others", max(others, default=rate), max(seen))  # fmt: skip
     level, share = _below(bound, plateau.level, unit)
+    if (top.rising or top.lonely) and isinstance(bound, Bound):
+        level = replace(level, high=bound.rate)
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
     reached = f"first reached with {surface.words(least)}"
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
@@ -130,10 +137,11 @@ def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Thro
     if isinstance(bound, Unbounded):
         return level, ((bound.why,) if bound.why else ())
     value = min(level.rate, bound.rate)
-    share = f"{level.rate / bound.rate:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
-    over = level.rate / bound.rate - 1
-    more = (f"{over:.2%} more were measured: misread",) if over > SAID else ()
-    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), (share, *more)
+    part = level.rate / bound.rate
+    share = f"{part:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
+    more = (f"{part - 1:.2%} more were measured: misread",) if part - 1 > SAID else ()
+    words = (share, *more) if part >= TELLING else ()
+    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), words
 
 
 def said(rate: float, unit: str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpudissect.inference.latency import Latency
 
 LEAST = 8  # replacements from which something can be said
+TICK = 1.0  # cycle: two readings of a clock may lie so much farther apart, or closer together
 WAITED = 0.25  # quantile of waits from which blocks must have waited for one another
 MOST_OF_THEM = (0.025, 0.5, 0.975)
 """Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
@@ -40,7 +41,8 @@ def interval(kernels: Sequence[int], nanoseconds: Sequence[NDArray[np.int64]]) -
 
     `nanoseconds[i]` are the runs with `kernels[i]` kernels. The slope is robust (Theil 1950, Sen 1968), each pair
     counting by its distance. Few kernels may cost another time each than many, so the bracket holds the slopes between
-    all neighbouring numbers. None if more kernels take no longer. Raises `ValueError` for fewer than two numbers.
+    all neighbouring numbers, and three standard errors of that from the fewest to the most. None if more kernels take
+    no longer. Raises `ValueError` for fewer than two numbers.
     """
     if len(set(kernels)) < 2 or len(kernels) != len(nanoseconds):
         raise ValueError(f"an interval needs several numbers of kernels, got {list(kernels)}")
@@ -49,7 +51,17 @@ def interval(kernels: Sequence[int], nanoseconds: Sequence[NDArray[np.int64]]) -
     weights = np.cumsum([weight for _, weight in pairs]) / sum(weight for _, weight in pairs)
     value = pairs[int(np.searchsorted(weights, 0.5))][0]
     slopes = [(took[more] - took[few]) / (more - few) for few, more in pairwise(took)]
-    return Duration(value, max(0.0, min(slopes)), max(slopes)) if value > 0 else None
+    runs = dict(zip(kernels, nanoseconds, strict=True))
+    fewest, most = min(kernels), max(kernels)
+    error = 3 * float(np.hypot(_error(runs[fewest]), _error(runs[most]))) / (most - fewest)
+    low, high = min(*slopes, value - error), max(*slopes, value + error)
+    return Duration(value, max(0.0, low), high) if value > 0 else None
+
+
+def _error(runs: NDArray[np.int64]) -> float:
+    """Standard error of the median, from the deviations of the runs."""
+    spread = 1.4826 * float(np.median(np.abs(runs - np.median(runs))))
+    return 1.2533 * spread / float(np.sqrt(runs.size))
 
 
 def replacement(
@@ -82,4 +94,5 @@ def replacement(
     if every.size < LEAST:
         return None
     low, middle, high = (float(each) for each in np.quantile(every, MOST_OF_THEM))
-    return Latency(middle, max(low, 0.0), high) if float(np.quantile(every, WAITED)) > 0 else None
+    low, high = max(low - TICK, 0.0), high + TICK
+    return Latency(middle, low, high) if float(np.quantile(every, WAITED)) > 0 else None

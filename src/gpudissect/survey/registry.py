@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpudissect.experiments.banks import ATTRIBUTES as BANKS
-from gpudissect.experiments.banks import banks_plan
+from gpudissect.experiments.banks import banks_plan, write_conflict_plan
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
@@ -24,8 +24,8 @@ from gpudissect.experiments.l2_bandwidth import l2_bandwidth_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.l2_map import l2_map_plan
 from gpudissect.experiments.latency import latency_plan
-from gpudissect.experiments.launch import ATTRIBUTES as LAUNCH
-from gpudissect.experiments.launch import launch_plan
+from gpudissect.experiments.launch import NAMES as LAUNCHED
+from gpudissect.experiments.launch import launch_plan, replacement_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
@@ -181,6 +181,7 @@ def _bandwidths() -> list[Experiment]:
     of_l1, size, banks = ("levels.global", "capacity.l1"), ("capacity.l2",), ("banks.shared",)
     every = [
         Experiment("banks.shared", "shared", BANKS, (), banks_plan),
+        Experiment("conflicts.shared", "shared", ("write_conflict",), banks, write_conflict_plan),
         Experiment("peak.dram", "dram", ("peak_bandwidth",), (), peak_plan),
     ]
     plans = (
@@ -201,7 +202,10 @@ def _bandwidths() -> list[Experiment]:
 
 def _instructions() -> list[Experiment]:
     """Each instruction by itself, and what starting kernels costs."""
-    every = [Experiment("launch", "launch", LAUNCH, (), launch_plan)]
+    every = [Experiment("launch.block", "launch", ("block_replacement",), (), replacement_plan)]
+    for means, name in LAUNCHED.items():
+        found = (f"{name}_start", f"{name}_interval")
+        every.append(Experiment(f"launch.{name}", "launch", found, (), partial(launch_plan, means)))
     for kind in KINDS:
         slow, fast = f"latency.{kind.element}", f"rate.{kind.element}"
         banks = ("banks.shared",) if kind.instruction in SHARED else ()
@@ -210,8 +214,8 @@ def _instructions() -> list[Experiment]:
             (fast, "rate", (slow, *banks), issue_rate_plan),
             (f"warps.{kind.element}", "warps_needed", (fast,), warps_needed_plan),
         )
-        for name, found, needs, plan in parts:
-            every.append(Experiment(name, kind.element, (found,), needs, partial(plan, kind), quick=False))
+        for part, attribute, needs, plan in parts:
+            every.append(Experiment(part, kind.element, (attribute,), needs, partial(plan, kind), quick=False))
     return every
 
 

@@ -33,4 +33,5 @@ def sums_of_tiles(words: int, tiles: int, blocks: int, salted: int) -> NDArray[n
     own = np.where(block < tiles, (tiles - block - 1) // blocks + 1, 0)
     numbers = (own * block + blocks * (own * (own - 1) // 2)).astype(np.uint64)  # of its tiles, summed up
     each, step = sum_of_range(0, words, salted) & LOW, STEP * words * words & LOW
-    return own.astype(np.uint64) * np.uint64(each) + np.uint64(step) * (numbers & np.uint64(LOW)) & np.uint64(LOW)
+    found: NDArray[np.uint64] = own.astype(np.uint64) * np.uint64(each) + np.uint64(step) * (numbers & np.uint64(LOW))
+    return found & np.uint64(LOW)
