@@ -10,6 +10,7 @@ import pytest
 from gpudissect.catalogue import load, names
 from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
+from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Step, Stream, Transfer
@@ -126,8 +127,8 @@ def test_short_copies_in_shared_memory(
 ) -> None:
     """MC16 table 7 times copies of a few words a thread, with what a barrier and the clock cost.
 
-    The structure gives the Maxwell's 137.41 GB/s within 4 %. Of Fermi and Kepler it gives a third more than was seen:
-    what else those short loops did is not known.
+    The structure gives them within 5 %, if stores take twice as long as loads on Fermi and Kepler. See
+    validation/copies_shared.py for all shapes.
     """
     with open_device(f"sim:{gpu}?noise=none") as device:
         sms, clock = device.info.sm_count, float(device.info.facts["clock_hz"])
@@ -135,7 +136,7 @@ def test_short_copies_in_shared_memory(
                         threads=threads, ilp=ilp)  # fmt: skip
         (trace,) = device.run([stream])
     found = stream.moved / sms / (trace.cycles.max() + barrier) * clock / 1e9
-    assert 0.97 < found / published < (1.05 if gpu == "gtx980" else 1.45)
+    assert found == pytest.approx(published, rel=0.05)
 
 
 @pytest.mark.parametrize("transfer", list(Transfer))
@@ -159,6 +160,32 @@ def test_an_l1_is_empty_when_a_run_starts() -> None:
     assert once < 0.6 * often
     past = bandwidth(replace(small, path=Path.GLOBAL_L2, passes=500))
     assert past == pytest.approx(655, rel=0.02)
+
+
+def test_stores_through_an_l1_wait_for_it() -> None:
+    """What an L1 takes bounds what goes through it; past it nothing changes."""
+    gpu = load("gtx980")
+    whole = gpu.processor()
+    assert whole is not None and whole.l1 is not None
+    slow = replace(whole, l1=replace(whole.l1, write=4.0))
+    rates = {}
+    for path in (Path.GLOBAL, Path.GLOBAL_L2):
+        stores = Stream(path=path, transfer=Transfer.WRITE, footprint=1 << 20, blocks=32, threads=256, ilp=4, width=16)
+        for processor in (whole, slow):
+            device = SimulatedGpu(gpu.hierarchy(), spec="sim:x", name="x", noise=Noise.none(), processor=processor)
+            (trace,) = device.run([stores])
+            rates[path, processor is slow] = stores.moved / 16 / float(trace.cycles.max())
+    assert rates[Path.GLOBAL, True] == pytest.approx(4.0, rel=0.02)
+    assert rates[Path.GLOBAL_L2, True] == rates[Path.GLOBAL_L2, False] > 10
+    assert rates[Path.GLOBAL, False] == pytest.approx(rates[Path.GLOBAL_L2, False], rel=0.05)  # other random numbers
+
+
+def test_what_an_sm_has_room_for_is_said() -> None:
+    """Registers are no limit of a simulated SM, so it does not say how many there are."""
+    with open_device("sim:gtx280") as device:
+        facts = device.info.facts
+    assert (facts["threads_per_block"], facts["blocks_per_sm"], facts["threads_per_sm"]) == (512, 8, 1024)
+    assert "registers_per_sm" not in facts
 
 
 def test_blocks_that_do_not_fit_wait() -> None:

@@ -10,6 +10,8 @@ import numpy as np
 
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.inference.banks import Layout
+from gpudissect.processor.banks import addresses, passes
+from gpudissect.processor.description import SharedMemory
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
@@ -103,11 +105,16 @@ class SteadyGpu:
         moved = np.full(stream.runs, stream.moved)
         return {"nanoseconds": np.rint(took) + 1000, "bytes": moved, "cycles": cycles}
 
+    def _turns(self, stride: int, width: int) -> int:
+        """As `processor` counts them, not as the inference that is under test does."""
+        banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.at_once)
+        return passes(banks, addresses(stride), width)
+
     def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
         (step,) = mix.body
         latency, interval = self.unit(step.instruction)
-        turns = self.layout.turns(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
-        more = self.way * (turns - self.layout.turns(mix.width // 4, mix.width) + mix.width // 4 - 1)
+        turns = self._turns(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
+        more = self.way * (turns - self._turns(mix.width // 4, mix.width) + mix.width // 4 - 1)
         if mix.access is not Access.RESIDENT:
             latency, interval = latency * 10, interval * 40
         each = max(latency + more, mix.warps * mix.ilp * max(interval, self.turn * turns * (step.instruction == "lds")))

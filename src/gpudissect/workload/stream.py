@@ -13,6 +13,8 @@ MOST_COPY = 64 << 10
 """Bytes of one bulk copy: three of them fit into the shared memory of a block."""
 MOST_IN_FLIGHT = 32
 MOST_THREADS = 1024
+MOST_BYTES = 1 << 60
+"""That one run moves."""
 MOST_TOLD = 1 << 13
 """Blocks of a stream of which a trace tells each one's cycles: more than any GPU runs at once."""
 
@@ -83,6 +85,8 @@ class Stream:
             self._check_tiles()
         if self.path is Path.CLUSTER:
             self._check_ring()
+        if self.moved > MOST_BYTES:
+            raise WorkloadError(f"a run of a stream moves at most 2^60 bytes, got {self.moved}")
 
     def _check_copies(self) -> None:
         if self.width % 16 or not 16 <= self.width <= MOST_COPY:

@@ -295,6 +295,8 @@ def _facts(board: Board) -> dict[str, int | float | str]:
         "memory_bus_bits": properties.global_memory_bus_width,
         "warp_size": properties.warp_size,
         "threads_per_sm": properties.max_threads_per_multiprocessor,
+        "threads_per_block": properties.max_threads_per_block,
+        "blocks_per_sm": properties.max_blocks_per_multiprocessor,
         "registers_per_sm": properties.max_registers_per_multiprocessor,
         "compute_capability": f"{properties.compute_capability_major}.{properties.compute_capability_minor}",
     }

@@ -19,7 +19,7 @@ from gpudissect.device.cuda.clocks import clock_rate
 from gpudissect.device.cuda.driver import Board, Kernel
 from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
 from gpudissect.device.cuda.links import Links, lay
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import DeviceError, KernelFailed, Unfit
 from gpudissect.trace import Context, Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Mix
@@ -126,7 +126,7 @@ class Mixer:
     def _grid(self, mix: Mix) -> Grid:
         sms = self._sm_count if mix.sms is None else mix.sms
         if sms > self._sm_count:
-            raise DeviceError(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
+            raise Unfit(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
         per_sm = mix.warps * _WARP // mix.block_size
         resident = self._sm_count * per_sm
         return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.rounds - 1))
@@ -136,13 +136,13 @@ class Mixer:
         share = self._shared_per_sm // grid.per_sm // _GRAIN * _GRAIN - self._reserved
         shared = min(share // _GRAIN * _GRAIN, self._shared)
         if shared < body.shared:
-            raise DeviceError(f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
-                              f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}")  # fmt: skip
+            raise Unfit(f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
+                        f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}")  # fmt: skip
         kernel.configure(shared=shared, carveout=100)
         found = self._board.blocks_at_once(kernel, mix.block_size, shared)
         if found != grid.per_sm:
-            raise DeviceError(f"an SM of this device runs {found * mix.block_size // _WARP} warps of this mix at once "
-                              f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
+            raise Unfit(f"an SM of this device runs {found * mix.block_size // _WARP} warps of this mix at once "
+                        f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
         return shared
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Links:

@@ -20,7 +20,7 @@ from gpudissect.device.cuda.stream_global import Through
 from gpudissect.device.cuda.stream_ring import Ring
 from gpudissect.device.cuda.stream_shared import Inside
 from gpudissect.device.cuda.stream_way import Kernels, Way
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import KernelFailed, Unfit
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
@@ -55,8 +55,8 @@ class Streamer:
         everything was read or written.
         """
         if stream.blocks > _MOST_BLOCKS or stream.passes > _MOST_PASSES:
-            raise DeviceError(f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
-                              f"asked for {stream.blocks} and {stream.passes}")  # fmt: skip
+            raise Unfit(f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
+                        f"asked for {stream.blocks} and {stream.passes}")  # fmt: skip
         way = self._way(stream)
         way.kernel.configure(shared=way.shared, carveout=way.carveout)
         size = stream.blocks * STREAM_REPORT.itemsize
