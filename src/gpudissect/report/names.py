@@ -37,4 +37,4 @@ def title_of(element: str, *, short: bool = False) -> str:
 
 def words(attribute: str) -> str:
     """An attribute in words."""
-    return attribute.replace("_", " ")
+    return attribute.replace("_", " ").replace(" sm", " SM")

@@ -145,16 +145,14 @@ def _box(group: tuple[str, ...], by_name: Findings, kind: str, skip: Sequence[st
         text = _value(by_name, group[0], attribute)
         if not text or attribute in skip:
             continue
+        if attribute in ("capacity", "hit_latency") and (own := _of_each(group, by_name, attribute)):
+            lines += own
+            continue
         if attribute == "sets":
             ways = _value(by_name, group[0], "ways")
             text = f"{text} set{'' if text == '1' else 's'}" + (f" x {ways} ways" if ways and len(ways) < 12 else "")
         elif attribute in ("entries", "banks"):
             text = f"{text} {attribute}"
-        elif attribute == "hit_latency" and len(group) > 1:
-            for other in group:
-                if own := _value(by_name, other, attribute):
-                    lines.append(f"hit {own} ({title_of(other, short=True)})")
-            continue
         elif _SAID.get(attribute):
             text = f"{_SAID[attribute]} {text}"
         lines.append(text)
@@ -163,6 +161,15 @@ def _box(group: tuple[str, ...], by_name: Findings, kind: str, skip: Sequence[st
         lines.append(f"{count.value:g} of them")
     title = " + ".join(title_of(each, short=len(group) > 1) for each in group)
     return Box(title, lines, group[0], kind)
+
+
+def _of_each(group: Sequence[str], by_name: Findings, attribute: str) -> list[str]:
+    """A line for each view of an array where they do not all have the same; none where they do."""
+    own = {each: text for each in group if (text := _value(by_name, each, attribute))}
+    said = _SAID.get(attribute, "")
+    if len(set(own.values())) < 2:
+        return []
+    return [f"{said} {text} ({title_of(each, short=True)})".strip() for each, text in own.items()]
 
 
 def _known(by_name: Findings, *elements: str) -> bool:

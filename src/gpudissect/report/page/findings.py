@@ -12,7 +12,7 @@ from gpudissect.report.text import bracket, percent, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
-WIDEST = 60  # characters of a value in its line; a longer one stands whole below
+WIDEST = 44  # characters of a value in its line; a longer one stands whole below
 DIGESTS = 8  # of the evidence, written out; the result file has them all
 SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
          Verdict.NOT_COMPARABLE: "–"}  # fmt: skip

@@ -49,8 +49,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
         tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
             transform=f"translate(14 {TOP + UP / 2:g}) rotate(-90)"),
-        class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_labelledby=None,
-        aria_label=figure.title,
+        class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
         data_scales=json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
                                 [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]]),
     )  # fmt: skip
@@ -83,7 +82,8 @@ def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
         if split is None:
             yield name, [(x, y) for x, y, _ in kept]
             continue
-        for key in dict.fromkeys(key for _, _, key in kept):
+        keys = dict.fromkeys(key for _, _, key in kept)
+        for key in sorted(keys, key=lambda key: (not is_finite(key), key if is_finite(key) else 0, str(key))):
             said = label(key, figure.unit(split)) if is_finite(key) else str(key)
             yield f"{split} {said}", [(x, y) for x, y, other in kept if other == key]
 

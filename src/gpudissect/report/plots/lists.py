@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpudissect.report.names import title_of
+from gpudissect.report.names import title_of, words
 from gpudissect.report.plots.figure import Column, Figure, Kind
 from gpudissect.report.result import Finding
 from gpudissect.vocabulary import EACH
@@ -22,7 +22,7 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
         if not isinstance(value, tuple) or len(value) < 3 or finding.attribute == _PARTS[1] and _PARTS[0] in by_name:
             continue
         across = EACH.get(finding.attribute, "sets").removesuffix("s")
-        name = finding.attribute.replace("_", " ")
+        name = words(finding.attribute)
         columns: dict[str, Column] = {across: tuple(range(len(value[:MOST_BARS]))), name: value[:MOST_BARS]}
         parts = by_name.get(_PARTS[1]) if finding.attribute == _PARTS[0] else None
         colour = None
