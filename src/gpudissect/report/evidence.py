@@ -13,6 +13,7 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
 
 MOST_POINTS = 240  # of a curve: more do not fit beside one another
+FEWEST = 3
 MOST_CELLS = 2400  # of a map of accesses
 MOST_BARS = 96  # of a histogram
 Kept = Mapping[str, tuple[Workload, Trace]]
@@ -35,7 +36,7 @@ def _curves(traces: Iterable[tuple[Workload, Trace]]) -> dict[tuple[str, str], l
     """Rows of what can be seen together, by what is measured and its unit."""
     rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for workload, trace in traces:
-        if isinstance(workload, Chase) and workload.timing is not Timing.EACH:
+        if isinstance(workload, Chase):
             about, unit, row = _of_chase(workload, trace)
         elif isinstance(workload, Stream):
             about, unit, row = _of_stream(workload, trace)
@@ -59,6 +60,9 @@ def _of_chase(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
         hits, misses, _ = (int(each) for each in trace.counts.sum(axis=0))
         share = 100 * misses / (hits + misses) if hits + misses else None
         return f"misses against {across}", "%", {**row, "misses": share}
+    if chase.timing is Timing.EACH:
+        cycles = float(np.mean(np.sort(trace.cycles)[: max(1, trace.cycles.size * 99 // 100)]))
+        return f"mean of single latencies against {across}", "cycles", {**row, "latency": cycles}
     cycles = float(np.median(trace.cycles)) / order.count
     return f"latency against {across}", "cycles", {**row, "latency": cycles}
 
@@ -73,7 +77,7 @@ def _of_mix(mix: Mix, trace: Trace) -> tuple[str, str, Row]:
     cycles = float(np.median(trace.end - trace.begin)) / mix.instructions
     row: Row = {"warps": mix.warps, "chains": mix.ilp, "stride": mix.stride, "width": mix.width}
     body = ", ".join(f"{step.instruction}:{step.count}" for step in mix.body)
-    return "time of an instruction against warps", "cycles", {**row, "body": body, "time": cycles}
+    return "time of an instruction", "cycles", {**row, "body": body, "time": cycles}
 
 
 def _turns(chase: Chase) -> str:
@@ -86,7 +90,7 @@ def _curve(element: str, about: str, unit: str, rows: list[Row]) -> Series | Non
     names = list(rows[0])
     measured = names[-1]
     varied = [name for name in names[:-1] if len({row[name] for row in rows}) > 1]
-    if not varied or len(rows) < 2:
+    if not varied or len(rows) < FEWEST:
         return None
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // MOST_POINTS)]
@@ -148,7 +152,7 @@ def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series |
     if len(pooled) == 1:
         del columns["path"]
     evidence = tuple(trace.workload for _, trace in singles)
-    return Series(element=element, name="histogram of latencies against cycles", columns=columns,
+    return Series(element=element, name="histogram of single latencies", columns=columns,
                   units={"cycles": "cycles"}, evidence=evidence)  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
     """An element. Strings among the children, and every attribute's value, are cleaned and escaped.
 
     An attribute's underscores become dashes, one at its end goes (``class_``, ``aria_label``). None and False leave it
-    out, True writes its name alone.
+    out, True writes its name alone; `Markup` there is as long as it likes, such as the path of a line.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -74,4 +74,4 @@ def _attribute(key: str, value: str | float | bool | None) -> str:
     if value is True:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f' {name}="{html.escape(shown(text))}"'
+    return f' {name}="{html.escape(text if isinstance(value, Markup) else shown(text))}"'

@@ -46,6 +46,10 @@ class Plotted:
             self._numbers.setdefault(digest, []).append((identity, figure.title))
         return made
 
+    def covers(self, evidence: Sequence[str]) -> bool:
+        """Whether most of this evidence is drawn already."""
+        return 2 * sum(digest in self._numbers for digest in evidence) > len(evidence)
+
     def showing(self, evidence: Sequence[str], most: int = 6) -> list[tuple[str, str]]:
         """Plots already drawn that show some of this evidence: fragment and title, those with most of it first."""
         seen: dict[tuple[str, str], int] = {}

@@ -119,7 +119,7 @@ class _Page:
 
     def _evidence(self, finding: Finding) -> Child:
         """What is kept of the evidence, once: other findings that rest on the same refer to it."""
-        if not self._kept or finding.evidence in self._told:
+        if not self._kept or finding.evidence in self._told or self._plotted.covers(finding.evidence):
             return None
         self._told.add(finding.evidence)
         figures = map(figure_of, series_of(finding.element, finding.evidence, self._kept))

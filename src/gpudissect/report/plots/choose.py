@@ -20,7 +20,7 @@ def figure_of(series: Series) -> Figure | None:
     """The plot of a series; None where there is nothing to plot: fewer than two points, or no numbers.
 
     Columns that were chosen come before those that were measured (`gpudissect.series`): the last numeric column goes
-    upwards, with all that share its unit; "... against NAME" says what goes across, else the chosen column of the
+    upwards, with all that share its unit; "... against NAME" or "... by NAME" says what goes across, else the chosen column of the
     most different values does; another chosen one of few values makes groups. A full grid of two chosen columns is a
     map.
     """
@@ -37,21 +37,28 @@ def figure_of(series: Series) -> Figure | None:
         chosen, x = ["in flight", *chosen], "in flight"
     else:
         x = _across(series.name, [name for name in chosen if name in numeric], columns)
+    name = series.name
     if x is None:
-        columns = {"number": tuple(float(n) for n in range(len(columns[ys[0]]))), **columns}
-        x = "number"
-    shown = dict(title=f"{title_of(series.element)}: {series.name}", columns=columns, units=units, evidence=series.evidence)
-    if (down := _grid(chosen, columns, x)) is not None and len(ys) == 1:
+        columns = {"number": tuple(range(len(columns[ys[0]]))), **columns}
+        x, name = "number", re.sub(r" against \w+", ", one by one", name)
+    title = f"{title_of(series.element)}: {name}"
+    shown = dict(title=title, columns=columns, units=units, evidence=series.evidence)
+    if name.startswith("histogram"):
+        return Figure(kind=Kind.BARS, x=x, ys=tuple(ys), by=_group(chosen, columns, x), **shown)  # type: ignore[arg-type]
+    if (down := _grid(name, chosen, columns, x)) is not None and len(ys) == 1:
         return Figure(kind=Kind.MAP, x=x, ys=(down,), colour=ys[0], **shown)  # type: ignore[arg-type]
     by = _group(["width"] if x == "in flight" else chosen, columns, x) if len(ys) == 1 else None
-    kind = Kind.LINES if _is_function(columns, x, by) else Kind.DOTS
+    ordered = x != "number" and " by " not in name and _is_function(columns, x, by)
+    kind = Kind.LINES if ordered else Kind.DOTS
     note = "bytes in flight on an SM: blocks x threads x accesses x width" if x == "in flight" else ""
     return Figure(kind=kind, x=x, ys=tuple(ys), by=by, note=note, **shown)  # type: ignore[arg-type]
 
 
 def is_finite(value: float | str | None) -> TypeGuard[float]:
     """Whether it can be drawn."""
-    return isinstance(value, int | float) and abs(value) < 1e100  # neither NaN nor what overflows on the way
+    if not isinstance(value, int | float):
+        return False
+    return value == 0 or 1e-100 < abs(value) < 1e100  # neither NaN nor what is lost on the way
 
 
 def _is_numeric(column: Column) -> bool:
@@ -71,24 +78,25 @@ def _measured(numeric: list[str], units: dict[str, str]) -> list[str]:
 
 
 def _across(name: str, chosen: list[str], columns: dict[str, Column]) -> str | None:
-    said = re.search(r"against (\w+)", name)
+    said = re.search(r"\b(?:against|by) (\w+)", name)
     if said and said[1] in chosen:
         return said[1]
     return max(chosen, key=lambda each: len(set(columns[each])), default=None)
 
 
-def _grid(chosen: list[str], columns: dict[str, Column], x: str) -> str | None:
-    """The column that makes a nearly full grid with `x`."""
+def _grid(name: str, chosen: list[str], columns: dict[str, Column], x: str) -> str | None:
+    """The column that makes a nearly full grid with `x`; a small one only where "by ... and ..." asks for it."""
     across = set(columns[x])
-    for name in chosen:
-        down = set(columns[name])
-        if name == x or not _is_numeric(columns[name]) or min(len(across), len(down)) < MAP_SIDE:
+    least = 2 if re.search(r" by \w+ and \w+", name) else MAP_SIDE
+    for other in chosen:
+        down = set(columns[other])
+        if other == x or not _is_numeric(columns[other]) or min(len(across), len(down)) < least:
             continue
         if not _is_even(across) or not _is_even(down):
             continue
-        cells = set(zip(columns[x], columns[name], strict=True))
+        cells = set(zip(columns[x], columns[other], strict=True))
         if len(cells) >= 0.9 * len(across) * len(down) and len(cells) == len(columns[x]):
-            return name
+            return other
     return None
 
 

@@ -17,6 +17,7 @@ from gpudissect.report.plots.scale import Scale, label, scale_of
 WIDTH, HEIGHT = 520, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+CROWD = 150  # dots of one group from which on they are drawn finer
 SHADES = 9  # colours of a map, style sheet h0 .. h8
 Points = list[tuple[float, float]]
 
@@ -27,14 +28,15 @@ def svg(figure: Figure, identity: str) -> Markup:
     points = [point for _, own in groups for point in own]
     if not points:
         return Markup("")
-    by_powers = figure.kind not in (Kind.BARS, Kind.MAP)
-    x = scale_of([each[0] for each in points], powers=None if by_powers else False)
-    y = scale_of([each[1] for each in points], from_zero=True, powers=None if by_powers else False)
+    x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
+    share = figure.unit(figure.ys[0]) == "%"
+    y = scale_of([each[1] for each in points] + ([0, 100] if share else []), from_zero=True)
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
     elif figure.kind is Kind.BARS:
-        x = Scale(x.low - 0.5, x.high + 0.5)
-        marks = [_bars(own, x, y, n) for n, (_, own) in enumerate(groups)]
+        width = _step(sorted({place for place, _ in points}))
+        x = Scale(x.low - width / 2, x.high + width / 2)
+        marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
         marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
     clip = f"{identity}-clip"
@@ -50,8 +52,8 @@ def svg(figure: Figure, identity: str) -> Markup:
         tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
             transform=f"translate(14 {TOP + UP / 2:g}) rotate(-90)"),
         class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
-        data_scales=json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
-                                [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]]),
+        data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
+                                [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
     )  # fmt: skip
 
 
@@ -111,10 +113,7 @@ def _of(unit: str) -> str:
 
 def _axis(scale: Scale, unit: str, which: str) -> Iterator[Markup]:
     base = 2 if unit == "B" else 10
-    ticks = scale.ticks(5 if which == "x" else 6, base)
-    if scale.powers and len(ticks) < 3:
-        ticks = scale.ticks(8, 2)
-    for value in ticks:
+    for value in scale.ticks(5 if which == "x" else 6, base):
         place = scale.at(value)
         if which == "x":
             at = LEFT + ACROSS * place
@@ -131,23 +130,24 @@ def _place(x: float, y: float, across: Scale, up: Scale) -> str:
 
 
 def _group(points: Points, x: Scale, y: Scale, number: int, kind: Kind) -> Markup:
-    style = _style(number)
+    style = f"s{_style(number)}" + (" fine" if len(points) > CROWD else "")
     dots = "".join(f"M{_place(*point, x, y)}h0" for point in points)
-    drawn = [tag("path", class_=f"dot s{style}", d=dots)]
+    drawn = [tag("path", class_=f"dot {style}", d=Markup(dots))]
     if kind is Kind.LINES and len(points) > 1:
         line = "L".join(_place(*point, x, y) for point in sorted(points))
-        drawn.insert(0, tag("path", class_=f"line s{style}", d=f"M{line}"))
+        drawn.insert(0, tag("path", class_=f"line {style}", d=Markup(f"M{line}")))
     return Markup("".join(drawn))
 
 
-def _bars(points: Points, x: Scale, y: Scale, number: int) -> Markup:
-    half = min(0.5, 0.42) * ACROSS / (x.high - x.low)
-    down = TOP + UP
+def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
+    half = 0.45 * width * ACROSS / (x.high - x.low)
+    zero = 0 if not y.powers and y.low < 0 < y.high else y.low
+    down = round(TOP + UP * (1 - y.at(zero)), 1)
     drawn = ""
     for place, height in points:
         middle, top = LEFT + ACROSS * x.at(place), TOP + UP * (1 - y.at(height))
         drawn += f"M{middle - half:.1f} {down}V{top:.1f}h{2 * half:.1f}V{down}z"
-    return tag("path", class_=f"bar s{_style(number)}", d=drawn)
+    return tag("path", class_=f"bar s{_style(number)}", d=Markup(drawn))
 
 
 def _range(figure: Figure) -> tuple[float, float]:
@@ -173,7 +173,7 @@ def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
             left, upper = LEFT + ACROSS * across.at(x - wide / 2), TOP + UP * (1 - up.at(y + high / 2))
             w, h = ACROSS * wide / (across.high - across.low), UP * high / (up.high - up.low)
             shades[round(share * (SHADES - 1))] += f"M{left:.1f} {upper:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z"
-    return across, up, [tag("path", class_=f"cell h{n}", d=drawn) for n, drawn in enumerate(shades) if drawn]
+    return across, up, [tag("path", class_=f"cell h{n}", d=Markup(drawn)) for n, drawn in enumerate(shades) if drawn]
 
 
 def _step(values: list[float]) -> float:

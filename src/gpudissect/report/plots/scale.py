@@ -27,8 +27,9 @@ class Scale:
 
     def ticks(self, most: int = 6, base: int = 10) -> list[float]:
         """Round numbers within, at most about `most` of them."""
-        if self.powers and self.high / self.low >= base**2:
-            return _powers(self.low, self.high, most, base)
+        for each in (base, 2):
+            if self.powers and self.high / self.low >= each**2.5:
+                return _powers(self.low, self.high, most if each == base else 8, each)
         step = _round((self.high - self.low) / most, base)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
