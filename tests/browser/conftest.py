@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.report.test_page import hostile
 
 from gpudissect.device.find import open_device
 from gpudissect.device.kept import Keeper
@@ -12,7 +13,6 @@ from gpudissect.report.files import load
 from gpudissect.report.page.write import page as page_of
 from gpudissect.report.result import Options
 from gpudissect.survey.run import run_survey
-from tests.report.test_page import hostile
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.report.made_up import PLAIN, finding, result
 
 from gpudissect.estimate import Status
 from gpudissect.report.evidence import series_of
@@ -15,8 +16,8 @@ from gpudissect.report.files import load
 from gpudissect.report.page.write import page
 from gpudissect.report.result import Series
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Bounds, Chase, Explicit, Path as Way, Sequential, Timing
-from tests.report.made_up import PLAIN, finding, result
+from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
+from gpudissect.workload import Path as Way
 
 ROOT = Path(__file__).parents[2]
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x1b[2J\"'&--><!--"
@@ -58,7 +59,9 @@ def test_a_page_is_small_quick_and_asks_for_nothing(h200):
         assert not name.startswith("on") and name != "style"
         if name in ("href", "src"):
             assert value.startswith("#") or value == "data:,"
-    policy = dict(read.attributes)["content"] if False else next(v for n, v in read.attributes if v and "default-src" in v)
+    policy = (
+        dict(read.attributes)["content"] if False else next(v for n, v in read.attributes if v and "default-src" in v)
+    )
     assert policy.startswith("default-src 'none'; style-src 'sha256-") and "unsafe" not in policy
 
 
@@ -143,7 +146,10 @@ def chases():
 
 
 def test_evidence_becomes_curves_maps_and_histograms():
-    made = {series.name.split(",")[0]: series for series in series_of("l1", ("c4", "c8", "c16", "c32", "each", "?"), chases())}
+    made = {
+        series.name.split(",")[0]: series
+        for series in series_of("l1", ("c4", "c8", "c16", "c32", "each", "?"), chases())
+    }
     misses = made["misses against footprint"]
     assert misses.columns["footprint"] == (128, 256, 512, 1024)
     assert misses.columns["misses"] == (0, 0, 50, 75)

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.report.made_up import finding
 
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.draw import ACROSS, LEFT, svg
@@ -12,7 +13,6 @@ from gpudissect.report.plots.figure import Kind
 from gpudissect.report.plots.lists import figures_of
 from gpudissect.report.plots.scale import Scale, scale_of
 from gpudissect.report.result import Series
-from tests.report.made_up import finding
 
 
 def series(name, columns, **units):
@@ -45,7 +45,13 @@ def test_columns_in_one_unit_are_curves_beside_one_another():
 
 
 def test_configurations_go_over_what_they_have_in_flight():
-    columns = {"blocks_per_sm": (1, 2, 1), "threads": (32, 32, 64), "ilp": (1, 1, 2), "width": (4, 8, 16), "rate": (1, 2, 3)}
+    columns = {
+        "blocks_per_sm": (1, 2, 1),
+        "threads": (32, 32, 64),
+        "ilp": (1, 1, 2),
+        "width": (4, 8, 16),
+        "rate": (1, 2, 3),
+    }
     made = figure_of(series("read rate by configuration", columns, rate="B/cycle"))
     assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048)
 

@@ -46,7 +46,9 @@ def discover(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the result as a page, with what was seen; one file a GPU with cuda:all."),
+        typer.Option(
+            metavar="FILE", help="Write the result as a page, with what was seen; one file a GPU with cuda:all."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
@@ -93,7 +95,9 @@ def discover(
     for spec in choice.specs:
         suffix = spec.replace(":", "") if several else ""
         try:
-            result, page, trouble = _take_apart(spec, wish, record / suffix if record is not None else None, html is not None)
+            result, page, trouble = _take_apart(
+                spec, wish, record / suffix if record is not None else None, html is not None
+            )
         except DeviceError as error:
             if not several:
                 raise

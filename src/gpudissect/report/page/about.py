@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpudissect.report.markup import Child, Markup, tag
-from gpudissect.report.page.findings import plain
 from gpudissect.report.names import title_of, words
+from gpudissect.report.page.findings import plain
 from gpudissect.report.result import Result
 from gpudissect.report.text import quantity
 

@@ -110,7 +110,9 @@ def _groups(by_name: Findings, elements: Sequence[str]) -> list[tuple[str, ...]]
     groups: list[list[str]] = []
     for element in elements:
         shared = by_name.get((element, "shared_with"))
-        partners = [each.strip() for each in shared.value.split(",")] if shared and isinstance(shared.value, str) else []
+        partners = (
+            [each.strip() for each in shared.value.split(",")] if shared and isinstance(shared.value, str) else []
+        )
         home = next((group for group in groups if any(each in group for each in partners)), None)
         if home is None:
             groups.append([element])

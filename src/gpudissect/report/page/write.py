@@ -9,11 +9,11 @@ from gpudissect.device.base import Origin
 from gpudissect.report import instructions
 from gpudissect.report.evidence import Kept, series_of
 from gpudissect.report.markup import Child, Markup, tag
+from gpudissect.report.names import title_of
 from gpudissect.report.page import findings as shown
 from gpudissect.report.page.about import conditions, environment, facts, foretold, notes, readings
 from gpudissect.report.page.document import document
 from gpudissect.report.page.drawing import drawing
-from gpudissect.report.names import title_of
 from gpudissect.report.page.plotted import Plotted, all_of
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.figure import Figure
@@ -156,5 +156,7 @@ class _Page:
         result, left = self._result, self._plotted.left_out
         made = f"Made by gpudissect {clean(result.environment.get('gpudissect', ''))}."
         if not self._kept:
-            made += " The traces behind the findings are not on this page: discover --html has them, of a recording too."
+            made += (
+                " The traces behind the findings are not on this page: discover --html has them, of a recording too."
+            )
         return made + (f" {left} plots were left out to keep the page small." if left else "")

@@ -19,7 +19,7 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
     made = []
     for finding in findings:
         value = finding.value
-        if not isinstance(value, tuple) or len(value) < 3 or finding.attribute == _PARTS[1] and _PARTS[0] in by_name:
+        if not isinstance(value, tuple) or len(value) < 3 or (finding.attribute == _PARTS[1] and _PARTS[0] in by_name):
             continue
         across = EACH.get(finding.attribute, "sets").removesuffix("s")
         name = words(finding.attribute)
@@ -30,9 +30,14 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
             columns["part"], colour = parts.value[:MOST_BARS], "part"
         made.append(
             Figure(
-                title=f"{title_of(finding.element)}: {name}, {across} by {across}", kind=Kind.DOTS if colour else Kind.BARS,
-                columns=columns, units={name: finding.unit} if finding.unit else {}, x=across, ys=(name,),
-                by=colour, evidence=finding.evidence,
+                title=f"{title_of(finding.element)}: {name}, {across} by {across}",
+                kind=Kind.DOTS if colour else Kind.BARS,
+                columns=columns,
+                units={name: finding.unit} if finding.unit else {},
+                x=across,
+                ys=(name,),
+                by=colour,
+                evidence=finding.evidence,
             )  # fmt: skip
         )
     return made
