@@ -7,7 +7,10 @@ BOTH = ("h200", "gtx980")
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
-  for (let y = 0; y < document.body.scrollHeight; y += 600) { scrollTo(0, y); await new Promise(done => setTimeout(done, 15)); }
+  for (let y = 0; y < document.body.scrollHeight; y += 600) {
+    scrollTo(0, y);
+    await new Promise(done => setTimeout(done, 15));
+  }
 }"""
 
 

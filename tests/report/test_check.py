@@ -18,8 +18,8 @@ def with_(findings=PLAIN, **more):
 
 
 def foretold(agreement):
-    element = ElementPrediction(element="l1", agreement=agreement, low=0, high=1, accesses=9, hits_wrong=0, misses_wrong=0,
-                                possible=1.0)  # fmt: skip
+    element = ElementPrediction(element="l1", agreement=agreement, low=0, high=1, accesses=9, hits_wrong=0,
+                                misses_wrong=0, possible=1.0)  # fmt: skip
     return Prediction(agreement=agreement, low=0, high=1, accesses=9, elements=(element,))
 
 

@@ -35,7 +35,7 @@ def number(value, low=None, high=None, **more):
         (number(30.0, 29, 31), number(None, low=64), Likeness.DIFFERENT, "excludes"),
         (number(None), number(None, status=Status.AMBIGUOUS), Likeness.AMBIGUOUS, "against"),
         (number(30.0), number(None, status=Status.NOT_SUPPORTED), Likeness.DIFFERENT, "no such thing"),
-        (finding("l1", "replacement_policy", "lru"), finding("l1", "replacement_policy", "plru"), Likeness.DIFFERENT, ""),
+        (finding("l1", "index_function", "a"), finding("l1", "index_function", "b"), Likeness.DIFFERENT, ""),
         (finding("tlb_l2", "ways", (17, 8)), finding("tlb_l2", "ways", (8, 17)), Likeness.SAME, "another order"),
         (finding("l1", "replacement_policy", "weighted x"), finding("l1", "replacement_policy", "weighted y"),
          Likeness.DIFFERENT, ""),

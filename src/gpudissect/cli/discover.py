@@ -133,7 +133,7 @@ def _own_files(device: str | None, record: Path | None) -> list[Path]:
 def _take_apart(
     spec: str, wish: _Wish, record: Path | None, watched: bool
 ) -> tuple[Result, Callable[[], str], GpudissectError | None]:
-    """Survey one device: the result, who writes its page, and what went wrong with the recording, to be said at the end.
+    """Survey one device: the result, who writes its page, what went wrong with the recording, to be said at the end.
 
     Only where it is `watched` does the page have the traces.
     """

@@ -1,10 +1,11 @@
-"""Whether a result can be relied on: what was wrong while it was measured, what in it does not fit together, what to do."""
+"""Whether a result can be relied on: what went wrong while measuring, what does not fit together, what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
@@ -110,8 +111,8 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Concern]:
     """What the findings say of themselves."""
     unclear = [each for each in findings if each.status is Status.AMBIGUOUS]
     for reason, names in _by_reason(unclear).items():
-        yield Concern(Weight.NOTE, f"ambiguous: {reason}", "run again; if it stays so, the evidence allows several answers",
-                      names)  # fmt: skip
+        yield Concern(Weight.NOTE, f"ambiguous: {reason}",
+                      "run again; if it stays so, the evidence allows more than one answer", names)  # fmt: skip
     unsure = tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5)
     if unsure:
         yield Concern(Weight.UNSTABLE, "held at less than 50 %", "run again, on a GPU that does nothing else", unsure)
@@ -125,8 +126,8 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Concern]:
         yield Concern(Weight.NOTE, f"brackets wider than {LOOSE:.0%} of the value", "run again on an idle GPU", loose)
     against = tuple(_name(each) for each in findings if each.published and each.published.verdict is Verdict.DIFFERS)
     if against:
-        yield Concern(Weight.NOTE, "not what is published", "look at the evidence: the document may be off, or of another "
-                      "model", against)  # fmt: skip
+        yield Concern(Weight.NOTE, "not what is published", "look at the evidence: the document may be off, or of "
+                      "another model", against)  # fmt: skip
 
 
 def _by_reason(findings: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
@@ -145,10 +146,10 @@ def _fits(by_name: Found) -> Iterator[Concern]:
             high = by_name[element, "capacity"].high
             if not size <= sets * ways * line * (1 + 1e-9) or sets * ways * line > max(size, high or size) * 1.07:
                 said = f"{sets:g} sets x {ways:g} ways x {quantity(line, 'B')} is not {quantity(size, 'B')}"
-                yield Concern(Weight.NOTE, f"{element}: {said}", "some of the array may be taken by others: look at capacity",
+                yield Concern(Weight.NOTE, f"{element}: {said}", "others may take some of the array: look at capacity",
                               tuple(f"{element}.{name}" for name in ("capacity", "sets", "ways")))  # fmt: skip
     ladder = [(name, value) for name in ("l1", "l2", "dram") if (value := _number(by_name, name, "hit_latency"))]
-    for (near, quick), (far, slow) in zip(ladder, ladder[1:], strict=False):
+    for (near, quick), (far, slow) in pairwise(ladder):
         if quick > slow:
             yield Concern(
                 Weight.UNSTABLE,
@@ -168,7 +169,8 @@ def _prediction(result: Result) -> Iterator[Concern]:
         return
     for each in result.prediction.elements[:50]:
         if each.possible - each.agreement > FORETOLD:
-            said = f"{each.element} as found foretells {each.agreement:.1%} of random accesses, {each.possible:.1%} would be possible"
+            share = f"{each.agreement:.1%} of random accesses where {each.possible:.1%} is possible"
+            said = f"{each.element} as found foretells {share}"
             yield Concern(
                 Weight.UNSTABLE,
                 said,
@@ -181,8 +183,8 @@ def _between(results: Sequence[Result]) -> Iterator[Concern]:
     """What is not the same in runs on the same GPU."""
     names = {each.device.name for each in results}
     if len(names) > 1:
-        yield Concern(Weight.NOTE, "these are different GPUs, each is checked by itself", "gpudissect compare holds them "
-                      "against one another")  # fmt: skip
+        yield Concern(Weight.NOTE, "these are different GPUs, each is checked by itself", "gpudissect compare holds "
+                      "them against one another")  # fmt: skip
         return
     made = compare(results)
     moved = {f"{row.element}.{row.attribute}": row.why for row in made.rows if row.likeness is Likeness.DIFFERENT}

@@ -73,7 +73,8 @@ def _table(out: Console, made: Comparison, rows: Sequence[Row]) -> Table:
         table.add_column(Text(name), overflow="fold")
     for row in rows:
         table.add_row(
-            Text(clean(row.element), "bold"), Text(clean(row.attribute)), *(Text(value_of(each)) for each in row.findings),
+            Text(clean(row.element), "bold"), Text(clean(row.attribute)),
+            *(Text(value_of(each)) for each in row.findings),
             Text(row.likeness.value, _STYLE.get(row.likeness, "dim")), Text(clean(row.why)),
         )  # fmt: skip
     return table

@@ -148,9 +148,10 @@ def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series |
             paths.append(path)
             cycles.append(int(low) + place * width)
             counts.append(binned[place])
-    columns = {"path": tuple(paths), "cycles": tuple(cycles), "accesses": tuple(counts)}
-    if len(pooled) == 1:
-        del columns["path"]
+    columns: dict[str, tuple[Number | str | None, ...]] = {}
+    if len(pooled) > 1:
+        columns["path"] = tuple(paths)
+    columns |= {"cycles": tuple(cycles), "accesses": tuple(counts)}
     evidence = tuple(trace.workload for _, trace in singles)
     return Series(element=element, name="histogram of single latencies", columns=columns,
                   units={"cycles": "cycles"}, evidence=evidence)  # fmt: skip

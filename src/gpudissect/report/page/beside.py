@@ -16,6 +16,10 @@ from gpudissect.report.text import bracket, provenance
 
 MOST_ROWS = 4000
 NARROW = 380
+_COLOPHON = (
+    "Made by gpudissect. Two numbers differ if their brackets do not meet; they are the same if each lies within the "
+    "other's bracket."
+)
 _SIGNS = {Likeness.SAME: "=", Likeness.DIFFERENT: "≠", Likeness.AMBIGUOUS: "≈", Likeness.NOT_COMPARABLE: "–"}
 
 
@@ -28,8 +32,7 @@ def side_by_side(made: Comparison) -> str:
         tag("header", tag("h1", "Comparison"), tag("p", counts, class_="facts")),
         tag("main", tag("div", *_devices(made), class_="plots"), _caution(made), tag("h2", "Values", id="findings"),
             *_tables(made)),
-        tag("footer", tag("p", "Made by gpudissect. Two numbers differ if their brackets do not meet; they are the same if "
-            "each lies within the other's bracket.")),
+        tag("footer", tag("p", _COLOPHON)),
     )  # fmt: skip
 
 
@@ -73,5 +76,5 @@ def _line(row: Row) -> Markup:
         )
     sign = tag("span", f"{_SIGNS[row.likeness]} ", aria_hidden="true")
     style = row.likeness.value.replace(" ", "-")
-    return tag("tr", tag("th", words(row.attribute), scope="row"), *cells, tag("td", sign, row.likeness.value, class_=style),
-               tag("td", row.why))  # fmt: skip
+    return tag("tr", tag("th", words(row.attribute), scope="row"), *cells,
+               tag("td", sign, row.likeness.value, class_=style), tag("td", row.why))  # fmt: skip

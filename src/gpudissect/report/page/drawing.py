@@ -24,7 +24,7 @@ _FEATURES = ("capacity", "entries", "line_size", "page_size", "reach", "sets", "
              "miss_penalty", "banks", "read_rate", "near_latency", "far_latency", "wide_latency")  # fmt: skip
 _SAID = {
     "line_size": "line", "page_size": "page of", "replacement_policy": "", "hit_latency": "hit", "reach": "reach",
-    "miss_penalty": "miss +", "near_latency": "near", "far_latency": "far", "read_rate": "", "wide_latency": "all of it",
+    "miss_penalty": "miss +", "near_latency": "near", "far_latency": "far", "wide_latency": "all of it",
 }  # fmt: skip
 _DOWN = {"l2": ("hit_latency", "far_latency", "read_bandwidth", "write_bandwidth"),
          "dram": ("hit_latency", "near_latency", "far_latency", "read_bandwidth", "write_bandwidth")}  # fmt: skip
@@ -66,12 +66,12 @@ def drawing(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
     if not any(frame.boxes for frame in frames):
         return Markup("")
     parts: list[Markup] = []
-    down = 4.0
+    down: float = 4
     for number, frame in enumerate(frames):
         if number:
-            height = max(1, len(frame.down)) * LINE + 14
-            parts.append(_edge(frame.down, down, height, width))
-            down += height
+            way = max(1, len(frame.down)) * LINE + 14
+            parts.append(_edge(frame.down, down, way, width))
+            down += way
         drawn, height = _frame(frame, down, width, anchors)
         parts.append(drawn)
         down += height

@@ -79,8 +79,8 @@ class _Page:
         if not wide:
             return None
         narrow = drawing(self._result, NARROW, self._anchors)
-        return tag("section", tag("h2", "Hierarchy"), tag("div", wide, class_="wide"), tag("div", narrow, class_="narrow"),
-                   aria_label="Hierarchy")  # fmt: skip
+        return tag("section", tag("h2", "Hierarchy"), tag("div", wide, class_="wide"),
+                   tag("div", narrow, class_="narrow"), aria_label="Hierarchy")  # fmt: skip
 
     def _contents(self, own: Sequence[tuple[str, list[Finding]]], more: bool) -> Markup:
         items = [tag("li", tag("a", title_of(name), href=f"#{self._anchors[name]}")) for name, _ in own]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import pairwise
 from typing import TypeGuard
 
 from gpudissect.report.names import title_of
@@ -20,9 +21,9 @@ def figure_of(series: Series) -> Figure | None:
     """The plot of a series; None where there is nothing to plot: fewer than two points, or no numbers.
 
     Columns that were chosen come before those that were measured (`gpudissect.series`): the last numeric column goes
-    upwards, with all that share its unit; "... against NAME" or "... by NAME" says what goes across, else the chosen column of the
-    most different values does; another chosen one of few values makes groups. A full grid of two chosen columns is a
-    map.
+    upwards, with all that share its unit; "... against NAME" or "... by NAME" says what goes across, else the chosen
+    column of the most different values does; another chosen one of few values makes groups. A full grid of two chosen
+    columns is a map.
     """
     columns: dict[str, Column] = {name: column[:MOST_POINTS] for name, column in series.columns.items()}
     numeric = [name for name, column in columns.items() if _is_numeric(column)]
@@ -34,7 +35,8 @@ def figure_of(series: Series) -> Figure | None:
     if all(name in chosen for name in _IN_FLIGHT):
         columns = {"in flight": _product(columns), **columns}
         units["in flight"] = "B"
-        chosen, x = ["in flight", *chosen], "in flight"
+        chosen = ["in flight", *chosen]
+        x: str | None = "in flight"
     else:
         x = _across(series.name, [name for name in chosen if name in numeric], columns)
     name = series.name
@@ -103,7 +105,7 @@ def _grid(name: str, chosen: list[str], columns: dict[str, Column], x: str) -> s
 def _is_even(values: set[float | str | None]) -> bool:
     """Whether numbers lie so evenly that cells of one width show them."""
     rising = sorted(value for value in values if is_finite(value))
-    steps = [b - a for a, b in zip(rising, rising[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(rising)]
     return bool(steps) and rising[-1] - rising[0] <= 4 * len(steps) * min(steps)
 
 
@@ -123,4 +125,4 @@ def _is_function(columns: dict[str, Column], x: str, by: str | None) -> bool:
 
 def _product(columns: dict[str, Column]) -> Column:
     rows = zip(*(columns[name] for name in _IN_FLIGHT), strict=True)
-    return tuple(math.prod(row) if all(map(is_finite, row)) else None for row in rows)  # type: ignore[arg-type]
+    return tuple(math.prod(row) if all(map(is_finite, row)) else None for row in rows)

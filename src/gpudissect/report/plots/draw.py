@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 
 from gpudissect.report.markup import Markup, tag
 from gpudissect.report.plots.choose import MOST_GROUPS, is_finite
@@ -177,7 +178,7 @@ def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
 
 
 def _step(values: list[float]) -> float:
-    return min((b - a for a, b in zip(values, values[1:], strict=False)), default=1.0)
+    return min((b - a for a, b in pairwise(values)), default=1.0)
 
 
 def _style(number: int) -> int:

@@ -38,6 +38,6 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
                 ys=(name,),
                 by=colour,
                 evidence=finding.evidence,
-            )  # fmt: skip
+            )
         )
     return made
