@@ -15,7 +15,7 @@ WALK = """async () => {
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize("width", [1280, 800, 375])
 @pytest.mark.parametrize("name", BOTH)
 def test_it_is_quiet_and_as_wide_as_the_screen(opened, name, width, mode):
     page = opened(name, width, mode)

@@ -28,7 +28,7 @@ def number(value, low=None, high=None, **more):
         (number(30.0, 29, 31), number(30.5, 29.5, 31.5), Likeness.SAME, "each within the other's bracket"),
         (number(30.0, 29, 31), number(32.0, 30.5, 33), Likeness.AMBIGUOUS, "brackets overlap"),
         (number(30.0, 29, 31), number(40.0, 39, 41), Likeness.DIFFERENT, "8 cycles apart, [+]33.3%"),
-        (number(30.0, 29, 31), number(300.0, 299, 301), Likeness.DIFFERENT, "10 times"),
+        (number(30.0, 29, 31), number(300.0, 299, 301), Likeness.DIFFERENT, "10 times as much"),
         (number(30.0, 29, 31, confidence=0.4), number(40.0, 39, 41), Likeness.AMBIGUOUS, "at 40% only"),
         (number(30.0), number(None), Likeness.AMBIGUOUS, "not found in one of them"),
         (number(None), number(None), Likeness.SAME, "not found in both"),

@@ -64,6 +64,16 @@ def test_lists_are_bars_and_two_parts_are_told_apart():
     assert bars.kind is Kind.BARS and bars.x == "set"
 
 
+def test_a_spectrum_is_bars_of_what_was_found():
+    found = [
+        finding("spectrum_global", "p1", 30.0),
+        finding("spectrum_global", "p2"),
+        finding("spectrum_global", "p4", 400.0),
+    ]
+    (made,) = figures_of(found)
+    assert (made.kind, made.columns["pattern"], made.columns["latency"]) == (Kind.BARS, (1, 4), (30.0, 400.0))
+
+
 numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
 
 

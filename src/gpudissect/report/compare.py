@@ -179,7 +179,9 @@ def _ratio(first: float, second: float) -> str:
     if first <= 0 or second <= 0:
         return ""
     ratio = second / first
-    return f", {ratio - 1:+.1%}" if 0.5 < ratio < 2 else f", {ratio:.3g} times"
+    if 0.5 < ratio < 2:
+        return f", {ratio - 1:+.1%}"
+    return f", {ratio:.3g} times as much" if ratio > 1 else f", {1 / ratio:.3g} times less"
 
 
 def _ends(finding: Finding, value: float) -> tuple[float, float]:
