@@ -18,6 +18,7 @@ from gpudissect.report.plots.scale import Scale, label, scale_of
 WIDTH, HEIGHT = 520, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+FEW = 10  # bars of which each has its tick
 CROWD = 150  # dots of one group from which on they are drawn finer
 SHADES = 9  # colours of a map, style sheet h0 .. h8
 Points = list[tuple[float, float]]
@@ -32,10 +33,12 @@ def svg(figure: Figure, identity: str) -> Markup:
     x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
     share = figure.unit(figure.ys[0]) == "%"
     y = scale_of([each[1] for each in points] + ([0, 100] if share else []), from_zero=True)
+    places: list[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
     elif figure.kind is Kind.BARS:
-        width = _step(sorted({place for place, _ in points}))
+        bars = sorted({place for place, _ in points})
+        places, width = bars if len(bars) <= FEW else None, _step(bars)
         x = Scale(x.low - width / 2, x.high + width / 2)
         marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
@@ -45,7 +48,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         "svg",
         tag("title", figure.title), tag("desc", said(figure, groups)),
         tag("clipPath", tag("rect", x=LEFT, y=TOP, width=ACROSS, height=UP), id=clip),
-        tag("g", _axis(x, figure.unit(figure.x), "x"), class_="axis x"),
+        tag("g", _axis(x, figure.unit(figure.x), "x", places), class_="axis x"),
         tag("g", _axis(y, figure.unit(figure.ys[0]), "y"), class_="axis y"),
         tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
@@ -112,9 +115,9 @@ def _of(unit: str) -> str:
     return f" {unit}" if unit and unit != "B" else ""
 
 
-def _axis(scale: Scale, unit: str, which: str) -> Iterator[Markup]:
+def _axis(scale: Scale, unit: str, which: str, places: list[float] | None = None) -> Iterator[Markup]:
     base = 2 if unit == "B" else 10
-    for value in scale.ticks(5 if which == "x" else 6, base):
+    for value in places or scale.ticks(5 if which == "x" else 6, base):
         place = scale.at(value)
         if which == "x":
             at = LEFT + ACROSS * place

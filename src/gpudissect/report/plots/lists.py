@@ -64,5 +64,6 @@ def _spectrum(findings: Sequence[Finding]) -> Figure | None:
         x="pattern",
         ys=("latency",),
         evidence=evidence,
-        note="from a hit in everything (P1) to a miss of every cache and TLB",
+        note="P1 to P3: hits of the cache, by the TLB that hits (first, second, none); P4: a miss of the cache, P5: of "
+        "the TLBs too, P6: and in another page-table window",
     )
