@@ -2,17 +2,26 @@
 
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.made_up import finding
 
+from gpudissect.cachemodel.geometry import Index, IndexKind
+from gpudissect.cachemodel.index import set_numbers
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.draw import ACROSS, LEFT, svg
 from gpudissect.report.plots.figure import Kind
 from gpudissect.report.plots.lists import figures_of
 from gpudissect.report.plots.scale import Scale, scale_of
+from gpudissect.report.plots.sets import figure_of_sets, numbering
 from gpudissect.report.result import Series
+
+INDICES = {
+    "bits 7 8": {"kind": IndexKind.BITS, "bits": (7, 8)},
+    "xor 7^9 8": {"kind": IndexKind.XOR, "masks": (1 << 7 | 1 << 9, 1 << 8)},
+}
 
 
 def series(name, columns, **units):
@@ -62,6 +71,36 @@ def test_lists_are_bars_and_two_parts_are_told_apart():
     assert made.by == "part" and made.x == "SM"
     (bars,) = figures_of([finding("tlb_l2", "ways", (17, 8, 8))])
     assert bars.kind is Kind.BARS and bars.x == "set"
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ("bits 7 8", [0, 1, 2, 3, 0]),
+        ("xor 7^9 8", [0, 1, 2, 3, 1]),
+        ("line mod 3", [0, 1, 2, 0, 1]),
+        ("(address / 256) mod 2", [0, 0, 1, 1, 0]),
+    ],
+)
+def test_the_set_map_follows_the_index_function(text, sets):
+    index = Index(**INDICES[text]) if text in INDICES else None
+    number = numbering(text, 128)
+    assert [number(128 * line) for line in range(5)] == sets
+    if index is not None:
+        offsets = np.arange(4096) * 128
+        assert [number(int(each)) for each in offsets] == set_numbers(index, 128, 4, offsets).tolist()
+    found = [finding("l1", "index_function", text), finding("l1", "line_size", 128)]
+    made = figure_of_sets(found)
+    assert made.kind is Kind.MAP and made.columns["set"][:5] == tuple(sets)
+
+
+NO_FUNCTIONS = ("one set", "not linear, table of 66", "bits", "bits 99", "xor ^", "line mod 0", "line mod 1",
+                "(address / 0) mod 3", "xor " + "7^" * 5000 + "7")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_FUNCTIONS)
+def test_what_names_no_function_has_no_map(text):
+    assert figure_of_sets([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
 
 
 def test_a_spectrum_is_bars_of_what_was_found():

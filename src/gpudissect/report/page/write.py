@@ -18,6 +18,7 @@ from gpudissect.report.page.plotted import Plotted, all_of
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.figure import Figure
 from gpudissect.report.plots.lists import figures_of
+from gpudissect.report.plots.sets import figure_of_sets
 from gpudissect.report.result import Finding, Result, Series
 from gpudissect.report.text import clean, provenance
 
@@ -106,7 +107,8 @@ class _Page:
 
     def _of_element(self, name: str, group: Sequence[Finding]) -> Iterator[Child]:
         seen = [figure for series in self._series(name) if (figure := figure_of(series)) is not None]
-        plots = all_of([*figures_of(group), *seen], self._plotted)
+        sets = figure_of_sets(group)
+        plots = all_of([*([sets] if sets is not None else []), *figures_of(group), *seen], self._plotted)
         yield shown.head()
         yield tag("div", *(self._line(finding) for finding in group), class_="lines")
         yield plots
