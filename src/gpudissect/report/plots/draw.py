@@ -158,7 +158,10 @@ def _range(figure: Figure) -> tuple[float, float]:
     values = sorted(value for value in figure.columns[figure.colour or figure.ys[0]] if is_finite(value))
     if not values:
         return 0.0, 1.0
-    return values[len(values) // 100], values[-1 - len(values) // 100]  # a single outlier must not take all colours
+    low, high = values[len(values) // 100], values[-1 - len(values) // 100]
+    if values[-1] - values[0] <= 1.5 * (high - low):
+        return values[0], values[-1]
+    return low, high  # a few outliers must not take all colours
 
 
 def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
