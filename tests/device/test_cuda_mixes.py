@@ -45,7 +45,7 @@ class MixBoard(FakeBoard):
             meeting["cycles"], meeting["ns"] = 2 * arguments[1], arguments[1]
         elif kernel.name == "mix":
             names = ("reports", "meeting", "loops", "zero", "one", "resident", "sms", "awaited", "last", "memory",
-                     "stride", "count", "half", "blocks")  # fmt: skip
+                     "stride", "count", "half", "blocks", "samples")  # fmt: skip
             asked = dict(zip(names, arguments, strict=True)) | {"grid": grid[0], "shared": shared}
             self.asked.append(asked)
             warps = block // 32
@@ -139,7 +139,8 @@ def test_a_chain_that_went_wrong() -> None:
     ({"body": (Step(Instruction.LDS),), "stride": 512}, "of shared memory, each of 2 on an SM"),
     ({"body": (Step(Instruction.LDG),), "access": Access.RANDOM, "footprint": 1 << 16}, "places for 1024 chains"),
     ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 11}, "places for 32 chains"),
-    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 32}, "may be used"),
+    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 30}, "may be used"),
+    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 32}, "reach no further"),
 ])  # fmt: skip
 def test_what_does_not_fit(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DeviceError, match=message):
@@ -160,8 +161,8 @@ def test_links_are_laid_once_for_mixes_that_share_them() -> None:
     assert board.launches[2:] == ["lay_lines"]
 
 
-def test_short_links_avoid_what_is_no_number() -> None:
-    """The lower half of an address, as a single, must be a number: not within 8 MiB before a multiple of 2 GiB."""
+def test_links_that_arithmetic_works_on_are_normal_numbers() -> None:
+    """The lower half of an address, as a single, must be one: not within 8 MiB of a multiple of 2 GiB."""
 
     class Somewhere:
         def __init__(self, address: int) -> None:
@@ -173,11 +174,15 @@ def test_short_links_avoid_what_is_no_number() -> None:
         def free(self, address: int) -> None:
             pass
 
-    for address in (0, 1 << 30, (1 << 31) - (1 << 26), (1 << 31) - WIDEST, (3 << 31) - (1 << 27)):
-        for size in (1 << 20, 1 << 26, 1 << 29):
-            memory = _room(size, 4, Arena(Somewhere(0x7F0000000000 + address), 1 << 33))
-            assert memory >= 0x7F0000000000 + address
-            assert memory % (1 << 31) + size <= (1 << 31) - (1 << 23)
+    for address in (0, 1 << 30, (1 << 31) - (1 << 26), (1 << 31) - WIDEST, (3 << 31) - (1 << 27), 5 << 31):
+        for size in (1 << 20, 1 << 26, 1 << 29, 1984 << 20):
+            memory = _room(Arena(Somewhere(0x7F0000000000 + address), 1 << 33), size)
+            assert 0 <= memory - 0x7F0000000000 - address <= size + (1 << 24)
+            halves = np.array([memory, memory + size - 1]).astype(np.uint32).view(np.float32)
+            assert np.isfinite(halves).all() and (np.abs(halves) >= np.finfo(np.float32).tiny).all()
+            assert memory >> 31 == memory + size - 1 >> 31
+    with pytest.raises(DeviceError, match="reach no further"):
+        _room(Arena(Somewhere(0x7F0000000000), 1 << 34), 1 << 31)
 
 
 class FakeDriver:

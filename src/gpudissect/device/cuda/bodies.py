@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -165,6 +166,8 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         "LINES": in_global and mix.access is Access.RANDOM,
     }
     macros += [name for name, present in flags.items() if present]
+    if mix.sampled:
+        macros.append(f"SAMPLED={mix.sampled}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in steps if step.instruction is Instruction.LDG)}")
     warps = mix.block_size // 32
@@ -193,6 +196,9 @@ def unrolled(mix: Mix) -> tuple[int, int, int]:
     fast = any(step.instruction in _FAST for step in mix.body)
     conversions = sum(step.count for step in mix.body if step.instruction is Instruction.F2F)
     even = 1 + conversions % 2  # the loop begins with a single every time
+    if mix.sampled:  # and with the load that is timed
+        loads = mix.loads // mix.iterations
+        even = math.lcm(even, mix.sampled // math.gcd(mix.sampled, loads))
     most = (_MOST_UNROLLED_FAST if fast else _MOST_UNROLLED) // body
     most = max(most // even * even, even)
     if mix.iterations <= most:
@@ -224,6 +230,8 @@ def _check(mix: Mix, used: set[Instruction], capability: tuple[int, int]) -> Non
         raise DeviceError("atomics on this device have operands of 4 bytes")
     if mix.width == 16 and Instruction.LDG in used:
         raise DeviceError("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
+    if mix.sampled and Instruction.LDG not in used:
+        raise DeviceError("of a mix on this device only loads from global memory can be timed one by one")
     if mix.access is not Access.RESIDENT and Instruction.LDG not in used:
         raise DeviceError("of a mix on this device only global loads can be streaming or random")
     if mix.access is not Access.RESIDENT and Instruction.ATOMG in used:

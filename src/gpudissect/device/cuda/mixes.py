@@ -17,7 +17,7 @@ from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.bodies import Body, body_of
 from gpudissect.device.cuda.clocks import clock_rate
 from gpudissect.device.cuda.driver import Board, Kernel
-from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
+from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.links import Links, lay
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Context, Trace
@@ -54,6 +54,15 @@ class Grid:
     def at_once(self) -> int:
         """Blocks that run at once and count."""
         return self.sms * self.per_sm
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a mix told: where its blocks met, every warp's report, how long single loads took if any were timed."""
+
+    meeting: NDArray[Any]
+    reports: NDArray[Any]
+    samples: NDArray[Any] | None
 
 
 class Mixer:
@@ -93,10 +102,10 @@ class Mixer:
         shared = self._set_occupancy(mix, body, grid, kernel)
         links = self._operands(mix, body, grid)
         for _ in range(_TRIES):
-            reports, meeting = self._run(mix, body, grid, kernel, shared, links)
-            trouble = _shares_wrong(mix, grid, reports)
+            told = self._run(mix, body, grid, kernel, shared, links)
+            trouble = _shares_wrong(mix, grid, told.reports)
             if trouble is None:
-                return _trace(mix, grid, reports, meeting, self._name, shared)
+                return _trace(mix, grid, told, self._name, shared)
         raise DeviceError(trouble)
 
     def release(self) -> None:
@@ -145,16 +154,17 @@ class Mixer:
 
     def _run(
         self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Launch once: the reports of all warps, also of those that do not count, and the meeting."""
-        reports = np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)
-        meeting = np.zeros(1, MEETING)
-        desk = self._desk.reserve(meeting.nbytes + reports.nbytes)
-        self._board.upload(desk, meeting)
-        self._board.upload(desk + meeting.nbytes, reports)
+    ) -> Told:
+        """Launch once. Of the reports of all warps also those of warps that do not count."""
+        parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)]
+        parts += [np.zeros(1, SAMPLES)] if mix.sampled else []
+        ends = np.cumsum([part.nbytes for part in parts]).tolist()
+        desk = self._desk.reserve(ends[-1])
+        for part, end in zip(parts, ends, strict=True):
+            self._board.upload(desk + end - part.nbytes, part)
         held = grid.sms < self._sm_count and mix.rounds > 1
         arguments = {
-            "reports": desk + meeting.nbytes,
+            "reports": desk + ends[0],
             "meeting": desk,
             "loops": body.loops,
             "zero": 0,
@@ -168,14 +178,15 @@ class Mixer:
             "count": links.count,
             "half": links.half,
             "blocks": grid.at_once,
+            "samples": desk + ends[1] if mix.sampled else 0,
         }
         self._board.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
         clock = self._kernel("mix_lay.cu", "mix_clock", f"WIDTH={mix.width}")
         self._board.launch(clock, (1, 1), 1, 0, desk, _CLOCKED)
         self._board.wait(_PATIENCE[0] + _PATIENCE[1] * mix.instructions * mix.rounds)
-        seen = self._board.download(desk, meeting.nbytes + reports.nbytes)
-        meeting = seen[: meeting.nbytes].view(MEETING)
-        return seen[meeting.nbytes :].view(MIX_REPORT), meeting
+        seen = self._board.download(desk, ends[-1])
+        samples = seen[ends[1] :].view(SAMPLES) if mix.sampled else None
+        return Told(seen[: ends[0]].view(MEETING), seen[ends[0] : ends[1]].view(MIX_REPORT), samples)
 
 
 def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
@@ -193,8 +204,9 @@ def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     return None
 
 
-def _trace(mix: Mix, grid: Grid, reports: NDArray[Any], meeting: NDArray[Any], device: str, shared: int) -> Trace:
+def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
     """The trace of a mix whose SMs all had their share."""
+    reports, meeting = told.reports, told.meeting
     ran = np.flatnonzero(reports["end"] > 0)
     every = reports[ran]
     if every["broken"].any():
@@ -217,4 +229,9 @@ def _trace(mix: Mix, grid: Grid, reports: NDArray[Any], meeting: NDArray[Any], d
         "block": np.unique(ran * _WARP // mix.block_size, return_inverse=True)[1].astype(np.int64),
         "nanoseconds": np.array([span], np.int64),
     }
+    if told.samples is not None:
+        bins = told.samples["bins"][0]
+        arrays["latency"] = np.flatnonzero(bins).astype(np.int64)
+        arrays["count"] = bins[bins > 0].astype(np.int64)
+        arrays["overhead"] = told.samples["overhead"].astype(np.int64)
     return Trace(workload=digest(mix), arrays=arrays, context=context)

@@ -60,7 +60,7 @@ def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hiera
     """A load of words that lie together: from the nearest level, or where a footprint fits that all SMs share."""
     levels = levels_on(Path.GLOBAL, processor, hierarchy)
     resident = mix.access is Access.RESIDENT
-    lanes = addresses(mix.stride if resident else mix.width // WORD)
+    lanes = addresses(mix.stride)
     if resident and levels[0].private:
         each = LINE / levels[0].bandwidth.read
         lines = _touched(lanes, mix.width, LINE)
@@ -68,9 +68,12 @@ def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hiera
         return Cost(operation.pipe, interval, operation.latency + (lines - 1) * each, slots=operation.slots)
     level = next(each for each in levels if not each.private and mix.footprint <= each.capacity)
     rate = level.bandwidth.read * _share(mix, processor)
-    service = SECTOR * _touched(lanes, mix.width, SECTOR) / rate
-    queue = Queue(level.name, service, level.variability)
-    return Cost(operation.pipe, operation.interval, level.latency, slots=operation.slots, queue=queue)
+    transaction = LINE // processor.memory.transactions
+    taken = _touched(lanes, mix.width, transaction)
+    coalesced = _touched(addresses(mix.width // WORD), mix.width, transaction)
+    latency = level.latency + (taken - coalesced) * processor.memory.transaction_latency
+    queue = Queue(level.name, transaction * taken / rate, level.variability)
+    return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
 
 
 def _random(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:

@@ -6,6 +6,7 @@
 //   USES_WORD, USES_WIDE, USES_SUMS, USES_PRODUCTS: what of a chain the body changes, so that its end can be awaited
 //   IN_SHARED, IN_GLOBAL: the chain runs through addresses there; of the latter LOADS in a body, and TILES or LINES if
 //           they spread over more than a word for each lane
+//   SAMPLED one warp of an SM times every so many-th load by itself, see sampled.cuh
 //   PLACES  the body loads from or stores to a word of each lane in shared memory; STORES if it stores
 //   NEUTRAL the body leaves the chain as it was
 //
@@ -55,6 +56,10 @@ __device__ __forceinline__ void bodies(Chain (&chains)[ILP], const Operands& ope
     }
 }
 
+#ifdef SAMPLED
+#include "sampled.cuh"
+#endif
+
 // Stores what a chain has come to. Instructions issue in order, so what comes behind it waits for the chain.
 __device__ __forceinline__ void await(const Chain& chain, u32 sink) {
 #ifdef USES_WORD
@@ -87,15 +92,14 @@ struct Places {
 };
 
 #define LINE_BYTES 128
-#define TILE_BYTES (32 * WIDTH)
 
 #if defined(TILES) || defined(LINES)
-// Address of what a lane reads when its chain is at `position`. A chain of tiles (whole lines for a warp) goes on by as
-// many tiles as there are chains, one of lines by one line of a permutation.
+// Address of what a lane reads when its chain is at `position`. A chain of tiles (a word for each lane of a warp) goes
+// on by as many tiles as there are chains, one of lines by one line of a permutation.
 __device__ __forceinline__ u64 address_of(const Places& places, u64 position) {
     const u32 place = static_cast<u32>(position % places.count);
 #ifdef TILES
-    return places.memory + static_cast<u64>(place) * TILE_BYTES + threadIdx.x % MIX_LANES * WIDTH;
+    return places.memory + (static_cast<u64>(place) * MIX_LANES + threadIdx.x % MIX_LANES) * places.stride;
 #else
     return places.memory + static_cast<u64>(permuted(place, places.count, places.half, 0)) * LINE_BYTES;
 #endif
@@ -125,13 +129,12 @@ __device__ __forceinline__ u64 position_after(const Places& places, u64 position
 
 // Halves of an address as a chain holds them.
 __device__ __forceinline__ void set_address(Chain& chain, u64 address) {
-    const u32 low = static_cast<u32>(address), high = static_cast<u32>(address >> 32);
-    chain.word = WIDTH == 4 ? low : high;
-    chain.rest = WIDTH == 4 ? high : low;
+    chain.word = static_cast<u32>(address);
+    chain.rest = static_cast<u32>(address >> 32);
 }
 
 __device__ __forceinline__ u64 address_in(const Chain& chain) {
-    return WIDTH == 4 ? static_cast<u64>(chain.rest) << 32 | chain.word : static_cast<u64>(chain.word) << 32 | chain.rest;
+    return static_cast<u64>(chain.rest) << 32 | chain.word;
 }
 
 // `zero` and `one` are known only at run time; the lane's share in them tells the compiler that lanes may differ, or it
@@ -205,7 +208,8 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 // `begin` is read where the body begins; in a block that takes another's place, where the kernel does. `end` is read
 // when all chains of the warp have ended.
 extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
-                               u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks) {
+                               u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks,
+                               Samples* samples) {
     const u64 entered = sm_cycles();
     const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
@@ -244,18 +248,30 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
     for (u32 i = 0; i < ILP; ++i) set_address(chains[i], own + i * operands.zero);
 #endif
     u64 begin = 0, begin_ns = 0, end = 0;
+    bool sampling = false;
 #pragma unroll 1
     for (u32 pass = first ? 0 : 1; pass < 2; pass += static_cast<u32>(one)) {
         if (first && pass == 1) {
             if (threadIdx.x == 0) {
                 arrive(&meeting->warm, static_cast<u32>(blocks));
-                await_start(meeting, sm);
+                dynamic[1] = await_start(meeting, sm);
             }
             begin_ns = timer_ns();
             __syncthreads();
+#ifdef SAMPLED
+            sampling = dynamic[1] && threadIdx.x < MIX_LANES;
+            if (sampling) note_overhead(samples, chains[0], sink);
+#endif
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
         begin = sm_cycles();
+#ifdef SAMPLED
+        if (sampling) {
+#pragma unroll 1
+            do sampled_bodies<UNROLL>(chains, operands, samples, sink);
+            while ((left -= static_cast<u32>(one)) != 0);
+        } else
+#endif
 #pragma unroll 1
         do bodies<UNROLL>(chains, operands);
         while ((left -= static_cast<u32>(one)) != 0);
