@@ -62,7 +62,7 @@ def test_whole_addresses(arch: str, alpha: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("fields", [
-    {"loads": 4, "alpha": 1}, {"alpha": 4, "stride": 2}, {"alpha": 4, "ilp": 2}, {"alpha": 0, "ilp": 4},
+    {"loads": 4, "alpha": 1}, {"alpha": 4, "stride": 2}, {"alpha": 4, "ilp": 2}, {"alpha": 0, "ilp": 4, "width": 8, "stride": 2},
 ])  # fmt: skip
 def test_several_loads_an_addition_strides_and_chains(arch: str, fields: dict[str, int]) -> None:
     exactly(streaming(**fields), arch)
@@ -81,7 +81,6 @@ def test_function_units_and_shared_memory(arch: str, body: tuple[tuple[Instructi
 @pytest.mark.parametrize(("alpha", "width", "every"), [(0, 4, 8), (0, 8, 8), (6, 4, 4)])
 def test_a_load_that_is_timed_by_itself(arch: str, alpha: int, width: int, every: int) -> None:
     wanted = streaming(alpha, width=width, stride=width // 4, sampled=every)
-    check(wanted, arch)
     code = disassemble(compile_cubin("mix.cu", body_of(wanted, capability(arch)).macros, arch))["mix"]
     reads = [at for at, i in enumerate(code) if i.opcode == "CS2R.32" and i.reads_clock]
     windows = [code[first + 1 : last] for first, last in zip(reads[::2], reads[1::2], strict=True)]
@@ -92,6 +91,10 @@ def test_a_load_that_is_timed_by_itself(arch: str, alpha: int, width: int, every
         load, store = [i for i in window if i.opcode not in MOVES and i.name != "NOP"]
         assert meant(wanted, load) is Instruction.LDG and store.name == "STS"
         assert load.registers[0] == store.registers[-1], "the second clock read waits for what came"
-        before = [i.name for i in code[first - 9 : first]]
+        before = [i.name for i in code[first - 16 : first]]
         assert {"LDS", "ISETP"} <= set(before), "the first waits for what was under way"
-    assert not any(i.name == "S2UR" and i.reads_clock for i in code)
+    assert not any(i.name == "S2UR" and i.reads_clock for i in code[reads[0] :])
+    begin, end = [at for at, i in enumerate(code) if i.reads_clock and i.opcode == "CS2R"][-2:]
+    for step in wanted.body:  # once for the warp that times loads, once for all others
+        seen = sum(meant(wanted, i) is step.instruction for i in code[begin:end])
+        assert seen == 2 * unrolled(wanted)[0] * step.count

@@ -43,7 +43,7 @@ MOST_MOVES = 12
 """Copies in a loop; besides, for each load that additions follow, one of that half of the address they leave alone."""
 CONTROL = {
     "IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC", "CALL",
-    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3",
+    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3", "UISETP",
 }  # fmt: skip
 
 
