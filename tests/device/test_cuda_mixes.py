@@ -45,7 +45,7 @@ class MixBoard(FakeBoard):
             meeting["cycles"], meeting["ns"] = 2 * arguments[1], arguments[1]
         elif kernel.name == "mix":
             names = ("reports", "meeting", "loops", "zero", "one", "resident", "sms", "awaited", "last", "memory",
-                     "stride", "count", "half", "blocks", "samples")  # fmt: skip
+                     "stride", "count", "half", "blocks", "samples", "offset")  # fmt: skip
             asked = dict(zip(names, arguments, strict=True)) | {"grid": grid[0], "shared": shared}
             self.asked.append(asked)
             warps = block // 32

@@ -22,7 +22,7 @@ from gpudissect.device.cuda.links import Links, lay
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Context, Trace
 from gpudissect.units import format_bytes
-from gpudissect.workload import Mix
+from gpudissect.workload import Access, Mix
 from gpudissect.workload.digest import digest
 
 _WARP = 32
@@ -88,6 +88,7 @@ class Mixer:
         self._shared_per_sm = shared_per_sm
         self._reserved = reserved
         self._laid: tuple[object, Links] | None = None
+        self._read = 0  # positions of the links that mixes read so far: the next one begins behind them
 
     def run(self, mix: Mix) -> Trace:
         """Run a mix.
@@ -148,6 +149,7 @@ class Mixer:
             if self._laid is None or self._laid[0] != what:
                 self._laid = None
                 self._laid = (what, lay(mix, chains, self._board, self._kernel, self._arena))
+                self._read = 0
             return self._laid[1]
         self._laid = None
         return Links(self._arena.reserve(max(body.counters, 1) * grid.blocks * mix.block_size // _WARP))
@@ -179,7 +181,12 @@ class Mixer:
             "half": links.half,
             "blocks": grid.at_once,
             "samples": desk + ends[1] if mix.sampled else 0,
+            "offset": self._read,
         }
+        if links.count:  # a chain of tiles goes on by as many as there are chains, one of lines by one
+            once = (mix.iterations * (mix.rounds + 1)) * (mix.loads // mix.iterations // mix.ilp)
+            step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
+            self._read = (self._read + once * step) % links.count
         self._board.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
         clock = self._kernel("mix_lay.cu", "mix_clock", f"WIDTH={mix.width}")
         self._board.launch(clock, (1, 1), 1, 0, desk, _CLOCKED)

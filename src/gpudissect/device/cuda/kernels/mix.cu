@@ -89,6 +89,7 @@ struct Places {
     u32 count;   // TILES, LINES: how many there are
     u32 half;    // LINES: see permutation.cuh
     u32 blocks;  // that run at once and count
+    u64 offset;  // TILES, LINES: position of the first chain, behind what was read before
 };
 
 #define LINE_BYTES 128
@@ -108,13 +109,13 @@ __device__ __forceinline__ u64 address_of(const Places& places, u64 position) {
 // Where chain `i` of this lane begins, in a block of this rank: where no other does, nor another went before.
 __device__ __forceinline__ u64 first_position(const Places& places, u32 rank, u32 i, u64 loads) {
     const u64 chain = ((rank % places.blocks) * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES) * ILP + i;
-    const u64 before = rank / places.blocks * loads;
+    const u64 before = rank / places.blocks * loads;  // in each chain
     const u64 chains = places.blocks * (blockDim.x / MIX_LANES) * ILP;
 #ifdef TILES
-    return chain + before * chains;
+    return places.offset + chain + before * chains;
 #else
     const u64 lanes = chains * MIX_LANES;
-    return (chain * MIX_LANES + threadIdx.x % MIX_LANES) * (places.count / lanes) + before;
+    return places.offset + (chain * MIX_LANES + threadIdx.x % MIX_LANES) * (places.count / lanes) + before;
 #endif
 }
 
@@ -209,7 +210,7 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 // when all chains of the warp have ended.
 extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
                                u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks,
-                               Samples* samples) {
+                               Samples* samples, u64 offset) {
     const u64 entered = sm_cycles();
     const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
@@ -221,7 +222,7 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
         }
     }
     const Places places{memory, static_cast<u32>(stride), static_cast<u32>(count), static_cast<u32>(half),
-                        static_cast<u32>(blocks)};
+                        static_cast<u32>(blocks), offset};
     const Operands operands = operands_of(static_cast<u32>(zero), static_cast<u32>(one), places);
     const u32 sink = static_cast<u32>(__cvta_generic_to_shared(dynamic)) + 16 * operands.lane;
     Chain chains[ILP];
