@@ -105,10 +105,9 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
     hiding = _hiding(kind, points, width, paces)
     slow = slow_ones([trace for _, trace in pairs])
     caveats = (f"{slow} mixes ran below {FULL_CLOCK:.0%} of the full clock",) if slow else ()
-    evidence = tuple(dict.fromkeys(digest(mix) for mix, _ in pairs))
     clocks = sorted(trace.context.clock_hz for _, trace in pairs if trace.context.clock_hz is not None)
     clock = clocks[len(clocks) // 2] if clocks else None
-    return Outcome(_estimates(hiding, bench, clock, caveats, evidence), hiding, (_series(hiding, evidence),))
+    return Outcome(_estimates(hiding, bench, clock, caveats), hiding, (_series(hiding),))
 
 
 def _attributes(kind: Kind) -> tuple[str, ...]:
@@ -124,7 +123,7 @@ def point_of(mix: Mix, trace: Trace) -> Point:
         alpha=adds / accesses if accesses else math.inf, warps=mix.warps, block=mix.block_size, ilp=mix.ilp,
         rate=steady(seen, mix.instructions), overall=overall(seen, mix.instructions),
         latency=mean_latency(seen) / (mix.instructions / mix.ilp), imbalance=imbalance(seen),
-        clock_hz=trace.context.clock_hz,
+        clock_hz=trace.context.clock_hz, source=digest(mix),
     )  # fmt: skip
 
 
@@ -199,12 +198,18 @@ def cusp_of(hiding: Hiding) -> Cusp | None:
     return cusp({alpha: needed(hiding, alpha, SHARES[0]).warps for alpha in hiding.alphas})
 
 
+def _evidence(hiding: Hiding, *alphas: float) -> tuple[str, ...]:
+    """Digests of the mixes of some alphas; of all without any."""
+    return tuple(dict.fromkeys(point.source for point in hiding.points if point.alpha in (alphas or hiding.alphas)))
+
+
 def _estimates(
-    hiding: Hiding, bench: Bench, clock: float | None, caveats: tuple[str, ...], evidence: tuple[str, ...]
+    hiding: Hiding, bench: Bench, clock: float | None, caveats: tuple[str, ...]
 ) -> tuple[Estimate, ...]:  # fmt: skip
     element = hiding.kind.element
 
     def found(attribute: str, value: float, error: float, confidence: float, method: str) -> Estimate:
+        evidence = _evidence(hiding, math.inf if attribute.startswith("arithmetic") else 0.0)
         return Estimate(
             element=element, attribute=attribute, status=Status.FOUND, value=value, low=value * (1 - error),
             high=value * (1 + error), confidence=confidence, method=method, evidence=evidence, caveats=caveats,
@@ -233,17 +238,17 @@ def _estimates(
         estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, RATE,
                                f"{hiding.width} bytes a lane: with fewer, memory is not filled" if hiding.width > 4
                                else "4 bytes a lane fill the memory"))  # fmt: skip
-    estimates += _warps(hiding, caveats, evidence)
-    estimates += _cusp(hiding, caveats, evidence)
+    estimates += _warps(hiding, caveats)
+    estimates += _cusp(hiding, caveats)
     return tuple(estimates)
 
 
-def _warps(hiding: Hiding, caveats: tuple[str, ...], evidence: tuple[str, ...]) -> list[Estimate]:
+def _warps(hiding: Hiding, caveats: tuple[str, ...]) -> list[Estimate]:
     rows = [("warps_for_90", 0.0, SHARES[0]), ("warps_for_95", 0.0, SHARES[1]),
             ("arithmetic_warps", math.inf, ARITHMETIC_SHARE)]  # fmt: skip
     found = []
     for attribute, alpha, share in rows:
-        curve, peak = hiding.curve(alpha), hiding.peak(alpha)
+        curve, peak, evidence = hiding.curve(alpha), hiding.peak(alpha), _evidence(hiding, alpha)
         at, most = needed(hiding, alpha, share), max(curve)
         if at.warps is None:
             got = max(point.rate for point in curve.values()) / peak
@@ -260,11 +265,12 @@ def _warps(hiding: Hiding, caveats: tuple[str, ...], evidence: tuple[str, ...]) 
     return found
 
 
-def _cusp(hiding: Hiding, caveats: tuple[str, ...], evidence: tuple[str, ...]) -> Sequence[Estimate]:
+def _cusp(hiding: Hiding, caveats: tuple[str, ...]) -> Sequence[Estimate]:
     element, at = hiding.kind.element, cusp_of(hiding)
     if at is None:
         reason = "warps needed for 90 % of the peak do not rise and then fall with arithmetic intensity"
         return without(Status.NOT_FOUND, element, reason, "cusp_alpha", "cusp_warps")
+    evidence = _evidence(hiding, *(alpha for alpha in hiding.alphas if at.low <= alpha <= at.high))
     where = Estimate(
         element=element, attribute="cusp_alpha", status=Status.FOUND, value=at.alpha, low=at.low, high=at.high,
         confidence=RATE, method="additions an access at which 90 % of the peak needs most warps (VV16 s4.5)",
@@ -283,7 +289,7 @@ def _cusp(hiding: Hiding, caveats: tuple[str, ...], evidence: tuple[str, ...]) -
     )  # fmt: skip
 
 
-def _series(hiding: Hiding, evidence: tuple[str, ...]) -> Series:
+def _series(hiding: Hiding) -> Series:
     ordered = sorted(hiding.points, key=lambda point: (point.alpha, point.ilp, point.warps, point.block))
     return Series(
         element=hiding.kind.element,
@@ -299,6 +305,6 @@ def _series(hiding: Hiding, evidence: tuple[str, ...]) -> Series:
             "imbalance": tuple(point.imbalance for point in ordered),
         },
         units={"block": "threads", "rate": "instructions/cycle", "overall": "instructions/cycle", "latency": "cycles"},
-        evidence=evidence,
+        evidence=_evidence(hiding),
     )
 

@@ -23,6 +23,7 @@ class Point:
         latency: mean cycles of a warp from one instruction of a chain to the next, all kinds.
         imbalance: longest time of an SM over the mean one.
         clock_hz: of the SM, while it ran; None if not seen.
+        source: digest of the mix.
 
     """
 
@@ -35,6 +36,7 @@ class Point:
     latency: float
     imbalance: float
     clock_hz: float | None = None
+    source: str = ""
 
     @property
     def accesses(self) -> float:
