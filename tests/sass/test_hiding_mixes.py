@@ -1,7 +1,8 @@
-"""The mixes of latency hiding (VV16 s5.1): a load and so many additions, each on what the one before gave, and no more.
+"""The mixes of latency hiding (VV16 s5.1): a load and so many additions, each on what the one before gave, no more.
 
-The assembler may copy the other half of an address, beside the chain, at most once a load; on Hopper not even that, with
-whole addresses. And where single loads are timed: between the two clock reads stands one load, and the second waits for it.
+The assembler may copy the other half of an address, beside the chain, at most once a load; on Hopper not even that,
+with whole addresses. And where single loads are timed: between the two clock reads stands one load, and the second
+waits for it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def test_whole_addresses(arch: str, alpha: int) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("fields", [
-    {"loads": 4, "alpha": 1}, {"alpha": 4, "stride": 2}, {"alpha": 4, "ilp": 2}, {"alpha": 0, "ilp": 4, "width": 8, "stride": 2},
+    {"loads": 4, "alpha": 1}, {"alpha": 4, "stride": 2}, {"alpha": 4, "ilp": 2},
+    {"alpha": 0, "ilp": 4, "width": 8, "stride": 2},
 ])  # fmt: skip
 def test_several_loads_an_addition_strides_and_chains(arch: str, fields: dict[str, int]) -> None:
     exactly(streaming(**fields), arch)

@@ -99,7 +99,10 @@ def _own_files(device: str | None, record: Path | None) -> list[Path]:
 
     kind, _, rest = (device or "").partition("?")[0].partition(":")
     folders = [*([Path(rest)] if kind == "rec" else []), *([record] if record is not None else [])]
-    return [*(folder / name for folder in folders for name in (INDEX, ARRAYS)), *([Path(rest)] if kind == "sim" else [])]
+    return [
+        *(folder / name for folder in folders for name in (INDEX, ARRAYS)),
+        *([Path(rest)] if kind == "sim" else []),
+    ]
 
 
 def _measure(spec: str, elements: tuple[str, ...] | None, quick: bool | None, record: Path | None) -> Result:

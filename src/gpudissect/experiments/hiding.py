@@ -233,8 +233,8 @@ def _estimates(
         hertz = clock if clock is not None else bench.info.facts.get("clock_hz")
         if isinstance(hertz, int | float):
             whole = hiding.access_peak * hiding.access_bytes * bench.info.sm_count * hertz
-            estimates.append(found("read_bandwidth", whole, RATE_ERROR, BANDWIDTH,
-                                   "fastest at any occupancy with 1, 2 and 4 chains a warp (VV16 table 6.4)"))  # fmt: skip
+            how = "fastest at any occupancy with 1, 2 and 4 chains a warp (VV16 table 6.4)"
+            estimates.append(found("read_bandwidth", whole, RATE_ERROR, BANDWIDTH, how))
         estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, RATE,
                                f"{hiding.width} bytes a lane: with fewer, memory is not filled" if hiding.width > 4
                                else "4 bytes a lane fill the memory"))  # fmt: skip
@@ -307,4 +307,3 @@ def _series(hiding: Hiding) -> Series:
         units={"block": "threads", "rate": "instructions/cycle", "overall": "instructions/cycle", "latency": "cycles"},
         evidence=_evidence(hiding),
     )
-

@@ -126,7 +126,7 @@ def body(kind: Kind, alpha: float) -> tuple[Step, ...]:
 
 @dataclass(frozen=True)
 class Paces:
-    """What is known of how fast a mix will go, to choose how often it runs: cycles, and instructions a cycle of an SM."""
+    """How fast a mix will go, as far as known, to choose how often it runs: cycles, instructions a cycle of an SM."""
 
     access: float = 500.0
     access_rate: float = 0.05

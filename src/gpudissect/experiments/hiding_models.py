@@ -1,4 +1,4 @@
-"""How far models of latency hiding are off what was measured (VV16 s7.9), with parameters measured on the same device."""
+"""How far models of latency hiding are off what was measured, with parameters of the same device (VV16 s7.9)."""
 
 from __future__ import annotations
 

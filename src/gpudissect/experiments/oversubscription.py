@@ -1,14 +1,15 @@
-"""Occupancy against time: blocks that stay to the end, and many more than fit, in blocks of several sizes (VV16 s5.9)."""
+"""Occupancy against time: blocks that stay to the end, or many more than fit, of several sizes (VV16 s5.8, 5.9)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
 from gpudissect.experiments.hiding import Hiding
-from gpudissect.experiments.hiding_mixes import Kind, at_full_clock, blocks_of, mix_of, occupancies, Grid
+from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.inference.warps import Lifetimes, attained, imbalance, mean_latency, occupancy
 from gpudissect.series import Series
 from gpudissect.trace import Trace
@@ -54,7 +55,7 @@ def _lifetimes(trace: Trace) -> Lifetimes:
 
 def _by_block(kind: Kind, runs: list[Run], evidence: tuple[str, ...]) -> Series:
     first = [occupancy(run.seen, int(run.seen.sm.min())) for run in runs]
-    columns = {
+    columns: dict[str, Sequence[float]] = {
         "block": [run.mix.block_size for run in runs],
         "rounds": [run.mix.rounds for run in runs],
         "rate": [run.rate for run in runs],

@@ -80,7 +80,7 @@ def occupancy(seen: Lifetimes, sm: int) -> Occupancy:
 
 
 def spans(seen: Lifetimes) -> Ints:
-    """Cycles of each SM from its first warp's begin to its last one's end, in the order of their numbers (VV16 s5.5)."""
+    """Cycles of each SM from its first warp's begin to its last one's end, in order of their numbers (VV16 s5.5)."""
     _, place = np.unique(seen.sm, return_inverse=True)
     first = np.full(place.max() + 1, np.iinfo(np.int64).max)
     last = np.full(place.max() + 1, np.iinfo(np.int64).min)

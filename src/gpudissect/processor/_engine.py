@@ -142,7 +142,8 @@ def _issue(
         done = max(np.int64(math.ceil(served)), t + np.int64(1))
         if w == 0 and job[J_SAMPLED] > 0:
             if job[J_SEEN] % job[J_SAMPLED] == 0:
-                samples[min(done - t, samples.size - 1)] += 1
+                took = np.int64(min(done - t, np.int64(samples.size - 1)))
+            samples[took] += 1
             job[J_SEEN] += 1
     ready[w, chain] = done
 

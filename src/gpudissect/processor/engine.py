@@ -131,7 +131,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
         np.zeros(len(_PIPES) * (1 + processor.schedulers)), np.zeros(max(1, len(queues))), records,
         draws, samples,
     )  # fmt: skip
-    return Run(*(records[:, column].copy() for column in (engine.R_BEGIN, engine.R_END)), samples)
+    return Run(records[:, engine.R_BEGIN].copy(), records[:, engine.R_END].copy(), samples)
 
 
 def run_long(processor: Processor, job: Job, most: int, seed: int = 0) -> Run:

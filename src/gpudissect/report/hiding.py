@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
@@ -18,6 +19,19 @@ SHOWN_ALPHAS = (0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf)
 SHOWN_WARPS = 12
 _ACCESS = {"ldg_streaming": "a load", "ldg_stride2": "a load of stride 2", "ldg_random": "a load of random words",
            "rsq": "a reciprocal root", "lds": "a load from shared memory"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The largest and the least estimate over measurement of a model, and where."""
+
+    name: str
+    over: float
+    over_alpha: float
+    over_warps: float
+    under: float
+    under_alpha: float
+    under_warps: float
 
 
 def lines(result: Result) -> Iterator[str]:
@@ -37,9 +51,10 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
     unit, adding = machine.unit(kind), machine.unit("fadd")
     moved = f", {float(machine.bytes_per_second(kind, unit.throughput)) / 1e9:.4g} GB/s" if unit.bytes else ""
     yield ""
-    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles "
-           f"({cycles_to_ns(unit.latency, machine.clock_hz):.3g} ns) alone; at most {unit.throughput:.3g} a cycle of each SM"
-           f"{moved}. An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
+    ns = cycles_to_ns(unit.latency, machine.clock_hz)
+    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.3g} ns) alone; at most "
+           f"{unit.throughput:.3g} a cycle of each SM{moved}. "
+           f"An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
     curves = {alpha: curve for alpha in _alphas(series) if (curve := curve_of(series, alpha))}
     wanted = {alpha: _fewest(curve, peak(machine, Loop(alpha=alpha, access=kind))) for alpha, curve in curves.items()}
     if wanted.get(0.0) is not None:
@@ -88,8 +103,9 @@ def table(series: Series, machine: Machine, kind: str) -> Iterator[str]:
     yield "warps" + "".join(f"{f'alpha {alpha:g}':>11}" for alpha in alphas) + "   model at alpha 32"
     model = Basic()
     loop = Loop(alpha=32.0, access=kind)
+    tops = {alpha: peak(machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
     for warps in shown:
-        shares = "".join(f"{curves[alpha][warps] / peak(machine, Loop(alpha=alpha, access=kind)):>11.0%}" for alpha in alphas)
+        shares = "".join(f"{curves[alpha][warps] / tops[alpha]:>11.0%}" for alpha in alphas)
         said = float(model.throughput(machine, loop, warps)) / peak(machine, loop)
         yield f"{warps:>5}{shares}{said:>20.0%}"
     bound = {alpha: needed(model, machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
@@ -102,13 +118,14 @@ def of_models(series: Mapping[str, Series]) -> Iterator[str]:
     found = series.get("worst estimate over measurement")
     if found is None or not found.columns.get("model"):
         return
-    rows = [dict(zip(found.columns, row, strict=True)) for row in zip(*found.columns.values(), strict=True)]
-    rows.sort(key=lambda row: max(float(row["over"] or 1), 1 / float(row["under"] or 1)))  # type: ignore[arg-type]
+    names = ("name", "over", "over_alpha", "over_warps", "under", "under_alpha", "under_warps")
+    rows = [Worst(str(row[0]), *(float(each or 1) for each in row[1:]))
+            for row in zip(*(found.columns[name] for name in names), strict=True)]  # fmt: skip
     yield ""
     yield "models with these parameters: worst estimate over measurement, alpha 1 to 512"
-    for row in rows:
-        yield (f"{str(row['name']):<55} {float(row['over'] or 0):6.2f} at alpha {row['over_alpha']:g}, {row['over_warps']:g} warps;"  # type: ignore[arg-type]
-               f"  {float(row['under'] or 0):5.2f} at alpha {row['under_alpha']:g}, {row['under_warps']:g} warps")  # type: ignore[arg-type]  # fmt: skip
+    for row in sorted(rows, key=lambda row: max(row.over, 1 / row.under)):
+        yield (f"{row.name:<55} {row.over:6.2f} at alpha {row.over_alpha:g}, {row.over_warps:g} warps;  "
+               f"{row.under:5.2f} at alpha {row.under_alpha:g}, {row.under_warps:g} warps")  # fmt: skip
 
 
 def _alphas(series: Series) -> list[float]:

@@ -19,7 +19,11 @@ CURVES = "throughput against warps and alpha"
 _SHARED = ("lds", "sts", "atoms")
 _FUNCTIONS = ("rcp", "rsq", "sin", "ex2", "lg2")
 _CORES = ("fadd", "fmul", "ffma")
-_RESOURCES = dict.fromkeys(_SHARED, "shared memory") | dict.fromkeys(_FUNCTIONS, "functions") | dict.fromkeys(_CORES, "cores")  # fmt: skip
+_RESOURCES = {
+    **dict.fromkeys(_SHARED, "shared memory"),
+    **dict.fromkeys(_FUNCTIONS, "functions"),
+    **dict.fromkeys(_CORES, "cores"),
+}
 """Functional units that instructions share; of others each has its own."""
 _SCHEDULERS = {"1": 1, "2": 2, "6.0": 2}
 
@@ -47,8 +51,9 @@ def machine_of(result: Result) -> Machine:
             rise = values[element, "contention_rise"]
             contention[kind] = Contention(values[element, "contention_base"], ((rise, ceiling),))
     threads = result.device.facts.get("threads_per_sm")
-    curves = {KINDS[each.element]: found for each in result.series
-              if each.name == CURVES and each.element in KINDS and (found := _curve(each, 0.0)) is not None}  # fmt: skip
+    told = {KINDS[each.element]: _curve(each, 0.0) for each in result.series
+            if each.name == CURVES and each.element in KINDS}  # fmt: skip
+    curves = {kind: curve for kind, curve in told.items() if curve is not None}
     return Machine(
         name=result.device.name, sms=result.device.sm_count, clock_hz=clock, schedulers=_schedulers(result),
         warps=int(threads) // WARP if isinstance(threads, int) else _most(result), units=units,
@@ -82,9 +87,9 @@ def curve_of(series: Series, alpha: float) -> dict[int, float]:
     found: dict[int, float] = {}
     columns = series.columns
     for at, warps, chains, rate in zip(*(columns[each] for each in ("alpha", "warps", "chains", "rate")), strict=True):
-        if None in (at, warps, chains, rate) or float(at) != alpha or chains != 1:  # type: ignore[arg-type]
+        if None in (at, warps, chains, rate) or float(at) != alpha or chains != 1:
             continue
-        found[int(warps)] = max(found.get(int(warps), 0.0), float(rate))  # type: ignore[arg-type]
+        found[int(warps)] = max(found.get(int(warps), 0.0), float(rate))
     return dict(sorted(found.items()))
 
 

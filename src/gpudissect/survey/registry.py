@@ -15,7 +15,11 @@ from gpudissect.experiments.comparison import comparison_plan
 from gpudissect.experiments.contention import ATTRIBUTES as CONTENTION
 from gpudissect.experiments.contention import contention_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
-from gpudissect.experiments.hiding_mixes import FULL, KINDS as HIDDEN, QUICK, Grid
+from gpudissect.experiments.hiding import ATTRIBUTES as HIDING_ATTRIBUTES
+from gpudissect.experiments.hiding import hiding_plan
+from gpudissect.experiments.hiding_mixes import FULL, QUICK, Grid
+from gpudissect.experiments.hiding_mixes import KINDS as HIDDEN
+from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
 from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.experiments.icache import icache_levels_plan, icache_plan
@@ -31,12 +35,9 @@ from gpudissect.experiments.launch import ATTRIBUTES as LAUNCH
 from gpudissect.experiments.launch import launch_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
-from gpudissect.experiments.hiding import ATTRIBUTES as HIDING_ATTRIBUTES
-from gpudissect.experiments.hiding import hiding_plan
-from gpudissect.experiments.hiding_models import models_plan
-from gpudissect.experiments.oversubscription import oversubscription_plan
 from gpudissect.experiments.memory_bandwidth import ATTRIBUTES as MEMORY_BANDWIDTH
 from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
+from gpudissect.experiments.oversubscription import oversubscription_plan
 from gpudissect.experiments.policy import ATTRIBUTES as POLICY
 from gpudissect.experiments.policy import policy_plan
 from gpudissect.experiments.prediction import prediction_plan

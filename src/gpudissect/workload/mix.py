@@ -41,8 +41,8 @@ class Mix:
     """`warps` warps on each of `sms` SMs, each of which runs `body` `iterations` times.
 
     Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (all warps,), and
-    `nanoseconds` (1,), how long all of it took. If loads are `sampled`, also `latency` (cycles, rising) and `count`, how
-    many single loads took each, and `overhead` (1,), what the clock shows of no load at all.
+    `nanoseconds` (1,), how long all of it took. If loads are `sampled`, also `latency` (cycles, rising) and `count`,
+    how many single loads took each, and `overhead` (1,), what the clock shows of no load at all.
 
     Attributes:
         body: what one iteration runs, in order; every step depends on the one before, the first on the last of the
@@ -99,7 +99,7 @@ class Mix:
             raise WorkloadError(f"operands in memory have 4, 8 or 16 bytes, 0 to {MOST_STRIDE} words apart, "
                                 f"got {self.width} and {self.stride}")  # fmt: skip
         if self.access is Access.STREAMING and self.stride * 4 < self.width:
-            raise WorkloadError(f"operands of {self.width} bytes that are {self.stride * 4} bytes apart are not streaming")
+            raise WorkloadError(f"streaming operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
         if self.stride * 4 % self.width:
             raise WorkloadError(f"operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
         if (self.access is Access.RESIDENT) != (self.footprint == 0) or self.footprint < 0:

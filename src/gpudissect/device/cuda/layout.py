@@ -1,7 +1,7 @@
 """What host and kernels tell each other, as numpy sees it, and the traits of each path.
 
-The fields of `JOB`, `REPORT`, `RING`, `TURN`, `STREAM_REPORT`, `MIX_REPORT`, `MEETING` and `SAMPLES` stand in the order of
-``kernels/job.cuh``, ``lay.cu``, ``turns.cuh``, ``stream.cuh`` and ``mix.cuh``; a test compiles the C++ and compares.
+The fields of `JOB`, `REPORT`, `RING`, `TURN`, `STREAM_REPORT`, `MIX_REPORT`, `MEETING` and `SAMPLES` stand in the order
+of ``kernels/job.cuh``, ``lay.cu``, ``turns.cuh``, ``stream.cuh`` and ``mix.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations

@@ -154,9 +154,7 @@ class Mixer:
         self._laid = None
         return Links(self._arena.reserve(max(body.counters, 1) * grid.blocks * mix.block_size // _WARP))
 
-    def _run(
-        self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links
-    ) -> Told:
+    def _run(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links) -> Told:
         """Launch once. Of the reports of all warps also those of warps that do not count."""
         parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)]
         parts += [np.zeros(1, SAMPLES)] if mix.sampled else []
