@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_mixes import (
     FULL_CLOCK,
+    ROUNDS,
     Grid,
     Kind,
     Paces,
@@ -23,7 +24,16 @@ from gpudissect.experiments.hiding_mixes import (
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import BANDWIDTH, LATENCY, RATE
 from gpudissect.inference.hiding import Cusp, Point, Reached, best, cusp, reached, unloaded
-from gpudissect.inference.warps import Lifetimes, imbalance, mean_latency, overall, steady
+from gpudissect.inference.warps import (
+    Lifetimes,
+    attained,
+    between_rounds,
+    imbalance,
+    mean_latency,
+    overall,
+    steady,
+    unevenness,
+)
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Instruction, Mix
@@ -37,6 +47,7 @@ ATTRIBUTES = (
 ILPS = (2, 4)
 SHARES = (0.90, 0.95)
 ARITHMETIC_SHARE = 0.98  # of the peak, for additions alone: they do not saturate gradually
+UNEVEN = 0.003  # variance of warps' times over their squared mean, from which on they do not run steadily
 WIDE = 0.90  # of the throughput with 8 bytes a lane: if 4 bring more, they are enough to fill the memory
 LATENCY_ERROR, RATE_ERROR = 0.01, 0.01  # relative, at least
 METHOD = "chains of loads, each address by the load before, {} additions between; every warp timed (VV16 s5.1, 5.5)"
@@ -98,7 +109,7 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
             return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *_attributes(kind)))
     width, paces, first = yield from _paces(kind, bench)
     mixes = [each for each in _mixes(kind, grid, width, paces, bench) if digest(each) not in first]
-    ran, traces = yield from at_full_clock(mixes)
+    ran, traces = yield from _steadily(mixes)
     pairs = [*first.values(), *zip(ran, traces, strict=True)]
     pairs = [(mix, trace) for mix, trace in pairs if mix.width == width or not _accesses(mix)]
     points = tuple(point_of(mix, trace) for mix, trace in pairs)
@@ -114,15 +125,41 @@ def _attributes(kind: Kind) -> tuple[str, ...]:
     return tuple(each for each in ATTRIBUTES if kind.of_memory or each not in ("read_bandwidth", "access_bytes"))
 
 
+def _steadily(mixes: Sequence[Mix]) -> Ask[tuple[list[Mix], list[Trace]]]:
+    """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9)."""
+    ran, traces = yield from at_full_clock(mixes)
+    uneven = [n for n, (mix, trace) in enumerate(zip(ran, traces, strict=True))
+              if mix.rounds == 1 and unevenness(_lifetimes(trace)) > UNEVEN]  # fmt: skip
+    if uneven:
+        anew = [replace(ran[n], rounds=ROUNDS, repetition=0) for n in uneven]
+        again = yield from at_full_clock(anew)
+        for n, mix, trace in zip(uneven, *again, strict=True):
+            ran[n], traces[n] = mix, trace
+    return ran, traces
+
+
+def _lifetimes(trace: Trace) -> Lifetimes:
+    return Lifetimes(trace.begin, trace.end, trace.sm)
+
+
+def _rate(mix: Mix, seen: Lifetimes) -> float:
+    """Instructions a cycle of one SM."""
+    if mix.rounds == 1:
+        return steady(seen, mix.instructions)
+    return between_rounds(seen, mix.instructions) or attained(seen, mix.instructions)
+
+
 def point_of(mix: Mix, trace: Trace) -> Point:
-    """A mix in which all warps run at once, as a point."""
-    seen = Lifetimes(trace.begin, trace.end, trace.sm)
+    """A mix as a point. Its mean latency is that of warps; of those of unequal pace it follows by Little's law."""
+    seen = _lifetimes(trace)
+    rate = _rate(mix, seen)
+    taken = mean_latency(seen) / (mix.instructions / mix.ilp)
     adds = sum(step.count for step in mix.body if step.instruction is Instruction.FADD)
     accesses = sum(step.count for step in mix.body) - adds
     return Point(
         alpha=adds / accesses if accesses else math.inf, warps=mix.warps, block=mix.block_size, ilp=mix.ilp,
-        rate=steady(seen, mix.instructions), overall=overall(seen, mix.instructions),
-        latency=mean_latency(seen) / (mix.instructions / mix.ilp), imbalance=imbalance(seen),
+        rate=rate, overall=overall(seen, mix.instructions),
+        latency=taken if mix.rounds == 1 else mix.warps * mix.ilp / rate, imbalance=imbalance(seen),
         clock_hz=trace.context.clock_hz, source=digest(mix),
     )  # fmt: skip
 
@@ -142,7 +179,7 @@ def _paces(kind: Kind, bench: Bench) -> Ask[tuple[int, Paces, dict[str, tuple[Mi
     mixes = [mix_of(kind, 0.0, warps, blocks_of(warps, bench.info)[-1], bench, rough, width=width)
              for width in widths for warps in (1, most)]  # fmt: skip
     mixes += [mix_of(kind, math.inf, warps, blocks_of(warps, bench.info)[-1], bench, rough) for warps in (1, most)]
-    ran, traces = yield from at_full_clock(mixes)
+    ran, traces = yield from _steadily(mixes)
     points = [point_of(mix, trace) for mix, trace in zip(ran, traces, strict=True)]
     narrow, wide = points[:2], points[2 : 2 * len(widths)]
     moved = [4 * narrow[1].rate, *(8 * each.rate for each in wide[1:])]
@@ -166,7 +203,7 @@ def _mixes(kind: Kind, grid: Grid, width: int, paces: Paces, bench: Bench) -> li
             for block in dict.fromkeys((sizes[-1], sizes[0]) if both else sizes[-1:]):
                 mixes.append(mix_of(kind, alpha, warps, block, bench, paces, width=width))
     top = shared[-1]
-    few = [warps for warps in shared if warps in (top, max(each for each in shared if each <= max(1, top // 2)))]
+    few = [warps for warps in shared if top // 4 <= warps <= max(1, top // 2)][-1:] + shared[:1]
     mixes += [mix_of(kind, 0.0, warps, blocks_of(warps, info)[-1], bench, paces, width=width, ilp=ilp)
               for ilp in ILPS for warps in few]  # fmt: skip
     return list(dict.fromkeys(mixes))

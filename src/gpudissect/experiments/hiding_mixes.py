@@ -22,6 +22,7 @@ FEWEST, MOST_ITERATIONS = 24, 1 << 16
 ALONE = 64  # additions of an iteration where there is nothing else
 FULL_CLOCK = 0.97  # of the fastest clock seen: what was measured below is measured again
 AGAIN = 2  # times, at most
+ROUNDS = 5  # of blocks, where warps go at unequal paces
 SCHEDULERS = {"1": 1, "2": 2, "6.0": 2}  # of an SM, by compute capability; of others 4 (VV16 table 2.6)
 MOST_BLOCKS = {"1": 8, "2": 8}  # that an SM holds for sure; of others 16
 MOST_BLOCK = {"1": 16}  # warps of a block; of others 32

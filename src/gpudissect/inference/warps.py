@@ -118,11 +118,42 @@ def attained(seen: Lifetimes, each: float) -> float:
     return float((each * counts / spans(seen)).mean())
 
 
-def steady(seen: Lifetimes, each: float) -> float:
-    """Throughput of one SM while all its warps run, which all began together: each goes at its own pace to its end.
+def unevenness(seen: Lifetimes) -> float:
+    """How unlike the times of warps of an SM are that all began together: variance over squared mean, mean over SMs.
 
-    So it is free of how unequally warps and SMs end. `each`: instructions of one warp. Gives instructions a cycle, mean
-    over SMs. Of warps that followed one another it would count too many: see `attained`.
+    Schedulers that prefer some warps to others make it large: then the last warps run alone, and nothing is steady.
+    """
+    took = (seen.end - seen.begin).astype(np.float64)
+    _, place = np.unique(seen.sm, return_inverse=True)
+    counts = np.bincount(place)
+    mean = np.bincount(place, weights=took) / counts
+    square = np.bincount(place, weights=took**2) / counts
+    return float((square / mean**2 - 1).mean())
+
+
+def steady(seen: Lifetimes, each: float) -> float:
+    """Throughput of one SM while all its warps run, which all began together and take about equally long.
+
+    Each goes at its own pace to its end, so it counts little how they end. `each`: instructions of one warp. Gives
+    instructions a cycle, mean over SMs. Of warps of great `unevenness` it would count too many: see `between_rounds`.
     """
     _, place = np.unique(seen.sm, return_inverse=True)
     return float(np.bincount(place, weights=each / (seen.end - seen.begin)).mean())
+
+
+def between_rounds(seen: Lifetimes, each: float) -> float | None:
+    """Throughput of one SM while blocks take the places of others, however unequal the pace of warps is.
+
+    From the end of the last warp of those that began first to the begin of the last of all, occupancy is full. A warp
+    that began before or ends after is counted by the share of its time; what that is wrong by is the same at both ends.
+    `each`: instructions of one warp. Gives instructions a cycle, mean over SMs; None if there is no such time.
+    """
+    rates = []
+    for sm in np.unique(seen.sm):
+        begin, end = seen.begin[seen.sm == sm], seen.end[seen.sm == sm]
+        since, until = end[begin < end.min()].max(), begin.max()
+        if until <= since:
+            return None
+        inside = np.clip(np.minimum(end, until) - np.maximum(begin, since), 0, None)
+        rates.append(each * float((inside / (end - begin)).sum()) / float(until - since))
+    return float(np.mean(rates))

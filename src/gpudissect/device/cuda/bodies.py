@@ -22,6 +22,10 @@ _MOST_UNROLLED = 128
 _MOST_UNROLLED_FAST = 512  # of instructions that an SM may start at the rate at which it fetches them
 _MOST_INSTRUCTIONS = 8192  # of a body: a loop of 128 KiB
 _ALIGNMENT = 128
+_REGISTERS = 65536  # of an SM, from Volta on
+_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
+"""Threads that an SM holds, by compute capability; of others 2048."""
+_FEW_CHAINS = 2  # of which as many registers as a full SM has for a thread can hold the state
 
 
 class State(StrEnum):
@@ -168,6 +172,8 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
     macros += [name for name, present in flags.items() if present]
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
+    if in_global and mix.ilp <= _FEW_CHAINS:
+        macros.append(f"REGISTERS={_REGISTERS // _THREADS.get(capability, 2048) // 8 * 8}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in steps if step.instruction is Instruction.LDG)}")
     warps = mix.block_size // 32

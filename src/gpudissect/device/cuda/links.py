@@ -19,6 +19,8 @@ _PATIENCE = 60.0  # seconds
 _REACH = 1 << 31
 _EDGE = 1 << 23  # at either end of every `_REACH`: as a single, 32 bits of there are tiny or no number at all
 
+_MOST = _REACH - 2 * _EDGE
+
 
 @dataclass(frozen=True)
 class Links:
@@ -43,7 +45,7 @@ def lay(mix: Mix, chains: int, board: Board, kernel: Callable[..., Kernel], aren
     """
     width = f"WIDTH={mix.width}"
     pure = mix.width > 4 and all(step.instruction is Instruction.LDG for step in mix.body)
-    room = arena.reserve if pure else partial(_room, arena)
+    room = arena.reserve if pure and mix.footprint > _MOST else partial(_room, arena)
     if mix.access is Access.RESIDENT:
         memory = room(31 * mix.stride * 4 + mix.width)
         board.launch(kernel("mix_lay.cu", "lay_words", width), (1, 1), TILE, 0, memory, mix.stride * 4)
@@ -79,10 +81,9 @@ def _room(arena: Arena, size: int) -> int:
 
     So far, and no further, links of 4 bytes reach; and so additions leave every address as it is (VV16 s5.1).
     """
-    most = _REACH - 2 * _EDGE
-    if size > most:
+    if size > _MOST:
         raise DeviceError(f"links of 4 bytes, and any that arithmetic works on, reach no further than "
-                          f"{format_bytes(most)}: ask for less")  # fmt: skip
+                          f"{format_bytes(_MOST)}: ask for less")  # fmt: skip
     memory = arena.reserve(size)
     if _normal_from(memory, size) != memory:
         memory = arena.reserve(2 * size + 2 * _EDGE)

@@ -7,6 +7,7 @@
 //   IN_SHARED, IN_GLOBAL: the chain runs through addresses there; of the latter LOADS in a body, and TILES or LINES if
 //           they spread over more than a word for each lane
 //   SAMPLED one warp of an SM times every so many-th load by itself, see sampled.cuh
+//   REGISTERS of a thread, at most, so that an SM can be full
 //   PLACES  the body loads from or stores to a word of each lane in shared memory; STORES if it stores
 //   NEUTRAL the body leaves the chain as it was
 //
@@ -208,10 +209,17 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 //
 // `begin` is read where the body begins; in a block that takes another's place, where the kernel does. `end` is read
 // when all chains of the warp have ended.
-extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
+#ifndef REGISTERS
+#define MOST_REGISTERS
+#elif __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#define MOST_REGISTERS __maxnreg__(REGISTERS)
+#else
+#define MOST_REGISTERS
+#endif
+extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
                                u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks,
                                Samples* samples, u64 offset) {
-    const u64 entered = sm_cycles();
+    u64 begin = sm_cycles();
     const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
     if (first) {
@@ -248,7 +256,8 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #pragma unroll
     for (u32 i = 0; i < ILP; ++i) set_address(chains[i], own + i * operands.zero);
 #endif
-    u64 begin = 0, begin_ns = 0, end = 0;
+    MixReport* const report = reports + blockIdx.x * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES;
+    u64 end = 0;
     bool sampling = false;
 #pragma unroll 1
     for (u32 pass = first ? 0 : 1; pass < 2; pass += static_cast<u32>(one)) {
@@ -257,7 +266,7 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
                 arrive(&meeting->warm, static_cast<u32>(blocks));
                 dynamic[1] = await_start(meeting, sm);
             }
-            begin_ns = timer_ns();
+            if (threadIdx.x % MIX_LANES == 0) report->begin_ns = timer_ns();
             __syncthreads();
 #ifdef SAMPLED
             sampling = dynamic[1] && threadIdx.x < MIX_LANES;
@@ -265,7 +274,8 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #endif
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
-        begin = sm_cycles();
+        const u64 now = sm_cycles();
+        if (first) begin = now;
 #ifdef SAMPLED
         if (sampling) {
 #pragma unroll 1
@@ -311,10 +321,8 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #endif
     broken = __any_sync(0xffffffff, broken);
     if (threadIdx.x % MIX_LANES == 0) {
-        MixReport* const report = reports + blockIdx.x * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES;
-        report->begin = first ? begin : entered;
+        report->begin = begin;
         report->end = end;
-        report->begin_ns = begin_ns;
         report->end_ns = end_ns;
         report->sm = sm;
         report->broken = broken;
