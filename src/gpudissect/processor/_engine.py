@@ -143,7 +143,7 @@ def _issue(
         if w == 0 and job[J_SAMPLED] > 0:
             if job[J_SEEN] % job[J_SAMPLED] == 0:
                 took = np.int64(min(done - t, np.int64(samples.size - 1)))
-            samples[took] += 1
+                samples[took] += 1
             job[J_SEEN] += 1
     ready[w, chain] = done
 
