@@ -13,7 +13,7 @@ from fake_board import FakeBoard, FakeKernel
 from gpudissect.device.cuda.arena import WIDEST, Arena
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.launches import Launcher
-from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
+from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.links import _room
 from gpudissect.device.cuda.mixes import Mixer
 from gpudissect.device.cuda.plan import Machine
@@ -60,6 +60,10 @@ class MixBoard(FakeBoard):
                     report["begin"], report["end"], report["sm"] = 1000 + number, 9000 + 2 * number, sm
                     report["begin_ns"] = 500 + number if first else 0
                     report["end_ns"] = 4500 + number if b >= asked["last"] else 0
+            if asked["samples"]:
+                samples = self._view(asked["samples"], SAMPLES, 1)[0]
+                samples["overhead"] = 9
+                samples["bins"][[700, 710]] = 3, 1
             self.spoil(reports)
         else:
             self.launches.append(kernel.name)
@@ -159,6 +163,25 @@ def test_links_are_laid_once_for_mixes_that_share_them() -> None:
     runner.release()
     runner.run(Mix(**loads | {"access": Access.RANDOM}))
     assert board.launches[2:] == ["lay_lines"]
+
+
+def test_single_loads_are_counted() -> None:
+    fields = {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20, "sampled": 8}
+    trace = run(MixBoard(), **fields)
+    assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
+    assert "latency" not in run(MixBoard(), **fields | {"sampled": 0}).arrays
+
+
+def test_a_mix_begins_where_the_one_before_ended() -> None:
+    """Or it would find in the L2 what that one read."""
+    board = MixBoard()
+    runner = mixer(board)
+    fields = {"body": (Step(Instruction.LDG, 2),), "access": Access.STREAMING, "footprint": 1 << 22, "iterations": 16}
+    for repetition in range(3):
+        runner.run(Mix(**FIELDS | fields, repetition=repetition))
+    chains = SMS * 8
+    assert [asked["offset"] for asked in board.asked] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
+    assert board.launches == ["lay_tiles"]
 
 
 def test_links_that_arithmetic_works_on_are_normal_numbers() -> None:

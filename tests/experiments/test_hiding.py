@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import pytest
-from .driving import outcome
 
 from gpudissect.device.find import open_device
 from gpudissect.estimate import Estimate, Status
@@ -29,6 +28,8 @@ from gpudissect.experiments.hiding_mixes import (
 from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.oversubscription import oversubscription_plan
 from gpudissect.workload import Instruction, Mix
+
+from .driving import outcome
 
 # VV16 tables 6.2, 6.4, 6.3: latency, GB/s, warps of an SM at 90 %; addition: latency, ops a cycle of an SM, warps.
 PRINTED = {
@@ -84,7 +85,7 @@ def test_maxwell_from_loads_to_models() -> None:
 
 @pytest.mark.parametrize("kind", KINDS[1:], ids=lambda kind: kind.element)
 def test_other_accesses(kind) -> None:
-    """VV16 tables 6.1, 6.2: SFU 13 cycles and 32 ops, shared memory 24 and 32; with a stride of 2 half as many loads."""
+    """VV16 tables 6.1, 6.2: SFU 13 cycles and 32 ops, shared memory 24 and 32; half as many loads of stride 2."""
     with open_device("sim:gtx980") as device:
         found = by_attribute(outcome_of(device, hiding_plan(kind, QUICK, Bench(device.info), {})))
     latency = {"rsq": 13, "lds": 24, "ldg_stride2": 392, "ldg_random": 3400}[kind.name]
