@@ -78,7 +78,7 @@ def test_vector_addition_takes_544_cycles():  # VV16 s3.8, figure 3.5
 @pytest.mark.parametrize(("warps", "gigabytes"), [(1, 6.35), (16, 101.6), (24, 152.4), (25, 154), (64, 154)])
 def test_vector_addition_moves_min_of_6_35_n_and_154(warps, gigabytes):  # VV16 s3.8
     units = {
-        "core": Unit(resource="cores", latency=9, throughput=4 * 8 / 7),  # s3.8: at least 7 cycles for the 8 of a warp
+        "core": Unit(resource="cores", latency=9, throughput=6),
         "load": Unit(resource="memory", latency=301, throughput=17.1 / 128, bytes=128),
     }
     machine = replace(KEPLER, units=units)
