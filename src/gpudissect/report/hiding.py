@@ -19,6 +19,8 @@ SHOWN_ALPHAS = (0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf)
 SHOWN_WARPS = 12
 _ACCESS = {"ldg_streaming": "a load", "ldg_stride2": "a load of stride 2", "ldg_random": "a load of random words",
            "rsq": "a reciprocal root", "lds": "a load from shared memory"}  # fmt: skip
+_MANY = {"ldg_streaming": "loads", "ldg_stride2": "loads of stride 2", "ldg_random": "loads of random words",
+         "rsq": "reciprocal roots", "lds": "loads from shared memory"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _split(machine: Machine, kind: str, alpha: float) -> str:
     waiting = loop.access_share * top * machine.unit(kind).latency
     adding = loop.arithmetic_share * top * machine.unit("fadd").latency
     extra = ", and more as latency grows under load" if kind in machine.contention else ""
-    return (f"{waiting:.0f} warps must wait for {_ACCESS[kind].removeprefix('a ')}s while {adding:.0f} add, "
+    return (f"{waiting:.0f} warps must wait for {_MANY[kind]} while {adding:.0f} add, "
             f"{waiting + adding:.0f} at once{extra}.")  # fmt: skip
 
 
