@@ -44,7 +44,6 @@ MOST_MOVES = 12
 CONTROL = {
     "IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC", "CALL",
     "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3", "UISETP",
-    "SEL",
 }  # fmt: skip
 
 

@@ -219,7 +219,7 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
                                u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks,
                                Samples* samples, u64 offset) {
-    u64 begin = sm_cycles();
+    const u64 entered = sm_cycles();
     const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
     if (first) {
@@ -257,7 +257,9 @@ extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeti
     for (u32 i = 0; i < ILP; ++i) set_address(chains[i], own + i * operands.zero);
 #endif
     MixReport* const report = reports + blockIdx.x * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES;
-    u64 end = 0;
+    // What is known is noted now: registers are few while the body runs.
+    if (!first && threadIdx.x % MIX_LANES == 0) report->begin = entered;
+    u64 begin = 0, end = 0;
     bool sampling = false;
 #pragma unroll 1
     for (u32 pass = first ? 0 : 1; pass < 2; pass += static_cast<u32>(one)) {
@@ -274,8 +276,7 @@ extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeti
 #endif
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
-        const u64 now = sm_cycles();
-        if (first) begin = now;
+        begin = sm_cycles();
 #ifdef SAMPLED
         if (sampling) {
 #pragma unroll 1
@@ -321,7 +322,7 @@ extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeti
 #endif
     broken = __any_sync(0xffffffff, broken);
     if (threadIdx.x % MIX_LANES == 0) {
-        report->begin = begin;
+        if (first) report->begin = begin;
         report->end = end;
         report->end_ns = end_ns;
         report->sm = sm;
