@@ -8,11 +8,10 @@ second waits for it.
 from __future__ import annotations
 
 import pytest
-from machine_code import disassemble
+from machine_code import kernels_of
 from test_mixes import MOVES, capability, check, meant, window_of
 
 from gpudissect.device.cuda.bodies import body_of, unrolled
-from gpudissect.device.cuda.compile import compile_cubin
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
@@ -83,7 +82,7 @@ def test_function_units_and_shared_memory(arch: str, body: tuple[tuple[Instructi
 @pytest.mark.parametrize(("alpha", "width", "every"), [(0, 4, 8), (0, 8, 8), (6, 4, 4)])
 def test_a_load_that_is_timed_by_itself(arch: str, alpha: int, width: int, every: int) -> None:
     wanted = streaming(alpha, width=width, stride=width // 4, sampled=every)
-    code = disassemble(compile_cubin("mix.cu", body_of(wanted, capability(arch)).macros, arch))["mix"]
+    code = kernels_of("mix.cu", body_of(wanted, capability(arch)).macros, arch)["mix"]
     reads = [at for at, i in enumerate(code) if i.opcode == "CS2R.32" and i.reads_clock]
     windows = [code[first + 1 : last] for first, last in zip(reads[::2], reads[1::2], strict=True)]
     empty, *timed = windows

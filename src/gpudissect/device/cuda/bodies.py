@@ -13,7 +13,8 @@ from gpudissect.workload import Access, Instruction, Mix, Step
 FIRST_CAPABILITY = (7, 0)
 """Compute capability from which on mixes run: older machine code was never read."""
 SINK = 512
-"""Bytes at the start of a block's shared memory in which chains end, as in ``kernels/mix.cu``."""
+"""Bytes at the start of a block's shared memory in which chains end, as in ``kernels/mix.cu``; as many again for the warp
+that times single loads."""
 TILE = 32
 """Words that a warp reads at once where accesses are streaming: one for each lane."""
 LINE = 128
@@ -181,7 +182,7 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
     return Body(
         macros=tuple(macros),
         loops=loops,
-        shared=SINK + rooms * room(mix),
+        shared=SINK * (2 if mix.sampled else 1) + rooms * room(mix),
         links=in_global,
         counters=room(mix) if Instruction.ATOMG in used else 0,
     )

@@ -20,7 +20,12 @@
 
 extern __shared__ __align__(16) u32 dynamic[];
 
-#define SINK_BYTES 512  // at the start of shared memory: 16 for each lane, where chains are stored that nobody reads
+#define SINK 512  // at the start of shared memory: 16 for each lane, where chains are stored that nobody reads
+#ifdef SAMPLED
+#define SINK_BYTES (2 * SINK)  // the warp that times single loads reads what it stored: no other may store there
+#else
+#define SINK_BYTES SINK
+#endif
 
 // ---- The body --------------------------------------------------------------------------------------------------
 template <class Instruction, u32 COUNT>
@@ -272,7 +277,7 @@ extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeti
             __syncthreads();
 #ifdef SAMPLED
             sampling = dynamic[1] && threadIdx.x < MIX_LANES;
-            if (sampling) note_overhead(samples, chains[0], sink);
+            if (sampling) note_overhead(samples, chains[0], sink + SINK);
 #endif
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
@@ -280,7 +285,7 @@ extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeti
 #ifdef SAMPLED
         if (sampling) {
 #pragma unroll 1
-            do sampled_bodies<UNROLL>(chains, operands, samples, sink);
+            do sampled_bodies<UNROLL>(chains, operands, samples, sink + SINK);
             while ((left -= static_cast<u32>(one)) != 0);
         } else
 #endif
