@@ -16,7 +16,7 @@ from typing import Any
 DOCS = Path(__file__).parents[1]
 sys.path.insert(0, str(DOCS))
 
-from making import commands, h200, words
+from making import commands, h200, navigation, words
 from making.pictures import PICTURES
 
 log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts what it warns of
@@ -25,6 +25,12 @@ LOADS = re.compile(r"""<(?:link|script|img|iframe|source|video|audio|object|embe
                    r"""\b(?:href|src|srcset|data)=["']?((?:https?:)?//[^"'\s>]+)""")  # fmt: skip
 STYLE_LOADS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')\s]+)""")
 HARMLESS = re.compile(r'<link[^>]*rel="?(?:canonical|prev|next)')
+
+
+def on_config(config: Any) -> Any:
+    """Fill in the pages that the navigation names by a pattern."""
+    config.nav = navigation.expanded(config.nav, DOCS)
+    return config
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

@@ -69,25 +69,24 @@ def line() -> Plot:
 
 
 def latency() -> Plot:
-    rings = (
-        ("one", "L1", Chase(path=Path.GLOBAL, order=Shuffled(256, 32, 1), timing=Timing.EACH, laps=4)),
-        ("two", "L2", Chase(path=Path.GLOBAL, order=Shuffled(4096, 32, 1), timing=Timing.EACH)),
-        (
-            "three",
-            "memory",
-            Chase(path=Path.GLOBAL, order=Shuffled(1024, 4096, 1), timing=Timing.EACH, warmup=0, flush=True),
-        ),
-    )
-    traces = _run("gtx980", [chase for *_, chase in rings])
-    shown = 200
+    sizes = [round(2 ** (power / 4)) * 1024 for power in range(8, 53)]
+    each = [
+        Chase(path=Path.GLOBAL, order=Shuffled(size // 32, 32, 1), timing=Timing.LAP, alone=True) for size in sizes
+    ]
+    traces = _run("gtx980", each)
     plot = Plot(
-        "Single accesses, one after the other, in rings that the L1 holds, the L2 holds, and nothing holds",
-        Axis("access", 0, shown, ticks=range(0, shown + 1, 50)),
-        Axis("cycles of one access, timer included", 0, 600, ticks=range(0, 601, 100)),
+        "Latency of a load against the footprint: three levels, two edges",
+        Axis("bytes gone round", 4 * KIB, 8 * MIB, log=True, ticks=[4**n * KIB for n in range(1, 7)], name=_bytes),
+        Axis("cycles of a load", 0, 450, ticks=range(0, 401, 100)),
     )
-    for (kind, name, _), trace in zip(rings, traces, strict=True):
-        plot.points(range(shown), trace.cycles[-shown:], kind, f"from {name}")
+    plot.edge(24 * KIB, "L1: 24 KiB", "start")
+    plot.edge(2 * MIB, "L2: 2 MiB")
+    plot.line(sizes, [t.cycles.mean() / (size // 32) for t, size in zip(traces, sizes, strict=True)], "one")
     return plot
+
+
+def _bytes(value: float) -> str:
+    return f"{value / MIB:g} MiB" if value >= MIB else f"{value / KIB:g} KiB"
 
 
 def sets() -> Plot:
