@@ -1,7 +1,7 @@
 """What mkdocs calls while it builds: what is made from the code takes its place on the pages.
 
 A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (what an H200 gave for the
-words in the head of the page), `picture NAME`. Nothing that is made is kept in the repository, so nothing goes stale.
+words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the repository, so nothing goes stale.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ sys.path.insert(0, str(DOCS))
 from making import commands, h200, navigation, words
 from making.pictures import PICTURES
 
+CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
 log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts what it warns of
 MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9_-]+))? -->")
 LOADS = re.compile(r"""<(?:link|script|img|iframe|source|video|audio|object|embed)\b[^>]*?"""
@@ -44,6 +45,8 @@ def _made(what: str, name: str, source: Path) -> str:
         return commands.reference()
     if what == "attributes":
         return words.table_of_attributes()
+    if what == "catalogue":
+        return CATALOGUE.read_text(encoding="utf-8").partition("\n")[2]
     if what == "h200":
         return _table(source)
     if what == "picture" and name in PICTURES:
