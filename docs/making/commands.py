@@ -10,6 +10,8 @@ from typer.main import get_command
 
 from gpudissect.cli.app import app
 
+DEFAULT = re.compile(r"\s*\[([^\[\]]*)\]$")
+
 
 def reference() -> str:
     """Every command: what it says of itself, how it is called, its options, in Markdown."""
@@ -21,47 +23,24 @@ def reference() -> str:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
+    context = command.make_context(name, [], resilient_parsing=True)
     yield f"## {name}\n"
+    yield f"```text\n{' '.join([name, *command.collect_usage_pieces(context)])}\n```\n".translate({123: None, 125: None})
     if command.help:
         yield _plain(command.help) + "\n"
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
-    usage = [name, *(["[OPTIONS]"] if options else []), *(_written(each) for each in arguments)]
-    usage += ["COMMAND ..."] if hasattr(command, "commands") else []
-    yield f"```text\n{' '.join(usage)}\n```\n"
-    if arguments or options:
-        yield "| option | what it does | default |\n|---|---|---|"
-        for each in (*arguments, *options):
-            yield f"| {_names(each)} | {_plain(each.help or '')} | {_default(each)} |"
-        yield ""
+    for parameter in command.params:
+        record = parameter.get_help_record(context)
+        if record is not None:
+            yield f"`{record[0]}`\n:   {_described(record[1])}\n"
 
 
-def _written(argument: Any) -> str:
-    name = argument.make_metavar() if argument.metavar is None else argument.metavar
-    return name if argument.required else f"[{name.strip('[]')}]"
-
-
-def _names(parameter: Any) -> str:
-    if parameter.param_type_name == "argument":
-        return f"`{_written(parameter)}`"
-    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    if parameter.is_flag or parameter.count:
-        return names
-    choices = getattr(parameter.type, "choices", ())
-    value = " ".join(f"`{getattr(choice, 'value', choice)}`" for choice in choices) or f"`{_metavar(parameter)}`"
-    return f"{names} {value}"
-
-
-def _metavar(parameter: Any) -> str:
-    return parameter.metavar or parameter.type.name.upper().replace(" RANGE", "")
-
-
-def _default(parameter: Any) -> str:
-    value = parameter.default
-    if value is None or callable(value) or value in ((), [], False) or str(value).startswith("Sentinel"):
-        return "required" if parameter.required else ""
-    shown = getattr(value, "value", value)
-    return ", ".join(f"`{each}`" for each in (shown if isinstance(shown, tuple | list) else [shown]))
+def _described(help_text: str) -> str:
+    """The help of an option; what typer adds to it in brackets (default, range) stands behind in italics."""
+    added = DEFAULT.search(help_text)
+    if added is None:
+        return _plain(help_text)
+    facts = "; ".join(_plain(fact.strip()) for fact in added[1].split(";"))
+    return f"{_plain(help_text[: added.start()])} *{facts}*".strip()
 
 
 def _plain(text: str) -> str:
