@@ -25,7 +25,9 @@ def reference() -> str:
 def _command(name: str, command: Any) -> Iterator[str]:
     context = command.make_context(name, [], resilient_parsing=True)
     yield f"## {name}\n"
-    yield f"```text\n{' '.join([name, *command.collect_usage_pieces(context)])}\n```\n".translate({123: None, 125: None})
+    yield f"```text\n{' '.join([name, *command.collect_usage_pieces(context)])}\n```\n".translate(
+        {123: None, 125: None}
+    )
     if command.help:
         yield _plain(command.help) + "\n"
     for parameter in command.params:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from making.svg import Axis, Plot
 
 from gpudissect.catalogue import load
 from gpudissect.device.find import open_device
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+from making.svg import Axis, Plot
 
 KIB, MIB = 1 << 10, 1 << 20
 BETWEEN = 150  # cycles: on the GTX 980 a hit in an L1 takes fewer, one in the L2 more
@@ -70,9 +70,7 @@ def line() -> Plot:
 
 def latency() -> Plot:
     sizes = [round(2 ** (power / 4)) * 1024 for power in range(8, 53)]
-    each = [
-        Chase(path=Path.GLOBAL, order=Shuffled(size // 32, 32, 1), timing=Timing.LAP, alone=True) for size in sizes
-    ]
+    each = [Chase(path=Path.GLOBAL, order=Shuffled(size // 32, 32, 1), timing=Timing.LAP, alone=True) for size in sizes]
     traces = _run("gtx980", each)
     plot = Plot(
         "Latency of a load against the footprint: three levels, two edges",
@@ -148,9 +146,7 @@ def policy() -> Plot:
 def tlb() -> Plot:
     pages = np.array([*range(4, 64, 4), *range(64, 80), *range(80, 132, 4)])
     order = [Shuffled(int(count), 2 * MIB + 128, 1) for count in pages]
-    each = [
-        Chase(path=Path.GLOBAL_L2, order=ring, timing=Timing.EACH, warmup=2, laps=4, alone=True) for ring in order
-    ]
+    each = [Chase(path=Path.GLOBAL_L2, order=ring, timing=Timing.EACH, warmup=2, laps=4, alone=True) for ring in order]
     traces = _run("gtx980", each)
     plot = Plot(
         "Latency of one line a page against the number of pages: two stairs",
@@ -179,7 +175,9 @@ def sharing() -> Plot:
         Axis("who had a turn between", 0, 1, ticks=(2,)),
         Axis("share of the texture ring that misses", 0, 1.15, ticks=(0, 0.5, 1)),
     )
-    plot.bars(["nobody", "read-only", "global", "global, past the L1"], shares, "one", [f"{share:.0%}" for share in shares])
+    plot.bars(
+        ["nobody", "read-only", "global", "global, past the L1"], shares, "one", [f"{share:.0%}" for share in shares]
+    )
     return plot
 
 
@@ -230,10 +228,7 @@ def clusters() -> Plot:
     ranks = range(16)
     traces = _run(
         "h100",
-        [
-            Chase(path=Path.CLUSTER, order=Shuffled(64, 128, 1), timing=Timing.LAP, laps=20, peer=rank)
-            for rank in ranks
-        ],
+        [Chase(path=Path.CLUSTER, order=Shuffled(64, 128, 1), timing=Timing.LAP, laps=20, peer=rank) for rank in ranks],
     )
     plot = Plot(
         "Latency of a load from the shared memory of each block of the cluster",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from making.h200 import values
-from making.svg import Axis, Plot
 
 from gpudissect.device.find import open_device
 from gpudissect.survey.run import Survey, run_survey
+from making.h200 import values
+from making.svg import Axis, Plot
 
 
 @cache

@@ -153,7 +153,7 @@ class Plot:
         for kind, name in self._legend:
             yield f'<circle class="fill {kind}" cx="{across + 4:.0f}" cy="{self.height + 6}" r="4"/>'
             yield _text(across + 13, self.height + 10, name, "start")
-            across += 30 + 6.6 * len(name)
+            across += 30 + 7.4 * len(name)
 
 
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> str:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.vocabulary import ATTRIBUTES, INSTRUCTIONS
 
 DOCS = Path(__file__).parents[1]
 ENTRY = re.compile(r"^`([a-z0-9_]+)`.*\n+:   ", re.MULTILINE)
 """A definition: the word on a line of its own, what it means below."""
+
+LISTED = re.compile(r"^(elements|attributes): \[(.*)\]$", re.MULTILINE)
 
 
 @cache
@@ -30,8 +30,9 @@ def explained() -> Mapping[str, str]:
 def subjects(path: Path) -> tuple[list[str], list[str]]:
     """Elements and attributes whose values a page shows, as its head says; no elements: all of them."""
     text = path.read_text(encoding="utf-8")
-    head = yaml.safe_load(text.split("---\n")[1]) if text.startswith("---\n") else {}
-    return list(head.get("elements", [])), list(head.get("attributes", []))
+    head = dict(LISTED.findall(text.split("---\n")[1])) if text.startswith("---\n") else {}
+    elements, attributes = (head.get(name, "").replace(",", " ").split() for name in ("elements", "attributes"))
+    return elements, attributes
 
 
 def table_of_attributes() -> str:
