@@ -25,7 +25,9 @@ def reference() -> str:
 def _command(name: str, command: Any) -> Iterator[str]:
     context = command.make_context(name, [], resilient_parsing=True)
     yield f"## {name}\n"
-    yield f"```text\n{' '.join([name, *command.collect_usage_pieces(context)])}\n```\n".translate(
+    usage = " ".join([name, *command.collect_usage_pieces(context)])
+    usage = usage.replace("{", "").replace("}", "")  # so typer marks what is required
+    yield f"```text\n{usage}\n```\n"
         {123: None, 125: None}
     )
     if command.help:

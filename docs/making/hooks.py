@@ -1,7 +1,8 @@
 """What mkdocs calls while it builds: what is made from the code takes its place on the pages.
 
 A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (what an H200 gave for the
-words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the repository, so nothing goes stale.
+words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the repository,
+so nothing goes stale.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parents[1]
-sys.path.insert(0, str(DOCS))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from making import commands, h200, navigation, words
 from making.pictures import PICTURES
 
+DOCS = Path(__file__).parents[1]
 CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
 log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts what it warns of
 MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9_-]+))? -->")
@@ -51,7 +52,8 @@ def _made(what: str, name: str, source: Path) -> str:
         return _table(source)
     if what == "picture" and name in PICTURES:
         plot = PICTURES[name]()
-        return f'<figure class="plot" markdown="0">{plot.svg()}<figcaption>{html.escape(plot.title)}.</figcaption></figure>'
+        caption = f"<figcaption>{html.escape(plot.title)}.</figcaption>"
+        return f'<figure class="plot" markdown="0">{plot.svg()}{caption}</figure>'
     log.warning("%s: nothing is made by the name %r", source.name, f"{what} {name}".strip())
     return ""
 

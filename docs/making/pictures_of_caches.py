@@ -49,7 +49,7 @@ def line() -> Plot:
         [
             Chase(
                 path=Path.GLOBAL,
-                order=Explicit((blocks + [0, int(distance)]).ravel()),
+                order=Explicit((blocks + np.array([0, int(distance)])).ravel()),
                 timing=Timing.EACH,
                 warmup=0,
                 flush=True,
