@@ -28,8 +28,6 @@ def _command(name: str, command: Any) -> Iterator[str]:
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     usage = usage.replace("{", "").replace("}", "")  # so typer marks what is required
     yield f"```text\n{usage}\n```\n"
-        {123: None, 125: None}
-    )
     if command.help:
         yield _plain(command.help) + "\n"
     for parameter in command.params:

@@ -1,8 +1,8 @@
 """What mkdocs calls while it builds: what is made from the code takes its place on the pages.
 
 A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (what an H200 gave for the
-words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the repository,
-so nothing goes stale.
+words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the
+repository, so nothing goes stale.
 """
 
 from __future__ import annotations
