@@ -66,6 +66,13 @@ def _table(source: Path) -> str:
     return "\n".join(lines)
 
 
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the theme's search for screen readers."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
+
+
 def on_post_build(config: Any) -> None:
     """Warn of every page and style sheet that would load something from elsewhere."""
     site = Path(config["site_dir"])
