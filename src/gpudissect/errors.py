@@ -8,7 +8,8 @@
      +- DeviceError          3   no such device, or it cannot be used
          +- CatalogueError       a GPU file with a wrong field
          +- RecordingError       a recording that is damaged, newer, or lacks what was asked
-         +- OutOfMemory          the device has no room for the workload
+         +- Unfit            2   the device is well, and cannot run this workload: blocks, widths, registers, SMs
+         |   +- OutOfMemory      it has no room for it
          +- KernelFailed         a kernel did not compile, launch or finish
 
 Messages are one line: what was wrong, what was got, what to do.
@@ -46,7 +47,13 @@ class RecordingError(DeviceError):
     """A recording that is truncated, altered, newer than this program, or lacks the workload asked for."""
 
 
-class OutOfMemory(DeviceError):
+class Unfit(DeviceError):
+    """A workload that this device cannot run, another one might: too wide, too many threads, more SMs than it has."""
+
+    exit_code = 2
+
+
+class OutOfMemory(Unfit):
     """The device has no room for the workload."""
 
 

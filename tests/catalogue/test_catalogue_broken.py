@@ -138,8 +138,9 @@ WRONG = {
     "a rate of nothing": ("rate = { value = 128", "rate = { value = 0", "units.ffma.rate.value", "greater than 0"),
     "schedulers without bandwidth of an L2": ("[bandwidth.l2]\n", "[views.l2]\n", "views.l2", "no such field"),
     "banks left out": ("banks = { value = 32", "# ", "shared.banks", "with [processor]"),
-    "a mode that does not fit": (
-        "# mode, lanes", 'mode = { value = 8, source = "d" } #', "shared.mode.value", "a whole part of bank_width 4"),
+    "an interleave that does not fit": (
+        "# interleave, lanes", 'interleave = { value = 8, source = "d" } #', "shared.interleave.value",
+        "a whole part of bank_width 4"),
     "no launch": ("[launch]  ", "[published.launch]  ", "launch", "with [processor], and only with it"),
     "steadier than steady": (
         "variability = { value = 2.0", "variability = { value = 0.1", "memory.variability.value", "0.5"),

@@ -125,3 +125,19 @@ def test_empty_kernels(gpu: CudaGpu, means: Means) -> None:
     assert one.nanoseconds.shape == (50,) and (one.nanoseconds > 1000).all()
     each = (np.median(many.nanoseconds) - np.median(one.nanoseconds)) / 64
     assert 100 < each < 50_000
+
+
+def test_a_cold_mix_finds_nothing_in_the_l2(gpu: CudaGpu) -> None:
+    """Few enough lines to stay in the L2: run again they hit, unless it is swept in between."""
+    fields: dict[str, Any] = {"body": (Step(Instruction.LDG, 128),), "access": Access.STREAMING, "footprint": 1 << 20}
+    mixes = [Mix(**ONE_WARP | fields | {"iterations": 1, "cold": cold, "repetition": turn})
+             for cold in (False, True) for turn in range(3)]  # fmt: skip
+    took = [cycles(trace) / 128 for trace in gpu.run(mixes)]
+    assert min(took[4:]) > max(took[1:3]) + 100, took
+
+
+def test_atomics_of_several_sms_have_homes_of_their_own(gpu: CudaGpu) -> None:
+    mix = Mix(**ONE_WARP | {"body": (Step(Instruction.ATOMG),), "sms": 16})
+    (trace,) = gpu.run([mix])
+    each = (trace.end - trace.begin) / mix.instructions
+    assert np.unique(trace.sm).size == 16 and (each > 100).all() and (each < 2000).all()

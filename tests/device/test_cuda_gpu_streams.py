@@ -107,3 +107,15 @@ def test_errors_leave_the_device_usable(gpu: CudaGpu) -> None:
         gpu.run([Stream(path=Path.GLOBAL, footprint=1 << 14, **(some | {"blocks": 1 << 24}))])  # type: ignore[arg-type]
     (trace,) = gpu.run([Stream(path=Path.SHARED, footprint=1 << 14, **some)])  # type: ignore[arg-type]
     assert trace.nanoseconds[0] > 0
+
+
+@every_transfer
+def test_many_more_blocks_than_run_at_once(gpu: CudaGpu, transfer: Transfer) -> None:
+    """Nothing is left out, nothing done twice, and memory gives no more than it has."""
+    blocks = 256 * gpu.info.sm_count
+    stream = Stream(path=Path.GLOBAL_L2, transfer=transfer, footprint=blocks * 1024 * 16, blocks=blocks, threads=1024,
+                    width=16, runs=3)  # fmt: skip
+    (trace,) = gpu.run([stream])
+    clock, bus = (float(gpu.info.facts[name]) for name in ("memory_clock_hz", "memory_bus_bits"))
+    assert "cycles" not in trace.arrays
+    assert (trace.bytes / trace.nanoseconds * 1e9 < 1.05 * 2 * clock * bus / 8).all()

@@ -72,7 +72,7 @@ def kernel(source: str, name: str, *macros: str) -> FakeKernel:
 def mixer(board: MixBoard, limit: int = 1 << 24) -> Mixer:
     return Mixer(
         board, kernel, Arena(board, limit), name="fake", sm_count=SMS, capability=(9, 0),  # type: ignore[arg-type]
-        shared=PER_SM - RESERVED, shared_per_sm=PER_SM, reserved=RESERVED,
+        shared=PER_SM - RESERVED, shared_per_sm=PER_SM, reserved=RESERVED, l2=1 << 20,
     )  # fmt: skip
 
 
@@ -144,6 +144,15 @@ def test_a_chain_that_went_wrong() -> None:
 def test_what_does_not_fit(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DeviceError, match=message):
         run(MixBoard(), **fields)
+
+
+def test_a_cold_mix_starts_after_a_sweep_of_the_l2() -> None:
+    loads = FIELDS | {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20}
+    warm, cold = MixBoard(), MixBoard()
+    run(warm, **loads)
+    run(cold, **loads, cold=True)
+    assert not {"sweep", "skim"} & set(warm.launches)
+    assert cold.launches[-2:] == ["sweep", "skim"], "after what is gone through was laid"
 
 
 def test_links_are_laid_once_for_mixes_that_share_them() -> None:

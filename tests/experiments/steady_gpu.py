@@ -10,6 +10,8 @@ import numpy as np
 
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.inference.banks import Layout
+from gpudissect.processor.banks import addresses, passes
+from gpudissect.processor.description import SharedMemory
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
@@ -59,12 +61,14 @@ class SteadyGpu:
     unit: Callable[[Instruction], tuple[float, float]] = lambda instruction: (6.0, 0.25)
     layout: Layout = MODERN
     way: float = 2.0
+    turn: float = 1.0  # cycles for which an access to shared memory keeps the banks, each turn
     loop: float = 7.0  # cycles that an iteration takes beside its body
     start: float = 5000.0
     interval: float = 1500.0
     wait: float = 220.0
     overlap: bool = False  # blocks take nobody's place
     anew: float = 1.0  # factor on what is measured again
+    many: float = 1.0  # factor on what more blocks move than run at once
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         return [self._trace(workload) for workload in batch]
@@ -85,7 +89,9 @@ class SteadyGpu:
         return Trace(digest(workload), arrays, Context("fake", clock_hz=CLOCK))
 
     def _stream(self, stream: Stream) -> dict[str, np.ndarray]:
-        per_sm = stream.blocks // SMS * stream.threads * stream.ilp * stream.width
+        registers = stream.threads * (stream.ilp * stream.width // 4 + 24)
+        at_once = min(stream.blocks // SMS, 2048 // stream.threads, 65536 // registers)
+        per_sm = at_once * stream.threads * stream.ilp * stream.width
         copies = 2 if stream.transfer is Transfer.COPY else 1
         if stream.path is Path.SHARED or (stream.path is Path.GLOBAL and stream.footprint <= SMS * (64 << 10)):
             level = self.shared if stream.path is Path.SHARED else self.l1
@@ -93,19 +99,25 @@ class SteadyGpu:
         else:
             rate = (self.dram if stream.footprint > 8 << 20 else self.l2)(copies * per_sm * SMS)
         rate *= self.anew if stream.repetition else 1
+        rate *= self.many if at_once < stream.blocks // SMS else 1
         took = stream.moved / rate * 1e9 * self._luck(stream, stream.runs)
         cycles = np.repeat(np.rint(took * CLOCK / 1e9)[:, None], stream.blocks, axis=1)
         moved = np.full(stream.runs, stream.moved)
         return {"nanoseconds": np.rint(took) + 1000, "bytes": moved, "cycles": cycles}
 
+    def _turns(self, stride: int, width: int) -> int:
+        """As `processor` counts them, not as the inference that is under test does."""
+        banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.at_once)
+        return passes(banks, addresses(stride), width)
+
     def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
         (step,) = mix.body
         latency, interval = self.unit(step.instruction)
-        turns = self.layout.turns(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
-        more = self.way * (turns - self.layout.turns(mix.width // 4, mix.width) + mix.width // 4 - 1)
+        turns = self._turns(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
+        more = self.way * (turns - self._turns(mix.width // 4, mix.width) + mix.width // 4 - 1)
         if mix.access is not Access.RESIDENT:
             latency, interval = latency * 10, interval * 40
-        each = max(latency + more, mix.warps * mix.ilp * max(interval, turns * (step.instruction == "lds")))
+        each = max(latency + more, mix.warps * mix.ilp * max(interval, self.turn * turns * (step.instruction == "lds")))
         took = mix.iterations * (step.count * each + self.loop) * (self.anew if mix.repetition else 1)
         sms = SMS if mix.sms is None else mix.sms
         sm = np.repeat(np.arange(sms), mix.warps)

@@ -10,6 +10,7 @@ from gpudissect.inference.banks import (
     Layout,
     Point,
     banks_of,
+    hidden,
     per_turn,
     same_answer,
     stride_of,
@@ -104,6 +105,18 @@ def test_stores_wait_for_conflicts_beyond_what_hides_them():
     assert slope is not None and slope.low <= 2 <= slope.high
     assert per_turn([Point(s, 4, 8.0) for s in range(65)], MODERN) is None
     assert per_turn([Point(1, 4, 8.0)], MODERN) is None
+
+
+@given(st.sampled_from([MODERN, KEPLER_8, KEPLER_4]), st.floats(0.5, 8), st.floats(1, 12))
+def test_what_few_turns_take_stands_beside_the_slope(layout, cost, start):
+    """Stores that wait for the slower of the two: starting one, or the turns of the one before."""
+    stores = [Point(s, 4, max(start, cost * layout.turns(s, 4))) for s in range(65)]
+    few = hidden(stores, layout)
+    assert set(few) == {layout.turns(s, 4) for s in range(1, 65)} & {1, 2, 3}
+    assert all(cycles == max(start, cost * turns) for turns, cycles in few.items())
+    slope = per_turn(stores, layout)
+    if slope is not None and start <= 4 * cost:
+        assert slope.low <= cost <= slope.high
 
 
 def test_the_stride_of_a_conflict():

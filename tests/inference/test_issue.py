@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect.inference.issue import mean_duration, needed, rate, rate_beyond
+from gpudissect.inference.issue import latency_by_sm, mean_duration, needed, rate, rate_beyond
 
 
 def warps(took, count=4, sms=1, start=100):
@@ -42,6 +42,17 @@ def test_duration_is_that_of_the_middle_warp():
         mean_duration(np.zeros(0, int), np.zeros(0, int))
 
 
+def test_an_address_farther_away_is_in_the_bracket():
+    """Two halves of an L2: what one SM sees is one of two numbers."""
+    sm = np.arange(8)
+    took = np.where(sm % 2, 300, 500) * 100
+    runs = [(np.full(8, 7), 7 + took + wait, sm) for wait in (0, 30, 90)]
+    found = latency_by_sm(runs, 100)
+    assert found.cycles == pytest.approx(400.3) and found.low <= 300 and found.high >= 500
+    with pytest.raises(ValueError, match="runs"):
+        latency_by_sm([], 1)
+
+
 class TestNeeded:
     """The fewest warps for a share of the plateau."""
 
@@ -59,6 +70,10 @@ class TestNeeded:
     def test_never_reached(self):
         found = needed({1: 10.0, 64: 80.0}, 100, 0.95)
         assert (found.warps, found.low, found.high, found.best) == (None, 64, None, 0.8)
+
+    def test_the_best_share_belongs_to_the_warps_that_reached_it(self):
+        found = needed({8: 60.0, 32: 90.0, 64: 80.0}, 100, 0.95)
+        assert (found.warps, found.best, found.nearest) == (None, 0.9, 32)
 
     def test_without_rates(self):
         with pytest.raises(ValueError, match="need rates"):

@@ -9,8 +9,23 @@ from gpudissect.inference.launching import interval, replacement, usual
 
 
 def test_a_late_run_does_not_count():
-    found = usual(np.array([5000] * 9 + [90_000]))
+    found = usual(np.array([5000] * 99 + [90_000]))
     assert (found.value, found.low, found.high) == (5000, 5000, 5000)
+
+
+@given(st.integers(0, 1000))
+def test_the_next_run_lies_in_the_bracket(seed):
+    rng = np.random.default_rng(seed)
+    runs = np.rint(5000 + rng.exponential(300, 2000)).astype(int)
+    found = usual(runs[:200])
+    assert 0.85 < np.mean((runs[200:] >= found.low) & (runs[200:] <= found.high)) < 0.995
+
+
+def test_uneven_slopes_lie_in_the_bracket():
+    """As a graph of an H200: the first kernels cost more each than the hundredth."""
+    took = [np.array([6280 + cost]) for cost in (0, 734, 734 + 6 * 600, 734 + 3600 + 24 * 461, 15398 + 96 * 515)]
+    found = interval((1, 2, 8, 32, 128), took)
+    assert found is not None and found.low == 461 and found.high == 734 and 500 < found.value < 530
 
 
 @given(st.integers(1000, 50_000), st.integers(100, 5000), st.integers(0, 1000))
@@ -20,6 +35,18 @@ def test_the_slope_over_numbers_of_kernels(start, each, seed):
     took = [np.rint(start + n * each + rng.exponential(0.01 * start, 25)).astype(int) for n in kernels]
     found = interval(kernels, took)
     assert found is not None and found.value == pytest.approx(each, rel=0.05, abs=0.02 * start)
+
+
+@given(st.lists(st.integers(50, 5000), min_size=2, max_size=6), st.floats(0, 0.02), st.integers(0, 1000))
+def test_the_bracket_holds_the_value_and_every_neighbouring_slope(slopes, noise, seed):
+    """Each stretch of numbers of kernels with a cost of its own."""
+    rng = np.random.default_rng(seed)
+    kernels = [1 << step for step in range(len(slopes) + 1)]
+    true = np.cumsum([6000, *(slope * (1 << step) for step, slope in enumerate(slopes))])
+    quiet = interval(kernels, [np.array([each]) for each in true])
+    assert quiet is not None and quiet.low <= min(slopes) and quiet.high >= max(slopes)
+    loud = interval(kernels, [np.rint(each * (1 + noise * rng.standard_normal(20))).astype(int) for each in true])
+    assert loud is None or 0 <= loud.low <= loud.value <= loud.high
 
 
 def test_kernels_that_take_no_longer():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.inference.surface import NEAR, Cell, settled, top_of
+from gpudissect.inference.surface import ALIKE, NEAR, Cell, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput, rate_of_one
 
 
@@ -16,7 +16,6 @@ def little(latency, rate, flying):
 def test_a_plateau_is_where_more_in_flight_is_no_more_throughput():
     top = top_of(little(10, 4, (1, 2, 8, 16, 40, 80, 160)))
     assert set(top.members) == {4, 5, 6}
-    assert top.first == 4
     assert not top.rising and not top.lonely
 
 
@@ -31,8 +30,7 @@ def test_what_falls_again_is_a_peak_and_no_ramp():
 
 
 def test_flat_from_the_beginning():
-    top = top_of([Cell(flying, 5.0) for flying in (1, 2, 4)])
-    assert top.first == 0 and not top.rising
+    assert not top_of([Cell(flying, 5.0) for flying in (1, 2, 4)]).rising
 
 
 @given(
@@ -44,21 +42,77 @@ def test_units_do_not_matter(cells, factor):
     rates = [rate for _, rate in cells]
     assert rates[top.members[0]] == max(rates)
     assert all(rates[i] >= (1 - NEAR) * max(rates) for i in top.members)
-    assert cells[top.first][0] == min(cells[i][0] for i in top.members)
     assert set(top_of([Cell(flying * 2, rate) for flying, rate in cells]).members) == set(top.members)
 
 
-def test_the_level_is_the_median_of_the_second_time():
-    first = [Throughput(rate, rate, rate) for rate in (100.0, 99.0, 98.0)]
-    again = [Throughput(rate, rate - 1, rate + 1) for rate in (96.0, 97.0, 98.0)]
-    assert settled(first, again) == Throughput(97.0, 95.0, 99.0)
-    assert settled(first, [Throughput(80.0, 80, 80)] * 3) is None
+def seen(rates, error=0.0):
+    return [Throughput(rate, rate * (1 - error), rate * (1 + error)) for rate in rates]
+
+
+def test_the_level_is_the_median_of_the_second_time_and_the_bracket_holds_both():
+    found = plateau_of(seen([100.0, 99.0, 98.6], 0.01), seen([96.0, 97.0, 98.0], 0.01))
+    assert found is not None and found.level == Throughput(97.0, 96 * 0.99, 101.0)
+    assert plateau_of(seen([100.0, 99.0, 98.6]), seen([80.0] * 3)) is None
+
+
+def test_what_is_slower_for_good_is_no_part_of_it():
+    """Cells a per cent below the best that repeat to a thousandth: the shoulder of a limit reached gradually."""
+    rates = [100.0, 99.9, 99.95, 99.0, 98.9, 98.8, 98.7, 98.6]
+    again = [rate * (1 + 0.001 * (-1) ** i) for i, rate in enumerate(rates)]
+    found = plateau_of(seen(rates), seen(again))
+    assert found is not None and set(found.members) == {0, 1, 2} and found.width == ALIKE
+
+
+def test_a_clock_that_moved_is_no_scatter():
+    rates = [100.0, 99.9, 99.95, 99.0, 98.9]
+    found = plateau_of(seen(rates), seen([0.98 * rate for rate in rates]))
+    assert found is not None and found.width == ALIKE and found.level.rate == pytest.approx(0.98 * 99.95)
+    assert found.level.high == 100.0, "the first time counts for the bracket"
+
+
+def test_what_scatters_much_is_looked_at_together():
+    rng = np.random.default_rng(3)
+    first, again = (100 * (1 + 0.01 * rng.standard_normal(16)) for _ in range(2))
+    near = first >= (1 - NEAR) * first.max()
+    found = plateau_of(seen(first[near]), seen(again[near]))
+    assert found is not None and found.width == NEAR and len(found.members) == near.sum()
+
+
+@given(st.floats(0.5, 1e13), st.floats(0.0005, 0.004), st.floats(0.2, 3.0), st.integers(0, 10_000))
+def test_a_limit_reached_little_by_little_is_found_again(limit, scatter, slack, seed):
+    """Throughput = limit x flying / (flying + slack): a shoulder must not pull the answer down by a per cent."""
+    rng = np.random.default_rng(seed)
+    flying = np.repeat(2.0 ** np.arange(0, 11), 3)
+    true = limit * flying / (flying + slack)
+
+    def measured():
+        rates = true * (1 + scatter * rng.standard_normal(true.size))
+        return seen(rates, 3 * scatter)
+
+    first, second = measured(), measured()
+    top = top_of([Cell(f, each.rate) for f, each in zip(flying, first, strict=True)])
+    near = list(top.members)[:16]
+    found = plateau_of([first[i] for i in near], [second[i] for i in near])
+    assert found is not None and not top.rising
+    assert found.level.rate == pytest.approx(limit, rel=0.01)
+    assert found.level.low <= limit * 1.0001 and limit * (1 - 0.004) <= found.level.high
+
+
+@given(st.floats(1, 1e6), st.floats(0.0, 0.01), st.integers(1, 16), st.integers(0, 10_000))
+def test_value_and_best_cells_lie_in_the_bracket(level, scatter, count, seed):
+    rng = np.random.default_rng(seed)
+    first, again = (seen(np.sort(level * (1 + scatter * rng.standard_normal(count)))[::-1], 0.001) for _ in range(2))
+    found = plateau_of(first, again)
+    assert found is not None
+    assert found.level.low <= found.level.rate <= found.level.high
+    assert found.level.high >= max(each.rate for each in (*first, *again))
+    assert len(found.members) >= min(3, count)
 
 
 @pytest.mark.parametrize(("first", "again"), [([], []), ([Throughput(1, 1, 1)], [])])
 def test_no_members_no_level(first, again):
     with pytest.raises(ValueError, match="members"):
-        settled(first, again)
+        plateau_of(first, again)
     with pytest.raises(ValueError, match="cells"):
         top_of([])
 
@@ -76,7 +130,12 @@ class TestRateOfOne:
 
     def test_blocks_that_run_one_after_the_other_do_not_count_twice(self):
         cycles = np.full((2, 16), 10)
-        assert rate_of_one(self.moved, cycles, 8, np.full(2, 20.0)).rate == 50
+        found = rate_of_one(self.moved, cycles, 8, np.full(2, 20.0))
+        assert found.rate == found.high == 50, "a block of half the run says nothing of how long its SM was busy"
+
+    def test_the_run_may_be_misread(self):
+        found = rate_of_one(self.moved, np.full((2, 16), 100), 8, np.full(2, 100.0), step=2.0)
+        assert (found.low, found.rate, found.high) == pytest.approx((1000 / 102, 10, 1000 / 98))
 
     def test_without_a_clock_the_blocks_alone_tell(self):
         assert rate_of_one(self.moved, np.full((2, 16), 10), 8, np.full(2, np.nan)).rate == 100
@@ -85,3 +144,15 @@ class TestRateOfOne:
     def test_nothing_follows_from_nothing(self, cycles):
         with pytest.raises(ValueError, match="cycles of every block"):
             rate_of_one(self.moved, cycles, 8, np.full(2, np.nan))
+
+    @given(st.integers(1, 8), st.integers(2_000, 1_000_000), st.floats(0, 0.4), st.floats(0, 500), st.integers(0, 1000))
+    def test_the_bracket_never_claims_more_than_an_sm_could_have_done(self, at_once, busy, late, start, seed):
+        """Blocks of an SM that begin up to a part of the run apart: true is what it moved while any of them ran."""
+        rng = np.random.default_rng(seed)
+        begins = np.sort(rng.uniform(0, late * busy, at_once))
+        cycles = np.full((1, 8 * at_once), busy)
+        whole = begins[-1] - begins[0] + busy + start
+        true = 1000 / (begins[-1] - begins[0] + busy)
+        found = rate_of_one(np.array([8 * 1000]), cycles, 8, np.array([whole]), step=16.0)
+        assert found.low <= found.rate <= found.high
+        assert found.rate <= true * 1.0001 and found.high <= max(true * 1.06, 1000 / (whole - 16) * 1.0001)

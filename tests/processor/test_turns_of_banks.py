@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.processor.banks import addresses, passes, ways
+from gpudissect.processor.banks import addresses, further_turns, passes, ways
 from gpudissect.processor.description import SharedMemory
 
 FERMI = SharedMemory()
 TESLA = SharedMemory(banks=16, lanes=16)
-KEPLER_4, KEPLER_8 = SharedMemory(width=8, mode=4), SharedMemory(width=8, mode=8)
+KEPLER_4, KEPLER_8 = SharedMemory(width=8, interleave=4), SharedMemory(width=8, interleave=8)
 
 
 @pytest.mark.parametrize("stride", range(1, 65))
@@ -42,6 +42,20 @@ def test_half_a_warp_at_a_time() -> None:
     assert ways(TESLA, addresses(32)) == 16
 
 
+@pytest.mark.parametrize("shared", [TESLA, SharedMemory(banks=16)], ids=["halves", "as banks have words"])
+def test_16_banks_serve_half_a_warp_whoever_says_so(shared: SharedMemory) -> None:
+    """So a GPU file need not say it; and a 2-way conflict is one further turn of each half (VV16 s6.2)."""
+    assert (ways(shared, addresses(1)), further_turns(shared, addresses(1))) == (1, 0)
+    assert (ways(shared, addresses(2)), further_turns(shared, addresses(2))) == (2, 2)
+
+
+@given(stride=st.integers(0, 64), shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8]))
+def test_a_conflict_costs_what_it_takes_more(stride: int, shared: SharedMemory) -> None:
+    free = passes(shared, addresses(1))
+    assert further_turns(shared, addresses(stride)) == passes(shared, addresses(stride)) - free
+    assert ways(shared, addresses(stride)) * free == passes(shared, addresses(stride))
+
+
 def test_different_degrees_the_largest_decides() -> None:
     """VV16 s2.6, fig 2.2: access (1, 3, 5, 8) to four banks."""
     four = SharedMemory(banks=4)
@@ -67,8 +81,8 @@ def counted(shared: SharedMemory, words: list[int]) -> int:
             open_rows: dict[int, int] = {}
             served = defaultdict(bool)
             for lane, word in enumerate(waiting):
-                place = word * 4 // shared.mode
-                bank, row = place % shared.banks, place // shared.banks // (shared.width // shared.mode)
+                place = word * 4 // shared.interleave
+                bank, row = place % shared.banks, place // shared.banks // (shared.width // shared.interleave)
                 served[lane] = open_rows.setdefault(bank, row) == row
             waiting = [word for lane, word in enumerate(waiting) if not served[lane]]
             rounds += 1
@@ -77,7 +91,7 @@ def counted(shared: SharedMemory, words: list[int]) -> int:
 
 @given(
     words=st.lists(st.integers(0, 4096), min_size=32, max_size=32),
-    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, mode=8)]),
+    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, interleave=8)]),
 )
 def test_against_rounds_played_one_by_one(words: list[int], shared: SharedMemory) -> None:
     assert passes(shared, np.array(words, dtype=np.int64) * 4) == counted(shared, words)

@@ -1,8 +1,14 @@
-"""Machine code of the kernels: compiled with NVRTC, read with nvdisasm. Needs no GPU and no driver."""
+"""Machine code of the kernels: compiled with NVRTC, read with nvdisasm. Needs no GPU and no driver.
+
+To start the disassembler takes several times as long as to compile a kernel, so what it said is kept: in a folder for
+all processes that run tests, under a name that changes with the sources, the compiler and the disassembler.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
 
-from gpudissect.device.cuda.compile import compile_cubin
+from gpudissect.device.cuda.compile import CubinCache, compile_cubin, compiler_version, cubin_key
 from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.workload import Path
 
@@ -60,17 +66,23 @@ def nvdisasm() -> str:
 
 
 @cache
+def _kept() -> tuple[CubinCache, str]:
+    """What was disassembled before, and what tells this disassembler from others."""
+    folder = FilePath(tempfile.gettempdir()) / f"gpudissect-sass-{os.getuid()}"
+    return CubinCache(folder), hashlib.sha256(FilePath(nvdisasm()).read_bytes()).hexdigest()
+
+
 def kernels(path: Path, arch: str, *macros: str) -> dict[str, list[Instruction]]:
     """The kernels of ``chase.cu`` for this path and architecture, by name."""
-    return disassemble(compile_cubin("chase.cu", (TRAITS[path].macro, *macros), arch))
+    return kernels_of("chase.cu", (TRAITS[path].macro, *macros), arch)
 
 
-def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
-    """Every function of a cubin."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        text = subprocess.run([nvdisasm(), "-json", file.name], check=True, capture_output=True, text=True).stdout
+@cache
+def kernels_of(source: str, macros: tuple[str, ...], arch: str) -> dict[str, list[Instruction]]:
+    """Every function of a source, compiled with macros for an architecture, by name."""
+    kept, disassembler = _kept()
+    key = cubin_key(source, macros, arch, f"{compiler_version()} {disassembler}")
+    text = kept.get(key, lambda: _disassembled(compile_cubin(source, macros, arch)))
     _, functions = json.loads(text)
     return {
         function["function-name"]: [
@@ -79,3 +91,11 @@ def disassemble(cubin: bytes) -> dict[str, list[Instruction]]:
         ]
         for function in functions
     }
+
+
+def _disassembled(cubin: bytes) -> bytes:
+    """What the disassembler says of a cubin, as JSON."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([nvdisasm(), "-json", file.name], check=True, capture_output=True).stdout

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from machine_code import Instruction, disassemble
-
-from gpudissect.device.cuda.compile import compile_cubin
+from machine_code import Instruction, kernels_of
 
 every_arch = pytest.mark.parametrize("arch", ["sm_90", "sm_100", "sm_120"])
 
 
 def code_of(source: str, name: str, arch: str, *macros: str) -> list[Instruction]:
-    return disassemble(compile_cubin(source, macros, arch))[name]
+    return kernels_of(source, macros, arch)[name]
 
 
 def loops(code: list[Instruction]) -> list[list[Instruction]]:

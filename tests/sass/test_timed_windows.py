@@ -14,7 +14,7 @@ from machine_code import Instruction, kernels
 from gpudissect.device.cuda.layout import TURN_PATHS
 from gpudissect.workload import Path
 
-ARCHS = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]  # sm_89: see test_ada_runs_the_code_of_ampere
 LOADS = {
     Path.GLOBAL: r"LDG\.E\.64\.STRONG\.(SM|CTA) .*",
     Path.GLOBAL_L2: r"LDG\.E\.64\.STRONG\.GPU .*",
@@ -72,6 +72,12 @@ def whole_lap(code: list[Instruction]) -> list[Instruction]:
     first, last = reads[1:3]  # the read before them tells when the block was born
     assert code[first].opcode == code[last].opcode == "CS2R"
     return code[first + 1 : last]
+
+
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
+def test_ada_runs_the_code_of_ampere(path: Path) -> None:
+    """Compiled for sm_89 the kernels are those for sm_86, to the letter: what holds of one holds of the other."""
+    assert kernels(path, "sm_89") == kernels(path, "sm_86")
 
 
 @every_path

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpudissect.cachemodel._arrays import Arrays, Float64, Int8, Int32, Int64, UInt64
+from gpudissect.cachemodel.arrays import Arrays, Float64, Int8, Int32, Int64, UInt64
 from gpudissect.cachemodel.compiled import called, compiled, inlined, uniform
 
 Int = int | np.int64

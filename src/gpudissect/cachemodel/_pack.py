@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel import _kernel as kernel
-from gpudissect.cachemodel._arrays import Arrays
+from gpudissect.cachemodel.arrays import Arrays
 from gpudissect.cachemodel.geometry import Cache, Index, IndexKind, PolicyKind
 from gpudissect.cachemodel.index import set_numbers
 from gpudissect.cachemodel.policy import cumulative_odds

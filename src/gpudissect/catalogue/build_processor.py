@@ -82,12 +82,14 @@ def _operation(gpu: GpuTable, instruction: Instruction, unit: UnitTable, units: 
 
 def _shared(table: SharedTable, store: Operation | None) -> SharedMemory:
     width = table.bank_width.value if table.bank_width else 4
-    each = store.interval if store else 1.0  # a further way keeps the banks as long as the first did
+    banks = table.banks.value if table.banks else WARP
+    lanes = min(table.lanes.value if table.lanes else WARP, banks * width // 4)
+    each = (store.interval if store else 1.0) * lanes / WARP  # a further turn keeps the banks as long as the first did
     return SharedMemory(
-        banks=table.banks.value if table.banks else WARP,
+        banks=banks,
         width=width,
-        mode=table.mode.value if table.mode else width,
-        lanes=table.lanes.value if table.lanes else WARP,
+        interleave=table.interleave.value if table.interleave else width,
+        lanes=lanes,
         conflict_latency=table.conflict_latency.value if table.conflict_latency else each,
         write_conflict=table.write_conflict.value if table.write_conflict else each,
     )
@@ -99,7 +101,7 @@ def _memory(gpu: GpuTable, table: MemoryTable, sms: int) -> MemorySystem:
         variability=table.variability.value,
         transactions=table.transactions.value,
         transaction_latency=table.transaction_latency.value,
-        random=4 * table.random_rate.value * sms,
+        random_bandwidth=4 * table.random_rate.value * sms,
         random_variability=table.random_variability.value,
         alone=table.alone.value,
     )

@@ -94,10 +94,11 @@ class ChipTable(Table):
 
 
 class SharedTable(Table):
-    """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles a conflicting way adds.
+    """Shared memory: bytes an SM has by default, banks, their width in bytes, cycles that each further turn
+    of the banks adds.
 
-    `mode`: bytes that lie side by side in one bank, if not all of its width; `lanes` of a warp that are served at
-    once, if not all; `write_conflict`: cycles that a way adds to the time between two stores of a warp, if not as many
+    `interleave`: bytes that lie side by side in one bank, if not all of its width; `lanes` of a warp that are served at
+    once, if not all; `write_conflict`: cycles that a turn adds to the time between two stores of a warp, if not as many
     as the banks need.
     """
 
@@ -105,7 +106,7 @@ class SharedTable(Table):
     banks: Sourced[Count] | None = None
     bank_width: Sourced[Size] | None = None
     conflict_latency: Sourced[Cycles] | None = None
-    mode: Sourced[Size] | None = None
+    interleave: Sourced[Size] | None = None
     lanes: Sourced[Count] | None = None
     write_conflict: Sourced[Cycles] | None = None
 
@@ -272,8 +273,8 @@ def _check_processor(gpu: GpuTable) -> None:
     banks, width = shared.banks, shared.bank_width
     if banks is None or width is None:
         wrong("shared.banks", banks and banks.value, "banks and bank_width, with [processor]")
-    if shared.mode is not None and (width.value % shared.mode.value or shared.mode.value < 4):
-        wrong("shared.mode.value", shared.mode.value, f"at least 4 bytes, a whole part of bank_width {width.value}")
+    if (apart := shared.interleave) is not None and (width.value % apart.value or apart.value < 4):
+        wrong("shared.interleave.value", apart.value, f"at least 4 bytes, a whole part of bank_width {width.value}")
 
 
 def _check_tlbs(gpu: GpuTable) -> None:

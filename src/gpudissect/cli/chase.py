@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, check_output, give, run_one
+from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,6 @@ def chase(
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
 
-    check_output(output)
     step = parse_bytes(stride)
     if step < 1 or parse_bytes(size) < step:
         raise UsageError(f"the footprint must hold at least one stride, got --size {size} and --stride {stride}")
@@ -103,8 +102,8 @@ def chase(
         _check_fits(info, wanted)
         return wanted
 
-    info, _, trace = run_one(device, "a chase", fitting, seed, record)
-    give(ChaseTrace(info, wanted, trace), output, as_json=as_json)
+    wishes = Wishes(device=device, output=output, record=record, as_json=as_json, seed=seed)
+    run_and_give(fitting, ChaseTrace, wishes)
 
 
 def _check_fits(info: DeviceInfo, chase: Chase) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, check_output, give, run_one
+from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ def mix(
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Access, Mix
 
-    check_output(output)
     spread = access is not AccessName.RESIDENT
     wanted = Mix(
         body=_body(run), warps=warps, block_size=block_size if block_size is not None else _block(warps),
@@ -72,8 +71,8 @@ def mix(
         _check_fits(info, wanted)
         return wanted
 
-    info, _, trace = run_one(device, "a mix", fitting, 0, record)
-    give(MixTrace(info, wanted, trace), output, as_json=as_json)
+    wishes = Wishes(device=device, output=output, record=record, as_json=as_json)
+    run_and_give(fitting, MixTrace, wishes)
 
 
 def _body(text: str) -> tuple[Step, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from gpudissect.report.trace import RawTrace
     from gpudissect.trace import Trace
     from gpudissect.workload import Workload
+
+W = TypeVar("W", bound="Workload")
 
 DeviceOption = Annotated[
     str | None, typer.Option("--device", "-d", metavar="DEV", help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.")
@@ -30,7 +33,7 @@ RecordOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")]
 
 
-def check_output(output: FilePath | None) -> None:
+def _check_output(output: FilePath | None) -> None:
     """Raise `UsageError` for a file that could not be written, before anything runs."""
     from gpudissect.report.files import check_writable
     from gpudissect.report.trace import FORMATS
@@ -42,34 +45,52 @@ def check_output(output: FilePath | None) -> None:
     check_writable(output)
 
 
-def run_one(
-    device: str | None, kind: str, make: Callable[[DeviceInfo], Workload], seed: int, record: FilePath | None
-) -> tuple[DeviceInfo, Workload, Trace]:
-    """Open the device, make the workload for it and run it. `kind` names it in messages: ``a chase``.
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What these commands have in common: on which device, where the trace goes, whether the run is kept."""
 
-    Whatever `make` raises comes before anything is run or recorded. Raises `UsageError` for more than one device.
+    device: str | None
+    output: FilePath | None
+    record: FilePath | None
+    as_json: bool
+    seed: int = 0
+
+
+def run_and_give(
+    make: Callable[[DeviceInfo], W], shape: Callable[[DeviceInfo, W, Trace], RawTrace], wishes: Wishes
+) -> None:
+    """Make a workload for the device that is wished for, run it and give its raw trace.
+
+    The trace goes to the output and the summary to stdout; without an output the trace to stdout, the summary to
+    stderr. Whatever `make` raises comes before anything is run or recorded. Raises `UsageError` for more than one
+    device or an output that cannot be written, and `Unfit` for a workload that the device cannot run.
     """
+    _check_output(wishes.output)
+    _give(shape(*_run_one(make, wishes)), wishes)
+
+
+def _run_one(make: Callable[[DeviceInfo], W], wishes: Wishes) -> tuple[DeviceInfo, W, Trace]:
     from gpudissect.device.find import choose, open_device
     from gpudissect.device.recorded import Recorder
 
-    choice = choose(device)
+    choice = choose(wishes.device)
     if choice.note:
         note_line(choice.note)
     if len(choice.specs) > 1:
-        raise UsageError(f"{kind} runs on one device; name one, such as {choice.specs[0]}")
+        raise UsageError(f"one workload runs on one device; name one, such as {choice.specs[0]}")
     with ExitStack() as stack:
-        opened = stack.enter_context(open_device(choice.specs[0], seed=seed))
+        opened = stack.enter_context(open_device(choice.specs[0], seed=wishes.seed))
         workload = make(opened.info)
-        if record is not None:
-            opened = stack.enter_context(Recorder(opened, record))
+        if wishes.record is not None:
+            opened = stack.enter_context(Recorder(opened, wishes.record))
         return opened.info, workload, opened.run([workload])[0]
 
 
-def give(given: RawTrace, output: FilePath | None, *, as_json: bool) -> None:
-    """The trace to `output` and the summary to stdout; without, the trace to stdout and the summary to stderr."""
+def _give(given: RawTrace, wishes: Wishes) -> None:
     from gpudissect.report.files import write_bytes
     from gpudissect.report.trace import FORMATS, summary, to_json, to_table
 
+    output, as_json = wishes.output, wishes.as_json
     if output is None:
         typer.echo(to_json(given) if as_json else to_table(given), nl=False)
         note_line(summary(given))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, check_output, give, run_one
+from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.device.base import DeviceInfo
-    from gpudissect.workload import Stream
+    from gpudissect.workload import Path, Stream
 
 OF_A_BLOCK = "16KiB"
 OF_ALL = "64MiB"
@@ -38,7 +38,10 @@ class TransferName(StrEnum):
 
 def stream(
     device: DeviceOption = None,
-    path: Annotated[StreamPath, typer.Option(help="The way to memory.")] = StreamPath.GLOBAL_L2,
+    path: Annotated[
+        StreamPath | None,
+        typer.Option(help="The way to memory (global_l2, or global without an L1).", show_default=False),
+    ] = None,
     transfer: Annotated[TransferName, typer.Option(help="Which way the bytes go.")] = TransferName.READ,
     size: Annotated[
         str | None,
@@ -64,21 +67,27 @@ def stream(
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Path, Stream, Transfer
 
-    check_output(output)
     own = path in (StreamPath.SHARED, StreamPath.CLUSTER)
     footprint, each = parse_bytes(size or (OF_A_BLOCK if own else OF_ALL)), parse_bytes(width)
 
     def fitting(info: DeviceInfo) -> Stream:
         wanted = Stream(
-            path=Path(path), transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
+            path=_past_the_l1(info) if path is None else Path(path),
+            transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
             threads=threads, ilp=ilp, width=each, passes=passes, runs=runs, cluster=cluster,
         )  # fmt: skip
         _check_fits(info, wanted)
         return wanted
 
-    info, wanted, trace = run_one(device, "a stream", fitting, 0, record)
-    assert isinstance(wanted, Stream)  # what `fitting` made
-    give(StreamTrace(info, wanted, trace), output, as_json=as_json)
+    wishes = Wishes(device=device, output=output, record=record, as_json=as_json)
+    run_and_give(fitting, StreamTrace, wishes)
+
+
+def _past_the_l1(info: DeviceInfo) -> Path:
+    """The way to memory that takes no detour."""
+    from gpudissect.workload import Path
+
+    return Path.GLOBAL_L2 if Path.GLOBAL_L2 in info.streams else Path.GLOBAL
 
 
 def _check_fits(info: DeviceInfo, stream: Stream) -> None:
@@ -94,6 +103,11 @@ def _check_fits(info: DeviceInfo, stream: Stream) -> None:
     if needed > (limit := info.limit(stream.path)):
         raise UsageError(f"a stream on path {stream.path.value} of {info.name} goes through at most "
                          f"{format_bytes(limit)}, got {format_bytes(needed)}")  # fmt: skip
-    most = info.facts.get("threads_per_sm")
-    if isinstance(most, int) and stream.threads > most:
-        raise UsageError(f"an SM of {info.name} has room for {most} threads, got blocks of {stream.threads}")
+    for fact, got, what in (
+        ("threads_per_sm", stream.threads, "an SM of {} has room for {} threads, got blocks of {}"),
+        ("threads_per_block", stream.threads, "a block of {} has at most {} threads, got {}"),
+        ("cluster_size", stream.cluster, "a cluster of {} has at most {} blocks, got {}"),
+    ):
+        most = info.facts.get(fact)
+        if isinstance(most, int) and got > most:
+            raise UsageError(what.format(info.name, most, got))

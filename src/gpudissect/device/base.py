@@ -38,7 +38,8 @@ class DeviceInfo:
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
             ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers in a cycle of that clock, if they
-            are not two), ``warp_size``, ``threads_per_sm``, ``registers_per_sm``,
+            are not two), ``warp_size``; what an SM has room for: ``threads_per_sm``, ``blocks_per_sm``,
+            ``threads_per_block``, ``registers_per_sm`` (left out where registers are no limit, as on simulated GPUs);
             ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on an SM of its own),
             ``clusters_N`` (how many clusters of N such blocks run at once); those it knows.
         environment: driver, compiler and the like, as text.
@@ -76,7 +77,8 @@ class Device(Protocol):
 
         What the batch holds may run at the same time, except workloads marked `alone`: those run in the order of the
         batch, and over the same memory, if none of them reaches further than the first.
-        Raises `DeviceError` (or a subclass) when the device cannot do it.
+        Raises `Unfit` for a workload that this device cannot run, before any of the batch has run if it can be known
+        then, and `DeviceError` (or another subclass) when the device itself is in the way.
         """
 
     def close(self) -> None:

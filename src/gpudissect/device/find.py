@@ -160,13 +160,15 @@ def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int)
         raise DeviceError(f"no such GPU file: {name}")
     noise = _noise(options, seed)
     gpu = load(name)
+    facts = gpu.facts()
+    facts.pop("registers_per_sm", None)  # no compiler gives them out: a simulated SM never runs short of them
     from gpudissect.device.simulated.gpu import SimulatedGpu
 
     return SimulatedGpu(
         gpu.hierarchy(),
         spec=spec,
         name=gpu.name,
-        facts=gpu.facts(),
+        facts=facts,
         unsupported=gpu.unsupported(),
         noise=noise,
         catalogue=None if is_file else name,

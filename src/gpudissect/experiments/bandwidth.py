@@ -70,7 +70,8 @@ def bandwidth_found(
                         method=METHOD, evidence=measured.evidence, caveats=caveats)  # fmt: skip
     unbounded = () if most is not None else (f"not held against what {bound} can give: the driver does not say",)
     return Estimate(
-        element=element, attribute=attribute, status=Status.FOUND, value=both.rate, low=both.low, high=both.high,
+        element=element, attribute=attribute, status=Status.FOUND, value=both.rate, low=both.low,
+        high=both.high if most is None else min(both.high, most),
         confidence=BANDWIDTH, method=METHOD, evidence=measured.evidence, caveats=(*caveats, *unbounded),
     )  # fmt: skip
 

@@ -8,10 +8,12 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.banks import (
+    HIDDEN,
     Banks,
     Layout,
     Point,
     banks_of,
+    hidden,
     per_turn,
     same_answer,
     without_wide,
@@ -22,7 +24,7 @@ from gpudissect.series import Series
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest
 
-ATTRIBUTES = ("banks", "bank_width", "conflict_latency", "write_conflict")
+ATTRIBUTES = ("banks", "bank_width", "conflict_latency")
 STRIDES = range(65)  # words
 WIDTHS = (4, 8, 16)
 WORD = 4
@@ -40,21 +42,24 @@ def banks_plan(bench: Bench, known: Known) -> Plan:
     reason = why_no_mix(Instruction.LDS, bench)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *ATTRIBUTES))
-    loads, of_loads = yield from _at_every_stride(Instruction.LDS)
-    stores: list[Point] = []
-    of_stores: tuple[str, ...] = ()
-    if why_no_mix(Instruction.STS, bench) is None:
-        stores, of_stores = yield from _at_every_stride(Instruction.STS)
+    loads, evidence = yield from _at_every_stride(Instruction.LDS)
     found, caveats = banks_of(loads), _broadcast(loads)
     if found.layout is None:
         narrow = banks_of(without_wide(loads))
         found, caveats = (found, caveats) if narrow.layout is None else (narrow, (*caveats, WIDE_LEFT_OUT))
-    series = [_series("latency against stride", loads, of_loads)]
-    if stores:
-        series.append(_series("time between stores against stride", stores, of_stores))
-    estimates = (*_layout(found, caveats, of_loads), _of_stores(stores, found.layout, of_stores, bench))
     unique = found.layout if found.layout and all(same_answer(found.layout, each) for each in found.rivals) else None
-    return Outcome(estimates, unique, tuple(series))
+    series = _series("latency against stride", loads, evidence)
+    return Outcome(_layout(found, caveats, evidence), unique, (series,))
+
+
+def write_conflict_plan(bench: Bench, known: Known) -> Plan:
+    """Cycles that each turn adds to the time between two stores."""
+    reason = why_no_mix(Instruction.STS, bench)
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "write_conflict"))
+    stores, evidence = yield from _at_every_stride(Instruction.STS)
+    series = _series("time between stores against stride", stores, evidence)
+    return Outcome((_of_stores(stores, known["banks.shared"], evidence),), series=(series,))
 
 
 def _at_every_stride(instruction: Instruction) -> Ask[tuple[list[Point], tuple[str, ...]]]:
@@ -109,11 +114,9 @@ def _layout(found: Banks, caveats: tuple[str, ...], evidence: tuple[str, ...]) -
     return exactly("banks", layout.banks), exactly("bank_width", layout.width), cost
 
 
-def _of_stores(points: Sequence[Point], layout: Layout | None, evidence: tuple[str, ...], bench: Bench) -> Estimate:
+def _of_stores(points: Sequence[Point], layout: Layout | None, evidence: tuple[str, ...]) -> Estimate:
     """Cycles that each turn adds to the time between two stores."""
     name = "write_conflict"
-    if not points:
-        return without(Status.NOT_SUPPORTED, "shared", str(why_no_mix(Instruction.STS, bench)), name)[0]
     if layout is None:
         return without(Status.NOT_FOUND, "shared", "without the banks nobody knows which stores conflict", name)[0]
     slope = per_turn(points, layout)
@@ -122,7 +125,14 @@ def _of_stores(points: Sequence[Point], layout: Layout | None, evidence: tuple[s
         return without(Status.NOT_FOUND, "shared", reason, name)[0]
     return Estimate(element="shared", attribute=name, status=Status.FOUND, value=slope.cycles, low=slope.low,
                     high=slope.high, confidence=LATENCY, method=f"one warp, stores one after the other; {COST}",
-                    evidence=evidence)  # fmt: skip
+                    evidence=evidence, caveats=_few_turns(points, layout))  # fmt: skip
+
+
+def _few_turns(points: Sequence[Point], layout: Layout) -> tuple[str, ...]:
+    """What stores take that need fewer turns than the slope is of."""
+    few = hidden(points, layout)
+    told = ", ".join(f"{turns}: {cycles:.1f}" for turns, cycles in few.items())
+    return (f"from {HIDDEN} turns on: fewer may pass while a store is started; cycles by turns {told}",) if few else ()
 
 
 def _series(name: str, points: Sequence[Point], evidence: tuple[str, ...]) -> Series:

@@ -6,51 +6,52 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Status
 from gpudissect.experiments.bandwidth import why_no_streams
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.configurations import RUNS_AGAIN, Configuration, configuration, search
-from gpudissect.experiments.memory_bandwidth import by_the_clock, l2_sizes
-from gpudissect.experiments.surface import Surface, plateau_found, said
-from gpudissect.series import Series
+from gpudissect.experiments.configurations import (
+    RUNS_AGAIN,
+    Configuration,
+    by_the_clock,
+    configuration,
+    resident,
+    search,
+)
+from gpudissect.experiments.footprint import l2_sizes
+from gpudissect.experiments.surface import Surface, Unbounded, plateau_found, said
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 
-ATTRIBUTES = ("read_bandwidth", "write_bandwidth")
 WITHIN = 4  # a part of the L2, of which a near half still holds copies of everything
 MOST_OF_IT = 0.8
 ROUNDS = 1024  # times that a thread goes for what it has in flight: about a millisecond, however much that is
-NO_BOUND = "held against no bound: nobody states what an L2 can give"
+NO_BOUND = Unbounded("held against no bound: nobody states what an L2 can give")
 
 
-def l2_bandwidth_plan(bench: Bench, known: Known) -> Plan:
-    """What the L2 gives and takes, past the L1s, B/s."""
+def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
+    """What the L2 gives or takes, past the L1s, B/s. Its knowledge is the estimate."""
+    attribute = f"{transfer}_bandwidth"
     reason = why_no_streams(Path.GLOBAL_L2, bench)
     sizes = l2_sizes(bench, known)
     if reason is None and not sizes:
         reason = "neither was the size of the L2 found, nor does the device state it"
     if reason is not None:
-        return Outcome(without(Status.NOT_SUPPORTED, "l2", reason, *ATTRIBUTES))
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", reason, attribute))
     size = min(sizes)
-    found: list[Estimate] = []
-    series: list[Series] = []
-    for transfer in (Transfer.READ, Transfer.WRITE):
 
-        def make(shape: Configuration, transfer: Transfer = transfer) -> Stream | None:
-            return _stream(shape, transfer, size // WITHIN, bench)
+    def make(shape: Configuration) -> Stream | None:
+        return _stream(shape, transfer, size // WITHIN, bench)
 
-        surface = yield from search(make, by_the_clock, bench)
-        attribute = f"{transfer}_bandwidth"
-        if surface is None:
-            found += without(Status.NOT_SUPPORTED, "l2", "no configuration has room on this device", attribute)
-            continue
-        wide, evidence = yield from _over_most(surface, transfer, int(MOST_OF_IT * size), bench)
-        caveats = (f"over {format_bytes(size // WITHIN)}", *wide)
-        estimate = plateau_found("l2", attribute, surface, None, caveats, unbounded=NO_BOUND)
-        found.append(replace(estimate, evidence=(*estimate.evidence, *evidence)))
-        series.append(surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"}))
-    return Outcome(tuple(found), series=tuple(series))
+    surface = yield from search(resident(bench.info), make, by_the_clock, bench)
+    if surface is None:
+        reason = "no configuration has room on this device"
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", reason, attribute))
+    wide, evidence = yield from _over_most(surface, transfer, int(MOST_OF_IT * size), bench)
+    found = plateau_found("l2", attribute, surface, NO_BOUND, (f"over {format_bytes(size // WITHIN)}", *wide))
+    found = replace(found, evidence=(*found.evidence, *evidence))
+    series = surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
+    return Outcome((found,), found, (series,))
 
 
 def _stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import LATENCY
 from gpudissect.inference.launching import Duration, interval, replacement, usual
@@ -11,13 +11,18 @@ from gpudissect.series import Series
 from gpudissect.workload import Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
 
-ATTRIBUTES = ("kernel_start", "kernel_interval", "graph_start", "graph_interval", "block_replacement")
 NAMES = {Means.STREAM: "kernel", Means.GRAPH: "graph"}
 KERNELS = (1, 2, 8, 32, 128)
 RUNS = 100
 RUNS_OF_MANY = 20
-START_METHOD = "one empty kernel, by the host's clock until it knows of its end; median of the runs"
-INTERVAL_METHOD = "what each further empty kernel adds, median slope over 1 to 128 of them"
+START_METHOD = (
+    "one empty kernel, by the host's clock until it knows of its end; median of the runs, 95 % of them in the bracket"
+)
+INTERVAL_METHOD = (
+    "what each further empty kernel adds, median slope over 1 to 128 of them; the slopes between neighbouring numbers "
+    "lie in the bracket"
+)
+BY_THE_HOST = "as fast as the host calls: a GPU that could start them sooner waits for it"
 
 INSTRUCTION = Instruction.FADD
 BLOCK_WARPS, AT_ONCE, ROUNDS = 4, 2, 4
@@ -25,34 +30,31 @@ COUNT, ITERATIONS = 64, 16  # about a thousand instructions: long enough that bl
 REPEATS = 3
 BLOCK_METHOD = (
     f"{ROUNDS} times as many blocks as run at once; on each SM the k-th that begins after the first ones takes the "
-    "place of the k-th that ended (VV16 s3.7)"
+    "place of the k-th that ended (VV16 s3.7); median, 95 % in the bracket"
 )
 WINDOW = "from the last instruction that is timed to the first one: the end of the one block and the start of the other"
 
 
-def launch_plan(bench: Bench, known: Known) -> Plan:
-    """Time to start one kernel and one more, ns, by calls and by a graph; cycles from block to block."""
-    found: list[Estimate] = []
-    series: list[Series] = []
-    for means, name in NAMES.items():
-        names = (f"{name}_start", f"{name}_interval")
-        if means not in bench.info.means:
-            found += without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names)
-            continue
-        launches = [Launch(means=means, kernels=n, runs=RUNS if n == 1 else RUNS_OF_MANY) for n in KERNELS]
-        traces = yield launches
-        evidence = tuple(digest(each) for each in launches)
-        took = [trace.nanoseconds for trace in traces]
-        found.append(_found(names[0], usual(took[0]), START_METHOD, evidence[:1]))
-        each = interval(KERNELS, took)
-        if each is None:
-            found += without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
-        else:
-            found.append(_found(names[1], each, INTERVAL_METHOD, evidence))
-        columns = {"kernels": tuple(map(float, KERNELS)), "time": tuple(usual(runs).value for runs in took)}
-        series.append(Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, evidence))
-    found.append((yield from _replacement(bench)))
-    return Outcome(tuple(found), series=tuple(series))
+def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
+    """Time to start one kernel and one more, ns, by calls or by a graph."""
+    name = NAMES[means]
+    names = (f"{name}_start", f"{name}_interval")
+    if means not in bench.info.means:
+        return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names))
+    launches = [Launch(means=means, kernels=n, runs=RUNS if n == 1 else RUNS_OF_MANY) for n in KERNELS]
+    traces = yield launches
+    evidence = tuple(digest(each) for each in launches)
+    took = [trace.nanoseconds for trace in traces]
+    start = _found(names[0], usual(took[0]), START_METHOD, evidence[:1])
+    each = interval(KERNELS, took)
+    if each is None:
+        (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
+    else:
+        paced = (BY_THE_HOST,) if means is Means.STREAM else ()
+        further = _found(names[1], each, INTERVAL_METHOD, evidence, paced)
+    columns = {"kernels": tuple(map(float, KERNELS)), "time": tuple(usual(runs).value for runs in took)}
+    series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, evidence)
+    return Outcome((start, further), series=(series,))
 
 
 def _why_no_start(means: Means, bench: Bench) -> str:
@@ -61,17 +63,19 @@ def _why_no_start(means: Means, bench: Bench) -> str:
     return "this device starts no empty kernels"
 
 
-def _found(attribute: str, duration: Duration, method: str, evidence: tuple[str, ...]) -> Estimate:
+def _found(
+    attribute: str, duration: Duration, method: str, evidence: tuple[str, ...], caveats: tuple[str, ...] = ()
+) -> Estimate:  # fmt: skip
     return Estimate(element="launch", attribute=attribute, status=Status.FOUND, value=duration.value,
                     low=duration.low, high=duration.high, confidence=LATENCY, method=method,
-                    evidence=evidence)  # fmt: skip
+                    evidence=evidence, caveats=caveats)  # fmt: skip
 
 
-def _replacement(bench: Bench) -> Ask[Estimate]:
+def replacement_plan(bench: Bench, known: Known) -> Plan:
     """Cycles from the end of a block to the begin of the one in its place."""
     reason = why_no_mix(INSTRUCTION, bench)
     if reason is not None:
-        return without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement")[0]
+        return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
     mixes = [
         Mix(body=(Step(INSTRUCTION, COUNT),), warps=AT_ONCE * BLOCK_WARPS, block_size=32 * BLOCK_WARPS,
             iterations=ITERATIONS, rounds=ROUNDS, repetition=turn)
@@ -83,10 +87,11 @@ def _replacement(bench: Bench) -> Ask[Estimate]:
     evidence = tuple(digest(mix) for mix in mixes)
     if len(told) < REPEATS:
         reason = "blocks did not wait for one another: no block was seen to take another's place"
-        return without(Status.NOT_FOUND, "launch", reason, "block_replacement")[0]
+        return Outcome(without(Status.NOT_FOUND, "launch", reason, "block_replacement"))
     middle = told[len(told) // 2]
-    return Estimate(
+    found = Estimate(
         element="launch", attribute="block_replacement", status=Status.FOUND, value=middle.cycles,
         low=min(wait.low for wait in told), high=max(wait.high for wait in told), confidence=LATENCY,
         method=BLOCK_METHOD, evidence=evidence, caveats=(WINDOW,),
     )  # fmt: skip
+    return Outcome((found,))

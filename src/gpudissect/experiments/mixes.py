@@ -40,12 +40,16 @@ def warp_counts(info: DeviceInfo) -> list[int]:
 
 def block_of(warps: int, info: DeviceInfo) -> int | None:
     """Threads of a block if an SM runs so many warps in as few blocks as can be; None if not evenly in 1, 2 or 4."""
-    major = str(info.facts.get("compute_capability", "")).partition(".")[0]
-    largest = EARLY_BLOCK if major == "1" else BLOCK
     for blocks in (1, 2, 4):
-        if warps % blocks == 0 and warps // blocks * WARP <= largest:
+        if warps % blocks == 0 and warps // blocks * WARP <= block_limit(info):
             return warps // blocks * WARP
     return None
+
+
+def block_limit(info: DeviceInfo) -> int:
+    """Threads that a block may have."""
+    major = str(info.facts.get("compute_capability", "")).partition(".")[0]
+    return EARLY_BLOCK if major == "1" else BLOCK
 
 
 def enough_registers(warps: int, needed: int, info: DeviceInfo) -> bool:

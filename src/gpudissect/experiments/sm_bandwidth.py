@@ -6,99 +6,76 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Status
 from gpudissect.experiments.bandwidth import why_no_streams
-from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.configurations import Configuration, search
-from gpudissect.experiments.surface import Bound, Surface, plateau_found
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.configurations import Configuration, resident, search
+from gpudissect.experiments.surface import Bound, Unbounded, plateau_found
 from gpudissect.inference.banks import Layout
 from gpudissect.inference.level import Levels
-from gpudissect.inference.throughput import Throughput, rate_of_one
-from gpudissect.series import Series
+from gpudissect.inference.throughput import CLOCK_STEP, Throughput, rate_of_one
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 
-L1_ATTRIBUTES = ("read_rate", "write_rate")
-SHARED_ATTRIBUTES = ("read_rate", "write_rate", "copy_rate")
 WITHIN = 2  # a part of the L1 that is surely left beside what shared memory takes of it
 OF_SHARED = 16 << 10  # bytes that a block goes through, if what it has in flight is no more
 PER_BLOCK = 1024  # bytes of shared memory that the driver may keep of each block
 ROUNDS = 16384  # times that a thread goes for what it has in flight
 MOST_BYTES = 128 << 20  # that an SM moves in a run
-STORED = "all SMs store at once; an L1 that writes through hands on what it is given, and can take no more than the L2"
-NO_BOUND = "held against no bound: nobody states what an L1 can give"
-NO_BANKS = "not held against what the banks can give: they were not found"
+OF_ONE = "of one SM, all SMs at once"
+NO_BOUND = Unbounded("held against no bound: nobody states what an L1 can give")
+NO_BANKS = Unbounded("not held against what the banks can give: they were not found")
 NO_ROOM = "no configuration has room on this device"
 
 
-def l1_bandwidth_plan(bench: Bench, known: Known) -> Plan:
-    """What an L1 gives and takes, B/cycle of one SM, all SMs at once."""
+def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
+    """What an L1 gives or takes, B/cycle of one SM, all SMs at once. Its knowledge is the estimate."""
+    attribute = f"{transfer}_rate"
     levels: Levels = known["levels.global"]
     capacity: int | None = known["capacity.l1"]
     if levels.level("l1") is None:
         absence = levels.absent["l1"]
-        return Outcome(without(absence.status, "l1", absence.reason, *L1_ATTRIBUTES))
+        return Outcome(without(absence.status, "l1", absence.reason, attribute))
     reason = why_no_streams(Path.GLOBAL, bench)
     if reason is not None:
-        return Outcome(without(Status.NOT_SUPPORTED, "l1", reason, *L1_ATTRIBUTES))
+        return Outcome(without(Status.NOT_SUPPORTED, "l1", reason, attribute))
     if capacity is None:
-        return Outcome(without(Status.NOT_FOUND, "l1", "its capacity was not found", *L1_ATTRIBUTES))
+        return Outcome(without(Status.NOT_FOUND, "l1", "its capacity was not found", attribute))
     share = capacity // WITHIN
-    found: list[Estimate] = []
-    series: list[Series] = []
-    for transfer in (Transfer.READ, Transfer.WRITE):
 
-        def make(shape: Configuration, transfer: Transfer = transfer) -> Stream | None:
-            rounds = share // shape.in_flight
-            blocks = shape.blocks_per_sm * bench.info.sm_count
-            return None if rounds < 1 else Stream(
-                path=Path.GLOBAL, transfer=transfer, footprint=rounds * blocks * shape.tile, blocks=blocks,
-                threads=shape.threads, ilp=shape.ilp, width=shape.width,
-                passes=_passes(rounds * shape.in_flight, shape),
-            )  # fmt: skip
+    def make(shape: Configuration) -> Stream | None:
+        rounds = share // shape.in_flight
+        blocks = shape.blocks_per_sm * bench.info.sm_count
+        return None if rounds < 1 else Stream(
+            path=Path.GLOBAL, transfer=transfer, footprint=rounds * blocks * shape.tile, blocks=blocks,
+            threads=shape.threads, ilp=shape.ilp, width=shape.width,
+            passes=_passes(rounds * shape.in_flight, shape),
+        )  # fmt: skip
 
-        surface = yield from search(make, _by_the_blocks(bench), bench)
-        attribute = f"{transfer}_rate"
-        if surface is None:
-            found += without(Status.NOT_SUPPORTED, "l1", NO_ROOM, attribute)
-            continue
-        caveats = (f"over {format_bytes(share)} of each SM", *((STORED,) if transfer is Transfer.WRITE else ()))
-        found.append(plateau_found("l1", attribute, surface, None, caveats, unbounded=NO_BOUND))
-        series.append(surface.series("l1", f"{transfer} rate by configuration", "B/cycle", {"width": "B"}))
-    return Outcome(tuple(found), series=tuple(series))
+    surface = yield from search(resident(bench.info), make, _by_the_blocks(bench), bench)
+    if surface is None:
+        return Outcome(without(Status.NOT_SUPPORTED, "l1", NO_ROOM, attribute))
+    found = plateau_found("l1", attribute, surface, NO_BOUND, (f"over {format_bytes(share)} of each SM", OF_ONE))
+    series = surface.series("l1", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
+    return Outcome((found,), found, (series,))
 
 
-def shared_bandwidth_plan(bench: Bench, known: Known) -> Plan:
-    """What shared memory gives and takes, B/cycle of one SM; of copies bytes read and bytes written."""
+def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
+    """What shared memory gives or takes, B/cycle of one SM; of copies bytes read and bytes written."""
+    attribute = f"{transfer}_rate"
     reason = why_no_streams(Path.SHARED, bench)
     block, sm = (bench.info.facts.get(name) for name in ("shared_per_block", "shared_per_sm"))
     if reason is None and not isinstance(block, int):
         reason = "the device does not say how much shared memory a block may have"
     if reason is not None or not isinstance(block, int):
-        return Outcome(without(Status.NOT_SUPPORTED, "shared", str(reason), *SHARED_ATTRIBUTES))
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", str(reason), attribute))
+    most = min(block, bench.info.limit(Path.SHARED))
     whole = sm if isinstance(sm, int) else block
-    layout: Layout | None = known["banks.shared"]
-    bound = Bound(layout.banks * layout.width, "the banks") if layout is not None else None
-    found: list[Estimate] = []
-    series: list[Series] = []
-    for transfer in Transfer:
-        surface = yield from _of_shared(transfer, min(block, bench.info.limit(Path.SHARED)), whole, bench)
-        attribute = f"{transfer}_rate"
-        if surface is None:
-            found += without(Status.NOT_SUPPORTED, "shared", NO_ROOM, attribute)
-            continue
-        found.append(plateau_found("shared", attribute, surface, bound, unbounded=NO_BANKS))
-        series.append(surface.series("shared", f"{transfer} rate by configuration", "B/cycle", {"width": "B"}))
-    return Outcome(tuple(found), series=tuple(series))
-
-
-def _of_shared(transfer: Transfer, block: int, sm: int, bench: Bench) -> Ask[Surface | None]:
-    """The surface for blocks that may have so many bytes of shared memory, and all of an SM so many."""
     buffers = 2 if transfer is Transfer.COPY else 1
 
     def make(shape: Configuration) -> Stream | None:
-        room = min(block, sm // shape.blocks_per_sm - PER_BLOCK) // buffers
+        room = min(most, whole // shape.blocks_per_sm - PER_BLOCK) // buffers
         tiles = min(room, max(OF_SHARED, shape.tile)) // shape.tile
         return None if tiles < 1 else Stream(
             path=Path.SHARED, transfer=transfer, footprint=tiles * shape.tile,
@@ -106,7 +83,14 @@ def _of_shared(transfer: Transfer, block: int, sm: int, bench: Bench) -> Ask[Sur
             passes=_passes(tiles * shape.in_flight, shape),
         )  # fmt: skip
 
-    return (yield from search(make, _by_the_blocks(bench), bench))
+    surface = yield from search(resident(bench.info), make, _by_the_blocks(bench), bench)
+    if surface is None:
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", NO_ROOM, attribute))
+    layout: Layout | None = known["banks.shared"]
+    bound = Bound(layout.banks * layout.width, "the banks") if layout is not None else NO_BANKS
+    found = plateau_found("shared", attribute, surface, bound, (OF_ONE,))
+    series = surface.series("shared", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
+    return Outcome((found,), series=(series,))
 
 
 def _passes(share: int, shape: Configuration) -> int:
@@ -120,6 +104,7 @@ def _by_the_blocks(bench: Bench) -> Callable[[Trace], Throughput]:
     def read(trace: Trace) -> Throughput:
         clock = trace.context.clock_hz
         took = np.asarray(trace.nanoseconds * (clock / 1e9 if clock else np.nan), np.float64)
-        return rate_of_one(trace.bytes, trace.cycles, bench.info.sm_count, took)
+        step = CLOCK_STEP * clock / 1e9 if clock else 0.0
+        return rate_of_one(trace.bytes, trace.cycles, bench.info.sm_count, took, step)
 
     return read

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
-from gpudissect.inference.surface import NEAR, Cell, Top, settled, top_of
+from gpudissect.inference.surface import NEAR, Cell, Plateau, Top, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
 
 SLACK = 0.005  # relative: by so much a rate may be misread, and be above a bound that holds
-MOST_AGAIN = 16  # members of a plateau that are measured anew
-METHOD = f"plateau of a searched surface: median of the configurations within {NEAR:.0%} of the best, measured anew"
+SAID = 0.0001  # relative: an excess over a bound that is worth a word
+TELLING = 0.1  # share of a bound from which it tells something
+MOST_AGAIN = 16  # configurations near the best that are measured anew
+METHOD = (
+    f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best, all measured anew, "
+    "the median of those that cannot be told from it"
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,13 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Unbounded:
+    """That nobody knows what cannot be exceeded, and why, in words."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Surface:
     """Configurations, what each gave, and what the best of them gave again.
 
@@ -33,7 +45,7 @@ class Surface:
         columns: of each configuration what was chosen, by name, in the order of `rates`.
         in_flight: how much each has under way at a time.
         first: throughput of each.
-        again: of those near the best a second time, by their index.
+        again: of those near the best a second time, by their index, the fastest first.
         evidence: digests of all workloads.
     """
 
@@ -45,13 +57,15 @@ class Surface:
 
     @property
     def top(self) -> Top:
-        """Its plateau."""
+        """What there may be a plateau among."""
         return _top(self.in_flight, self.first)
 
     @property
-    def level(self) -> Throughput | None:
-        """What the plateau comes to; None if it was another the second time."""
-        return settled([self.first[i] for i in self.again], list(self.again.values()))
+    def plateau(self) -> Plateau | None:
+        """Its plateau, members by their index; None if it was another the second time."""
+        near = list(self.again)
+        found = plateau_of([self.first[i] for i in near], list(self.again.values()))
+        return None if found is None else Plateau(found.level, tuple(near[i] for i in found.members), found.width)
 
     def words(self, index: int) -> str:
         """A configuration in words: the value of each of its columns."""
@@ -73,48 +87,61 @@ def _top(in_flight: Sequence[float], first: Sequence[Throughput]) -> Top:
 
 
 def plateau_found(
-    element: str, attribute: str, surface: Surface, bound: Bound | None, caveats: tuple[str, ...] = (),
-    method: str = METHOD, unbounded: str = "",
+    element: str, attribute: str, surface: Surface, bound: Bound | Unbounded, caveats: tuple[str, ...] = (),
+    method: str = METHOD, confidence: float = BANDWIDTH,
 ) -> Estimate:  # fmt: skip
     """The estimate of a plateau: nothing above a bound is believed, and a slope, a peak or luck is no plateau.
 
-    `unbounded`: what to say if there is no bound to hold it against.
+    What ends near the bound is as good as one: the bracket reaches up to the bound.
     """
     unit = unit_of(attribute)
-    top, level = surface.top, surface.level
-    fastest = max(each.rate for each in surface.first)
+    top, plateau = surface.top, surface.plateau
+    seen = [each.rate for each in (*surface.first, *surface.again.values())]
 
     def otherwise(status: Status, reason: str, low: float | None = None, high: float | None = None) -> Estimate:
+        if isinstance(bound, Bound):
+            low, high = (None if end is None else min(end, bound.rate) for end in (low, high))
         return Estimate(element=element, attribute=attribute, status=status, low=low, high=high, reason=reason,
                         method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
 
-    again = [each.rate for each in surface.again.values()]
-    rate = level.rate if level is not None else max(again)
-    if bound is not None and rate > (1 + SLACK) * bound.rate:
+    rate = plateau.level.rate if plateau is not None else max(each.rate for each in surface.again.values())
+    if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
         return otherwise(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
                                            f"{said(bound.rate, unit)}")  # fmt: skip
-    if top.rising:
+    ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
+    if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
-        return otherwise(Status.NOT_FOUND, f"at least {said(min(rate, fastest), unit)}: it still rises {most}",
-                         low=min(rate, fastest))  # fmt: skip
-    if level is None:
-        ends = sorted((fastest, *again))
+        least = min(rate, max(each.rate for each in surface.first))
+        return otherwise(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
+    if plateau is None:
         return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
-                         ends[0], ends[-1])  # fmt: skip
-    if top.lonely:
+                         min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
+    if top.lonely and not ended:
         others = [each.rate for i, each in enumerate(surface.first) if i not in top.members]
-        ends = sorted((max(others, default=level.rate), level.rate))
         return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(top.members[0])} does better than all "
-                                           "others", ends[0], ends[1])  # fmt: skip
-    share = () if bound is None else (f"{level.rate / bound.rate:.1%} of what {bound.what} can give, "
-                                      f"{said(bound.rate, unit)}",)  # fmt: skip
-    reached = f"first reached with {surface.words(top.first)}"
-    lacking = (unbounded,) if bound is None and unbounded else ()
+                                           "others", max(others, default=rate), max(seen))  # fmt: skip
+    level, share = _below(bound, plateau.level, unit)
+    if (top.rising or top.lonely) and isinstance(bound, Bound):
+        level = replace(level, high=bound.rate)
+    least = min(plateau.members, key=lambda i: surface.in_flight[i])
+    reached = f"first reached with {surface.words(least)}"
+    alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
     return Estimate(
         element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
-        confidence=BANDWIDTH, method=method, evidence=surface.evidence,
-        caveats=(reached, *share, *lacking, *caveats),
+        confidence=confidence, method=method, evidence=surface.evidence, caveats=(reached, alike, *share, *caveats),
     )  # fmt: skip
+
+
+def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Throughput, tuple[str, ...]]:
+    """A level cut off at what cannot be exceeded; and what to say of it."""
+    if isinstance(bound, Unbounded):
+        return level, ((bound.why,) if bound.why else ())
+    value = min(level.rate, bound.rate)
+    part = level.rate / bound.rate
+    share = f"{part:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
+    more = (f"{part - 1:.2%} more were measured: misread",) if part - 1 > SAID else ()
+    words = (share, *more) if part >= TELLING else ()
+    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), words
 
 
 def said(rate: float, unit: str) -> str:

@@ -16,7 +16,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-LANES = 32
+from gpudissect.inference.latency import DRIFT
+from gpudissect.workload.mix import WARP
+
+LANES = WARP
 WORD = 4
 COUNTS = (8, 16, 32, 64)
 INTERLEAVED = ((4, 4), (8, 8), (4, 8))  # bytes after which the next bank comes, bytes of a row of one bank
@@ -128,7 +131,7 @@ def banks_of(points: Sequence[Point]) -> Banks:
         fit.layout for fit in fits
         if fit is not best and fit.cost > 0 and (fit.squares - best.squares) / (2 * variance) < ODDS
     )  # fmt: skip
-    error = max(3 * best.error, FLOOR / 4)
+    error = max(3 * best.error, FLOOR / 4) + DRIFT * best.cost
     return Banks(best.layout, rivals, best.cost, best.cost - error, best.cost + error, explained)
 
 
@@ -191,8 +194,18 @@ def per_turn(points: Sequence[Point], layout: Layout) -> Slope | None:
     if slope <= 0 or float(left @ left) > (1 - EXPLAINED) * spread:
         return None
     error = 3 * float(np.sqrt(left @ left / max(1, len(chosen) - 2) / (centred @ centred)))
-    error = max(error, FLOOR / 4)
+    error = max(error, FLOOR / 4) + DRIFT * slope
     return Slope(slope, slope - error, slope + error)
+
+
+def hidden(points: Sequence[Point], layout: Layout) -> dict[int, float]:
+    """Cycles between two stores of a word each that take fewer than `HIDDEN` turns, by turns: the median of each."""
+    by_turns: dict[int, list[float]] = {}
+    for point in points:
+        turns = layout.turns(point.stride, WORD) if point.stride else HIDDEN
+        if point.width == WORD and turns < HIDDEN:
+            by_turns.setdefault(turns, []).append(point.cycles)
+    return {turns: float(np.median(cycles)) for turns, cycles in sorted(by_turns.items())}
 
 
 def stride_of(layout: Layout, turns: int) -> int | None:

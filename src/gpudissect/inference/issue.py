@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.inference.latency import DRIFT, Latency, median_latency
 from gpudissect.inference.throughput import Throughput
 
 STEP = 0.01  # of the rate: by so much a share that is reached may be misread
@@ -23,12 +24,14 @@ class Needed:
         warps: the fewest; None if none of those tried do.
         low, high: the fewest for a little less and a little more than that share; `high` is None if none do.
         best: the largest share that was reached.
+        nearest: the fewest warps that reached it.
     """
 
     warps: int | None
     low: int
     high: int | None
     best: float
+    nearest: int
 
 
 def rate(
@@ -106,6 +109,25 @@ def mean_duration(begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
     return float(np.median(end - begin))
 
 
+def latency_by_sm(
+    runs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]], instructions: int
+) -> Latency:
+    """Cycles of one instruction, where one warp of each of several SMs has another way to go: median over the SMs.
+
+    The bracket holds what each of them took in any run, and `DRIFT` more. What loops cost is not taken off: it is
+    little beside such ways. `runs` are begin, end and SM of every warp, each (warps,). Raises `ValueError` without any.
+    """
+    if not runs:
+        raise ValueError("latencies by SM need runs")
+    by_sm: dict[int, list[float]] = {}
+    for begin, end, sm in runs:
+        for took, one in zip((end - begin).tolist(), sm.tolist(), strict=True):
+            by_sm.setdefault(one, []).append(took / instructions)
+    each = [Latency(float(np.median(took)), min(took), max(took)) for took in by_sm.values()]
+    found = median_latency(each)
+    return Latency(found.cycles, found.low * (1 - DRIFT), found.high * (1 + DRIFT))
+
+
 def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
     """The fewest warps whose rate is `share` of the plateau. Raises `ValueError` without rates."""
     if not rates or plateau <= 0:
@@ -117,4 +139,6 @@ def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
 
     warps = fewest(share)
     short = fewest(share - STEP)
-    return Needed(warps, short if short is not None else max(reached), fewest(share + STEP), max(reached.values()))
+    nearest = max(reached, key=lambda warps: reached[warps])  # of equals the first, which has the fewest
+    low = short if short is not None else max(reached)
+    return Needed(warps, low, fewest(share + STEP), reached[nearest], nearest)

@@ -1,7 +1,10 @@
 """What throughput does over many configurations: where its plateau lies, and whether there is one.
 
 The best of many cells is in part the luckiest, so it is never the answer: what counts is the level that several reach,
-measured anew.
+measured anew. Which of them belong to it is not a matter of taste either. Under load throughput comes near its limit
+little by little, so that a band of any given width below the best also holds configurations that are slower for good,
+and the median of such a band says how wide it was made. A plateau are those that cannot be told from the best: they
+differ from it by no more than a configuration differs from itself when it is measured twice.
 """
 
 from __future__ import annotations
@@ -11,9 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpudissect.inference.throughput import Throughput, repeated
+from gpudissect.inference.throughput import REPEATS, Throughput
 
-NEAR = 0.015  # relative distance from the best within which a cell belongs to the plateau
+NEAR = 0.015  # relative distance from the best within which cells are measured anew: no plateau is wider
+ALIKE = 0.005  # by so much a rate may be misread: no plateau is narrower
+SCATTERS = 3.0  # scatters of a measurement that make two of them differ
+ENOUGH = 4  # cells measured twice from which their scatter is known
+FEWEST = 3  # cells that a plateau has, if so many are near the best
 SATURATED = 1.3  # a plateau is reached with so much less in flight than its fullest cell has: without one that would
 # have cost a quarter
 
@@ -32,12 +39,10 @@ class Top:
 
     Attributes:
         members: their indices, the fastest first.
-        first: index of the member with the least in flight.
         rising: more in flight was more throughput up to the most that was tried: there may be more to be had.
     """
 
     members: tuple[int, ...]
-    first: int
     rising: bool
 
     @property
@@ -47,7 +52,7 @@ class Top:
 
 
 def top_of(cells: Sequence[Cell]) -> Top:
-    """The plateau of a surface.
+    """The top of a surface: what there may be a plateau among.
 
     By Little's law throughput rises with what is in flight until something saturates. So it has saturated if much
     less in flight does as well, or if more does worse. Raises `ValueError` without cells.
@@ -60,21 +65,54 @@ def top_of(cells: Sequence[Cell]) -> Top:
     members = [int(i) for i in order if rates[i] >= (1 - NEAR) * rates.max()]
     own = flying[members]
     rising = bool(flying.max() <= own.max() and own.min() * SATURATED > own.max())
-    return Top(tuple(members), members[int(np.argmin(own))], rising)
+    return Top(tuple(members), rising)
 
 
-def settled(first: Sequence[Throughput], again: Sequence[Throughput]) -> Throughput | None:
-    """The level of a plateau from its members, measured twice; None if it was another one the second time.
+@dataclass(frozen=True)
+class Plateau:
+    """The level that several configurations reach.
 
-    The median of the second time, between the least and the most that any of them did then. Raises `ValueError`
-    without members.
+    Attributes:
+        level: median of its members the second time. The bracket holds them both times, and whatever was faster.
+        members: which of the cells belong to it.
+        width: relative distance from the best within which they were looked for.
+    """
+
+    level: Throughput
+    members: tuple[int, ...]
+    width: float
+
+
+def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:
+    """The plateau among cells near the best, each measured twice; None if they did something else the second time.
+
+    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. Raises
+    `ValueError` without cells.
     """
     if not first or len(first) != len(again):
         raise ValueError(f"a plateau needs members, each measured twice, got {len(first)} and {len(again)}")
-    before, level = (_middle(each) for each in (first, again))
-    return None if repeated(before, level) is None else level
+    before = np.array([each.rate for each in first])
+    after = np.array([each.rate for each in again])
+    width = _width(before, after)
+    order = np.argsort(-before, kind="stable")
+    near = int(np.sum(before >= (1 - width) * before.max()))
+    members = tuple(int(i) for i in order[: max(near, min(FEWEST, len(first)))])
+    rate = float(np.median(after[list(members)]))
+    if abs(rate - float(np.median(before[list(members)]))) > REPEATS * rate:
+        return None
+    low = min(each[i].low for each in (first, again) for i in members)
+    high = max(each.high for each in (*first, *again))
+    return Plateau(Throughput(rate, low, high), members, width)
 
 
-def _middle(members: Sequence[Throughput]) -> Throughput:
-    rate = float(np.median([each.rate for each in members]))
-    return Throughput(rate, min(each.low for each in members), max(each.high for each in members))
+def _width(before: np.ndarray, after: np.ndarray) -> float:
+    """How far below the best a cell may lie and be its equal, relative: by what cells differ from themselves.
+
+    By how much all of them moved together does not count: that is the GPU's clock, not their scatter. Two cells
+    measured once each differ by as much as one that is measured twice.
+    """
+    if len(before) < ENOUGH:
+        return NEAR
+    moved = after / before
+    scatter = 1.4826 * float(np.median(np.abs(moved - np.median(moved))))  # of a normal distribution
+    return float(min(NEAR, max(ALIKE, SCATTERS * scatter)))

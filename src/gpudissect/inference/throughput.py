@@ -1,4 +1,4 @@
-"""Bandwidth from runs of a stream: how many bytes a second, and which of several configurations moves most."""
+"""Throughput from runs of a stream: bytes a second of all SMs, bytes a cycle of one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to 1024, by GPU
 REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
+TOGETHER = 0.05  # of a run: if its slowest block took all of it but so much, the rest is starting and ending
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,21 @@ def repeated(first: Throughput, again: Throughput) -> Throughput | None:
 
 
 def rate_of_one(
-    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64]
+    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64], step: float = 0.0
 ) -> Throughput:
     """Bytes a cycle that one SM moves, where all SMs do the same: median over runs.
 
-    The whole run counts, not what its blocks took: where several run on an SM they do not all begin and end together.
-    Only where its length is not known an SM counts as busy for as long as its typical block.
+    The whole run counts, not what its blocks took: where several run on an SM they do not all begin and end together,
+    and none of them tells how long the SM was busy. Only if the slowest took nearly all of the run (`TOGETHER`), what
+    is left was spent on starting and ending, and the bracket reaches up to the rate without it. Where the length of
+    the run is not known an SM counts as busy for as long as its typical block.
 
     Args:
         moved: bytes of each run, all SMs together, shape (runs,).
         cycles: of each block by its SM's clock, shape (runs, blocks).
         sms: how many SMs.
         whole: cycles of each run from its first block's begin to its last one's end, shape (runs,); NaN if not known.
+        step: cycles by which `whole` may be misread.
 
     Raises `ValueError` without runs or blocks, or for a block that took no time.
 
@@ -75,7 +79,12 @@ def rate_of_one(
     if cycles.ndim != 2 or cycles.size == 0 or len(cycles) != len(moved) or cycles.min() < 1:
         raise ValueError(f"a rate needs the cycles of every block of every run, got {cycles.shape} for {moved.shape}")
     own = moved / sms
-    typical, slowest = np.median(cycles, axis=1), cycles.max(axis=1)
-    rates = own / np.where(np.isnan(whole), typical, whole)
-    low, high = own / np.fmax(slowest, whole), own / np.fmin(slowest, np.where(np.isnan(whole), typical, whole))
-    return Throughput(float(np.median(rates)), float(min(low.min(), rates.min())), float(max(high.max(), rates.max())))
+    typical, slowest = np.median(cycles, axis=1), cycles.max(axis=1).astype(np.float64)
+    lacking = np.isnan(whole)
+    took = np.where(lacking, typical, whole)
+    longest = np.where(lacking, slowest, took + step)
+    together = ~lacking & (slowest >= (1 - TOGETHER) * took)
+    shortest = np.where(together, np.fmin(slowest, took), took)
+    shortest = np.where(lacking, took, np.fmin(shortest, np.fmax(took - step, 1.0)))
+    rates = own / took
+    return Throughput(float(np.median(rates)), float((own / longest).min()), float((own / shortest).max()))

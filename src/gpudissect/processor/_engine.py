@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from gpudissect.cachemodel._arrays import Float64, Int64, UInt64
+from gpudissect.cachemodel.arrays import Float64, Int64, UInt64
 from gpudissect.cachemodel.compiled import compiled, inlined, uniform
 
 Int = int | np.int64

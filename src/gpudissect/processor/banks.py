@@ -29,19 +29,36 @@ def passes(shared: SharedMemory, lanes: NDArray[np.int64], width: int = 4, *, me
         merged: whether one reading serves all lanes that want it.
 
     """
-    most = max(1, shared.banks * shared.width // width)
-    group = min(shared.lanes, most)
+    group = _served_at_once(shared, width)
     return sum(_rounds(shared, lanes[first : first + group], width, merged) for first in range(0, lanes.size, group))
 
 
 def ways(shared: SharedMemory, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> float:
     """Rounds over those of an access of 4-byte words without a conflict: 2.0 for what is called a 2-way conflict."""
-    return passes(shared, lanes, width, merged=merged) / -(-WARP // shared.lanes)
+    return passes(shared, lanes, width, merged=merged) / _fewest(shared)
+
+
+def further_turns(shared: SharedMemory, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> int:
+    """Rounds beyond those of an access of 4-byte words without a conflict: each costs `conflict_latency` more.
+
+    Of a 2-way conflict one, or, where a warp is served by halves, two: one of each half (VV16 s2.6, s6.2).
+    """
+    return passes(shared, lanes, width, merged=merged) - _fewest(shared)
+
+
+def _served_at_once(shared: SharedMemory, width: int) -> int:
+    """Lanes of a warp that are looked at together: no more than all banks have words for."""
+    return min(shared.lanes, max(1, shared.banks * shared.width // width))
+
+
+def _fewest(shared: SharedMemory) -> int:
+    """Rounds that a warp's access takes without a conflict."""
+    return -(-WARP // _served_at_once(shared, 4))
 
 
 def _rounds(shared: SharedMemory, lanes: NDArray[np.int64], width: int, merged: bool) -> int:
     """The most that is asked of one bank: rows, or accesses where they are not merged."""
-    word = shared.mode
+    word = shared.interleave
     asked: dict[int, list[int]] = {}
     for start in lanes.tolist():
         for piece in _pieces(start, width, word):

@@ -30,7 +30,7 @@ class Scheduling(StrEnum):
     """Which of the warps that could issue does."""
 
     ROUND_ROBIN = "round_robin"  # the next one after the one that issued last
-    OLDEST = "oldest"  # the one that has been there longest
+    OLDEST = "oldest"  # the one that has been there longest, nearly the order that Huang 2014 models (VV16 s7.6)
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,18 @@ class SharedMemory:
     Attributes:
         banks: how many.
         width: bytes that a bank reads at a time.
-        mode: bytes that lie side by side in one bank: the next ones are in the next bank (Kepler: 4 or 8).
-        lanes: of a warp that are served at once: 32, or half of them (G80, GT200).
-        conflict_latency: cycles that each further way takes until the result is there.
+        interleave: bytes that lie side by side in one bank: the next ones are in the next bank (Kepler: 4 or 8).
+        lanes: of a warp that are served at once: 32, or half of them (G80, GT200); never more than all banks have words
+            for.
+        conflict_latency: cycles that each further turn of the banks takes until the result is there. Half warps take
+            their turns one after the other: a 2-way conflict is one further turn of a warp, or two of its halves.
         write_conflict: cycles that each adds to the time between two stores of a warp.
 
     """
 
     banks: int = 32
     width: int = 4
-    mode: int = 4
+    interleave: int = 4
     lanes: int = WARP
     conflict_latency: float = 0.0
     write_conflict: float = 0.0
@@ -88,7 +90,7 @@ class MemorySystem:
             of one plus the squared coefficient of variation (Pollaczek and Khinchine). 0.5: all services are equal.
         transactions: into which a coalesced access of a warp is split; one that diverges has 32.
         transaction_latency: cycles that each further one takes (VV16 table 6.7).
-        random: bytes a cycle of the whole GPU when each lane of 32 asks for 4 bytes of another line.
+        random_bandwidth: bytes a cycle of the whole GPU when each lane of 32 asks for 4 bytes of another line.
         random_variability: as `variability`, of such accesses.
         alone: how much more than an equal share of bandwidth one SM can have.
 
@@ -98,14 +100,17 @@ class MemorySystem:
     variability: float = 1.0
     transactions: int = 4
     transaction_latency: float = 6.0
-    random: float = 1.0
+    random_bandwidth: float = 1.0
     random_variability: float = 0.6
     alone: float = 4.0
 
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """Bytes a cycle (of the SM's clock) of one level: of the whole GPU, or of one SM if the level is private."""
+    """Bytes a cycle (of the SM's clock) of one tier: of the whole GPU, or of one SM if it is private.
+
+    What an L1 takes (`write`) it hands on as well: whoever stores through it waits for the slower of the two.
+    """
 
     read: float
     write: float

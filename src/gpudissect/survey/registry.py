@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpudissect.experiments.banks import ATTRIBUTES as BANKS
-from gpudissect.experiments.banks import banks_plan
+from gpudissect.experiments.banks import banks_plan, write_conflict_plan
 from gpudissect.experiments.base import Experiment
 from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
 from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
@@ -17,20 +17,20 @@ from gpudissect.experiments.hierarchy import hierarchy_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
 from gpudissect.experiments.icache import ELEMENTS as CODE
 from gpudissect.experiments.icache import icache_levels_plan, icache_plan
-from gpudissect.experiments.issue import ATTRIBUTES as OF_INSTRUCTIONS
-from gpudissect.experiments.issue import KINDS, issue_plan
+from gpudissect.experiments.instructions import KINDS
+from gpudissect.experiments.issue_latency import issue_latency_plan
+from gpudissect.experiments.issue_rate import issue_rate_plan
 from gpudissect.experiments.l2 import l2_plan
-from gpudissect.experiments.l2_bandwidth import ATTRIBUTES as L2_BANDWIDTH
 from gpudissect.experiments.l2_bandwidth import l2_bandwidth_plan
 from gpudissect.experiments.l2_latency import l2_latency_plan
 from gpudissect.experiments.l2_map import l2_map_plan
 from gpudissect.experiments.latency import latency_plan
-from gpudissect.experiments.launch import ATTRIBUTES as LAUNCH
-from gpudissect.experiments.launch import launch_plan
+from gpudissect.experiments.launch import NAMES as LAUNCHED
+from gpudissect.experiments.launch import launch_plan, replacement_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
-from gpudissect.experiments.memory_bandwidth import ATTRIBUTES as MEMORY_BANDWIDTH
 from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
+from gpudissect.experiments.peak import peak_plan
 from gpudissect.experiments.policy import ATTRIBUTES as POLICY
 from gpudissect.experiments.policy import policy_plan
 from gpudissect.experiments.prediction import prediction_plan
@@ -39,13 +39,9 @@ from gpudissect.experiments.sets import sets_plan
 from gpudissect.experiments.shared import shared_plan
 from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
 from gpudissect.experiments.sharing import sharing_plan
-from gpudissect.experiments.sm_bandwidth import (
-    L1_ATTRIBUTES,
-    SHARED_ATTRIBUTES,
-    l1_bandwidth_plan,
-    shared_bandwidth_plan,
-)
+from gpudissect.experiments.sm_bandwidth import l1_bandwidth_plan, shared_bandwidth_plan
 from gpudissect.experiments.spectrum import PATTERNS, spectrum_plan
+from gpudissect.experiments.stores import TO_THE_L2, WRITES, stores_plan
 from gpudissect.experiments.timer import timer_plan
 from gpudissect.experiments.tlb import ATTRIBUTES as TLB
 from gpudissect.experiments.tlb import tlb_plan
@@ -55,8 +51,10 @@ from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
 from gpudissect.experiments.tlb_sets import tlb_sets_plan
 from gpudissect.experiments.tma import tma_bandwidth_plan, tma_latency_plan
 from gpudissect.experiments.translated import translated_plan
+from gpudissect.experiments.warps_needed import warps_needed_plan
 from gpudissect.vocabulary import ELEMENTS
-from gpudissect.workload import Path
+from gpudissect.workload import Path, Transfer
+from gpudissect.workload.instruction import SHARED
 
 CACHES = {
     "l1": "levels.global",
@@ -204,24 +202,48 @@ def _spectra() -> list[Experiment]:
 
 
 def _bandwidths() -> list[Experiment]:
-    """Of every level. Those of an SM take little, but what they need is not quick everywhere."""
-    of_l1 = ("levels.global", "capacity.l1")
-    memory, banks = "bandwidth.dram", ("banks.shared",)
-    return [
+    """Of every level, each transfer by itself. Those of an SM take little, but what they need is not quick everywhere.
+
+    What was found of writes is looked at again beside what the L2 takes.
+    """
+    of_l1, size, banks = ("levels.global", "capacity.l1"), ("capacity.l2",), ("banks.shared",)
+    every = [
         Experiment("banks.shared", "shared", BANKS, (), banks_plan),
-        Experiment("bandwidth.shared", "shared", SHARED_ATTRIBUTES, banks, shared_bandwidth_plan, quick=False),
-        Experiment("bandwidth.l1", "l1", L1_ATTRIBUTES, of_l1, l1_bandwidth_plan, quick=False),
-        Experiment("bandwidth.l2", "l2", L2_BANDWIDTH, ("capacity.l2",), l2_bandwidth_plan, quick=False),
-        Experiment(memory, "dram", MEMORY_BANDWIDTH, ("capacity.l2",), memory_bandwidth_plan, quick=False),
+        Experiment("conflicts.shared", "shared", ("write_conflict",), banks, write_conflict_plan),
+        Experiment("peak.dram", "dram", ("peak_bandwidth",), (), peak_plan, quick=False),
     ]
+    plans = (
+        ("shared", tuple(Transfer), "rate", banks, shared_bandwidth_plan),
+        ("l1", (Transfer.READ, Transfer.WRITE), "rate", of_l1, l1_bandwidth_plan),
+        ("l2", (Transfer.READ, Transfer.WRITE), "bandwidth", size, l2_bandwidth_plan),
+        ("dram", tuple(Transfer), "bandwidth", size, memory_bandwidth_plan),
+    )
+    for element, transfers, what, needs, plan in plans:
+        for transfer in transfers:
+            name, found = f"bandwidth.{element}.{transfer}", (f"{transfer}_{what}",)
+            every.append(Experiment(name, element, found, needs, partial(plan, transfer), quick=False))
+    for element, write in WRITES.items():
+        limit = partial(stores_plan, element)
+        every.append(Experiment(f"stores.{element}", element, (), (write, TO_THE_L2), limit, quick=False))
+    return every
 
 
 def _instructions() -> list[Experiment]:
     """Each instruction by itself, and what starting kernels costs."""
-    every = [Experiment("launch", "launch", LAUNCH, (), launch_plan)]
+    every = [Experiment("launch.block", "launch", ("block_replacement",), (), replacement_plan)]
+    for means, name in LAUNCHED.items():
+        found = (f"{name}_start", f"{name}_interval")
+        every.append(Experiment(f"launch.{name}", "launch", found, (), partial(launch_plan, means)))
     for kind in KINDS:
-        plan, needs = partial(issue_plan, kind), ("banks.shared",) if kind.turns > 1 else ()
-        every.append(Experiment(f"issue.{kind.element}", kind.element, OF_INSTRUCTIONS, needs, plan, quick=False))
+        slow, fast = f"latency.{kind.element}", f"rate.{kind.element}"
+        banks = ("banks.shared",) if kind.instruction in SHARED else ()
+        parts = (
+            (slow, "latency", banks if kind.turns > 1 else (), issue_latency_plan),
+            (fast, "rate", (slow, *banks), issue_rate_plan),
+            (f"warps.{kind.element}", "warps_needed", (fast,), warps_needed_plan),
+        )
+        for part, attribute, needs, plan in parts:
+            every.append(Experiment(part, kind.element, (attribute,), needs, partial(plan, kind), quick=False))
     return every
 
 

@@ -56,6 +56,7 @@ class Mix:
         footprint: bytes over which they do, unless `access` is RESIDENT.
         rounds: so many times as many blocks as run at once: when one ends, another takes its place.
         repetition: tells otherwise equal mixes apart.
+        cold: no cache holds anything of the footprint when it starts, whatever ran before.
 
     Raises `WorkloadError` for what no GPU can run.
 
@@ -73,6 +74,7 @@ class Mix:
     footprint: int = 0
     rounds: int = 1
     repetition: int = 0
+    cold: bool = False
 
     def __post_init__(self) -> None:
         if not self.body:
@@ -98,6 +100,8 @@ class Mix:
             raise WorkloadError(f"operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
         if (self.access is Access.RESIDENT) != (self.footprint == 0) or self.footprint < 0:
             raise WorkloadError("a mix has a footprint if, and only if, its accesses are streaming or random")
+        if self.cold and self.access is Access.RESIDENT:
+            raise WorkloadError("a mix whose accesses are resident hits in a cache: it cannot be cold")
 
     @property
     def instructions(self) -> int:

@@ -13,6 +13,10 @@ MOST_COPY = 64 << 10
 """Bytes of one bulk copy: three of them fit into the shared memory of a block."""
 MOST_IN_FLIGHT = 32
 MOST_THREADS = 1024
+MOST_BYTES = 1 << 60
+"""That one run moves."""
+MOST_TOLD = 1 << 13
+"""Blocks of a stream of which a trace tells each one's cycles: more than any GPU runs at once."""
 
 
 class Transfer(StrEnum):
@@ -28,7 +32,7 @@ class Stream:
     """Many threads move `footprint` bytes, `ilp` independent accesses of `width` bytes each in flight.
 
     Yields nanoseconds and bytes of each run, and, but on CLUSTER and TMA, `cycles` (runs, blocks), of each block by its
-    SM's clock.
+    SM's clock, if there are no more than `MOST_TOLD`.
 
     Attributes:
         path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 past it: blocks take turns at tiles of `threads`
@@ -38,8 +42,8 @@ class Stream:
             memory and awaits them.
         transfer: which way. COPY reads `footprint` bytes and writes them to others beside them.
         footprint: bytes gone through in one pass; on SHARED and CLUSTER by each block.
-        blocks, threads: how many blocks, and threads of each. All blocks should fit onto the GPU at once: those that
-            do not run when others have ended, and count all the same.
+        blocks, threads: how many blocks, and threads of each. Blocks that do not fit onto the GPU at once run when
+            others have ended.
         ilp: accesses that one thread has in flight.
         width: bytes of one access: 4, 8 or 16; on TMA of one copy, a multiple of 16.
         passes: how often one run goes through the footprint.
@@ -81,6 +85,8 @@ class Stream:
             self._check_tiles()
         if self.path is Path.CLUSTER:
             self._check_ring()
+        if self.moved > MOST_BYTES:
+            raise WorkloadError(f"a run of a stream moves at most 2^60 bytes, got {self.moved}")
 
     def _check_copies(self) -> None:
         if self.width % 16 or not 16 <= self.width <= MOST_COPY:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.device.cuda.compile import Code
-from gpudissect.errors import DeviceError
+from gpudissect.errors import DeviceError, Unfit
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 FIRST_CAPABILITY = (7, 0)
@@ -217,14 +217,14 @@ def _check(mix: Mix, used: set[Instruction], capability: tuple[int, int]) -> Non
     matrices = sum(each in used for each in FORMS if FORMS[each].state in (State.SUMS, State.PRODUCTS))
     if len(kinds) > 1 or matrices > 1 or {Instruction.LDS, Instruction.LDG} <= used:
         names = ", ".join(sorted(each.value for each in used))
-        raise DeviceError(f"this device has no chain through all of {names}: run them in mixes of their own")
+        raise Unfit(f"this device has no chain through all of {names}: run them in mixes of their own")
     if mix.ilp * sum(step.count for step in mix.body) > _MOST_INSTRUCTIONS:
-        raise DeviceError(f"a body has at most {_MOST_INSTRUCTIONS} instructions on this device, chains counted singly")
+        raise Unfit(f"a body has at most {_MOST_INSTRUCTIONS} instructions on this device, chains counted singly")
     if mix.width != 4 and used & {Instruction.ATOMS, Instruction.ATOMG}:
-        raise DeviceError("atomics on this device have operands of 4 bytes")
+        raise Unfit("atomics on this device have operands of 4 bytes")
     if mix.width == 16 and Instruction.LDG in used:
-        raise DeviceError("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
+        raise Unfit("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
     if mix.access is not Access.RESIDENT and Instruction.LDG not in used:
-        raise DeviceError("of a mix on this device only global loads can be streaming or random")
+        raise Unfit("of a mix on this device only global loads can be streaming or random")
     if mix.access is not Access.RESIDENT and Instruction.ATOMG in used:
-        raise DeviceError("atomics on global memory are resident on this device")
+        raise Unfit("atomics on global memory are resident on this device")

@@ -108,7 +108,7 @@ class CudaGpu:
             board, self._runner.kernel, Arena(board, usable), name=board.device.name,
             sm_count=properties.multiprocessor_count, capability=capability, shared=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
-            reserved=int(properties.reserved_shared_memory_per_block),
+            reserved=int(properties.reserved_shared_memory_per_block), l2=int(properties.l2_cache_size),
         )  # fmt: skip
         self._launcher = Launcher(board, self._runner.kernel, name=board.device.name)
         self._machine = Machine(
@@ -295,6 +295,8 @@ def _facts(board: Board) -> dict[str, int | float | str]:
         "memory_bus_bits": properties.global_memory_bus_width,
         "warp_size": properties.warp_size,
         "threads_per_sm": properties.max_threads_per_multiprocessor,
+        "threads_per_block": properties.max_threads_per_block,
+        "blocks_per_sm": properties.max_blocks_per_multiprocessor,
         "registers_per_sm": properties.max_registers_per_multiprocessor,
         "compute_capability": f"{properties.compute_capability_major}.{properties.compute_capability_minor}",
     }

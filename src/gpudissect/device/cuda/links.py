@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.bodies import LINE, TILE
 from gpudissect.device.cuda.driver import Board, Kernel
-from gpudissect.errors import DeviceError
+from gpudissect.errors import Unfit
 from gpudissect.units import format_bytes
 from gpudissect.workload import Access, Mix
 from gpudissect.workload.order import feistel_half_bits
@@ -65,10 +65,10 @@ def lay(mix: Mix, chains: int, board: Board, kernel: Callable[..., Kernel], aren
 
 def _check_room(mix: Mix, places: int, wanted: int) -> None:
     if places < wanted:
-        raise DeviceError(f"a footprint of {format_bytes(mix.footprint)} has {places} places for {wanted} chains that "
-                          "each need their own: ask for more")  # fmt: skip
+        raise Unfit(f"a footprint of {format_bytes(mix.footprint)} has {places} places for {wanted} chains that "
+                    "each need their own: ask for more")  # fmt: skip
     if places >= 1 << 31:
-        raise DeviceError(f"a footprint of {format_bytes(mix.footprint)} has more than 2^31 places: ask for less")
+        raise Unfit(f"a footprint of {format_bytes(mix.footprint)} has more than 2^31 places: ask for less")
 
 
 def _room(size: int, width: int, arena: Arena) -> int:
@@ -80,6 +80,6 @@ def _room(size: int, width: int, arena: Arena) -> int:
     if width > 4 or memory % _REACH + size <= _REACH - _NAN:
         return memory
     if size > _REACH - _NAN:
-        raise DeviceError(f"links of 4 bytes reach no further than {format_bytes(_REACH - _NAN)}: take a width of 8")
+        raise Unfit(f"links of 4 bytes reach no further than {format_bytes(_REACH - _NAN)}: take a width of 8")
     memory = arena.reserve(2 * size + _NAN)
     return memory if memory % _REACH + size <= _REACH - _NAN else -(-memory // _REACH) * _REACH

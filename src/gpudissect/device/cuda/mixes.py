@@ -19,7 +19,7 @@ from gpudissect.device.cuda.clocks import clock_rate
 from gpudissect.device.cuda.driver import Board, Kernel
 from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
 from gpudissect.device.cuda.links import Links, lay
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import DeviceError, KernelFailed, Unfit
 from gpudissect.trace import Context, Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Mix
@@ -31,6 +31,8 @@ _GRAIN = 256  # bytes: shared memory is given out in so many
 _TRIES = 3  # launches, at most, until every SM has its share
 _PATIENCE = (20.0, 2e-6)  # seconds a mix may take: this, and this for each instruction of a warp in each round
 _CLOCKED = 100_000  # cycles over which the rate of the clock is told
+_SWEPT = 4  # times the L2 that is written and read before a mix that is to start cold
+_SWEEPERS = (1024, 256)  # blocks, threads
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,13 @@ class Mixer:
     """Runs mixes on one board, one after the other.
 
     `kernel` gives a kernel of a source with macros, `arena` the memory for operands. `shared` is the shared memory that
-    one block may have, `shared_per_sm` that of an SM, `reserved` what the driver takes for itself of each block, in
-    bytes.
+    one block may have, `shared_per_sm` that of an SM, `reserved` what the driver takes for itself of each block, `l2`
+    the size of the L2, in bytes.
     """
 
     def __init__(
         self, board: Board, kernel: Callable[..., Kernel], arena: Arena, *, name: str, sm_count: int,
-        capability: tuple[int, int], shared: int, shared_per_sm: int, reserved: int,
+        capability: tuple[int, int], shared: int, shared_per_sm: int, reserved: int, l2: int,
     ) -> None:  # fmt: skip
         self._board = board
         self._kernel = kernel
@@ -78,6 +80,8 @@ class Mixer:
         self._shared = shared
         self._shared_per_sm = shared_per_sm
         self._reserved = reserved
+        self._l2 = l2
+        self._swept = Arena(board, limit=board.free_memory()[1])
         self._laid: tuple[object, Links] | None = None
 
     def run(self, mix: Mix) -> Trace:
@@ -93,6 +97,8 @@ class Mixer:
         shared = self._set_occupancy(mix, body, grid, kernel)
         links = self._operands(mix, body, grid)
         for _ in range(_TRIES):
+            if mix.cold:
+                self._sweep()
             reports, meeting = self._run(mix, body, grid, kernel, shared, links)
             trouble = _shares_wrong(mix, grid, reports)
             if trouble is None:
@@ -102,6 +108,7 @@ class Mixer:
     def release(self) -> None:
         """Give the memory of operands back: a chase may need it."""
         self._arena.release()
+        self._swept.release()
         self._laid = None
 
     def close(self) -> None:
@@ -109,10 +116,17 @@ class Mixer:
         self.release()
         self._desk.release()
 
+    def _sweep(self) -> None:
+        """Queue writes and reads over several times the L2: nothing else is left in it, nor has to be written back."""
+        count = _SWEPT * self._l2 // 16
+        buffer = self._swept.reserve(16 * (count + 1))
+        for kernel, *more in (("sweep",), ("skim", buffer + 16 * count)):
+            self._board.launch(self._kernel("lay.cu", kernel), (_SWEEPERS[0], 1), _SWEEPERS[1], 0, buffer, count, *more)
+
     def _grid(self, mix: Mix) -> Grid:
         sms = self._sm_count if mix.sms is None else mix.sms
         if sms > self._sm_count:
-            raise DeviceError(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
+            raise Unfit(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
         per_sm = mix.warps * _WARP // mix.block_size
         resident = self._sm_count * per_sm
         return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.rounds - 1))
@@ -122,13 +136,13 @@ class Mixer:
         share = self._shared_per_sm // grid.per_sm // _GRAIN * _GRAIN - self._reserved
         shared = min(share // _GRAIN * _GRAIN, self._shared)
         if shared < body.shared:
-            raise DeviceError(f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
-                              f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}")  # fmt: skip
+            raise Unfit(f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
+                        f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}")  # fmt: skip
         kernel.configure(shared=shared, carveout=100)
         found = self._board.blocks_at_once(kernel, mix.block_size, shared)
         if found != grid.per_sm:
-            raise DeviceError(f"an SM of this device runs {found * mix.block_size // _WARP} warps of this mix at once "
-                              f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
+            raise Unfit(f"an SM of this device runs {found * mix.block_size // _WARP} warps of this mix at once "
+                        f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
         return shared
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Links:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.device.cuda.stream_way import Kernels, check_shared
 from gpudissect.device.cuda.stream_words import LOW, STEP
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import KernelFailed, Unfit
 from gpudissect.workload import Stream
 
 _MOST_LOADS = 4  # of a thread in flight: of more the assembler would wait for some before it starts the others
@@ -26,8 +26,8 @@ class Ring:
     def __init__(self, stream: Stream, kernels: Kernels, shared: int) -> None:
         check_shared(stream.footprint, shared)
         if stream.ilp > _MOST_LOADS:
-            raise DeviceError(f"a thread has at most {_MOST_LOADS} loads in flight on path 'cluster', "
-                              f"asked for {stream.ilp}")  # fmt: skip
+            raise Unfit(f"a thread has at most {_MOST_LOADS} loads in flight on path 'cluster', "
+                        f"asked for {stream.ilp}")  # fmt: skip
         macros = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
         self.kernel = kernels("stream_cluster.cu", "stream_cluster", *macros)
         self.kernel.allow_any_cluster()

@@ -29,9 +29,9 @@ def sums_of_tiles(words: int, tiles: int, blocks: int, salted: int) -> NDArray[n
 
     Gives an array (blocks,).
     """
-    found = np.zeros(blocks, np.uint64)
-    for block in range(min(blocks, tiles)):
-        own = (tiles - block - 1) // blocks + 1
-        numbers = own * block + blocks * (own * (own - 1) // 2)  # of its tiles, summed up
-        found[block] = own * sum_of_range(0, words, salted) + STEP * words * words * numbers & LOW
-    return found
+    block = np.arange(blocks)
+    own = np.where(block < tiles, (tiles - block - 1) // blocks + 1, 0)
+    numbers = (own * block + blocks * (own * (own - 1) // 2)).astype(np.uint64)  # of its tiles, summed up
+    each, step = sum_of_range(0, words, salted) & LOW, STEP * words * words & LOW
+    found: NDArray[np.uint64] = own.astype(np.uint64) * np.uint64(each) + np.uint64(step) * (numbers & np.uint64(LOW))
+    return found & np.uint64(LOW)

@@ -20,10 +20,11 @@ from gpudissect.device.cuda.stream_global import Through
 from gpudissect.device.cuda.stream_ring import Ring
 from gpudissect.device.cuda.stream_shared import Inside
 from gpudissect.device.cuda.stream_way import Kernels, Way
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import KernelFailed, Unfit
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
+from gpudissect.workload.stream import MOST_TOLD
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED, Path.CLUSTER, Path.TMA)
 _PATIENCE = (20.0, 1e-9)  # seconds a run may take: this, and this for each byte
@@ -54,8 +55,8 @@ class Streamer:
         everything was read or written.
         """
         if stream.blocks > _MOST_BLOCKS or stream.passes > _MOST_PASSES:
-            raise DeviceError(f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
-                              f"asked for {stream.blocks} and {stream.passes}")  # fmt: skip
+            raise Unfit(f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
+                        f"asked for {stream.blocks} and {stream.passes}")  # fmt: skip
         way = self._way(stream)
         way.kernel.configure(shared=way.shared, carveout=way.carveout)
         size = stream.blocks * STREAM_REPORT.itemsize
@@ -118,6 +119,6 @@ def _trace(stream: Stream, seen: list[NDArray[Any]], device: str, shared: int) -
         },
     )
     arrays: dict[str, Array] = {"nanoseconds": nanoseconds, "bytes": np.full(len(seen), stream.moved, np.int64)}
-    if stream.path in _OF_BLOCKS:
+    if stream.path in _OF_BLOCKS and stream.blocks <= MOST_TOLD:
         arrays["cycles"] = np.stack([part["cycles"].astype(np.int64) for part in seen])
     return Trace(workload=digest(stream), arrays=arrays, context=context)

@@ -1,4 +1,4 @@
-"""What an instruction of a mix costs on a simulated SM: conflicts of its operands, the level that serves them."""
+"""What an instruction of a mix costs on a simulated SM: conflicts of its operands, the tier that serves them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.cachemodel.geometry import Hierarchy
-from gpudissect.device.simulated.levels import L2_VARIABILITY, levels_on, share_of
-from gpudissect.processor.banks import addresses, ways
+from gpudissect.device.simulated.tiers import L2_VARIABILITY, share_of, tiers_on
+from gpudissect.processor.banks import addresses, further_turns, ways
 from gpudissect.processor.description import WARP, Operation, Pipe, Processor
 from gpudissect.processor.engine import Cost, Queue
 from gpudissect.workload import Access, Instruction, Mix, Path
@@ -45,11 +45,12 @@ def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: H
 
 
 def _shared(instruction: Instruction, operation: Operation, mix: Mix, processor: Processor) -> Cost:
-    """An access to shared memory: each further way keeps the banks for as long as the first."""
+    """An access to shared memory: each further turn keeps the banks for as long as the first."""
     banks, to_core = processor.shared, operation.latency_to_core
-    taken = ways(banks, addresses(mix.stride), mix.width, merged=instruction is not Instruction.ATOMS)
+    lanes, merged = addresses(mix.stride), instruction is not Instruction.ATOMS
+    taken = ways(banks, lanes, mix.width, merged=merged)
     each = banks.write_conflict if instruction is Instruction.STS else banks.conflict_latency
-    more = (taken - 1) * each
+    more = further_turns(banks, lanes, mix.width, merged=merged) * each
     return Cost(
         operation.pipe, operation.interval * taken, operation.latency + more,
         None if to_core is None else to_core + more, operation.slots,
@@ -57,32 +58,32 @@ def _shared(instruction: Instruction, operation: Operation, mix: Mix, processor:
 
 
 def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
-    """A load of words that lie together: from the nearest level, or where a footprint fits that all SMs share."""
-    levels = levels_on(Path.GLOBAL, processor, hierarchy)
+    """A load of words that lie together: from the nearest tier, or where a footprint fits that all SMs share."""
+    tiers = tiers_on(Path.GLOBAL, processor, hierarchy)
     resident = mix.access is Access.RESIDENT
     lanes = addresses(mix.stride if resident else mix.width // WORD)
-    if resident and levels[0].private:
-        each = LINE / levels[0].bandwidth.read
+    if resident and tiers[0].private:
+        each = LINE / tiers[0].bandwidth.read
         lines = _touched(lanes, mix.width, LINE)
         interval = max(operation.interval, lines * each)
         return Cost(operation.pipe, interval, operation.latency + (lines - 1) * each, slots=operation.slots)
-    level = next(each for each in levels if not each.private and mix.footprint <= each.capacity)
-    rate = level.bandwidth.read * _share(mix, processor)
+    tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
+    rate = tier.bandwidth.read * _share(mix, processor)
     service = SECTOR * _touched(lanes, mix.width, SECTOR) / rate
-    queue = Queue(level.name, service, level.variability)
-    return Cost(operation.pipe, operation.interval, level.latency, slots=operation.slots, queue=queue)
+    queue = Queue(tier.name, service, tier.variability)
+    return Cost(operation.pipe, operation.interval, tier.latency, slots=operation.slots, queue=queue)
 
 
 def _random(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
     """A load of which every lane wants a word of another line (VV16 s6.7)."""
-    memory, levels = processor.memory, levels_on(Path.GLOBAL, processor, hierarchy)
-    level = next(each for each in levels if not each.private and mix.footprint <= each.capacity)
-    latency = level.latency + (WARP - memory.transactions) * memory.transaction_latency
-    if level.name == "dram":
-        service = WARP * WORD / (memory.random * _share(mix, processor))
-        queue = Queue(level.name, service, memory.random_variability)
+    memory, tiers = processor.memory, tiers_on(Path.GLOBAL, processor, hierarchy)
+    tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
+    latency = tier.latency + (WARP - memory.transactions) * memory.transaction_latency
+    if tier.name == "dram":
+        service = WARP * WORD / (memory.random_bandwidth * _share(mix, processor))
+        queue = Queue(tier.name, service, memory.random_variability)
     else:
-        queue = Queue(level.name, WARP * SECTOR / (level.bandwidth.read * _share(mix, processor)), level.variability)
+        queue = Queue(tier.name, WARP * SECTOR / (tier.bandwidth.read * _share(mix, processor)), tier.variability)
     return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
 
 

@@ -17,7 +17,7 @@ from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import run_mix
 from gpudissect.device.simulated.streams import STREAMED, Streams
-from gpudissect.errors import DeviceError, OutOfMemory, UsageError
+from gpudissect.errors import DeviceError, OutOfMemory, Unfit, UsageError
 from gpudissect.processor.description import Processor
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
@@ -76,7 +76,7 @@ class SimulatedGpu:
             sm_count=hierarchy.sm_count,
             span_limits={path: hierarchy.limits.get(path, DEFAULT_LIMIT) for path in self._routes},
             unsupported=dict(unsupported),
-            facts={"clock_hz": hierarchy.clock_hz, **facts},
+            facts={"clock_hz": hierarchy.clock_hz, **_room(processor), **facts},
             environment={"simulator": f"gpudissect {__version__}"},
             catalogue=catalogue,
             streams=tuple(path for path in STREAMED if path in hierarchy.routes) if processor else (),
@@ -154,12 +154,12 @@ class SimulatedGpu:
     def _chase(self, workload: Chase) -> Trace:
         farthest = max((turn.sm for turn in workload.before), default=0)
         if farthest >= self._info.sm_count:
-            raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
+            raise Unfit(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
         if workload.sm is not None and workload.sm >= self._info.sm_count:
-            raise DeviceError(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
+            raise Unfit(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
         if workload.path is Path.CLUSTER and workload.peer >= self._truth.cluster_size:
-            raise DeviceError(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
-                              f"there is no rank {workload.peer}")  # fmt: skip
+            raise Unfit(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
+                        f"there is no rank {workload.peer}")  # fmt: skip
         memory = self._memory(1 + farthest)
         for path, order in workload.rings:
             self._check(path, order, memory, region(workload, path))
@@ -182,9 +182,16 @@ class SimulatedGpu:
             raise OutOfMemory(f"{name}: path {path.value!r} has {self._info.limit(path)} bytes, asked for {order.span}")
         reach = memory.reach(path)
         if region + order.span > reach:
-            raise DeviceError(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {region + order.span}")
+            raise Unfit(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {region + order.span}")
         if order.count > MAX_COUNT:
-            raise DeviceError(f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}")
+            raise Unfit(f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}")
+
+
+def _room(processor: Processor | None) -> dict[str, int | float | str]:
+    """What `DeviceInfo.facts` says an SM has room for."""
+    if processor is None:
+        return {}
+    return {"blocks_per_sm": processor.blocks, "threads_per_block": processor.block_size}
 
 
 def _empty_window(hierarchy: Hierarchy) -> Route:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.device.simulated.costs import costs_of
 from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
-from gpudissect.errors import DeviceError
+from gpudissect.errors import DeviceError, Unfit
 from gpudissect.processor.description import Processor
 from gpudissect.processor.engine import Job, run_long
 from gpudissect.trace import Array
@@ -54,15 +54,15 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
     if lacking := [step.instruction for step in mix.body if step.instruction not in processor.operations]:
         raise DeviceError(f"{name} runs no {lacking[0].value!r}: its GPU file does not describe it")
     if mix.sms is not None and mix.sms > processor.sms:
-        raise DeviceError(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
+        raise Unfit(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
     blocks = mix.warps * WARP // mix.block_size
     if mix.warps > processor.warps or blocks > processor.blocks or mix.block_size > processor.block_size:
-        raise DeviceError(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
-                          f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
-                          f"{mix.block_size}")  # fmt: skip
+        raise Unfit(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
+                    f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
+                    f"{mix.block_size}")  # fmt: skip
     if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
-        raise DeviceError(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
-                          f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
+        raise Unfit(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
+                    f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
 
 
 def disturbed(durations: NDArray[np.float64], noise: Noise, draws: np.random.Generator) -> NDArray[np.float64]:

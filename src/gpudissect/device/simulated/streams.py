@@ -1,4 +1,4 @@
-"""A stream on a simulated GPU: warps with accesses in flight, against the level that serves them.
+"""A stream on a simulated GPU: warps with accesses in flight, against the tier that serves them.
 
 One SM is run, the one with most blocks; of what all SMs share it gets the part that its blocks are of all that run.
 """
@@ -11,18 +11,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpudissect.cachemodel.geometry import Hierarchy
-from gpudissect.device.simulated.levels import Level, levels_on, share_of
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import disturbed
-from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.device.simulated.tiers import Tier, share_of, tiers_on
+from gpudissect.errors import OutOfMemory, Unfit
 from gpudissect.processor.banks import addresses, ways
 from gpudissect.processor.description import WARP, Pipe, Processor
 from gpudissect.processor.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
+from gpudissect.workload.stream import MOST_TOLD
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
+MOST_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over
 MOST_ISSUES = 1 << 16  # instructions simulated one by one, see `run_long`
 RUN_TO_RUN = 0.01  # standard deviation of runs, relative, at a jitter of 1
 
@@ -53,29 +55,30 @@ class Streams:
         Raises `DeviceError` for one that this GPU cannot run, `OutOfMemory`.
         """
         waves = self._waves(stream)
-        times = {wave: self._time(stream, wave, seed) for wave in waves}
-        took = [times[wave] for wave in waves]
-        between = self._processor.launches.block_replacement * (len(waves) - 1)
+        counts = [count for _, count in waves]
+        took = np.repeat([self._time(stream, wave, count, seed) / count for wave, count in waves], counts)
+        between = self._processor.launches.block_replacement * (took.size - 1)
         draws = np.random.default_rng([seed, noise.seed])
         runs = 1 + RUN_TO_RUN * noise.jitter * draws.standard_normal((stream.runs, 1))
-        whole = disturbed(runs * (sum(took) + between), noise, draws)
-        at_once = [wave.blocks * self._processor.sms for wave in waves]
-        blocks = np.repeat(took, at_once)[: stream.blocks]
-        cycles = disturbed(runs * blocks, noise, draws)
-        return {
+        whole = disturbed(runs * (float(took.sum()) + between), noise, draws)
+        arrays = {
             "nanoseconds": np.rint(whole[:, 0] / self._processor.clock_hz * 1e9).astype(np.int64),
             "bytes": np.full(stream.runs, stream.moved, dtype=np.int64),
-            "cycles": np.rint(cycles).astype(np.int64),
         }
+        if stream.blocks <= MOST_TOLD:
+            at_once = np.repeat([wave.blocks * self._processor.sms for wave, _ in waves], counts)
+            blocks = np.repeat(took, at_once)[: stream.blocks]
+            arrays["cycles"] = np.rint(disturbed(runs * blocks, noise, draws)).astype(np.int64)
+        return arrays
 
-    def _waves(self, stream: Stream) -> list[Wave]:
-        """What the SM with most blocks runs, one wave after the other: full ones, and what is left."""
+    def _waves(self, stream: Stream) -> list[tuple[Wave, int]]:
+        """What the SM with most blocks runs, one wave after the other: so many full ones, and what is left."""
         sms, room = self._processor.sms, self._room(stream)
         full, left = divmod(stream.blocks, room * sms)
-        waves = [Wave(room, 1 / sms)] * full
+        waves = [(Wave(room, 1 / sms), full)] if full else []
         if left:
             most = -(-left // sms)
-            waves.append(Wave(most, most / left))
+            waves.append((Wave(most, most / left), 1))
         return waves
 
     def _room(self, stream: Stream) -> int:
@@ -83,8 +86,10 @@ class Streams:
         processor, name = self._processor, self._name
         of_sm, of_block = self._shared
         wanted = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
+        if stream.blocks > MOST_BLOCKS:
+            raise Unfit(f"{name}: streams are simulated with up to {MOST_BLOCKS} blocks, asked for {stream.blocks}")
         if stream.threads > processor.block_size:
-            raise DeviceError(f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}")
+            raise Unfit(f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}")
         room = min(processor.blocks, processor.warps // -(-stream.threads // WARP))
         if stream.path is not Path.SHARED:
             if wanted > self._limits[stream.path]:
@@ -92,17 +97,17 @@ class Streams:
                                   f"asked for {wanted}")  # fmt: skip
             return room
         if wanted > of_block:
-            raise DeviceError(f"a block of this stream needs {format_bytes(wanted)} of shared memory, {name} has "
-                              f"{format_bytes(of_block)}")  # fmt: skip
+            raise Unfit(f"a block of this stream needs {format_bytes(wanted)} of shared memory, {name} has "
+                        f"{format_bytes(of_block)}")  # fmt: skip
         return min(room, of_sm // wanted)
 
-    def _time(self, stream: Stream, wave: Wave, seed: int) -> float:
-        """Cycles of one wave."""
+    def _time(self, stream: Stream, wave: Wave, count: int, seed: int) -> float:
+        """Cycles of so many equal waves: as soon as a block ends another does the same, so that queues never empty."""
         tiles = stream.footprint // (stream.threads * stream.ilp * stream.width)
         if stream.path is Path.SHARED:
-            return self._cycles(stream, wave, self._shared_body(stream), tiles * stream.passes, seed)
-        each = -(-tiles // stream.blocks)
-        first, again = self._levels(stream, wave)
+            return self._cycles(stream, wave, self._shared_body(stream), count * tiles * stream.passes, seed)
+        each = count * -(-tiles // stream.blocks)
+        first, again = self._tiers(stream, wave)
         cold = 1 if again != first else 0
         time = 0.0
         if cold:
@@ -112,27 +117,29 @@ class Streams:
             time += self._cycles(stream, wave, body, each * (stream.passes - cold), seed)
         return time
 
-    def _levels(self, stream: Stream, wave: Wave) -> tuple[Level, Level]:
+    def _tiers(self, stream: Stream, wave: Wave) -> tuple[Tier, Tier]:
         """What serves the first pass of a run, and those after it: an L1 is empty when a kernel starts."""
-        levels = levels_on(stream.path, self._processor, self._hierarchy)
+        tiers = tiers_on(stream.path, self._processor, self._hierarchy)
         size = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
-        first = next(level for level in levels if not level.private and size <= level.capacity)
+        first = next(tier for tier in tiers if not tier.private and size <= tier.capacity)
         own = stream.footprint / stream.blocks * wave.blocks
-        near = levels[0]
+        near = tiers[0]
         kept = near.private and stream.transfer is Transfer.READ and own <= near.capacity
         return first, near if kept else first
 
-    def _body(self, stream: Stream, level: Level, wave: Wave) -> tuple[Cost, ...]:
-        """One access of a thread, from and to a level; a copy reads and writes."""
+    def _body(self, stream: Stream, tier: Tier, wave: Wave) -> tuple[Cost, ...]:
+        """One access of a thread, from and to a tier; a copy reads and writes. An L1 on the way writes through."""
         size, operation = WARP * stream.width, self._processor.operations[Instruction.LDG]
         interval = operation.interval * stream.width / 4
-        rate = level.rate(stream.transfer)
-        if level.private:
-            return (Cost(operation.pipe, max(interval, size / rate), level.latency),)
+        rate = tier.rate(stream.transfer)
+        if tier.private:
+            return (Cost(operation.pipe, max(interval, size / rate), tier.latency),)
         service = size / (rate * share_of(self._processor, wave.part))
-        queue = Queue(level.name, service, level.variability)
-        load = Cost(operation.pipe, interval, level.latency, queue=queue)
-        store = Cost(operation.pipe, interval, 1.0, queue=replace(queue, awaited=False))
+        queue = Queue(tier.name, service, tier.variability)
+        load = Cost(operation.pipe, interval, tier.latency, queue=queue)
+        near = tiers_on(stream.path, self._processor, self._hierarchy)[0]
+        taken = max(interval, size / near.bandwidth.write) if near.private else interval
+        store = Cost(operation.pipe, taken, 1.0, queue=replace(queue, awaited=False))
         return {Transfer.READ: (load,), Transfer.WRITE: (store,), Transfer.COPY: (load, store)}[stream.transfer]
 
     def _shared_body(self, stream: Stream) -> tuple[Cost, ...]:

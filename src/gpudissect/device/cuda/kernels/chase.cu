@@ -9,6 +9,7 @@
 #ifdef PATH_CLUSTER
 #include "cluster.cuh"
 #endif
+#include "now.cuh"
 #include "path.cuh"
 #include "placed.cuh"
 #include "turns.cuh"
@@ -151,12 +152,6 @@ __device__ __forceinline__ bool unmark(Link& link) {
 }
 
 // ---- Before and after ------------------------------------------------------------------------------------------
-__device__ __forceinline__ u64 global_ns() {
-    u64 ns;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns)::"memory");
-    return ns;
-}
-
 // Is this the thread that is timed? With turns: after all of them were taken. Where an SM is wanted: it is on that SM.
 // In a cluster: once the ring is there.
 __device__ __forceinline__ bool ready(const Job* jobs, const Job& job, u64 texture) {
@@ -176,13 +171,10 @@ struct Tick {
     u64 cycles, ns;
 };
 
-// The global timer moves in steps (32 ns to 1 us): both clocks are read where it has just moved.
+// Both clocks, read where the global timer has just moved.
 __device__ __forceinline__ Tick tick() {
-    const u64 then = global_ns();
-    u64 now;
-    do now = global_ns();
-    while (now == then);
-    return {static_cast<u64>(clock64()), now};
+    const u64 ns = next_ns();
+    return {sm_cycles(), ns};
 }
 
 // The link to start from. Adding the thread's index, always 0, tells the compiler that a link may differ from lane to
@@ -213,16 +205,14 @@ __device__ __forceinline__ Link begin(const Job& job) {
 #define LIFE 100000
 
 __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32 slots_base, Tick born) {
-    while (static_cast<u64>(clock64()) - born.cycles < LIFE) {
+    while (sm_cycles() - born.cycles < LIFE) {
     }
     const Tick died = tick();
     Report* report = reinterpret_cast<Report*>(job.results);
     u64* slots = reinterpret_cast<u64*>(report + 1);
 #pragma unroll 4
     for (u32 i = 0; i < job.slots; ++i) slots[i] = load64(slots_base + 8 * i);
-    u32 sm;
     u64 base = 0;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
 #if defined(PATH_SHARED)
     base = shared_base();
 #elif defined(PATH_CLUSTER)
@@ -231,7 +221,7 @@ __device__ __forceinline__ void finish(const Job& job, Link start, Link end, u32
     report->start = start - base;
     report->end = end - base;
     report->base = base;
-    report->sm = sm;
+    report->sm = sm_number();
     report->cycles = died.cycles - born.cycles;
     report->ns = died.ns - born.ns;
 #ifdef PATH_CLUSTER

@@ -1,6 +1,6 @@
 // Blocks of a cluster (Hopper on), which reach each other's shared memory.
 #pragma once
-#include "job.cuh"
+#include "now.cuh"
 
 __device__ __forceinline__ u32 cluster_rank() {
     u32 rank;
@@ -37,9 +37,7 @@ __device__ __forceinline__ bool take_place(const Job& job, u64* memory) {
         const u64* ring = reinterpret_cast<const u64*>(job.ring);
 #pragma unroll 8
         for (u32 i = 0; i < job.ring_bytes / 8; ++i) memory[i] = __ldcg(ring + i) + base;
-        u32 sm;
-        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-        reinterpret_cast<Report*>(job.results)->peer_sm = sm;
+        reinterpret_cast<Report*>(job.results)->peer_sm = sm_number();
     }
     meet();
     if (rank != 0) meet();

@@ -36,15 +36,6 @@ extern "C" __global__ void lay_lines(u64 memory, u64 lines, u64 half) {
     }
 }
 
-// The global timer moves in steps (32 ns to 1 us): both clocks are read where it has just moved.
-__device__ u64 next_ns() {
-    const u64 then = timer_ns();
-    u64 now;
-    do now = timer_ns();
-    while (now == then);
-    return now;
-}
-
 // How many cycles the SM's clock makes in some nanoseconds. One thread, right after the mix.
 extern "C" __global__ void mix_clock(Meeting* meeting, u64 cycles) {
     const u64 first_ns = next_ns(), first = sm_cycles();

@@ -1,4 +1,5 @@
-// What time it is and where: the global timer, the clock of this SM, and its number.
+// What time it is and where: the global timer, the clock of this SM, and its number. (What is timed reads the clock
+// itself, in the PTX of its window.)
 #pragma once
 #include "job.cuh"
 
@@ -12,6 +13,15 @@ __device__ __forceinline__ u64 sm_cycles() {
     u64 cycles;
     asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles)::"memory");
     return cycles;
+}
+
+// The global timer moves in steps (32 ns to 1 us): when it has just moved.
+__device__ __forceinline__ u64 next_ns() {
+    const u64 then = timer_ns();
+    u64 now;
+    do now = timer_ns();
+    while (now == then);
+    return now;
 }
 
 __device__ __forceinline__ u32 sm_number() {

@@ -4,6 +4,7 @@
 #pragma once
 #include "path.cuh"
 #include "code.cuh"
+#include "now.cuh"
 
 struct Turn {
     u64 start;     // address of the link to the first position
@@ -64,9 +65,7 @@ __device__ __forceinline__ void take_turns(u64 turns, u32 count, u64 texture) {
             turn.path = __ldcg(&there->path);
             turn.laps = __ldcg(&there->laps);
             const bool closed = follow(turn, texture);
-            u32 here;
-            asm volatile("mov.u32 %0, %%smid;" : "=r"(here));
-            *const_cast<volatile u32*>(&there->seen_sm) = here;
+            *const_cast<volatile u32*>(&there->seen_sm) = sm_number();
             *const_cast<volatile u32*>(&there->broken) = !closed;
             *const_cast<volatile u32*>(&there->done) = 1;
         }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Named = tuple[tuple[str, ...], Mapping[str, Any]]
 """A table's name and what it holds."""
 
-OF_BANKS = ("banks", "bank_width", "conflict_latency", "write_conflict", "mode", "lanes")
+OF_BANKS = ("banks", "bank_width", "conflict_latency", "write_conflict", "interleave", "lanes")
 
 
 def alike(readings: Readings) -> Gpu | None:

@@ -1,4 +1,4 @@
-"""The flat arrays that the compiled loop works on."""
+"""Types of the flat arrays that compiled loops work on, and those of a hierarchy."""
 
 from __future__ import annotations
 

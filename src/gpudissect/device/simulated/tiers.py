@@ -1,4 +1,4 @@
-"""The levels that serve loads and stores of many warps: what each holds, how long it takes, how much it moves."""
+"""The tiers of memory that serve loads and stores of many warps: what each holds, its latency, what it moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ L2_VARIABILITY = 0.6  # of the services of an L2, see `MemorySystem`: nearly equ
 
 
 @dataclass(frozen=True)
-class Level:
+class Tier:
     """A cache on a path, or the memory behind them.
 
     Attributes:
@@ -42,9 +42,9 @@ class Level:
         }[transfer]
 
 
-def levels_on(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Level]:
-    """The levels of a path for which the processor has bandwidths, nearest first, memory last."""
-    route, levels = hierarchy.routes[path], []
+def tiers_on(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tier]:
+    """The tiers of a path for which the processor has bandwidths, nearest first, memory last."""
+    route, tiers = hierarchy.routes[path], []
     for name, latency in zip(route.caches, route.latency, strict=True):
         cache, private = hierarchy.caches[name], hierarchy.caches[name].scope is Scope.SM
         bandwidth = processor.l1 if private else processor.l2
@@ -52,10 +52,10 @@ def levels_on(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Le
             continue
         parts = 2 if hierarchy.partition is not None and hierarchy.partition.cache == name else 1
         element = "l1" if private else "l2"
-        levels.append(Level(element, parts * cache.capacity, latency, bandwidth, private, L2_VARIABILITY))
+        tiers.append(Tier(element, parts * cache.capacity, latency, bandwidth, private, L2_VARIABILITY))
     memory = processor.memory
-    levels.append(Level("dram", math.inf, memory.latency, processor.dram, False, memory.variability))
-    return levels
+    tiers.append(Tier("dram", math.inf, memory.latency, processor.dram, False, memory.variability))
+    return tiers
 
 
 def share_of(processor: Processor, part: float) -> float:

@@ -1,0 +1,112 @@
+"""What is measured under the name of an instruction: what runs, where its operands lie, what to say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpudissect.device.base import DeviceInfo
+from gpudissect.experiments.base import Bench, Known
+from gpudissect.experiments.footprint import WITHOUT_L2, beyond
+from gpudissect.experiments.mixes import block_of
+from gpudissect.inference.banks import Layout, stride_of
+from gpudissect.workload import Access, Instruction, Mix, Path, Step
+from gpudissect.workload.instruction import PRODUCTS
+from gpudissect.workload.mix import WARP
+
+LONG, SHORT = 512, 320
+"""Instructions of an iteration: what the loop costs beside them cancels. More than half, so that a device that unrolls
+loops up to some length unrolls both alike."""
+ITERATIONS = 2
+BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
+LINKS_REACH = 1984 << 20  # bytes over which links of 4 bytes lead
+NO_BANKS = "two words between lanes; the banks were not found"
+ALL_SMS = "all SMs at once"
+ONE_SM = "of one SM, all others idle"
+MULTIPLY_ADDS = (
+    "each multiply-add of a matrix instruction counts as one operation: of single numbers there are twice as many"
+)
+OF_THE_WHOLE = "of the whole matrix instruction, from its sums to the next one's"
+HALVES = (
+    "two multiply-adds of a thread count as one operation; some GPUs start these on two pipelines in turns, and then "
+    "what is reached depends on how warps fall on them"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is measured under the name of an element: an instruction, and where its operands lie.
+
+    Attributes:
+        element: its name.
+        instruction: what runs.
+        access: how operands in global memory spread; what is not resident runs on all SMs, who share the memory.
+        turns: of an access to shared memory, beside those without conflicts.
+    """
+
+    element: str
+    instruction: Instruction
+    access: Access = Access.RESIDENT
+    turns: int = 1
+
+    @property
+    def operations(self) -> int:
+        """Operations of one instruction of a warp: one a thread, or the multiply-adds of a matrix instruction."""
+        return PRODUCTS.get(self.instruction, WARP)
+
+    @property
+    def resident(self) -> bool:
+        """Whether nothing that it needs lies beyond its SM (but the counters of global atomics)."""
+        return self.access is Access.RESIDENT
+
+
+KINDS = (
+    *(Kind(each.value, each) for each in Instruction),
+    Kind("lds_2way", Instruction.LDS, turns=2),
+    Kind("ldg_streaming", Instruction.LDG, Access.STREAMING),
+    Kind("ldg_random", Instruction.LDG, Access.RANDOM),
+)
+
+OF_LATENCIES = {
+    "barrier": ("of a block of one warp: a larger one waits for the last of its warps",),
+    "ldg": ("words of 4 B: links of 8 B, as the l1's hit_latency follows them, may take longer",),
+    "ldg_random": ("until the last of 32 lanes has its word, each of a line of its own; one warp on the whole GPU, as "
+                   "in VV16 s6.7",),
+    "sts": ("stores give no result: the time from one to the next of the same warp",),
+    **dict.fromkeys((each.value for each in PRODUCTS), (OF_THE_WHOLE,)),
+}  # fmt: skip
+OF_RATES = {
+    "hfma2": (HALVES,),
+    **dict.fromkeys((each.value for each in PRODUCTS), (MULTIPLY_ADDS,)),
+}
+
+
+def pattern_of(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tuple[str, ...]]:
+    """The mix with one warp, and what to say of it; None with the reason if there is no such mix."""
+    plain = Mix(body=(Step(kind.instruction, LONG),), warps=1, block_size=WARP, iterations=ITERATIONS, sms=1)
+    if kind.turns > 1:
+        layout: Layout | None = known["banks.shared"]
+        if layout is None:
+            return replace(plain, stride=kind.turns), (NO_BANKS,)
+        stride = stride_of(layout, kind.turns)
+        if stride is None:
+            return None, (f"no stride makes {kind.turns} lanes want the same bank",)
+        return replace(plain, stride=stride), (f"{stride} words between lanes",)
+    if kind.resident:
+        return plain, ()
+    l2 = bench.info.facts.get("l2_size")
+    span = beyond(BEYOND_L2, l2 if isinstance(l2, int) else None, Path.GLOBAL, 1, bench)
+    span = min(span, LINKS_REACH if l2 else WITHOUT_L2) // 4096 * 4096
+    return replace(plain, access=kind.access, footprint=span, sms=None, cold=True), ()
+
+
+def in_warps(pattern: Mix, warps: int, ilp: int, info: DeviceInfo) -> Mix:
+    """The same instructions of each warp, in so many warps with so many chains each."""
+    count = pattern.body[0].count // ilp
+    return replace(pattern, body=(replace(pattern.body[0], count=count),), warps=warps, ilp=ilp,
+                   block_size=block_of(warps, info) or WARP)  # fmt: skip
+
+
+def shorter(mix: Mix) -> Mix:
+    """The same with a fraction of its body: what loops and starting cost is the same in both."""
+    (step,) = mix.body
+    return replace(mix, body=(replace(step, count=step.count * SHORT // LONG),))

@@ -1,0 +1,49 @@
+"""Whether writes to different levels are held up by one and the same limit: the way of stores from the SMs to the L2.
+
+An L1 that writes through hands on what it is given, and memory gets what the L2 was given before. So neither can take
+more than the L2, and where one takes as much, it tells nothing of the level it was asked about but "at least so much".
+Held against what was found, nothing is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpudissect.estimate import Estimate
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan
+from gpudissect.experiments.surface import said
+
+TO_THE_L2 = "bandwidth.l2.write"
+WRITES = {"dram": "bandwidth.dram.write", "l1": "bandwidth.l1.write"}
+"""The experiments that wrote to other levels than the L2."""
+PER_SM = "B/cycle"
+
+
+def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """What was found of writes to an element, with a caveat if the L2 takes no more."""
+    yield from ()
+    own, l2 = known[WRITES[element]], known[TO_THE_L2]
+    if not isinstance(own, Estimate) or not isinstance(l2, Estimate):
+        return Outcome()
+    together = 1.0
+    if own.unit == PER_SM:
+        clock = bench.info.facts.get("clock_hz")
+        if not isinstance(clock, int | float):
+            return Outcome()
+        together = clock * bench.info.sm_count
+    told = _told_apart(own, l2, together)
+    if told is None or told:
+        return Outcome()
+    said_of = f"{said(float(str(own.value)) * together, 'B/s')} of all SMs" if own.unit == PER_SM else "as much"
+    caveat = (f"{said_of}: the L2 takes no more ({said(float(str(l2.value)), 'B/s')}), so that it may be the way of "
+              "stores from the SMs to the L2 that limits both")  # fmt: skip
+    return Outcome((replace(own, caveats=(*own.caveats, caveat)),))
+
+
+def _told_apart(own: Estimate, l2: Estimate, together: float) -> bool | None:
+    """Whether the brackets of two rates are apart, one in units of `together` B/s; None without both."""
+    ends = (own.low, own.high, l2.low, l2.high)
+    if own.value is None or l2.value is None or None in ends:
+        return None
+    low, high, least, most = (float(str(end)) for end in ends)
+    return high * together < least or most < low * together

@@ -1,0 +1,68 @@
+"""How many warps an SM needs to come near the rate of an instruction, with one chain each (VV16 table 6.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.instructions import Kind, in_warps
+from gpudissect.experiments.issue_rate import Rated, rate_of
+from gpudissect.experiments.mixes import steps_between, why_no_mix
+from gpudissect.experiments.surface import said
+from gpudissect.inference.confidence import WARPS
+from gpudissect.inference.issue import Needed, needed
+from gpudissect.workload.digest import digest
+
+SHARE = 0.95
+"""Of the plateau. VV16 (s6.1) says "within a small threshold" and means more than the 92 % of 24 warps, where it lists
+32; it looks at whole warps of each scheduler only, so what it lists may be rounded up."""
+SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
+
+
+def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
+    """The fewest warps of an SM, with one chain each, that reach a share of the rate."""
+    reason = why_no_mix(kind.instruction, bench)
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "warps_needed"))
+    rated: Rated | None = known[f"rate.{kind.element}"]
+    if rated is None or rated.found.value is None or rated.surface.plateau is None:
+        reason = "without a plateau nobody knows what has to be reached"
+        return Outcome(without(Status.NOT_FOUND, kind.element, reason, "warps_needed"))
+    surface, share = rated.surface, SHARE if kind.resident else SHARE_OF_MEMORY
+    alone = {
+        int(warps): each.rate
+        for warps, chains, each in zip(*surface.columns.values(), surface.first, strict=True) if chains == 1
+    }  # fmt: skip
+    top = float(np.median([surface.first[i].rate for i in rated.surface.plateau.members]))  # loops and all, as all
+    reached = needed(alone, top, share)
+    evidence = surface.evidence
+    if reached.warps is not None:
+        below = max((count for count in alone if count < reached.warps), default=0)
+        between = steps_between(below, reached.warps, bench.info)
+        mixes = [in_warps(rated.pattern, warps, 1, bench.info) for warps in between]
+        traces = yield mixes
+        alone |= {warps: rate_of(kind, mix, trace).rate
+                  for warps, mix, trace in zip(between, mixes, traces, strict=True)}  # fmt: skip
+        reached = needed(alone, top, share)
+        evidence += tuple(digest(mix) for mix in mixes)
+    return Outcome((_found(kind, share, reached, alone, top, evidence),))
+
+
+def _found(
+    kind: Kind, share: float, reached: Needed, alone: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
+) -> Estimate:  # fmt: skip
+    most = max(alone)
+    method = f"fewest warps of one chain each whose rate is {share:.0%} of the plateau, loops and all"
+    if reached.warps is None:
+        reason = (f"of up to {most} warps with one chain each {reached.nearest} come nearest, with {reached.best:.0%} "
+                  f"of {said(plateau, 'ops/cycle')}: it takes more than one chain a warp")  # fmt: skip
+        return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=most,
+                        reason=reason, method=method, evidence=evidence)  # fmt: skip
+    return Estimate(
+        element=kind.element, attribute="warps_needed", status=Status.FOUND, value=reached.warps,
+        low=reached.low, high=reached.high if reached.high is not None else most, confidence=WARPS, method=method,
+        evidence=evidence,
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Huang et al. 2014 (GPUMech), as VV16 s7.5-7.8 evaluates it: two scheduling policies, with and without bandwidth.
+
+The model knows SMs that issue once a cycle. Those that issue more often are taken apart into schedulers that do, with
+n warps of each (VV16 s7.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpudissect.models.base import Floats, Limit, Loop, Machine
+from gpudissect.models.bounds import access_latency, latency
+
+TRANSACTION = 128  # bytes (VV16 s7.7)
+
+
+class Policy(Protocol):
+    """A scheduling policy: instructions that delay others of their warp."""
+
+    @property
+    def key(self) -> str:
+        """A short name."""
+
+    @property
+    def name(self) -> str:
+        """As it is cited."""
+
+    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """See `base.Model`; 1 / CPI_multithreading."""
+
+    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
+        """See `base.Model`."""
+
+
+def issuers(machine: Machine) -> float:
+    """Parts of an SM that issue once a cycle (VV16 s7.5): 1 on Fermi, 4 on Kepler and Maxwell."""
+    return max(1.0, machine.issue)
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """``n (1 + alpha) / (mem_lat + alpha alu_lat)`` (VV16 s7.5): every interval is one instruction, so NO is zero."""
+
+    key: str = "huang-rr"
+    name: str = "Huang et al. 2014, round-robin"
+    source: str = "VV16 s7.5 (Eq. 3, 7, 9-11 of the paper)"
+
+    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """See `base.Model`: Eq. 7. Nothing bounds it."""
+        return loop.chains(warps) / latency(machine, loop)
+
+    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
+        """Latency always (VV16 s7.5)."""
+        return Limit.LATENCY
+
+
+@dataclass(frozen=True)
+class GreedyThenOldest:
+    """``n (1 + alpha) / (mem_lat + alpha alu_lat + NO)``: others that outlast a stall delay a warp (VV16 s7.6)."""
+
+    key: str = "huang-gto"
+    name: str = "Huang et al. 2014, greedy-then-oldest"
+    source: str = "VV16 s7.6 (Eq. 12-16 of the paper)"
+
+    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """See `base.Model`: Eq. 7 with NO_mem and alpha NO_alu."""
+        return loop.chains(warps) / (latency(machine, loop) + self.not_overlapped(machine, loop, warps))
+
+    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
+        """Issue where instructions do not overlap stalls, else latency (VV16 s7.6)."""
+        return Limit.ISSUE if float(self.not_overlapped(machine, loop, warps)) > 0 else Limit.LATENCY
+
+    @staticmethod
+    def not_overlapped(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """NO per instruction, cycles: Eq. 16 for both kinds, with p of Eq. 9 (VV16 s7.6)."""
+        n = loop.chains(warps) / issuers(machine)
+        p = 1 / latency(machine, loop)
+        total = np.zeros_like(n)
+        for share, cycles in (
+            (loop.access_share, access_latency(machine, loop)),
+            (loop.arithmetic_share, machine.unit(loop.arithmetic).latency),
+        ):
+            stall = cycles - 1
+            total = total + share * np.maximum(0, min(p * stall, 1) * (n - 1) - stall)
+        return total
+
+
+@dataclass(frozen=True)
+class WithBandwidth:
+    """A policy and the delays of a queue before memory (VV16 s7.7, 7.8).
+
+    CPI_final = CPI_multithreading + Bandwidth_delay / (1 + alpha), Eq. 3 and 17. The arrival rate is found with
+    unloaded latency, so that utilisation can exceed 1: then delay, time and throughput are negative. That is the
+    model's, and left as it is. MSHR_delay (Eq. 20) is zero, as in VV16: the registers suffice.
+    """
+
+    policy: Policy = field(default_factory=RoundRobin)
+
+    @property
+    def key(self) -> str:
+        """As `base.Model`."""
+        return f"{self.policy.key}-bandwidth"
+
+    @property
+    def name(self) -> str:
+        """As `base.Model`."""
+        return f"{self.policy.name}, bandwidth term"
+
+    @property
+    def source(self) -> str:
+        """As `base.Model`."""
+        return "VV16 s7.7, 7.8 (Eq. 17-23 of the paper)"
+
+    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """See `base.Model`; may be negative (VV16 s7.7)."""
+        alone = issuers(machine) / self.policy.throughput(machine, loop, warps)
+        with np.errstate(divide="ignore"):
+            found: Floats = issuers(machine) / (alone + loop.access_share * self.delay(machine, loop, warps))
+        return found
+
+    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
+        """Memory where its delay is more than all else, else as the policy (VV16 s7.7)."""
+        alone = issuers(machine) / float(self.policy.throughput(machine, loop, warps))
+        delay = loop.access_share * float(self.delay(machine, loop, warps))
+        return Limit.MEMORY if abs(delay) > alone else self.policy.limit(machine, loop, warps)
+
+    @staticmethod
+    def utilisation(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """Utilisation rho = lambda s, Eq. 22, 23 (VV16 s7.7): beyond 1 if more arrives than memory serves."""
+        arrivals, service, _ = _queue(machine, loop, warps)
+        return arrivals * service
+
+    @staticmethod
+    def delay(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
+        """Bandwidth_delay in cycles: ``min(lambda s^2 / (2 (1 - rho)), s core_reqs cores / 2)``, Eq. 21 (VV16 s7.7)."""
+        arrivals, service, waiting = _queue(machine, loop, warps)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            queue = arrivals * service**2 / (2 * (1 - arrivals * service))
+        return np.minimum(queue, service * waiting / 2)
+
+
+def _queue(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, float, Floats]:
+    """Arrivals a cycle (Eq. 23), cycles to serve one, requests of the whole GPU (Eq. 18), all of one transaction."""
+    unit = machine.unit(loop.access)
+    bandwidth = float(machine.bytes_per_second(loop.access, machine.pin_throughput(loop.access)))
+    service = TRANSACTION * machine.clock_hz / bandwidth if unit.bytes else 0.0
+    requests = loop.chains(warps) * unit.bytes / TRANSACTION * machine.sms
+    return requests / access_latency(machine, loop), service, requests
