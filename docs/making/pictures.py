@@ -28,6 +28,7 @@ PICTURES = {
     "banks": rates.banks,
     "instructions": rates.instructions,
     "launch": rates.launch,
+    "hiding": rates.hiding,
 }
 
 if __name__ == "__main__":

@@ -1,18 +1,25 @@
-"""Pictures of throughput, banks, instructions, launches and the spectrum: series of surveys of simulated GPUs.
+"""Pictures of throughput, banks, instructions, launches, latency hiding and the spectrum, on simulated GPUs.
 
 One picture is of a real GPU, from its result file: simulated SMs all lie near the same part of the L2.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
 
 from gpudissect.device.find import open_device
+from gpudissect.models import by_key, published
+from gpudissect.models.base import Loop
 from gpudissect.survey.run import Survey, run_survey
+from gpudissect.workload import Access, Instruction, Mix, Step
 from making.h200 import values
 from making.svg import Axis, Plot
+
+MOST_THREADS = 2048
+"""Of one SM, at once."""
 
 
 @cache
@@ -43,17 +50,19 @@ def spectrum() -> Plot:
 
 def bandwidth() -> Plot:
     columns = _columns(_survey("gtx980", "dram"), "read bandwidth by configuration")
-    in_flight = columns["blocks_per_sm"] * columns["threads"] * columns["ilp"] * columns["width"] / 1024
+    threads = columns["blocks_per_sm"] * columns["threads"]
+    at_once = threads <= MOST_THREADS  # where blocks take turns, what is in flight is less than the numbers say
+    in_flight = (threads * columns["ilp"] * columns["width"] / 1024)[at_once]
     found = {each.attribute: each.value for each in _survey("gtx980", "dram").findings}
     plot = Plot(
         "Read bandwidth of memory against bytes in flight: it rises, then rests on a plateau",
         Axis("bytes in flight on each SM, KiB", in_flight.min() / 1.3, in_flight.max() * 1.3, log=True),
         Axis("GB/s", 0, 250, ticks=(0, 50, 100, 150, 200, 250)),
     )
-    plot.points(in_flight, columns["rate"] / 1e9, "one", "one configuration each")
+    plot.points(in_flight, columns["rate"][at_once] / 1e9, "one", "one configuration each")
     for attribute, words in (("peak_bandwidth", "clock x bus"), ("read_bandwidth", "the plateau")):
         value = float(found[attribute]) / 1e9
-        plot.line([plot.x.low, plot.x.high], [value, value], "two" if attribute.startswith("peak") else "three")
+        plot.curve([plot.x.low, plot.x.high], [value, value], "two" if attribute.startswith("peak") else "three")
         plot.say(plot.x.low * 1.1, value + (5 if attribute.startswith("peak") else -14), f"{words}: {value:.0f} GB/s")
     return plot
 
@@ -109,4 +118,42 @@ def l2_map() -> Plot:
     for kind, part in (("one", 0), ("two", 1)):
         own = np.flatnonzero(parts == part)
         plot.points(own, latencies[own], kind, f"part {part}: {own.size} SMs")
+    return plot
+
+
+MODELS = (("one", "refined", "VV16"), ("two", "hong-kim", "Hong, Kim"), ("three", "agarwal", "Agarwal"))
+"""Class, key of `gpudissect.models`, and name of each that is drawn."""
+
+
+def hiding() -> Plot:
+    """Additions between loads from memory, at every occupancy; models given what VV16 prints of this GPU."""
+    additions, repeated = 32, 124
+    loop, machine = Loop(alpha=additions), published.machines()["gtx980"]
+    warps = np.array([1, 2, *range(4, 65, 4)])
+    body = (Step(Instruction.LDG), Step(Instruction.FADD, additions))
+    with open_device("sim:gtx980") as device:
+        traces = device.run(
+            [
+                Mix(
+                    body=body,
+                    warps=int(count),
+                    block_size=32 * math.gcd(int(count), 4),
+                    iterations=repeated,
+                    access=Access.STREAMING,
+                    footprint=1 << 28,
+                )
+                for count in warps
+            ]
+        )
+    times = [float(np.mean(trace.end - trace.begin)) for trace in traces]
+    rates = np.array([count * repeated * (additions + 1) / time for count, time in zip(warps, times, strict=True)])
+    plot = Plot(
+        f"Throughput of {additions} additions between two loads, against warps: the simulated GPU and three models",
+        Axis("warps of an SM", 0, 65, ticks=range(0, 65, 16)),
+        Axis("additions a cycle of one SM", 0, 140, ticks=(0, 32, 64, 96, 128)),
+    )
+    fine = np.arange(1, 65)
+    for kind, key, name in MODELS:
+        plot.curve(fine, loop.operations(by_key(key).throughput(machine, loop, fine)), kind, name)
+    plot.points(warps, loop.operations(rates), "four", "simulated GPU")
     return plot

@@ -65,11 +65,16 @@ class Plot:
             self._marks.append(f'<circle class="fill {kind}" cx="{across:.1f}" cy="{down:.1f}" r="2.6"/>')
         self._name(kind, name)
 
+    def curve(self, xs: Iterable[float], ys: Iterable[float], kind: str, name: str = "") -> None:
+        """A line through all pairs."""
+        places = " ".join("{:.1f},{:.1f}".format(*self.at(x, y)) for x, y in zip(xs, ys, strict=True))
+        self._marks.append(f'<polyline class="stroke {kind}" points="{places}"/>')
+        self._name(kind, name)
+
     def line(self, xs: Iterable[float], ys: Iterable[float], kind: str, name: str = "") -> None:
         """A line through all pairs, with a dot at each."""
         xs, ys = list(xs), list(ys)
-        places = " ".join("{:.1f},{:.1f}".format(*self.at(x, y)) for x, y in zip(xs, ys, strict=True))
-        self._marks.append(f'<polyline class="stroke {kind}" points="{places}"/>')
+        self.curve(xs, ys, kind)
         self.points(xs, ys, kind, name)
 
     def bars(self, names: Sequence[str], values: Sequence[float | None], kind: str, notes: Sequence[str]) -> None:
