@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.survey.registry import EXPERIMENTS, HIDING
 from gpudissect.vocabulary import ATTRIBUTES, INSTRUCTIONS
 
 DOCS = Path(__file__).parents[1]
@@ -40,13 +40,18 @@ def table_of_attributes() -> str:
     lines = ["| attribute | unit | found of | explained in |", "|---|---|---|---|"]
     for attribute, unit in ATTRIBUTES.items():
         page = explained()[attribute]
-        title = (DOCS / page).read_text(encoding="utf-8").split("\n# ", 1)[1].partition("\n")[0]
-        lines.append(f"| `{attribute}` | {unit or '-'} | {_elements_of(attribute)} | [{title}](../{page}) |")
+        lines.append(f"| `{attribute}` | {unit or '-'} | {_elements_of(attribute)} | [{_title(page)}](../{page}) |")
     return "\n".join(lines)
 
 
+def _title(page: str) -> str:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+
+
 def _elements_of(attribute: str) -> str:
-    every = dict.fromkeys(each.element for each in EXPERIMENTS.values() if attribute in each.attributes)
+    experiments = (*EXPERIMENTS.values(), *HIDING.values())
+    every = dict.fromkeys(each.element for each in experiments if attribute in each.attributes)
     if set(INSTRUCTIONS) <= set(every):
         return "every instruction"
     return ", ".join(f"`{element}`" for element in every) or "-"

@@ -42,7 +42,8 @@ class Trace:
     A chase gives, by its timing: EACH `offsets` (n,) byte offsets visited and `cycles` (n,), laps one after
     the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
     and `bytes` (runs,), from the start of its first block to the end of its last; most also `cycles` (runs, blocks). A
-    mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,).
+    mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single
+    loads of it were timed `latency` and `count` (latencies,) and `overhead` (1,).
     Asking for an array that this trace does not have raises `KeyError` with the names it has.
     """
 
@@ -106,3 +107,18 @@ class Trace:
     def block(self) -> Array:
         """The block of each warp of a mix."""
         return self._get("block")
+
+    @property
+    def latency(self) -> Array:
+        """Cycles that single loads of a mix took, rising, as the clock showed them."""
+        return self._get("latency")
+
+    @property
+    def count(self) -> Array:
+        """How many of the single loads took each `latency`."""
+        return self._get("count")
+
+    @property
+    def overhead(self) -> Array:
+        """What the clock shows of no load at all, shape (1,)."""
+        return self._get("overhead")

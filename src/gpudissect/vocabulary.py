@@ -13,6 +13,10 @@ ACCESSES = ("lds_2way", "ldg_streaming", "ldg_random")
 """Loads that are not as quick as they could be: two words of a bank at once, lines of memory in order, at random
 (VV16 tables 6.1-6.3: smem2, stream, random)."""
 
+HIDING = ("hiding", "hiding_stride2", "hiding_random", "hiding_rsq", "hiding_lds")
+"""Additions between accesses: to memory, streaming; with a stride of 2; at random; to the function units; to shared
+memory (VV16 ch 4)."""
+
 ELEMENTS = (
     "timer",
     "l1", "readonly", "texture", "texture_l2", "constant_l1", "constant_l15", "l2", "shared", "dram",
@@ -22,6 +26,7 @@ ELEMENTS = (
     "cluster", "tma",
     "hierarchy",
     "launch",
+    *HIDING,
     *INSTRUCTIONS,
     *ACCESSES,
 )  # fmt: skip
@@ -64,6 +69,21 @@ ATTRIBUTES = {
     "latency": "cycles",  # from one instruction to the next that depends on it
     "rate": "ops/cycle",  # of one SM: of single threads; of matrix instructions multiply-adds
     "warps_needed": "",  # of an SM, to reach that rate with one chain each
+    "access_latency": "cycles",  # of latency hiding: what stands between additions, unloaded
+    "access_rate": "ops/cycle",  # of one SM, as the next two: of single threads
+    "arithmetic_rate": "ops/cycle",
+    "issue_rate": "ops/cycle",
+    "arithmetic_latency": "cycles",
+    "access_bytes": "B",  # that one access of a warp moves
+    "warps_for_90": "",  # of an SM, for so many percent of the peak, accesses alone
+    "warps_for_95": "",
+    "arithmetic_warps": "",  # additions alone
+    "cusp_alpha": "",  # additions an access at which most warps are needed
+    "cusp_warps": "",
+    "load_imbalance": "",  # the longest time of an SM over the mean one
+    "contention_base": "cycles",  # a of a + b x / (c - x), the latency of memory at a throughput of x (VV16 s6.4)
+    "contention_rise": "cycles",  # b
+    "contention_ceiling": "B/s",  # c
     "kernel_start": "ns",  # an empty kernel, until the host knows that it ended
     "graph_start": "ns",
     "kernel_interval": "ns",  # from one empty kernel to the next, many started at once

@@ -57,6 +57,15 @@ def test_what_the_kernel_is_told() -> None:
     assert "NEUTRAL" not in body_of(mix(Instruction.EX2), HOPPER).macros
 
 
+def test_a_full_sm_has_registers_for_loads() -> None:
+    loads = {"access": Access.STREAMING, "footprint": 1 << 20}
+    for capability, registers in (((9, 0), 32), ((8, 6), 40), ((7, 5), 64)):
+        assert f"REGISTERS={registers}" in body_of(mix(Instruction.LDG, **loads), capability).macros
+    assert not any(m.startswith("REGISTERS") for m in body_of(mix(Instruction.LDG, ilp=4, **loads), HOPPER).macros)
+    timed = mix(Instruction.LDG, Step(Instruction.FADD, 50), sampled=8, **loads)
+    assert "SAMPLED=8" in body_of(timed, HOPPER).macros and unrolled(timed)[0] % 8 == 0
+
+
 def test_places_of_lanes() -> None:
     assert room(mix(Instruction.LDS, stride=0)) == room(mix(Instruction.LDS, stride=1)) == 128
     assert room(mix(Instruction.LDS, stride=32)) == 31 * 128 + 128

@@ -101,6 +101,24 @@ def test_additions_between_loads_leave_the_address_alone(gpu: CudaGpu, access: A
                  footprint=footprint, rounds=2)])  # fmt: skip
 
 
+def test_single_loads_take_as_long_as_all_of_them(gpu: CudaGpu) -> None:
+    mix = Mix(body=(Step(Instruction.LDG),), warps=4, block_size=128, iterations=4096, access=Access.STREAMING,
+              footprint=1 << 30, width=8, stride=2, sampled=8)  # fmt: skip
+    (trace,) = gpu.run([mix])
+    assert trace.count.sum() == 512 * gpu.info.sm_count and 0 < trace.overhead[0] < 100
+    mean = float(np.average(trace.latency, weights=trace.count)) - int(trace.overhead[0])
+    assert mean == pytest.approx(float((trace.end - trace.begin).mean()) / 4096, rel=0.1)
+
+
+def test_an_sm_can_be_filled_with_loads(gpu: CudaGpu) -> None:
+    most = int(gpu.info.facts["threads_per_sm"]) // 32
+    mixes = [Mix(body=(Step(Instruction.LDG), *more), warps=most, block_size=128, iterations=64, width=width,
+                 stride=width // 4, access=Access.STREAMING, footprint=1 << 30, sampled=sampled)
+             for more in ((), (Step(Instruction.FADD, 32),)) for width in (4, 8) for sampled in (0, 8)]  # fmt: skip
+    for trace in gpu.run(mixes):
+        assert trace.begin.size == most * gpu.info.sm_count
+
+
 def test_blocks_that_take_the_places_of_others(gpu: CudaGpu) -> None:
     (trace,) = gpu.run([Mix(body=(Step(Instruction.FFMA),), warps=8, block_size=128, iterations=4096, sms=2, rounds=4)])
     assert trace.block.size == 2 * 8 * 4 and set(trace.sm.tolist()) == {0, 1}

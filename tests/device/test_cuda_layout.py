@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
-from gpudissect.device.cuda.layout import JOB, MEETING, MIX_REPORT, REPORT, RING, STREAM_REPORT, TURN
+from gpudissect.device.cuda.layout import JOB, MEETING, MIX_REPORT, REPORT, RING, SAMPLES, STREAM_REPORT, TURN
 
 pytest.importorskip("cuda.core")
 
@@ -35,6 +35,7 @@ def test_structures_agree(tmp_path, monkeypatch) -> None:
                 '#include "mix.cuh"',
                 checks("MixReport", MIX_REPORT),
                 checks("Meeting", MEETING),
+                checks("Samples", SAMPLES),
             ]
         )
     )

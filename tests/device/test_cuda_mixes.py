@@ -13,7 +13,7 @@ from fake_board import FakeBoard, FakeKernel
 from gpudissect.device.cuda.arena import WIDEST, Arena
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.launches import Launcher
-from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
+from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.links import _room
 from gpudissect.device.cuda.mixes import Mixer
 from gpudissect.device.cuda.plan import Machine
@@ -45,7 +45,7 @@ class MixBoard(FakeBoard):
             meeting["cycles"], meeting["ns"] = 2 * arguments[1], arguments[1]
         elif kernel.name == "mix":
             names = ("reports", "meeting", "loops", "zero", "one", "resident", "sms", "awaited", "last", "memory",
-                     "stride", "count", "half", "blocks")  # fmt: skip
+                     "stride", "count", "half", "blocks", "samples", "offset")  # fmt: skip
             asked = dict(zip(names, arguments, strict=True)) | {"grid": grid[0], "shared": shared}
             self.asked.append(asked)
             warps = block // 32
@@ -60,6 +60,10 @@ class MixBoard(FakeBoard):
                     report["begin"], report["end"], report["sm"] = 1000 + number, 9000 + 2 * number, sm
                     report["begin_ns"] = 500 + number if first else 0
                     report["end_ns"] = 4500 + number if b >= asked["last"] else 0
+            if asked["samples"]:
+                samples = self._view(asked["samples"], SAMPLES, 1)[0]
+                samples["overhead"] = 9
+                samples["bins"][[700, 710]] = 3, 1
             self.spoil(reports)
         else:
             self.launches.append(kernel.name)
@@ -139,7 +143,8 @@ def test_a_chain_that_went_wrong() -> None:
     ({"body": (Step(Instruction.LDS),), "stride": 512}, "of shared memory, each of 2 on an SM"),
     ({"body": (Step(Instruction.LDG),), "access": Access.RANDOM, "footprint": 1 << 16}, "places for 1024 chains"),
     ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 11}, "places for 32 chains"),
-    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 32}, "may be used"),
+    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 30}, "may be used"),
+    ({"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 32}, "reach no further"),
 ])  # fmt: skip
 def test_what_does_not_fit(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DeviceError, match=message):
@@ -169,8 +174,27 @@ def test_links_are_laid_once_for_mixes_that_share_them() -> None:
     assert board.launches[2:] == ["lay_lines"]
 
 
-def test_short_links_avoid_what_is_no_number() -> None:
-    """The lower half of an address, as a single, must be a number: not within 8 MiB before a multiple of 2 GiB."""
+def test_single_loads_are_counted() -> None:
+    fields = {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20, "sampled": 8}
+    trace = run(MixBoard(), **fields)
+    assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
+    assert "latency" not in run(MixBoard(), **fields | {"sampled": 0}).arrays
+
+
+def test_a_mix_begins_where_the_one_before_ended() -> None:
+    """Or it would find in the L2 what that one read."""
+    board = MixBoard()
+    runner = mixer(board)
+    fields = {"body": (Step(Instruction.LDG, 2),), "access": Access.STREAMING, "footprint": 1 << 22, "iterations": 16}
+    for repetition in range(3):
+        runner.run(Mix(**FIELDS | fields, repetition=repetition))
+    chains = SMS * 8
+    assert [asked["offset"] for asked in board.asked] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
+    assert board.launches == ["lay_tiles"]
+
+
+def test_links_that_arithmetic_works_on_are_normal_numbers() -> None:
+    """The lower half of an address, as a single, must be one: not within 8 MiB of a multiple of 2 GiB."""
 
     class Somewhere:
         def __init__(self, address: int) -> None:
@@ -182,11 +206,15 @@ def test_short_links_avoid_what_is_no_number() -> None:
         def free(self, address: int) -> None:
             pass
 
-    for address in (0, 1 << 30, (1 << 31) - (1 << 26), (1 << 31) - WIDEST, (3 << 31) - (1 << 27)):
-        for size in (1 << 20, 1 << 26, 1 << 29):
-            memory = _room(size, 4, Arena(Somewhere(0x7F0000000000 + address), 1 << 33))
-            assert memory >= 0x7F0000000000 + address
-            assert memory % (1 << 31) + size <= (1 << 31) - (1 << 23)
+    for address in (0, 1 << 30, (1 << 31) - (1 << 26), (1 << 31) - WIDEST, (3 << 31) - (1 << 27), 5 << 31):
+        for size in (1 << 20, 1 << 26, 1 << 29, 1984 << 20):
+            memory = _room(Arena(Somewhere(0x7F0000000000 + address), 1 << 33), size)
+            assert 0 <= memory - 0x7F0000000000 - address <= size + (1 << 24)
+            halves = np.array([memory, memory + size - 1]).astype(np.uint32).view(np.float32)
+            assert np.isfinite(halves).all() and (np.abs(halves) >= np.finfo(np.float32).tiny).all()
+            assert memory >> 31 == memory + size - 1 >> 31
+    with pytest.raises(DeviceError, match="reach no further"):
+        _room(Arena(Somewhere(0x7F0000000000), 1 << 34), 1 << 31)
 
 
 class FakeDriver:

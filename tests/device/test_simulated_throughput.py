@@ -100,6 +100,27 @@ def test_loads_come_from_where_they_fit() -> None:
     assert latency == [pytest.approx(82), pytest.approx(236, abs=2), pytest.approx(368, abs=20)]
 
 
+def test_a_stride_asks_for_more_transactions() -> None:
+    """VV16 s6.7, 7.8: twice as many of them, each at its price; and half of what is read is wanted."""
+    load = Mix(body=(Step(Instruction.LDG),), warps=1, block_size=32, iterations=256, sms=1,
+               access=Access.STREAMING, footprint=1 << 28)  # fmt: skip
+    one, two = (int((run(mix).end - run(mix).begin)[0]) / 256 for mix in (load, replace(load, stride=2)))
+    assert two - one == pytest.approx(4 * 5.93, abs=12)
+    full = replace(load, sms=None, warps=64, block_size=128, iterations=512)
+    slow = [(run(mix).end - run(mix).begin).mean() for mix in (full, replace(full, stride=2))]
+    assert slow[1] == pytest.approx(2 * slow[0], rel=0.05)
+
+
+def test_single_loads_and_the_mean_of_all_agree() -> None:
+    """VV16 s6.6: medians of single latencies are near the means of warps."""
+    mix = Mix(body=(Step(Instruction.LDG), Step(Instruction.FADD, 2)), warps=32, block_size=128, iterations=16000,
+              access=Access.STREAMING, footprint=1 << 28, sampled=4)  # fmt: skip
+    trace = run(mix)
+    assert trace.count.sum() == pytest.approx(4000, rel=0.1) and (np.diff(trace.latency) > 0).all()
+    mean = float(np.average(trace.latency, weights=trace.count))
+    assert mean + 2 * 6 == pytest.approx(float((trace.end - trace.begin).mean()) / 16000, rel=0.03)
+
+
 def test_more_in_flight_moves_more_until_memory_is_busy() -> None:
     """MC16 fig 12: throughput rises with blocks, threads and accesses in flight, and saturates at table 6's value."""
     small = replace(COPY, blocks=16, threads=64, ilp=1)

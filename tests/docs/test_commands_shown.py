@@ -10,7 +10,7 @@ from making import commands
 
 from .pages import DOCS, PAGES, ROOT, blocks
 
-WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json")
+WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json", "hide.json")
 """What names a GPU or a file that only the reader has."""
 SHOWN = list(
     dict.fromkeys(

@@ -35,7 +35,7 @@ def result(findings: Mapping[str, Any], **device: Any) -> Result:
 
 def gpu_of(made: Result) -> GpuTable:
     """What the catalogue reads of the GPU file of a result."""
-    return read(export(made, "gpu"))
+    return read(str(export(made, "gpu")))
 
 
 def read(text: str) -> GpuTable:

@@ -42,7 +42,7 @@ MOST_MOVES = 12
 """Copies in a loop; besides, for each load that additions follow, one of that half of the address they leave alone."""
 CONTROL = {
     "IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC", "CALL",
-    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3",
+    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3", "UISETP",
 }  # fmt: skip
 
 
@@ -59,11 +59,11 @@ class Window:
 def window_of(mix: Mix, arch: str) -> Window:
     macros = body_of(mix, capability(arch)).macros
     code = kernels_of("mix.cu", macros, arch)["mix"]
-    assert not any(i.name in ("LDL", "STL") for i in code), "local memory"
     first, last = [at for at, i in enumerate(code) if i.reads_clock and i.opcode == "CS2R"][-2:]
     backward = [(i.target, at) for at, i in enumerate(code[:last]) if i.target is not None and first < i.target <= at]
     begin, end = max(backward, key=lambda loop: loop[1] - loop[0])
     most = max(int(name[1:]) for i in code for name in i.registers)
+    assert not any(i.name in ("LDL", "STL") for i in code[first:last]), "local memory"
     parts = (code[first + 1 : begin], code[begin : end + 1], code[end + 1 : last])
     return Window(*([i for i in part if not of_divergent_shuffle(i)] for part in parts), most)
 

@@ -17,7 +17,7 @@ import typer
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, devices, discover, export, mix, show, stream
+from gpudissect.cli import chase, check, compare, devices, discover, export, hide, mix, predict, show, stream
 from gpudissect.cli.say import error_line, note_line
 from gpudissect.cli.signals import listen
 from gpudissect.errors import GpudissectError
@@ -35,7 +35,11 @@ app.command("devices")(devices.devices)
 app.command("chase")(chase.chase)
 app.command("stream")(stream.stream)
 app.command("mix")(mix.mix)
+app.command("hide")(hide.hide)
+app.command("predict")(predict.predict)
 app.command("show")(show.show)
+app.command("check")(check.check)
+app.command("compare")(compare.compare)
 app.command("export")(export.export)
 app.command("schema")(show.schema)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from gpudissect.estimate import Status
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
     from gpudissect.device.base import DeviceInfo
+    from gpudissect.device.kept import Keeper
     from gpudissect.report.result import Options, Result
 
 DONE, IN_PART, INTERRUPTED = 0, 4, 130
@@ -42,6 +43,12 @@ def discover(
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON; one file a GPU with cuda:all."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the result as a page, with what was seen; one file a GPU with cuda:all."
+        ),
     ] = None,
     record: Annotated[
         Path | None,
@@ -76,9 +83,10 @@ def discover(
     from gpudissect.report.files import check_apart, check_writable, write_text
 
     several = device == ALL
-    if output is not None:
-        check_apart(output, _own_files(device, record))
-        check_writable(output)
+    for written in (output, html):
+        if written is not None:
+            check_apart(written, [*_own_files(device, record), *([output] if output and written is html else [])])
+            check_writable(written)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)
@@ -87,7 +95,9 @@ def discover(
     for spec in choice.specs:
         suffix = spec.replace(":", "") if several else ""
         try:
-            result, trouble = _take_apart(spec, wish, record / suffix if record is not None else None)
+            result, page, trouble = _take_apart(
+                spec, wish, record / suffix if record is not None else None, html is not None
+            )
         except DeviceError as error:
             if not several:
                 raise
@@ -95,10 +105,12 @@ def discover(
             continue
         results.append(result)
         troubles += [trouble] if trouble is not None else []
-        if output is not None:
+        for path, text in ((output, result.to_json), (html, page)):
+            if path is None:
+                continue
             try:
                 with uninterrupted():
-                    write_text(_with_suffix(output, suffix), result.to_json())
+                    write_text(_with_suffix(path, suffix), text())
             except UsageError as error:
                 troubles.append(error)  # the table still comes out
         if result.interrupted:
@@ -118,10 +130,16 @@ def _own_files(device: str | None, record: Path | None) -> list[Path]:
     return [*inside, *([Path(rest)] if kind == "sim" else [])]
 
 
-def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, GpudissectError | None]:
-    """Survey one device. What went wrong with the recording comes back beside the result, to be said at the end."""
+def _take_apart(
+    spec: str, wish: _Wish, record: Path | None, watched: bool
+) -> tuple[Result, Callable[[], str], GpudissectError | None]:
+    """Survey one device: the result, who writes its page, what went wrong with the recording, to be said at the end.
+
+    Only where it is `watched` does the page have the traces.
+    """
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import open_device
+    from gpudissect.device.kept import Keeper
     from gpudissect.device.recorded import Recorder
     from gpudissect.report.build import build
     from gpudissect.survey.run import run_survey
@@ -133,20 +151,28 @@ def _take_apart(spec: str, wish: _Wish, record: Path | None) -> tuple[Result, Gp
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
+        keeper = Keeper(device) if watched else None
         with progress_on_stderr() as progress:
 
             def step(done: int, total: int, what: str) -> None:
                 check()
                 progress(done, total, what)
 
-            survey = run_survey(device, **options.model_dump(), progress=step)
+            survey = run_survey(device if keeper is None else keeper, **options.model_dump(), progress=step)
         if recorder is not None:
             try:
                 with uninterrupted():
                     recorder.close(interrupted=survey.interrupted)
             except UsageError as error:
                 trouble = error
-        return build(device.info, survey, options, _known_as(device.info)), trouble
+        result = build(device.info, survey, options, _known_as(device.info))
+        return result, lambda: _page(result, keeper), trouble
+
+
+def _page(result: Result, keeper: Keeper | None) -> str:
+    from gpudissect.report.page.write import page
+
+    return page(result, keeper)
 
 
 def _known(elements: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A result file, as written by discover -o.")],
     wanted: Annotated[
         str,
-        typer.Option("--format", "-f", metavar="FORMAT", help="gpu: a GPU file, to simulate what was measured."),
+        typer.Option("--format", "-f", metavar="FORMAT", help="gpu, mt4g, hwloc, accelsim, csv, series or parquet."),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here instead of printing it.")
@@ -20,16 +20,18 @@ def export(
 ) -> None:
     """Write a result in another format.
 
-    A GPU file is a device: discover -d sim:FILE.toml takes the simulated GPU apart.
+    gpu: a GPU file, which is a device: discover -d sim:FILE.toml takes the simulated GPU apart. mt4g: MT4G's JSON, for
+    sys-sage and GPUscout. hwloc: XML for lstopo. accelsim: a fragment of a gpgpusim.config. csv, parquet: the findings;
+    series: what was seen, one number a line.
     """
     from gpudissect.report import export as formats
-    from gpudissect.report.files import check_apart, check_writable, load, write_text
+    from gpudissect.report.files import check_apart, check_writable, load, write_bytes
 
     if output is not None:
         check_apart(output, [file])
         check_writable(output)
-    text = formats.export(load(file), wanted)
+    content = formats.export(load(file), wanted)
     if output is None:
-        typer.echo(text, nl=False)
+        typer.echo(content, nl=False)
     else:
-        write_text(output, text)
+        write_bytes(output, content.encode() if isinstance(content, str) else content)

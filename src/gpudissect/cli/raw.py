@@ -25,7 +25,8 @@ DeviceOption = Annotated[
     str | None, typer.Option("--device", "-d", metavar="DEV", help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.")
 ]
 OutputOption = Annotated[
-    FilePath | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz or .txt.")
+    FilePath | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz, .parquet or .txt."),
 ]
 RecordOption = Annotated[
     FilePath | None, typer.Option(metavar="DIR", help="Keep it in a new folder, to replay as rec:DIR.")

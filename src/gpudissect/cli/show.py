@@ -13,18 +13,44 @@ def show(
     details: Annotated[
         bool, typer.Option("--all", "-a", help="Also how each value was found: method, evidence, caveats.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one result as a page instead of printing it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, a list of several.")] = False,
 ) -> None:
-    """Print result files as tables."""
+    """Print result files as tables, or make a page of one.
+
+    A page made while measuring or replaying (discover --html) also shows the traces behind each finding.
+    """
     import sys
 
     from gpudissect.report.files import load
     from gpudissect.report.table import console, print_result
 
+    if html is not None:
+        _write_page(files, html)
+        return
+    if as_json:
+        texts = [load(path).to_json().rstrip() for path in files]
+        typer.echo(texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]")
+        return
     out = console(sys.stdout)
     for number, result in enumerate([load(path) for path in files]):
         if number:
             out.print()
         print_result(out, result, details=details)
+
+
+def _write_page(files: list[Path], html: Path) -> None:
+    from gpudissect.errors import UsageError
+    from gpudissect.report.files import check_apart, check_writable, load, write_text
+    from gpudissect.report.page.write import page
+
+    if len(files) > 1:
+        raise UsageError(f"a page is of one result, got {len(files)}; compare --html sets several side by side")
+    check_apart(html, files)
+    check_writable(html)
+    write_text(html, page(load(files[0])))
 
 
 def schema() -> None:

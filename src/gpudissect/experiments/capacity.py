@@ -19,6 +19,7 @@ from gpudissect.inference.confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.occupancy import SLACK
+from gpudissect.series import Series
 from gpudissect.units import format_bytes
 from gpudissect.workload import Shuffled
 
@@ -49,7 +50,7 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
         (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:
         (part,) = without(whole.status, "l2", whole.reason, "segment_size")
-    return Outcome((whole, part), outcome.knowledge)
+    return Outcome((whole, part), outcome.knowledge, outcome.series)
 
 
 def _beside_small_footprints(whole: Estimate, level: Level, line: int, bench: Bench) -> Ask[Estimate]:
@@ -88,10 +89,11 @@ def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
     while sizes := probe_sizes(low, high, lines.line, 1 if level.alone else MANY):
         fits = yield from search.decide(sizes)
         if Fit.UNDECIDED in fits.values():
-            return Outcome((_blurred(level, low, high, search.evidence),))
+            return Outcome((_blurred(level, low, high, search.evidence),), series=(search.series,))
         high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
-    return Outcome((_beside_the_driver(_judged(level, low, lines, search.evidence), bench),), low)
+    found = _beside_the_driver(_judged(level, low, lines, search.evidence), bench)
+    return Outcome((found,), low, (search.series,))
 
 
 class _Search:
@@ -105,6 +107,14 @@ class _Search:
     @property
     def evidence(self) -> tuple[str, ...]:
         return (*self.known, *self.fitting.evidence)
+
+    @property
+    def series(self) -> Series:
+        """Misses against footprint, as far as they were counted."""
+        rings = sorted((ring.count * self.step, 100 * share) for ring, share in self.fitting.counted)
+        columns = {"footprint": tuple(size for size, _ in rings), "misses": tuple(share for _, share in rings)}
+        units = {"footprint": "B", "misses": "%"}
+        return Series(self.level.element, "misses against footprint", columns, units, self.fitting.evidence)
 
     def bracket(self, guess: float, limit: int) -> Bracket:
         """A size that fits and one that overflows, from a guess outwards; (0, step): none; (size, None): no end."""

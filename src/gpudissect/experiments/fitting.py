@@ -35,6 +35,7 @@ class Fitting:
     def __init__(self, level: Level, control: Order, accesses: int = ACCESSES) -> None:
         self.level, self.accesses = level, accesses
         self.evidence: tuple[str, ...] = ()
+        self.counted: list[tuple[Order, float]] = []  # rings, and the share of their accesses that missed
         self.against(control)
 
     def against(self, control: Order) -> None:
@@ -70,6 +71,9 @@ class Fitting:
             for i, trace in zip(still, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
                 fits[i] = decide(counts[i], self._seen)
+        for i, seen in counts.items():
+            told = seen[:, 0].sum() + seen[:, 1].sum()
+            self.counted += [(orders[i], float(seen[:, 1].sum() / told))] if told else []
         return fits
 
     def _line_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.inference.code_levels import (
@@ -19,6 +21,7 @@ from gpudissect.inference.code_levels import (
 )
 from gpudissect.inference.confidence import BRACKETED, CONFLICTED
 from gpudissect.inference.level import Absence
+from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Sequential, Timing
@@ -75,7 +78,18 @@ def icache_levels_plan(bench: Bench, known: Known) -> Plan:
         rises.append(past_a_stumble(whole, CODE_LINE, narrowed))
         looked += between
     evidence = tuple(digest(loop(units)) for units in sorted({*SHORT, *swept, *looked}))
-    return Outcome(knowledge=CodeLevels(Stairs(tuple(rises), found.end, found.fits), None, evidence))
+    levels = CodeLevels(Stairs(tuple(rises), found.end, found.fits), None, evidence)
+    return Outcome(knowledge=levels, series=(_lap_curve(swept, traces[len(SHORT) :]),))
+
+
+def _lap_curve(swept: list[int], traces: list[Trace]) -> Series:
+    """Cycles of a line of code against the bytes of the loop, what a lap costs by itself included."""
+    sizes = [units * CODE_UNIT for units in swept]
+    each = [float(np.median(trace.cycles)) / (size // CODE_LINE) for size, trace in zip(sizes, traces, strict=True)]
+    columns = {"footprint": tuple(sizes), "line": tuple(each)}
+    units = {"footprint": "B", "line": "cycles"}
+    return Series("icache_l0", "cycles of a line against footprint", columns, units,
+                  tuple(trace.workload for trace in traces))  # fmt: skip
 
 
 def icache_plan(element: str, bench: Bench, known: Known) -> Plan:

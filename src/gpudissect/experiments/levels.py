@@ -6,11 +6,17 @@ memory show how much one miss brings along; a sweep over rising footprints shows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
 from gpudissect.experiments.rings import footprint, pairs
 from gpudissect.inference.granularity import fetch_granularity
 from gpudissect.inference.level import Absence, Levels, name_levels, slower_than
 from gpudissect.inference.plateau import plateaus, summarise
+from gpudissect.series import Series
+from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -59,4 +65,16 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     stairs = plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(digest(chase) for chase in (tiny, pair_chase, *chases))
     l2: Levels = known["levels.l2"]
-    return Outcome(knowledge=name_levels(path, elements, stairs, l2.level("l2"), pair.cycles(pair_trace), evidence))
+    levels = name_levels(path, elements, stairs, l2.level("l2"), pair.cycles(pair_trace), evidence)
+    return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
+
+
+def latency_curve(element: str, sweep: Sequence[tuple[int, int]], traces: Sequence[Trace]) -> Series:
+    """The median of single accesses (timer included) against footprint and stride, in the order of `sweep`."""
+    columns: dict[str, tuple[float | str, ...]] = {
+        "footprint": tuple(size for size, _ in sweep),
+        "stride": tuple(stride for _, stride in sweep),
+        "latency": tuple(float(np.median(trace.cycles)) for trace in traces),
+    }
+    units = {"footprint": "B", "stride": "B", "latency": "cycles"}
+    return Series(element, "latency against footprint", columns, units, tuple(trace.workload for trace in traces))

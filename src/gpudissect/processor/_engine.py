@@ -27,7 +27,8 @@ OPERATION = 11
 M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_SIZE = range(8)
 
 # The job: warps at once, warps of a block, chains, iterations, blocks, and how many of these have started.
-J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_BLOCKS, J_STARTED, J_SIZE = range(7)
+# Of how many accesses of warp 0 one is timed, and how many it made.
+J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_BLOCKS, J_STARTED, J_SAMPLED, J_SEEN, J_SIZE = range(9)
 
 # Columns of a warp: position in the body, chain, iteration, when its next instruction may be issued, its record.
 W_POSITION, W_CHAIN, W_ITERATION, W_AT, W_RECORD, W_SIZE = range(6)
@@ -111,7 +112,7 @@ def _free_at(units: Float64, operations: Float64, operation: Int, scheduler: Int
 @inlined
 def _issue(
     machine: Int64, job: Int64, operations: Float64, body: Int64, warps: Int64, ready: Int64, seats: Int64,
-    schedulers: Int64, units: Float64, queues: Float64, records: Int64, draws: UInt64, w: Int, t: Int,
+    schedulers: Int64, units: Float64, queues: Float64, records: Int64, draws: UInt64, samples: Int64, w: Int, t: Int,
 ) -> np.int64:  # fmt: skip
     """Issue the next instruction of warp `w` at cycle `t`; the warp's state afterwards says when it can go on.
 
@@ -139,6 +140,11 @@ def _issue(
         if operations[operation, AWAITED] > 0.0:
             served += max(latency - mean, 0.0)
         done = max(np.int64(math.ceil(served)), t + np.int64(1))
+        if w == 0 and job[J_SAMPLED] > 0:
+            if job[J_SEEN] % job[J_SAMPLED] == 0:
+                took = np.int64(min(done - t, np.int64(samples.size - 1)))
+                samples[took] += 1
+            job[J_SEEN] += 1
     ready[w, chain] = done
 
     seat = w // job[J_PER_BLOCK]
@@ -217,6 +223,7 @@ def simulate(
     queues: Float64,
     records: Int64,
     draws: UInt64,
+    samples: Int64,
 ) -> None:
     """Run all blocks of a job on one SM.
 
@@ -236,6 +243,7 @@ def simulate(
         queues: (queues,), zeros: when all that waits in each will have been served.
         records: (warps of all blocks, R_SIZE), out, cycles.
         draws: (D_SIZE,), zeros, but D_STATE, the seed.
+        samples: (bins,), out: how many of the timed accesses took so many cycles, the last: or more.
 
     """
     count, step, width = machine[M_SCHEDULERS], machine[M_STEP], machine[M_WIDTH]
@@ -290,7 +298,7 @@ def simulate(
                         break
                 taken = _issue(
                     machine, job, operations, body, warps, ready, seats, schedulers, units, queues, records, draws,
-                    chosen, t,
+                    samples, chosen, t,
                 )  # fmt: skip
                 if taken < 0:
                     turn = (s + 1) % count

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from gpudissect.processor.description import Pipe, Processor, Scheduling
 
 _PIPES = list(Pipe)
+BINS = 1 << 16
+FEWEST = 16  # iterations that are simulated one by one, however long they are: warps begin in step
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Job:
         iterations: how often a warp runs the body.
         chains: of each warp, interleaved instruction by instruction.
         blocks: all of them; None for as many as run at once. As blocks end, others take their place.
+        sampled: of how many accesses of warp 0 that wait in a queue one is timed; 0: none is.
 
     """
 
@@ -66,14 +69,19 @@ class Job:
     iterations: int
     chains: int = 1
     blocks: int | None = None
+    sampled: int = 0
 
 
 @dataclass(frozen=True)
 class Run:
-    """When the warps of all blocks began and ended; cycles, shape (blocks * warps_per_block,)."""
+    """When the warps of all blocks began and ended; cycles, shape (blocks * warps_per_block,).
+
+    `samples`: how many of the accesses that were timed took so many cycles, the last: or more; shape (BINS,).
+    """
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
+    samples: NDArray[np.int64]
 
 
 def run(processor: Processor, job: Job, seed: int = 0) -> Run:
@@ -105,6 +113,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     task[engine.J_WARPS], task[engine.J_PER_BLOCK] = job.warps, job.warps_per_block
     task[engine.J_CHAINS], task[engine.J_ITERATIONS] = job.chains, job.iterations
     task[engine.J_BLOCKS], task[engine.J_STARTED] = blocks, at_once
+    task[engine.J_SAMPLED] = job.sampled
 
     warps = np.zeros((job.warps, engine.W_SIZE), dtype=np.int64)
     warps[:, engine.W_RECORD] = np.arange(job.warps)
@@ -115,13 +124,14 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     records = np.zeros((blocks * job.warps_per_block, engine.R_SIZE), dtype=np.int64)
     draws = np.zeros(engine.D_SIZE, dtype=np.uint64)
     draws[engine.D_STATE] = seed
+    samples = np.zeros(BINS if job.sampled else 1, dtype=np.int64)
     engine.simulate(
         machine, task, operations, body, warps,
         np.zeros((job.warps, job.chains), dtype=np.int64), seats, schedulers,
         np.zeros(len(_PIPES) * (1 + processor.schedulers)), np.zeros(max(1, len(queues))), records,
-        draws,
+        draws, samples,
     )  # fmt: skip
-    return Run(*(records[:, column].copy() for column in (engine.R_BEGIN, engine.R_END)))
+    return Run(records[:, engine.R_BEGIN].copy(), records[:, engine.R_END].copy(), samples)
 
 
 def run_long(processor: Processor, job: Job, most: int, seed: int = 0) -> Run:
@@ -131,12 +141,13 @@ def run_long(processor: Processor, job: Job, most: int, seed: int = 0) -> Run:
     iterations grows on, warps that run alone because others have ended included.
     """
     each = job.warps * job.chains * len(job.body)
-    half = max(4, most // each // 2)
+    half = max(FEWEST, most // each // 2)
     if 2 * half >= job.iterations or job.blocks not in (None, job.warps // job.warps_per_block):
         return run(processor, job, seed)
     shorter, longer = (run(processor, replace(job, iterations=count), seed) for count in (half, 2 * half))
     pace = (longer.end - shorter.end) / half
-    return Run(longer.begin, longer.end + np.rint(pace * (job.iterations - 2 * half)).astype(np.int64))
+    rest = np.rint(pace * (job.iterations - 2 * half)).astype(np.int64)
+    return Run(longer.begin, longer.end + rest, longer.samples)
 
 
 def _row(processor: Processor, cost: Cost, queues: Sequence[str]) -> list[float]:

@@ -50,6 +50,8 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         return _decimal(value, "B/s")
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"
+    if unit.endswith("/cycle"):
+        return f"{value:.4g} {unit}"
     return f"{value:.7g}" + (f" {unit}" if unit else "")
 
 
@@ -66,8 +68,10 @@ def bracket(low: float | None, high: float | None, unit: str) -> str:
     if high is None:
         return f">= {quantity(low, unit)}"
     first, last = quantity(low, unit), quantity(high, unit)
-    if first == last:
+    if first == last and low == high:
         return "exact"
+    if first == last:  # apart by less than is shown of a value
+        return f"{low:.6g} .. {high:.6g}" + (f" {unit}" if unit else "")
     if unit and first.endswith(tail := last[last.index(" ") :]):  # say a common unit once
         first = first.removesuffix(tail)
     return f"{first} .. {last}"

@@ -127,8 +127,16 @@ def to_npz(given: RawTrace) -> bytes:
     return file.getvalue()
 
 
+def to_parquet(given: RawTrace) -> bytes:
+    """A Parquet file of the columns. Raises `UsageError` without pyarrow."""
+    from gpudissect.report.export.tables import parquet
+
+    table = given.columns()
+    return parquet(list(table), [[int(value) for value in row] for row in zip(*table.values(), strict=True)])
+
+
 FORMATS: dict[str, Callable[[RawTrace], str | bytes]] = {
-    ".txt": to_table, ".csv": to_csv, ".json": to_json, ".npz": to_npz,
+    ".txt": to_table, ".csv": to_csv, ".json": to_json, ".npz": to_npz, ".parquet": to_parquet,
 }  # fmt: skip
 """File suffix to writer."""
 

@@ -12,7 +12,14 @@ from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
 from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_latency_plan
 from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan, constants_sharing_plan
 from gpudissect.experiments.comparison import comparison_plan
+from gpudissect.experiments.contention import ATTRIBUTES as CONTENTION
+from gpudissect.experiments.contention import contention_plan
 from gpudissect.experiments.dram import dram_plan, wide_dram_plan
+from gpudissect.experiments.hiding import ATTRIBUTES as HIDING_ATTRIBUTES
+from gpudissect.experiments.hiding import hiding_plan
+from gpudissect.experiments.hiding_mixes import FULL, QUICK, Grid
+from gpudissect.experiments.hiding_mixes import KINDS as HIDDEN
+from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.hierarchy import hierarchy_plan
 from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
 from gpudissect.experiments.icache import ELEMENTS as CODE
@@ -30,6 +37,7 @@ from gpudissect.experiments.launch import launch_plan, replacement_plan
 from gpudissect.experiments.levels import path_plan
 from gpudissect.experiments.line import line_plan
 from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
+from gpudissect.experiments.oversubscription import oversubscription_plan
 from gpudissect.experiments.peak import peak_plan
 from gpudissect.experiments.policy import ATTRIBUTES as POLICY
 from gpudissect.experiments.policy import policy_plan
@@ -256,11 +264,36 @@ def _comparisons() -> dict[str, Experiment]:
     return plans
 
 
+def _hiding(grid: Grid) -> dict[str, Experiment]:
+    """Of every kind of access; of memory also latency under load, and blocks that take the places of others."""
+    quick = grid is QUICK
+    plans = []
+    for kind in HIDDEN:
+        element, loops = kind.element, f"loops.{kind.element}"
+        plans.append(Experiment(loops, element, HIDING_ATTRIBUTES, (), partial(hiding_plan, kind, grid)))
+        contention = f"contention.{element}" if kind.of_memory else None
+        if contention is not None:
+            plan = partial(contention_plan, kind, loops, quick)
+            plans.append(Experiment(contention, element, CONTENTION, (loops,), plan))
+            over = partial(oversubscription_plan, kind, loops)
+            plans.append(Experiment(f"oversubscription.{element}", element, (), (loops,), over))
+        needs = (loops, *([contention] if contention is not None else []))
+        judged = partial(models_plan, kind, loops, contention)
+        plans.append(Experiment(f"models.{element}", element, (), needs, judged))
+    return {experiment.name: experiment for experiment in plans}
+
+
 EXPERIMENTS = _build()
 """By name. What an experiment needs may stand after it; the survey orders them."""
 
 COMPARISONS = _comparisons()
 """The older methods, run only when asked for."""
+
+HIDING = _hiding(FULL)
+"""Latency hiding, with all that belongs to it; run by a command of its own."""
+
+HIDING_QUICK = _hiding(QUICK)
+"""The same under the same names, of fewer mixes."""
 
 MEASURED = tuple(each for each in ELEMENTS if any(each == experiment.element for experiment in EXPERIMENTS.values()))
 """The elements that there are experiments for, in the order in which findings are shown."""

@@ -16,8 +16,9 @@ from gpudissect.inference.disagreement import Unforetold, Whole
 from gpudissect.inference.prediction import Tally
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
-from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, FORETELLING, MEASURED
+from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, FORETELLING, HIDING, HIDING_QUICK, MEASURED
 from gpudissect.trace import Context, Trace
+from gpudissect.vocabulary import HIDING as HIDING_ELEMENTS
 from gpudissect.vocabulary import place_of
 from gpudissect.workload import Workload
 
@@ -75,9 +76,41 @@ def run_survey(
     unknown = sorted(set(elements or ()) - set(MEASURED))
     if unknown:
         raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(MEASURED)}")
-    registered = [*EXPERIMENTS.values(), *(COMPARISONS.values() if compare_methods else ())]
-    wanted = [each for each in registered if elements is None or each.element in elements]
-    run = _Run(device, Bench(device.info, seed), _with_needs(wanted), progress or (lambda *_: None))
+    registered = {**EXPERIMENTS, **(COMPARISONS if compare_methods else {})}
+    wanted = [each for each in registered.values() if elements is None or each.element in elements]
+    return run_experiments(device, wanted, registered, quick=quick, seed=seed, progress=progress)
+
+
+def run_hiding(
+    device: Device,
+    *,
+    elements: Sequence[str],
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Survey:
+    """Run what is about latency hiding, of these elements of `vocabulary.HIDING`; see `run_survey`.
+
+    With `quick` fewer mixes are run. Raises `UsageError` for an unknown element.
+    """
+    if unknown := sorted(set(elements) - set(HIDING_ELEMENTS)):
+        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(HIDING_ELEMENTS)}")
+    registered = HIDING_QUICK if quick else HIDING
+    wanted = [each for each in registered.values() if each.element in elements]
+    return run_experiments(device, wanted, registered, seed=seed, progress=progress)
+
+
+def run_experiments(
+    device: Device,
+    wanted: Sequence[Experiment],
+    registered: Mapping[str, Experiment],
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Survey:
+    """Run experiments and what they need of those `registered`; with `quick` none that takes long. See `run_survey`."""
+    run = _Run(device, Bench(device.info, seed), _with_needs(wanted, registered), progress or (lambda *_: None))
     if quick:
         run.leave_out()
     start = time.perf_counter()
@@ -113,13 +146,13 @@ def _said(error: Exception) -> str:
     return text if isinstance(error, GpudissectError) else f"{type(error).__name__}: {text}"
 
 
-def _with_needs(wanted: Sequence[Experiment]) -> dict[str, Experiment]:
+def _with_needs(wanted: Sequence[Experiment], registered: Mapping[str, Experiment]) -> dict[str, Experiment]:
     """The wanted experiments and all they need, needs first."""
     ordered: dict[str, Experiment] = {}
 
     def add(experiment: Experiment) -> None:
         for need in experiment.needs:
-            add(EXPERIMENTS[need])
+            add(registered[need])
         ordered.setdefault(experiment.name, experiment)
 
     for experiment in wanted:

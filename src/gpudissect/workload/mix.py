@@ -13,13 +13,14 @@ MOST_WARPS = 128
 MOST_ILP = 32
 MOST_STRIDE = 1024
 MOST_ITERATIONS = 1 << 24
+MOST_SAMPLED = 1024
 
 
 class Access(StrEnum):
     """How the lanes of a warp spread over memory."""
 
     RESIDENT = "resident"  # each lane its own word, `stride` apart, the same again and again: hits in the nearest cache
-    STREAMING = "streaming"  # neighbouring words, every access another line, none that was read before
+    STREAMING = "streaming"  # each lane its own word, `stride` apart, all others lines every time: no reuse
     RANDOM = "random"  # every lane of every access another line
 
 
@@ -40,7 +41,8 @@ class Mix:
     """`warps` warps on each of `sms` SMs, each of which runs `body` `iterations` times.
 
     Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (all warps,), and
-    `nanoseconds` (1,), how long all of it took.
+    `nanoseconds` (1,), how long all of it took. If loads are `sampled`, also `latency` (cycles, rising) and `count`,
+    how many single loads took each, and `overhead` (1,), what the clock shows of no load at all.
 
     Attributes:
         body: what one iteration runs, in order; every step depends on the one before, the first on the last of the
@@ -57,6 +59,7 @@ class Mix:
         rounds: so many times as many blocks as run at once: when one ends, another takes its place.
         repetition: tells otherwise equal mixes apart.
         cold: no cache holds anything of the footprint when it starts, whatever ran before.
+        sampled: one warp of each SM times one load from global memory in so many by itself (VV16 s6.6); 0: none does.
 
     Raises `WorkloadError` for what no GPU can run.
 
@@ -75,6 +78,7 @@ class Mix:
     rounds: int = 1
     repetition: int = 0
     cold: bool = False
+    sampled: int = 0
 
     def __post_init__(self) -> None:
         if not self.body:
@@ -96,12 +100,24 @@ class Mix:
         if self.width not in (4, 8, 16) or not 0 <= self.stride <= MOST_STRIDE:
             raise WorkloadError(f"operands in memory have 4, 8 or 16 bytes, 0 to {MOST_STRIDE} words apart, "
                                 f"got {self.width} and {self.stride}")  # fmt: skip
+        if self.access is Access.STREAMING and self.stride * 4 < self.width:
+            raise WorkloadError(f"streaming operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
         if self.stride * 4 % self.width:
             raise WorkloadError(f"operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
         if (self.access is Access.RESIDENT) != (self.footprint == 0) or self.footprint < 0:
             raise WorkloadError("a mix has a footprint if, and only if, its accesses are streaming or random")
         if self.cold and self.access is Access.RESIDENT:
             raise WorkloadError("a mix whose accesses are resident hits in a cache: it cannot be cold")
+        if not 0 <= self.sampled <= MOST_SAMPLED:
+            raise WorkloadError(f"of a mix one load in 1 to {MOST_SAMPLED} is timed by itself, got {self.sampled}")
+        if self.sampled and (self.ilp > 1 or self.rounds > 1 or self.access is Access.RESIDENT):
+            raise WorkloadError("single loads are timed in mixes of one chain and one round, streaming or random")
+
+    @property
+    def loads(self) -> int:
+        """Loads from global memory that one warp runs."""
+        each = sum(step.count for step in self.body if step.instruction is Instruction.LDG)
+        return self.iterations * self.ilp * each
 
     @property
     def instructions(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,6 +22,10 @@ _MOST_UNROLLED = 128
 _MOST_UNROLLED_FAST = 512  # of instructions that an SM may start at the rate at which it fetches them
 _MOST_INSTRUCTIONS = 8192  # of a body: a loop of 128 KiB
 _ALIGNMENT = 128
+_REGISTERS = 65536  # of an SM, from Volta on
+_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
+"""Threads that an SM holds, by compute capability; of others 2048."""
+_FEW_CHAINS = 2  # of which as many registers as a full SM has for a thread can hold the state
 
 
 class State(StrEnum):
@@ -165,6 +170,10 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         "LINES": in_global and mix.access is Access.RANDOM,
     }
     macros += [name for name, present in flags.items() if present]
+    if mix.sampled:
+        macros.append(f"SAMPLED={mix.sampled}")
+    if in_global and mix.ilp <= _FEW_CHAINS:
+        macros.append(f"REGISTERS={_REGISTERS // _THREADS.get(capability, 2048) // 8 * 8}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in steps if step.instruction is Instruction.LDG)}")
     warps = mix.block_size // 32
@@ -193,6 +202,9 @@ def unrolled(mix: Mix) -> tuple[int, int, int]:
     fast = any(step.instruction in _FAST for step in mix.body)
     conversions = sum(step.count for step in mix.body if step.instruction is Instruction.F2F)
     even = 1 + conversions % 2  # the loop begins with a single every time
+    if mix.sampled:  # and with the load that is timed
+        loads = mix.loads // mix.iterations
+        even = math.lcm(even, mix.sampled // math.gcd(mix.sampled, loads))
     most = (_MOST_UNROLLED_FAST if fast else _MOST_UNROLLED) // body
     most = max(most // even * even, even)
     if mix.iterations <= most:
@@ -224,6 +236,8 @@ def _check(mix: Mix, used: set[Instruction], capability: tuple[int, int]) -> Non
         raise Unfit("atomics on this device have operands of 4 bytes")
     if mix.width == 16 and Instruction.LDG in used:
         raise Unfit("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
+    if mix.sampled and Instruction.LDG not in used:
+        raise Unfit("of a mix on this device only loads from global memory can be timed one by one")
     if mix.access is not Access.RESIDENT and Instruction.LDG not in used:
         raise Unfit("of a mix on this device only global loads can be streaming or random")
     if mix.access is not Access.RESIDENT and Instruction.ATOMG in used:

@@ -1,7 +1,7 @@
 """What host and kernels tell each other, as numpy sees it, and the traits of each path.
 
-The fields of `JOB`, `REPORT`, `RING`, `TURN`, `STREAM_REPORT`, `MIX_REPORT` and `MEETING` stand in the order of
-``kernels/job.cuh``, ``lay.cu``, ``turns.cuh``, ``stream.cuh`` and ``mix.cuh``; a test compiles the C++ and compares.
+The fields of `JOB`, `REPORT`, `RING`, `TURN`, `STREAM_REPORT`, `MIX_REPORT`, `MEETING` and `SAMPLES` stand in the order
+of ``kernels/job.cuh``, ``lay.cu``, ``turns.cuh``, ``stream.cuh`` and ``mix.cuh``; a test compiles the C++ and compares.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ MEETING = np.dtype([
     ("starts", "u8", (1024,)),
 ])  # fmt: skip
 """Where the blocks of a mix meet, as in ``kernels/mix.cuh``."""
+SAMPLES = np.dtype([("overhead", "u4"), ("reserved", "u4"), ("bins", "u4", (16384,))])
+"""How long single loads of a mix took, as in ``kernels/mix.cuh``."""
 POINTER = 8
 """Bytes of a link that is an address; a longer link begins with it."""
 SLOT = 8

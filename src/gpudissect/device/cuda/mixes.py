@@ -17,12 +17,12 @@ from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.bodies import Body, body_of
 from gpudissect.device.cuda.clocks import clock_rate
 from gpudissect.device.cuda.driver import Board, Kernel
-from gpudissect.device.cuda.layout import MEETING, MIX_REPORT
+from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.links import Links, lay
 from gpudissect.errors import DeviceError, KernelFailed, Unfit
 from gpudissect.trace import Context, Trace
 from gpudissect.units import format_bytes
-from gpudissect.workload import Mix
+from gpudissect.workload import Access, Mix
 from gpudissect.workload.digest import digest
 
 _WARP = 32
@@ -58,6 +58,15 @@ class Grid:
         return self.sms * self.per_sm
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a mix told: where its blocks met, every warp's report, how long single loads took if any were timed."""
+
+    meeting: NDArray[Any]
+    reports: NDArray[Any]
+    samples: NDArray[Any] | None
+
+
 class Mixer:
     """Runs mixes on one board, one after the other.
 
@@ -83,6 +92,7 @@ class Mixer:
         self._l2 = l2
         self._swept = Arena(board, limit=board.free_memory()[1])
         self._laid: tuple[object, Links] | None = None
+        self._read = 0  # positions of the links that mixes read so far: the next one begins behind them
 
     def run(self, mix: Mix) -> Trace:
         """Run a mix.
@@ -99,10 +109,10 @@ class Mixer:
         for _ in range(_TRIES):
             if mix.cold:
                 self._sweep()
-            reports, meeting = self._run(mix, body, grid, kernel, shared, links)
-            trouble = _shares_wrong(mix, grid, reports)
+            told = self._run(mix, body, grid, kernel, shared, links)
+            trouble = _shares_wrong(mix, grid, told.reports)
             if trouble is None:
-                return _trace(mix, grid, reports, meeting, self._name, shared)
+                return _trace(mix, grid, told, self._name, shared)
         raise DeviceError(trouble)
 
     def release(self) -> None:
@@ -153,22 +163,22 @@ class Mixer:
             if self._laid is None or self._laid[0] != what:
                 self._laid = None
                 self._laid = (what, lay(mix, chains, self._board, self._kernel, self._arena))
+                self._read = 0
             return self._laid[1]
         self._laid = None
         return Links(self._arena.reserve(max(body.counters, 1) * grid.blocks * mix.block_size // _WARP))
 
-    def _run(
-        self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Launch once: the reports of all warps, also of those that do not count, and the meeting."""
-        reports = np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)
-        meeting = np.zeros(1, MEETING)
-        desk = self._desk.reserve(meeting.nbytes + reports.nbytes)
-        self._board.upload(desk, meeting)
-        self._board.upload(desk + meeting.nbytes, reports)
+    def _run(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links) -> Told:
+        """Launch once. Of the reports of all warps also those of warps that do not count."""
+        parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)]
+        parts += [np.zeros(1, SAMPLES)] if mix.sampled else []
+        ends = np.cumsum([part.nbytes for part in parts]).tolist()
+        desk = self._desk.reserve(ends[-1])
+        for part, end in zip(parts, ends, strict=True):
+            self._board.upload(desk + end - part.nbytes, part)
         held = grid.sms < self._sm_count and mix.rounds > 1
         arguments = {
-            "reports": desk + meeting.nbytes,
+            "reports": desk + ends[0],
             "meeting": desk,
             "loops": body.loops,
             "zero": 0,
@@ -182,14 +192,20 @@ class Mixer:
             "count": links.count,
             "half": links.half,
             "blocks": grid.at_once,
+            "samples": desk + ends[1] if mix.sampled else 0,
+            "offset": self._read,
         }
+        if links.count:  # a chain of tiles goes on by as many as there are chains, one of lines by one
+            once = (mix.iterations * (mix.rounds + 1)) * (mix.loads // mix.iterations // mix.ilp)
+            step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
+            self._read = (self._read + once * step) % links.count
         self._board.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
         clock = self._kernel("mix_lay.cu", "mix_clock", f"WIDTH={mix.width}")
         self._board.launch(clock, (1, 1), 1, 0, desk, _CLOCKED)
         self._board.wait(_PATIENCE[0] + _PATIENCE[1] * mix.instructions * mix.rounds)
-        seen = self._board.download(desk, meeting.nbytes + reports.nbytes)
-        meeting = seen[: meeting.nbytes].view(MEETING)
-        return seen[meeting.nbytes :].view(MIX_REPORT), meeting
+        seen = self._board.download(desk, ends[-1])
+        samples = seen[ends[1] :].view(SAMPLES) if mix.sampled else None
+        return Told(seen[: ends[0]].view(MEETING), seen[ends[0] : ends[1]].view(MIX_REPORT), samples)
 
 
 def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
@@ -207,8 +223,9 @@ def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     return None
 
 
-def _trace(mix: Mix, grid: Grid, reports: NDArray[Any], meeting: NDArray[Any], device: str, shared: int) -> Trace:
+def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
     """The trace of a mix whose SMs all had their share."""
+    reports, meeting = told.reports, told.meeting
     ran = np.flatnonzero(reports["end"] > 0)
     every = reports[ran]
     if every["broken"].any():
@@ -231,4 +248,9 @@ def _trace(mix: Mix, grid: Grid, reports: NDArray[Any], meeting: NDArray[Any], d
         "block": np.unique(ran * _WARP // mix.block_size, return_inverse=True)[1].astype(np.int64),
         "nanoseconds": np.array([span], np.int64),
     }
+    if told.samples is not None:
+        bins = told.samples["bins"][0]
+        arrays["latency"] = np.flatnonzero(bins).astype(np.int64)
+        arrays["count"] = bins[bins > 0].astype(np.int64)
+        arrays["overhead"] = told.samples["overhead"].astype(np.int64)
     return Trace(workload=digest(mix), arrays=arrays, context=context)

@@ -61,7 +61,7 @@ def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hiera
     """A load of words that lie together: from the nearest tier, or where a footprint fits that all SMs share."""
     tiers = tiers_on(Path.GLOBAL, processor, hierarchy)
     resident = mix.access is Access.RESIDENT
-    lanes = addresses(mix.stride if resident else mix.width // WORD)
+    lanes = addresses(mix.stride)
     if resident and tiers[0].private:
         each = LINE / tiers[0].bandwidth.read
         lines = _touched(lanes, mix.width, LINE)
@@ -69,9 +69,12 @@ def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hiera
         return Cost(operation.pipe, interval, operation.latency + (lines - 1) * each, slots=operation.slots)
     tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
     rate = tier.bandwidth.read * _share(mix, processor)
-    service = SECTOR * _touched(lanes, mix.width, SECTOR) / rate
-    queue = Queue(tier.name, service, tier.variability)
-    return Cost(operation.pipe, operation.interval, tier.latency, slots=operation.slots, queue=queue)
+    transaction = LINE // processor.memory.transactions
+    taken = _touched(lanes, mix.width, transaction)
+    coalesced = _touched(addresses(mix.width // WORD), mix.width, transaction)
+    latency = tier.latency + (taken - coalesced) * processor.memory.transaction_latency
+    queue = Queue(tier.name, transaction * taken / rate, tier.variability)
+    return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
 
 
 def _random(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:

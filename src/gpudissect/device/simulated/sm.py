@@ -16,6 +16,7 @@ from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
 MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
+MOST_SAMPLED = 1 << 21  # the same of mixes of which single loads are timed
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
@@ -23,7 +24,7 @@ CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 def run_mix(
     mix: Mix, processor: Processor, hierarchy: Hierarchy, noise: Noise, seed: int, name: str
 ) -> dict[str, Array]:
-    """Run a mix: `begin`, `end`, `sm` and `block` of every warp, and `nanoseconds`, see `Mix`.
+    """Run a mix: `begin`, `end`, `sm` and `block` of every warp, `nanoseconds`, and single latencies, see `Mix`.
 
     `seed` decides all that is random, with the noise's. Raises `DeviceError` for what this GPU cannot run.
     """
@@ -32,21 +33,25 @@ def run_mix(
     per_block = mix.block_size // WARP
     body = costs_of(mix, processor, hierarchy)
     blocks = mix.rounds * mix.warps // per_block
-    job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks)
-    seen = run_long(processor, job, MOST_ISSUES, seed)
+    job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
+    seen = run_long(processor, job, MOST_SAMPLED if mix.sampled else MOST_ISSUES, seed)
     draws = np.random.default_rng([seed, noise.seed])
     durations = disturbed(np.tile(seen.end - seen.begin, (sms, 1)).astype(np.float64), noise, draws)
     starts = draws.integers(0, CLOCKS_APART, size=(sms, 1)) + seen.begin
     ends = np.rint(starts + durations).astype(np.int64)
     span = float((ends.max(axis=1) - starts.min(axis=1)).max())
     numbers = np.repeat(np.arange(blocks), per_block)
-    return {
+    arrays = {
         "begin": starts.ravel(),
         "end": ends.ravel(),
         "sm": np.repeat(np.arange(sms), seen.begin.size),
         "block": (numbers * sms + np.arange(sms)[:, None]).ravel(),
         "nanoseconds": np.array([round(span / processor.clock_hz * 1e9)], dtype=np.int64),
     }
+    if mix.sampled:
+        taken = np.flatnonzero(seen.samples)
+        arrays |= {"latency": taken, "count": seen.samples[taken], "overhead": np.zeros(1, dtype=np.int64)}
+    return arrays
 
 
 def check_mix(mix: Mix, processor: Processor, name: str) -> None:

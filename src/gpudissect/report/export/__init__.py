@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """A format that a result can be written in: what it is, in a few words, and who writes its text."""
+    """A format that a result can be written in: what it is, in a few words, and who writes it, text or bytes."""
 
     summary: str
-    write: Callable[[Result], str]
+    write: Callable[[Result], str | bytes]
 
 
 def _gpu(result: Result) -> str:
@@ -26,14 +26,56 @@ def _gpu(result: Result) -> str:
     return gpu_file(result)
 
 
+def _mt4g(result: Result) -> str:
+    from gpudissect.report.export.mt4g import mt4g
+
+    return mt4g(result)
+
+
+def _hwloc(result: Result) -> str:
+    from gpudissect.report.export.hwloc import hwloc
+
+    return hwloc(result)
+
+
+def _accelsim(result: Result) -> str:
+    from gpudissect.report.export.accelsim import accelsim
+
+    return accelsim(result)
+
+
+def _csv(result: Result) -> str:
+    from gpudissect.report.export.tables import findings_csv
+
+    return findings_csv(result)
+
+
+def _series(result: Result) -> str:
+    from gpudissect.report.export.tables import series_csv
+
+    return series_csv(result)
+
+
+def _parquet(result: Result) -> bytes:
+    from gpudissect.report.export.tables import findings_parquet
+
+    return findings_parquet(result)
+
+
 FORMATS: Mapping[str, Format] = {
     "gpu": Format("a GPU file of the catalogue, to simulate what was measured", _gpu),
+    "mt4g": Format("MT4G's JSON, for sys-sage and GPUscout", _mt4g),
+    "hwloc": Format("hwloc's XML, for lstopo", _hwloc),
+    "accelsim": Format("a fragment of an Accel-Sim configuration", _accelsim),
+    "csv": Format("findings as CSV", _csv),
+    "series": Format("what was seen as CSV, one number a line", _series),
+    "parquet": Format("findings as Parquet", _parquet),
 }
 """By the name that the command line takes."""
 
 
-def export(result: Result, wanted: str) -> str:
-    """The text of a result in the format named `wanted`.
+def export(result: Result, wanted: str) -> str | bytes:
+    """A result in the format named `wanted`.
 
     Raises `UsageError` for a format that there is not, and for a result that cannot be written in it.
     """

@@ -1,9 +1,9 @@
 // Instructions on memory. -DWIDTH: bytes of an operand, 4, 8 or 16.
 //
 // What a load brings is the address of the next one: its own again where accesses are resident. In global memory one
-// half of an address stands in Chain::word, so that arithmetic can stand between two loads: with 4 bytes the lower half,
-// which is all that is loaded then; with 8 the upper half, which as a floating-point number is small and never NaN. (Of
-// 16 bytes the assembler would load only the 8 that are needed.)
+// the lower half of an address stands in Chain::word, so that arithmetic can stand between two loads (VV16 s5.1); with 4
+// bytes it is all that is loaded. links.py chooses addresses of which it is a normal number in floating point. (Of 16
+// bytes the assembler would load only the 8 that are needed.)
 #pragma once
 #include "mix.cuh"
 
@@ -64,7 +64,7 @@ struct Ldg {
                      : "memory");
 #else
         asm volatile("{\n\t.reg .b64 at;\n\tmov.b64 at, {%0, %1};\n\tld.global.ca.b64 at, [at];\n\tmov.b64 {%0, %1}, at;\n\t}"
-                     : "+r"(c.rest), "+r"(c.word)::"memory");
+                     : "+r"(c.word), "+r"(c.rest)::"memory");
 #endif
     }
 };

@@ -6,6 +6,8 @@
 //   USES_WORD, USES_WIDE, USES_SUMS, USES_PRODUCTS: what of a chain the body changes, so that its end can be awaited
 //   IN_SHARED, IN_GLOBAL: the chain runs through addresses there; of the latter LOADS in a body, and TILES or LINES if
 //           they spread over more than a word for each lane
+//   SAMPLED one warp of an SM times every so many-th load by itself, see sampled.cuh
+//   REGISTERS of a thread, at most, so that an SM can be full
 //   PLACES  the body loads from or stores to a word of each lane in shared memory; STORES if it stores
 //   NEUTRAL the body leaves the chain as it was
 //
@@ -55,6 +57,10 @@ __device__ __forceinline__ void bodies(Chain (&chains)[ILP], const Operands& ope
     }
 }
 
+#ifdef SAMPLED
+#include "sampled.cuh"
+#endif
+
 // Stores what a chain has come to. Instructions issue in order, so what comes behind it waits for the chain.
 __device__ __forceinline__ void await(const Chain& chain, u32 sink) {
 #ifdef USES_WORD
@@ -84,18 +90,18 @@ struct Places {
     u32 count;   // TILES, LINES: how many there are
     u32 half;    // LINES: see permutation.cuh
     u32 blocks;  // that run at once and count
+    u64 offset;  // TILES, LINES: position of the first chain, behind what was read before
 };
 
 #define LINE_BYTES 128
-#define TILE_BYTES (32 * WIDTH)
 
 #if defined(TILES) || defined(LINES)
-// Address of what a lane reads when its chain is at `position`. A chain of tiles (whole lines for a warp) goes on by as
-// many tiles as there are chains, one of lines by one line of a permutation.
+// Address of what a lane reads when its chain is at `position`. A chain of tiles (a word for each lane of a warp) goes
+// on by as many tiles as there are chains, one of lines by one line of a permutation.
 __device__ __forceinline__ u64 address_of(const Places& places, u64 position) {
     const u32 place = static_cast<u32>(position % places.count);
 #ifdef TILES
-    return places.memory + static_cast<u64>(place) * TILE_BYTES + threadIdx.x % MIX_LANES * WIDTH;
+    return places.memory + (static_cast<u64>(place) * MIX_LANES + threadIdx.x % MIX_LANES) * places.stride;
 #else
     return places.memory + static_cast<u64>(permuted(place, places.count, places.half, 0)) * LINE_BYTES;
 #endif
@@ -104,13 +110,13 @@ __device__ __forceinline__ u64 address_of(const Places& places, u64 position) {
 // Where chain `i` of this lane begins, in a block of this rank: where no other does, nor another went before.
 __device__ __forceinline__ u64 first_position(const Places& places, u32 rank, u32 i, u64 loads) {
     const u64 chain = ((rank % places.blocks) * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES) * ILP + i;
-    const u64 before = rank / places.blocks * loads;
+    const u64 before = rank / places.blocks * loads;  // in each chain
     const u64 chains = places.blocks * (blockDim.x / MIX_LANES) * ILP;
 #ifdef TILES
-    return chain + before * chains;
+    return places.offset + chain + before * chains;
 #else
     const u64 lanes = chains * MIX_LANES;
-    return (chain * MIX_LANES + threadIdx.x % MIX_LANES) * (places.count / lanes) + before;
+    return places.offset + (chain * MIX_LANES + threadIdx.x % MIX_LANES) * (places.count / lanes) + before;
 #endif
 }
 
@@ -125,13 +131,12 @@ __device__ __forceinline__ u64 position_after(const Places& places, u64 position
 
 // Halves of an address as a chain holds them.
 __device__ __forceinline__ void set_address(Chain& chain, u64 address) {
-    const u32 low = static_cast<u32>(address), high = static_cast<u32>(address >> 32);
-    chain.word = WIDTH == 4 ? low : high;
-    chain.rest = WIDTH == 4 ? high : low;
+    chain.word = static_cast<u32>(address);
+    chain.rest = static_cast<u32>(address >> 32);
 }
 
 __device__ __forceinline__ u64 address_in(const Chain& chain) {
-    return WIDTH == 4 ? static_cast<u64>(chain.rest) << 32 | chain.word : static_cast<u64>(chain.word) << 32 | chain.rest;
+    return static_cast<u64>(chain.rest) << 32 | chain.word;
 }
 
 // `zero` and `one` are known only at run time; the lane's share in them tells the compiler that lanes may differ, or it
@@ -204,8 +209,16 @@ __device__ __forceinline__ bool unchanged(const Chain& chain, u32 word) {
 //
 // `begin` is read where the body begins; in a block that takes another's place, where the kernel does. `end` is read
 // when all chains of the warp have ended.
-extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
-                               u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks) {
+#ifndef REGISTERS
+#define MOST_REGISTERS
+#elif __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#define MOST_REGISTERS __maxnreg__(REGISTERS)
+#else
+#define MOST_REGISTERS
+#endif
+extern "C" __global__ void MOST_REGISTERS mix(MixReport* reports, Meeting* meeting, u64 loops, u64 zero, u64 one, u64 resident, u64 sms,
+                               u64 awaited, u64 last, u64 memory, u64 stride, u64 count, u64 half, u64 blocks,
+                               Samples* samples, u64 offset) {
     const u64 entered = sm_cycles();
     const u32 sm = sm_number();
     const bool first = blockIdx.x < resident;
@@ -217,7 +230,7 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
         }
     }
     const Places places{memory, static_cast<u32>(stride), static_cast<u32>(count), static_cast<u32>(half),
-                        static_cast<u32>(blocks)};
+                        static_cast<u32>(blocks), offset};
     const Operands operands = operands_of(static_cast<u32>(zero), static_cast<u32>(one), places);
     const u32 sink = static_cast<u32>(__cvta_generic_to_shared(dynamic)) + 16 * operands.lane;
     Chain chains[ILP];
@@ -243,19 +256,34 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #pragma unroll
     for (u32 i = 0; i < ILP; ++i) set_address(chains[i], own + i * operands.zero);
 #endif
-    u64 begin = 0, begin_ns = 0, end = 0;
+    MixReport* const report = reports + blockIdx.x * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES;
+    // What is known is noted now: registers are few while the body runs.
+    if (!first && threadIdx.x % MIX_LANES == 0) report->begin = entered;
+    u64 begin = 0, end = 0;
+    bool sampling = false;
 #pragma unroll 1
     for (u32 pass = first ? 0 : 1; pass < 2; pass += static_cast<u32>(one)) {
         if (first && pass == 1) {
             if (threadIdx.x == 0) {
                 arrive(&meeting->warm, static_cast<u32>(blocks));
-                await_start(meeting, sm);
+                dynamic[1] = await_start(meeting, sm);
             }
-            begin_ns = timer_ns();
+            if (threadIdx.x % MIX_LANES == 0) report->begin_ns = timer_ns();
             __syncthreads();
+#ifdef SAMPLED
+            sampling = dynamic[1] && threadIdx.x < MIX_LANES;
+            if (sampling) note_overhead(samples, chains[0], sink);
+#endif
         }
         u32 left = pass ? static_cast<u32>(loops) : static_cast<u32>(one);
         begin = sm_cycles();
+#ifdef SAMPLED
+        if (sampling) {
+#pragma unroll 1
+            do sampled_bodies<UNROLL>(chains, operands, samples, sink);
+            while ((left -= static_cast<u32>(one)) != 0);
+        } else
+#endif
 #pragma unroll 1
         do bodies<UNROLL>(chains, operands);
         while ((left -= static_cast<u32>(one)) != 0);
@@ -294,10 +322,8 @@ extern "C" __global__ void mix(MixReport* reports, Meeting* meeting, u64 loops, 
 #endif
     broken = __any_sync(0xffffffff, broken);
     if (threadIdx.x % MIX_LANES == 0) {
-        MixReport* const report = reports + blockIdx.x * (blockDim.x / MIX_LANES) + threadIdx.x / MIX_LANES;
-        report->begin = first ? begin : entered;
+        if (first) report->begin = begin;
         report->end = end;
-        report->begin_ns = begin_ns;
         report->end_ns = end_ns;
         report->sm = sm;
         report->broken = broken;

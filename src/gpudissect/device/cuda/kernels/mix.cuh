@@ -52,6 +52,14 @@ struct Meeting {
     u64 starts[MIX_MOST_SMS];  // of each SM: when its warps begin, on its own clock
 };
 
+#define SAMPLE_BINS 16384
+
+// How long single loads took. All zero before a mix.
+struct Samples {
+    u32 overhead, reserved;  // cycles that the clock shows of no load
+    u32 bins[SAMPLE_BINS];   // how many loads took so many cycles; the last: or more
+};
+
 #define MEETING_PATIENCE 200000000ull  // cycles until a block gives up waiting for the others: all fit at once
 #define HOLDING_PATIENCE 8000000000ull  // cycles until a block gives up keeping others off its SM
 #define MEETING_AHEAD 8192             // cycles from the first block of an SM that knows all are there to the start
@@ -64,14 +72,15 @@ __device__ __forceinline__ void arrive(u32* counter, u32 blocks) {
     }
 }
 
-// Waits until all blocks of this SM may begin.
-__device__ __forceinline__ void await_start(Meeting* meeting, u32 sm) {
+// Waits until all blocks of this SM may begin. Was this one the first to come?
+__device__ __forceinline__ bool await_start(Meeting* meeting, u32 sm) {
     u64* const there = &meeting->starts[sm < MIX_MOST_SMS ? sm : 0];
     const u64 mine = sm_cycles() + MEETING_AHEAD;
     const u64 found = atomicCAS(there, 0ull, mine);
     const u64 start = found ? found : mine;
     while (static_cast<i32>(static_cast<u32>(start - sm_cycles())) > 0) {
     }
+    return found == 0;
 }
 
 // Keeps other blocks off this SM until the warps that count have ended.

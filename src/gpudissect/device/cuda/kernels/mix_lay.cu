@@ -19,11 +19,11 @@ extern "C" __global__ void lay_words(u64 memory, u64 stride) {
     link(own, own);
 }
 
-// Tiles of a word for each lane; a word leads to that of the same lane `chains` tiles on.
-extern "C" __global__ void lay_tiles(u64 memory, u64 tiles, u64 chains) {
+// Tiles of a word for each lane, `stride` bytes apart; a word leads to that of the same lane `chains` tiles on.
+extern "C" __global__ void lay_tiles(u64 memory, u64 tiles, u64 chains, u64 stride) {
     for (u64 i = blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x; i < 32 * tiles; i += gridDim.x * blockDim.x) {
         const u64 next = (i / 32 + chains) % tiles;
-        link(memory + i * WIDTH, memory + (next * 32 + i % 32) * WIDTH);
+        link(memory + i * stride, memory + (next * 32 + i % 32) * stride);
     }
 }
 

@@ -1,0 +1,63 @@
+"""``gpudissect check``: can these results be relied on?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpudissect.report.check import Concern
+
+STABLE, UNSTABLE = 0, 4
+SHOWN = 6  # findings named with a concern
+
+
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Result files; several runs of one GPU tell more.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found wanting as JSON.")] = False,
+) -> int:
+    """Say whether a result is stable, why not, and what to do.
+
+    Several results of one GPU are also held against one another. Exit codes: 0 stable, 4 not.
+    """
+    from gpudissect.report.check import concerns, is_stable
+    from gpudissect.report.files import load
+
+    found = concerns([load(path) for path in files])
+    stable = is_stable(found)
+    if as_json:
+        import json
+
+        each = [{"weight": c.weight.value, "what": c.what, "advice": c.advice, "about": c.about} for c in found]
+        typer.echo(json.dumps({"schema": "gpudissect-check/1", "stable": stable, "concerns": each}, indent=2))
+    else:
+        _say(found, stable)
+    return STABLE if stable else UNSTABLE
+
+
+def _say(found: Sequence[Concern], stable: bool) -> None:
+    import sys
+
+    from rich.text import Text
+
+    from gpudissect.report.check import Weight
+    from gpudissect.report.table import console
+    from gpudissect.report.text import clean
+
+    out = console(sys.stdout)
+    out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
+    for each in found:
+        grave = each.weight is Weight.UNSTABLE
+        about = ", ".join(each.about[:SHOWN]) + (
+            f" and {len(each.about) - SHOWN} more" if len(each.about) > SHOWN else ""
+        )
+        out.print(Text.assemble((each.weight.value, "bold red" if grave else "yellow"), f": {clean(each.what)}"))
+        if about:
+            out.print(Text(f"    of {clean(about)}", "dim"))
+        out.print(Text(f"    {clean(each.advice)}", "dim"))

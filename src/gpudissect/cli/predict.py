@@ -1,0 +1,91 @@
+"""``gpudissect predict``: the throughput of a mix at an occupancy, from a result file, without a GPU."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpudissect.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudissect.models.base import Machine
+
+
+def predict(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result of 'gpudissect hide -o FILE'.")],
+    warps: Annotated[int, typer.Option(help="Warps of an SM.")],
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MIX", help="Instructions of a warp, such as ldg_streaming:1,fadd:32.", show_default=False
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(metavar="A", help="So many fadd per access instead.", show_default=False)
+    ] = None,
+    access: Annotated[str, typer.Option(metavar="KIND", help="The access of --alpha.")] = "ldg_streaming",
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Predict the throughput of a mix of instructions, each dependent on the one before, and what limits it.
+
+    The worksheet of VV16 tables 3.2 to 3.4: bounds by latency, by functional units, by memory, and by issue.
+    """
+    from gpudissect.report.files import load
+    from gpudissect.report.machine import machine_of
+    from gpudissect.report.worksheet import Forecast, as_text, forecast, to_json
+
+    machine = machine_of(load(file))
+    _check_warps(warps, machine)
+    counts = _counts(run, alpha, access, machine)
+    found: Forecast = forecast(machine, counts, warps)
+    typer.echo(to_json(found) if as_json else as_text(found), nl=False)
+
+
+def _check_warps(warps: int, machine: Machine) -> None:
+    """An SM is given whole blocks, of at most 32 warps each, as many as there are places for."""
+    if not 1 <= warps <= machine.warps:
+        raise UsageError(f"an SM of {machine.name} holds 1 to {machine.warps} warps, got {warps}")
+    if not _reached(warps):
+        near = [each for each in range(max(1, warps - 4), machine.warps + 1) if _reached(each)]
+        below, above = [n for n in near if n < warps], [n for n in near if n > warps]
+        others = " or ".join(str(n) for n in (below[-1:] + above[:1]))
+        raise UsageError(f"no configuration makes {warps} warps of an SM: it holds at most 32 blocks of at most 32 "
+                         f"warps, all alike; take {others}")  # fmt: skip
+
+
+def _reached(warps: int) -> bool:
+    return any(warps % each == 0 and warps // each <= 32 for each in range(1, 33))
+
+
+def _counts(run: str | None, alpha: float | None, access: str, machine: Machine) -> dict[str, float]:
+    """Instructions of a warp, by kind."""
+    if (run is None) == (alpha is None):
+        raise UsageError("name a mix with --run ldg_streaming:1,fadd:32, or with --alpha 32, and not with both")
+    if alpha is not None:
+        if not 0 <= alpha < math.inf:
+            raise UsageError(f"alpha is 0 or more, got {alpha:g}")
+        return {_known(access, machine): 1.0} | ({"fadd": alpha} if alpha else {})
+    counts: dict[str, float] = {}
+    for part in (run or "").split(","):
+        name, colon, text = part.strip().partition(":")
+        kind = _known(name, machine)
+        try:
+            count = float(text) if colon else 1.0
+        except ValueError:
+            count = math.nan
+        if not 0 < count < 1e9:
+            raise UsageError(f"--run takes instructions with counts such as ldg_streaming:1,fadd:32, got {part[:40]!r}")
+        counts[kind] = counts.get(kind, 0.0) + count
+    return counts
+
+
+def _known(name: str, machine: Machine) -> str:
+    if name in machine.units:
+        return name
+    close = difflib.get_close_matches(name.lower(), list(machine.units), n=2)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"this result knows {', '.join(sorted(machine.units))}"
+    raise UsageError(f"no such instruction: {name[:40]!r}; {hint}")

@@ -1,0 +1,133 @@
+"""Latency of memory under load: means against throughput, and single loads timed one by one (VV16 s6.4, 6.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.hiding import Hiding
+from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
+from gpudissect.inference.confidence import RATE
+from gpudissect.inference.contention import Distribution, Fit, distribution, fit
+from gpudissect.inference.warps import Lifetimes, steady
+from gpudissect.series import Series
+from gpudissect.trace import Trace
+from gpudissect.workload import Mix
+from gpudissect.workload.digest import digest
+
+ATTRIBUTES = ("contention_base", "contention_rise", "contention_ceiling")
+EVERY = 8  # of the loads of one warp of each SM, one is timed (VV16 s6.6)
+SAMPLES = 1 << 20  # of each occupancy, on all SMs together
+FEWER = 1 << 17  # in a hurry
+LEVELS, FEWER_LEVELS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0)  # of the most warps; 0: one warp
+PERCENTS = (0.0, 5.0, 25.0, 50.0, 75.0, 95.0, 100.0)
+BINS = 80
+LOOSE = 0.10  # root mean square of a fit's relative residuals from which on it is no fit
+METHOD = "fit of a + b x / (c - x) to the mean latency of warps at every occupancy (VV16 s6.4, table 6.5)"
+
+
+@dataclass(frozen=True)
+class Load:
+    """One occupancy: how much is read, and how long single loads take.
+
+    Attributes:
+        warps: of an SM.
+        throughput: B/s of the whole GPU.
+        single: the single latencies.
+
+    """
+
+    warps: int
+    throughput: float
+    single: Distribution
+
+
+def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Known) -> Plan:
+    """Coefficients of latency under load; knowledge: the fit in accesses a cycle of one SM, None without one."""
+    hiding: Hiding | None = known[needs]
+    if hiding is None:
+        return Outcome(without(Status.NOT_FOUND, kind.element, "no access could be measured", *ATTRIBUTES))
+    curve = [point for point in hiding.points if point.alpha == 0.0 and point.ilp == 1]
+    rates = np.array([point.accesses for point in curve])
+    latencies = np.array([point.latency for point in curve])
+    clocks = [point.clock_hz for point in curve if point.clock_hz is not None]
+    clock = float(np.median(clocks)) if clocks else float(bench.info.facts.get("clock_hz", 0.0))
+    scale = hiding.access_bytes * bench.info.sm_count * clock
+    found = fit(rates, latencies)
+    mixes = _sampled(hiding, quick, bench)
+    ran, traces = yield from at_full_clock(mixes)
+    loads = [_load(mix, trace, scale) for mix, trace in zip(ran, traces, strict=True)]
+    evidence = tuple(digest(mix) for mix in ran)
+    series = (_means(kind, rates, latencies, found, scale), _singles(kind, loads, evidence),
+              _histogram(kind, loads, evidence))  # fmt: skip
+    return Outcome(_estimates(kind, found, scale), found, series)
+
+
+def _sampled(hiding: Hiding, quick: bool, bench: Bench) -> list[Mix]:
+    """Loads alone at several occupancies, so often that enough of them are timed."""
+    every = occupancies(Grid(()), bench.info)
+    wanted = [max(1, round(level * every[-1])) for level in (FEWER_LEVELS if quick else LEVELS)]
+    nearest = [min(every, key=lambda warps, want=want: abs(warps - want)) for want in wanted]  # type: ignore[misc]
+    enough = -(-EVERY * (FEWER if quick else SAMPLES) // bench.info.sm_count)
+    plain = [mix_of(hiding.kind, 0.0, warps, blocks_of(warps, bench.info)[-1], bench, hiding.paces, width=hiding.width)
+             for warps in dict.fromkeys(nearest)]  # fmt: skip
+    return [replace(mix, iterations=-(-enough // 128) * 128, sampled=EVERY) for mix in plain]
+
+
+def _load(mix: Mix, trace: Trace, scale: float) -> Load:
+    rate = steady(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
+    return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])))
+
+
+def _estimates(kind: Kind, found: Fit | None, scale: float) -> tuple[Estimate, ...]:
+    if found is None:
+        reason = "latency does not rise towards a ceiling of throughput: too few warps to saturate the memory"
+        return without(Status.NOT_FOUND, kind.element, reason, *ATTRIBUTES)
+    if found.error > LOOSE:
+        reason = f"a + b x / (c - x) misses the mean latencies by {found.error:.0%}"
+        return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
+    caveats = (f"latencies are {found.error:.1%} off the fit, at most {found.worst:.0%}",)
+    values = (found.a, found.b, found.c * scale)
+    return tuple(
+        Estimate(element=kind.element, attribute=attribute, status=Status.FOUND, value=value,
+                 low=value * (1 - spread), high=value * (1 + spread), confidence=RATE, method=METHOD, caveats=caveats)
+        for attribute, value, spread in zip(ATTRIBUTES, values, (2 * found.error, 0.5, 2 * found.error), strict=True)
+    )  # fmt: skip
+
+
+def _means(kind: Kind, rates: np.ndarray, latencies: np.ndarray, found: Fit | None, scale: float) -> Series:
+    fitted = [float("nan")] * rates.size if found is None else found.latency(rates).tolist()
+    order = np.argsort(rates)
+    return Series(
+        element=kind.element, name="latency against throughput",
+        columns={"throughput": tuple((rates[order] * scale).tolist()), "latency": tuple(latencies[order].tolist()),
+                 "fitted": tuple(fitted[i] for i in order)},
+        units={"throughput": "B/s", "latency": "cycles", "fitted": "cycles"},
+    )  # fmt: skip
+
+
+def _singles(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> Series:
+    """Percentiles, as VV16 table 6.6."""
+    quantiles = [load.single.percentiles(PERCENTS) for load in loads]
+    columns: dict[str, tuple[float, ...]] = {
+        "warps": tuple(float(load.warps) for load in loads),
+        "throughput": tuple(load.throughput for load in loads),
+        "samples": tuple(float(load.single.samples) for load in loads),
+        "mean": tuple(load.single.mean for load in loads),
+    }
+    names = [f"p{percent:g}" for percent in PERCENTS]
+    columns |= {name: tuple(each[i] for each in quantiles) for i, name in enumerate(names)}
+    units = {"throughput": "B/s"} | dict.fromkeys(["mean", *names], "cycles")
+    return Series(element=kind.element, name="single latencies", columns=columns, units=units, evidence=evidence)
+
+
+def _histogram(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> Series:
+    """Densities, as VV16 figure 6.5."""
+    rows = [(load.warps, at, share) for load in loads for at, share in zip(*load.single.density(BINS), strict=True)]
+    columns = {name: tuple(float(row[i]) for row in rows) for i, name in enumerate(("warps", "cycles", "density"))}
+    return Series(element=kind.element, name="latency histogram", columns=columns,
+                  units={"cycles": "cycles", "density": "1/cycle"}, evidence=evidence)  # fmt: skip

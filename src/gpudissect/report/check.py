@@ -1,0 +1,199 @@
+"""Whether a result can be relied on: what went wrong while measuring, what does not fit together, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from gpudissect.device.base import Origin
+from gpudissect.estimate import Status
+from gpudissect.report.compare import Likeness, compare
+from gpudissect.report.result import Finding, Result
+from gpudissect.report.text import quantity
+from gpudissect.report.verdict import Verdict
+
+CLOCK_SPREAD = 0.03  # of the median: more than that, and cycles of memory are not those of one clock
+FORETOLD = 0.05  # by which what was foretold may fall short of what can be
+LOOSE = 0.25  # width of a latency's bracket, as a share of the value
+Found = Mapping[tuple[str, str], Finding]
+
+
+class Weight(StrEnum):
+    """What a concern means for the result."""
+
+    UNSTABLE = "unstable"  # do not rely on the values named
+    NOTE = "note"  # rely on it, knowing this
+
+
+@dataclass(frozen=True)
+class Concern:
+    """Something that a careful reader holds against a result.
+
+    Attributes:
+        weight: whether it makes the result unstable.
+        what: what was seen.
+        advice: what to do about it.
+        about: which findings it touches, ``element.attribute``; all of them if empty.
+
+    """
+
+    weight: Weight
+    what: str
+    advice: str
+    about: tuple[str, ...] = ()
+
+
+def concerns(results: Sequence[Result]) -> list[Concern]:
+    """What there is against a result, the gravest first; of several, of one GPU, also what changed between them."""
+    found = [each for result in results for each in _of_one(result)]
+    if len(results) > 1:
+        found += _between(results)
+    order = list(Weight)
+    return sorted(dict.fromkeys(found), key=lambda each: order.index(each.weight))
+
+
+def is_stable(found: Sequence[Concern]) -> bool:
+    """Whether nothing speaks against relying on the values."""
+    return all(each.weight is not Weight.UNSTABLE for each in found)
+
+
+def _of_one(result: Result) -> Iterator[Concern]:
+    yield from _run(result)
+    yield from _clocks(result)
+    by_name = {(each.element, each.attribute): each for each in result.findings}
+    yield from _findings(result.findings)
+    yield from _fits(by_name)
+    yield from _prediction(result)
+
+
+def _run(result: Result) -> Iterator[Concern]:
+    """What happened while it ran."""
+    notes = result.conditions.notes
+    if result.interrupted:
+        yield Concern(Weight.UNSTABLE, "interrupted: it holds what was measured until then", "run discover to the end")
+    for failure in result.failures[:50]:
+        yield Concern(Weight.UNSTABLE, f"the experiment {failure.experiment} failed: {failure.reason}",
+                      "run it again with --record; if it fails again, send the recording")  # fmt: skip
+    if reasons := _real(notes.get("throttling", ())):
+        yield Concern(Weight.UNSTABLE, f"the GPU was throttled: {'; '.join(reasons)}",
+                      "let it cool, or lock its clock below the limit (nvidia-smi -lgc), then run again")  # fmt: skip
+    if others := _real(notes.get("other_processes", ())):
+        yield Concern(Weight.UNSTABLE, f"others used the GPU: {'; '.join(others)}", "run when the GPU is free")
+    if result.options.quick:
+        yield Concern(Weight.NOTE, "a quick run: much was left out", "run discover without --quick")
+    if not result.findings:
+        yield Concern(Weight.UNSTABLE, "it holds no finding", "run discover without --only")
+
+
+def _real(texts: Sequence[str]) -> list[str]:
+    return [text for text in texts if text and text.lower() not in ("none", "no", "0")]
+
+
+def _clocks(result: Result) -> Iterator[Concern]:
+    seen = result.conditions
+    measured = Origin.MEASURED in (result.device.origin, result.device.recorded_origin)
+    if measured and not seen.clock_seen:
+        yield Concern(Weight.NOTE, "the clock could not be read: nanoseconds follow from the rate that is stated",
+                      "rely on cycles")  # fmt: skip
+    if seen.clock_hz and seen.clock_low and seen.clock_high:
+        spread = (seen.clock_high - seen.clock_low) / seen.clock_hz
+        if spread > CLOCK_SPREAD:
+            said = (
+                f"the SM clock went from {seen.clock_low / 1e6:.5g} to {seen.clock_high / 1e6:.5g} MHz ({spread:.1%})"
+            )
+            yield Concern(Weight.UNSTABLE, said, "lock the clock (nvidia-smi -lgc) and run again",
+                          ("l2.hit_latency", "dram.hit_latency"))  # fmt: skip
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[Concern]:
+    """What the findings say of themselves."""
+    unclear = [each for each in findings if each.status is Status.AMBIGUOUS]
+    for reason, names in _by_reason(unclear).items():
+        yield Concern(Weight.NOTE, f"ambiguous: {reason}",
+                      "run again; if it stays so, the evidence allows more than one answer", names)  # fmt: skip
+    unsure = tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5)
+    if unsure:
+        yield Concern(Weight.UNSTABLE, "held at less than 50 %", "run again, on a GPU that does nothing else", unsure)
+    loose = tuple(
+        _name(each) for each in findings
+        if each.unit == "cycles" and isinstance(each.value, int | float) and each.low is not None
+        and each.high is not None and each.value > 0 and each.high - each.low > max(LOOSE * each.value, 4)
+        and not each.element.startswith("spectrum")
+    )  # fmt: skip
+    if loose:
+        yield Concern(Weight.NOTE, f"brackets wider than {LOOSE:.0%} of the value", "run again on an idle GPU", loose)
+    against = tuple(_name(each) for each in findings if each.published and each.published.verdict is Verdict.DIFFERS)
+    if against:
+        yield Concern(Weight.NOTE, "not what is published", "look at the evidence: the document may be off, or of "
+                      "another model", against)  # fmt: skip
+
+
+def _by_reason(findings: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
+    grouped: dict[str, list[str]] = {}
+    for each in findings:
+        grouped.setdefault(each.reason, []).append(_name(each))
+    return {reason: tuple(names) for reason, names in grouped.items()}
+
+
+def _fits(by_name: Found) -> Iterator[Concern]:
+    """Whether findings that say the same thing twice agree."""
+    for element in dict.fromkeys(element for element, _ in by_name):
+        values = [_number(by_name, element, name) for name in ("sets", "ways", "line_size", "capacity")]
+        if all(each is not None for each in values):
+            sets, ways, line, size = (float(each) for each in values if each is not None)
+            high = by_name[element, "capacity"].high
+            if not size <= sets * ways * line * (1 + 1e-9) or sets * ways * line > max(size, high or size) * 1.07:
+                said = f"{sets:g} sets x {ways:g} ways x {quantity(line, 'B')} is not {quantity(size, 'B')}"
+                yield Concern(Weight.NOTE, f"{element}: {said}", "others may take some of the array: look at capacity",
+                              tuple(f"{element}.{name}" for name in ("capacity", "sets", "ways")))  # fmt: skip
+    ladder = [(name, value) for name in ("l1", "l2", "dram") if (value := _number(by_name, name, "hit_latency"))]
+    for (near, quick), (far, slow) in pairwise(ladder):
+        if quick > slow:
+            yield Concern(
+                Weight.UNSTABLE,
+                f"{far} answers in {slow:g} cycles, {near} in {quick:g}: not a hierarchy",
+                "run again with --record and look at the traces",
+                (f"{near}.hit_latency", f"{far}.hit_latency"),
+            )
+
+
+def _number(by_name: Found, element: str, attribute: str) -> float | None:
+    finding = by_name.get((element, attribute))
+    return finding.value if finding is not None and isinstance(finding.value, int | float) else None
+
+
+def _prediction(result: Result) -> Iterator[Concern]:
+    if result.prediction is None:
+        return
+    for each in result.prediction.elements[:50]:
+        if each.possible - each.agreement > FORETOLD:
+            share = f"{each.agreement:.1%} of random accesses where {each.possible:.1%} is possible"
+            said = f"{each.element} as found foretells {share}"
+            yield Concern(
+                Weight.UNSTABLE,
+                said,
+                "its sets, index function or policy are not what was found: look at them",
+                tuple(f"{each.element}.{name}" for name in ("sets", "index_function", "replacement_policy")),
+            )
+
+
+def _between(results: Sequence[Result]) -> Iterator[Concern]:
+    """What is not the same in runs on the same GPU."""
+    names = {each.device.name for each in results}
+    if len(names) > 1:
+        yield Concern(Weight.NOTE, "these are different GPUs, each is checked by itself", "gpudissect compare holds "
+                      "them against one another")  # fmt: skip
+        return
+    made = compare(results)
+    moved = {f"{row.element}.{row.attribute}": row.why for row in made.rows if row.likeness is Likeness.DIFFERENT}
+    if moved:
+        yield Concern(Weight.UNSTABLE, f"{len(moved)} values differ from run to run by more than their brackets",
+                      "rely on neither; gpudissect compare shows them", tuple(moved))  # fmt: skip
+    for obstacle in made.obstacles:
+        yield Concern(Weight.NOTE, obstacle, "run again under the same conditions")
+
+
+def _name(finding: Finding) -> str:
+    return f"{finding.element}.{finding.attribute}"

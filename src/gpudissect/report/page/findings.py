@@ -1,0 +1,134 @@
+"""Findings on a page: a line each, that opens to how it was found and to what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gpudissect.estimate import Status
+from gpudissect.report.markup import Child, Markup, tag
+from gpudissect.report.names import words
+from gpudissect.report.result import Finding, Number, Published, Value
+from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.report.verdict import Verdict
+from gpudissect.vocabulary import EACH
+
+WIDEST = 44  # characters of a value in its line; a longer one stands whole below
+DIGESTS = 8  # of the evidence, written out; the result file has them all
+SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
+         Verdict.NOT_COMPARABLE: "–"}  # fmt: skip
+Links = Sequence[tuple[str, str]]
+
+
+def head() -> Markup:
+    """What stands in which column; for eyes only, each line says it again for others."""
+    names = ("attribute", "value", "bracket", "confidence", "published", "verdict")
+    return tag("p", *(tag("span", name, class_=f"c-{name}") for name in names), class_="columns", aria_hidden="true")
+
+
+def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
+    """One finding. `plots` stand inside; `links` lead to plots that stand elsewhere (fragment, title)."""
+    cells = [
+        tag("span", words(finding.attribute), class_="c-attribute"),
+        tag("span", *_value(finding), class_="c-value"),
+        _cell("bracket", "bracket", bracket(finding.low, finding.high, finding.unit)),
+        _cell("confidence", "confidence", _confidence(finding)),
+        _cell("published", "published", _published(finding.published)),
+        _verdict(finding.published),
+    ]
+    return tag("details", tag("summary", *cells), tag("div", *_about(finding), _plots(finding, plots, links),
+               class_="about"), class_="finding", id=identity)  # fmt: skip
+
+
+def _cell(name: str, spoken: str, text: str) -> Markup:
+    said = tag("span", f"{spoken} ", class_="aside") if text else None
+    return tag("span", said, text, class_=f"c-{name}")
+
+
+def _value(finding: Finding) -> Iterable[Child]:
+    if not finding.status.has_value:
+        return [tag("em", finding.status.value)]
+    text = short(finding.value, finding.unit, finding.attribute)
+    if finding.value_ns is None:
+        return [tag("strong", text)]
+    return [tag("strong", text), tag("span", f" {finding.value_ns:.4g} ns", class_="ns")]
+
+
+def short(value: Value | None, unit: str, attribute: str = "") -> str:
+    """A value as much as fits a line."""
+    text = quantity(value, unit, EACH.get(attribute, "values"))
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+
+
+def _confidence(finding: Finding) -> str:
+    return "stated" if finding.status is Status.STATED else percent(finding.confidence)
+
+
+def _published(known: Published | None) -> str:
+    if known is None:
+        return ""
+    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+
+
+def _verdict(known: Published | None) -> Markup:
+    if known is None:
+        return tag("span", class_="c-verdict")
+    style = known.verdict.value.replace(" ", "-")
+    sign = tag("span", f"{SIGNS[known.verdict]} ", aria_hidden="true")
+    return tag("span", sign, known.verdict.value, class_=f"c-verdict v-{style}")
+
+
+def _about(finding: Finding) -> list[Markup]:
+    """What the line has no room for, as a list of terms."""
+    whole = quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    rows: list[tuple[str, Child]] = []
+    if finding.reason:
+        rows.append((finding.status.value, finding.reason))
+    if len(whole) > WIDEST:
+        rows.append(("value", tag("span", whole, class_="whole")))
+    if finding.method:
+        rows.append(("method", finding.method))
+    rows += [("caveat", caveat) for caveat in finding.caveats]
+    if (known := finding.published) is not None:
+        text = _known(known, finding)
+        rows.append(("published", f"{text} ({known.source})" if known.source else text))
+        rows += [(name, str(given)) for name, given in (("printed", known.printed), ("note", known.note)) if given]
+    terms = [each for name, text in rows for each in (tag("dt", name), tag("dd", text))]
+    return [tag("dl", *terms)] if terms else []
+
+
+def _known(known: Published, finding: Finding) -> str:
+    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit) or "something else"
+    return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
+
+
+def _plots(finding: Finding, plots: Child, links: Links) -> Markup:
+    """The evidence: which workloads, and what they gave."""
+    if not finding.evidence:
+        said = "No workload of its own: it follows from other findings, or from what the device states."
+        return tag("div", tag("p", said, class_="evidence"))
+    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
+    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
+    count = len(finding.evidence)
+    said = f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
+    see: list[Child] = []
+    for number, (fragment, title) in enumerate(links):
+        see += [", " if number else " See ", tag("a", title, href=f"#{fragment}")]
+    return tag("div", tag("p", said, *see, class_="evidence"), tag("div", plots, class_="plots"))
+
+
+def instructions(rows: Iterable[Sequence[str]], columns: Sequence[str], anchors: Mapping[str, str]) -> Markup:
+    """The table of instructions, one row each; its first cell leads to that instruction's findings."""
+    header = tag("tr", *(tag("th", name, scope="col") for name in columns))
+    body = [
+        tag("tr", tag("th", tag("a", row[0], href=f"#{anchors[row[0]]}") if row[0] in anchors else row[0], scope="row"),
+            *(tag("td", cell) for cell in row[1:]))
+        for row in rows
+    ]  # fmt: skip
+    table = tag("table", tag("thead", header), tag("tbody", *body))
+    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Instructions")
+
+
+def plain(value: Number | str | None) -> str:
+    """A number of a table that needs no unit."""
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Plots: a series becomes a figure, a figure an SVG."""

@@ -1,0 +1,191 @@
+"""A figure as SVG: readable without a script, in print, by the colour-blind; the page's script adds zoom and hover.
+
+Marks lie in one group whose transform is the zoom. Dots are strokes without length and every stroke keeps its width
+under that transform, so that nothing but the transform and the ticks changes when a reader zooms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+
+from gpudissect.report.markup import Markup, tag
+from gpudissect.report.plots.choose import MOST_GROUPS, is_finite
+from gpudissect.report.plots.figure import Figure, Kind
+from gpudissect.report.plots.scale import Scale, label, scale_of
+
+WIDTH, HEIGHT = 520, 300
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
+ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+FEW = 10  # bars of which each has its tick
+CROWD = 150  # dots of one group from which on they are drawn finer
+SHADES = 9  # colours of a map, style sheet h0 .. h8
+Points = list[tuple[float, float]]
+
+
+def svg(figure: Figure, identity: str) -> Markup:
+    """The drawing; `identity` tells it from others of a page. Empty where nothing can be drawn."""
+    groups = list(groups_of(figure))
+    points = [point for _, own in groups for point in own]
+    if not points:
+        return Markup("")
+    x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
+    share = figure.unit(figure.ys[0]) == "%"
+    y = scale_of([each[1] for each in points] + ([0, 100] if share else []), from_zero=True)
+    places: list[float] | None = None
+    if figure.kind is Kind.MAP:
+        x, y, marks = _map(figure)
+    elif figure.kind is Kind.BARS:
+        bars = sorted({place for place, _ in points})
+        places, width = bars if len(bars) <= FEW else None, _step(bars)
+        x = Scale(x.low - width / 2, x.high + width / 2)
+        marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
+    else:
+        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
+    clip = f"{identity}-clip"
+    return tag(
+        "svg",
+        tag("title", figure.title), tag("desc", said(figure, groups)),
+        tag("clipPath", tag("rect", x=LEFT, y=TOP, width=ACROSS, height=UP), id=clip),
+        tag("g", _axis(x, figure.unit(figure.x), "x", places), class_="axis x"),
+        tag("g", _axis(y, figure.unit(figure.ys[0]), "y"), class_="axis y"),
+        tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
+        tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
+        tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
+        tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
+            transform=f"translate(14 {TOP + UP / 2:g}) rotate(-90)"),
+        class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
+        data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
+                                [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
+    )  # fmt: skip
+
+
+def legend(figure: Figure) -> Markup:
+    """Which mark is whose; empty where there is but one group."""
+    names = [name for name, _ in groups_of(figure)]
+    if figure.kind is Kind.MAP:
+        low, high = _range(figure)
+        unit = figure.unit(figure.colour or "")
+        swatches = [tag("i", class_=f"h{n}") for n in range(SHADES)]
+        return tag("p", f"{label(low, unit)} ", tag("span", *swatches, class_="ramp", aria_hidden="true"),
+                   f" {label(high, unit)} {figure.colour or ''}{_of(unit)}", class_="legend")  # fmt: skip
+    if len(names) < 2:
+        return Markup("")
+    keys = [tag("span", tag("svg", tag("path", class_=f"line s{_style(n)}", d="M1 6h22"),
+                            tag("path", class_=f"dot s{_style(n)}", d="M12 6h0"), viewBox="0 0 24 12",
+                            aria_hidden="true"), name, class_="key") for n, name in enumerate(names)]  # fmt: skip
+    return tag("p", *keys, class_="legend")
+
+
+def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
+    """The points of each group that can be drawn, by its name; those of a map are one group."""
+    across = figure.columns[figure.x]
+    split = figure.by if figure.by is not None else figure.colour if figure.kind is Kind.BARS else None
+    for name in figure.ys:
+        rows = zip(across, figure.columns[name], figure.columns[split] if split else across, strict=True)
+        kept = [(x, y, key) for x, y, key in rows if is_finite(x) and is_finite(y)]
+        if split is None:
+            yield name, [(x, y) for x, y, _ in kept]
+            continue
+        keys = dict.fromkeys(key for _, _, key in kept)
+        for key in sorted(keys, key=lambda key: (not is_finite(key), key if is_finite(key) else 0, str(key))):
+            said = label(key, figure.unit(split)) if is_finite(key) else str(key)
+            yield f"{split} {said}", [(x, y) for x, y, other in kept if other == key]
+
+
+def said(figure: Figure, groups: list[tuple[str, Points]]) -> str:
+    """The plot in a sentence, for those who cannot see it."""
+    parts = []
+    for name, points in groups[:MOST_GROUPS]:
+        if points:
+            ys = [y for _, y in points]
+            unit = figure.unit(figure.ys[0])
+            parts.append(f"{name}: {len(points)} points, {label(min(ys), unit)} to {label(max(ys), unit)}{_of(unit)}")
+    return f"{figure.kind.value} over {figure.x}; " + "; ".join(parts) + ". The table below the plot has every number."
+
+
+def _title(figure: Figure, *names: str) -> str:
+    unit = figure.unit(names[0])
+    name = names[0] if len(names) == 1 else ", ".join(names) if len(", ".join(names)) < 30 else "value"
+    return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")
+
+
+def _of(unit: str) -> str:
+    return f" {unit}" if unit and unit != "B" else ""
+
+
+def _axis(scale: Scale, unit: str, which: str, places: list[float] | None = None) -> Iterator[Markup]:
+    base = 2 if unit == "B" else 10
+    for value in places or scale.ticks(5 if which == "x" else 6, base):
+        place = scale.at(value)
+        if which == "x":
+            at = LEFT + ACROSS * place
+            yield tag("line", x1=at, x2=at, y1=TOP, y2=TOP + UP)
+            yield tag("text", label(value, unit), x=at, y=TOP + UP + 17, text_anchor="middle")
+        else:
+            at = TOP + UP * (1 - place)
+            yield tag("line", x1=LEFT, x2=LEFT + ACROSS, y1=at, y2=at)
+            yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+
+
+def _place(x: float, y: float, across: Scale, up: Scale) -> str:
+    return f"{LEFT + ACROSS * across.at(x):.1f} {TOP + UP * (1 - up.at(y)):.1f}"
+
+
+def _group(points: Points, x: Scale, y: Scale, number: int, kind: Kind) -> Markup:
+    style = f"s{_style(number)}" + (" fine" if len(points) > CROWD else "")
+    dots = "".join(f"M{_place(*point, x, y)}h0" for point in points)
+    drawn = [tag("path", class_=f"dot {style}", d=Markup(dots))]
+    if kind is Kind.LINES and len(points) > 1:
+        line = "L".join(_place(*point, x, y) for point in sorted(points))
+        drawn.insert(0, tag("path", class_=f"line {style}", d=Markup(f"M{line}")))
+    return Markup("".join(drawn))
+
+
+def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
+    half = 0.45 * width * ACROSS / (x.high - x.low)
+    zero = 0 if not y.powers and y.low < 0 < y.high else y.low
+    down = round(TOP + UP * (1 - y.at(zero)), 1)
+    drawn = ""
+    for place, height in points:
+        middle, top = LEFT + ACROSS * x.at(place), TOP + UP * (1 - y.at(height))
+        drawn += f"M{middle - half:.1f} {down}V{top:.1f}h{2 * half:.1f}V{down}z"
+    return tag("path", class_=f"bar s{_style(number)}", d=Markup(drawn))
+
+
+def _range(figure: Figure) -> tuple[float, float]:
+    values = sorted(value for value in figure.columns[figure.colour or figure.ys[0]] if is_finite(value))
+    if not values:
+        return 0.0, 1.0
+    low, high = values[len(values) // 100], values[-1 - len(values) // 100]
+    if values[-1] - values[0] <= 1.5 * (high - low):
+        return values[0], values[-1]
+    return low, high  # a few outliers must not take all colours
+
+
+def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
+    """Cells by shade: a path each, so that ten thousand cells stay a small page."""
+    rows = list(zip(figure.columns[figure.x], figure.columns[figure.ys[0]], figure.columns[figure.colour or ""],
+                    strict=True))  # fmt: skip
+    cells = [(x, y, value) for x, y, value in rows if is_finite(x) and is_finite(y)]
+    xs, ys = sorted({x for x, _, _ in cells}), sorted({y for _, y, _ in cells})
+    wide, high = _step(xs), _step(ys)
+    across, up = Scale(xs[0] - wide / 2, xs[-1] + wide / 2), Scale(ys[0] - high / 2, ys[-1] + high / 2)
+    low, top = _range(figure)
+    shades = [""] * SHADES
+    for x, y, value in cells:
+        if is_finite(value):
+            share = min(max((value - low) / ((top - low) or 1), 0), 1)
+            left, upper = LEFT + ACROSS * across.at(x - wide / 2), TOP + UP * (1 - up.at(y + high / 2))
+            w, h = ACROSS * wide / (across.high - across.low), UP * high / (up.high - up.low)
+            shades[round(share * (SHADES - 1))] += f"M{left:.1f} {upper:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z"
+    return across, up, [tag("path", class_=f"cell h{n}", d=Markup(drawn)) for n, drawn in enumerate(shades) if drawn]
+
+
+def _step(values: list[float]) -> float:
+    return min((b - a for a, b in pairwise(values)), default=1.0)
+
+
+def _style(number: int) -> int:
+    return number % MOST_GROUPS

@@ -1,0 +1,79 @@
+"""A headless Chromium that is on this machine, with everything that it says and asks for; skipped without one."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.report.test_page import hostile
+
+from gpudissect.device.find import open_device
+from gpudissect.device.kept import Keeper
+from gpudissect.report.build import build
+from gpudissect.report.files import load
+from gpudissect.report.page.write import page as page_of
+from gpudissect.report.result import Options
+from gpudissect.survey.run import run_survey
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+class Opened:
+    """A page in the browser, and what it did."""
+
+    def __init__(self, tab, path):
+        self.said, self.asked, self.tab, self._path = [], [], tab, path
+        tab.on("console", lambda message: self.said.append(message.text))
+        tab.on("pageerror", lambda error: self.said.append(str(error)))
+        tab.on("dialog", lambda dialog: self.said.append(dialog.message))
+        tab.on("request", lambda request: self.asked.append(request.url))
+        tab.goto(path.as_uri())
+        tab.wait_for_timeout(200)
+
+    def is_quiet(self):
+        return not self.said and all(url == self._path.as_uri() or url == "data:," for url in self.asked)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    api = pytest.importorskip("playwright.sync_api")
+    binary = next(filter(None, map(shutil.which, NAMES)), None)
+    if binary is None:
+        pytest.skip("no Chromium on this machine")
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory):
+    """An H200 of a result file, a simulated GPU with its traces, a hostile result."""
+    folder = tmp_path_factory.mktemp("pages")
+    with open_device("sim:gtx980") as device:
+        kept = Keeper(device)
+        elements = ("l1", "constant_l1", "shared", "tlb_l1", "fadd")
+        simulated = build(device.info, run_survey(kept, elements=elements), Options())
+    texts = {
+        "h200": page_of(load(ROOT / "docs" / "results" / "h200.json")),
+        "gtx980": page_of(simulated, kept),
+        "hostile": page_of(hostile(10_000)),
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page by its name, at a width, in light or dark."""
+    contexts = []
+
+    def look(name, width=1280, mode="light", **more):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode, **more)
+        contexts.append(context)
+        return Opened(context.new_page(), pages / f"{name}.html")
+
+    yield look
+    for context in contexts:
+        context.close()

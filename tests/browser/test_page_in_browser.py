@@ -1,0 +1,154 @@
+"""The page as a reader has it: in a browser, by mouse, by keyboard, by a screen reader's rules."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+BOTH = ("h200", "gtx980")
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
+WALK = """async () => {
+  document.documentElement.style.scrollBehavior = 'auto';
+  for (let y = 0; y < document.body.scrollHeight; y += 600) {
+    scrollTo(0, y);
+    await new Promise(done => setTimeout(done, 15));
+  }
+}"""
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 800, 375])
+@pytest.mark.parametrize("name", BOTH)
+def test_it_is_quiet_and_as_wide_as_the_screen(opened, name, width, mode):
+    page = opened(name, width, mode)
+    page.tab.evaluate(OPEN_ALL)
+    page.tab.evaluate(WALK)
+    assert page.is_quiet(), (page.said, page.asked)
+    assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_every_plot_is_drawn_and_comes_alive(opened, name):
+    page = opened(name)
+    page.tab.evaluate(OPEN_ALL)
+    page.tab.evaluate(WALK)
+    seen = page.tab.evaluate("""[...document.querySelectorAll('figure.plot')].map(each => {
+        const marks = [...each.querySelectorAll('.marks path')].map(path => path.getBBox());
+        const ticks = each.querySelectorAll('.axis text').length;
+        return [each.id, marks.length, Math.max(...marks.map(box => box.width + box.height)), ticks,
+                each.querySelectorAll('button').length];
+    })""")
+    assert len(seen) >= 10
+    for identity, marks, size, ticks, buttons in seen:
+        assert marks >= 1 and ticks >= 2 and buttons == 5, identity
+        assert size >= 0, identity
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_each_evidence_link_leads_to_its_plot(opened, name):
+    page = opened(name)
+    links = page.tab.evaluate("[...document.querySelectorAll('.evidence a')].map(each => each.getAttribute('href'))")
+    assert links
+    for href in dict.fromkeys(links):
+        page.tab.evaluate("href => { location.hash = ''; location.hash = href; }", href)
+        page.tab.wait_for_function(
+            """href => { const box = document.querySelector(href).getBoundingClientRect();
+                         return box.height > 50 && box.top < innerHeight && box.bottom > 0; }""",
+            arg=href,
+        )  # fmt: skip
+
+
+def test_by_keyboard_alone(opened):
+    page = opened("gtx980")
+    press = page.tab.keyboard.press
+    press("Tab")
+    assert page.tab.evaluate("document.activeElement.className") == "skip"
+    press("Enter")
+    for _ in range(8):
+        press("Tab")
+        if page.tab.evaluate("document.activeElement.matches('.finding > summary')"):
+            break
+    press("Enter")
+    assert page.tab.evaluate("document.activeElement.parentElement.open")
+    for _ in range(8):
+        press("Tab")
+        if page.tab.evaluate("document.activeElement.matches('svg.plot')"):
+            break
+    assert page.tab.evaluate("document.activeElement.matches('svg.plot')")
+    press("ArrowRight")
+    figure = "document.activeElement.closest('figure')"
+    assert page.tab.evaluate(f"!{figure}.querySelector('.tip').hidden")
+    assert ":" in page.tab.evaluate(f"{figure}.querySelector('[aria-live]').textContent")
+    ticks = f"[...{figure}.querySelectorAll('.axis.x text')].map(each => each.textContent).join()"
+    before = page.tab.evaluate(ticks)
+    press("+")
+    press("+")
+    assert page.tab.evaluate(ticks) != before
+    press("0")
+    whole = page.tab.evaluate(f"{figure}.querySelector('.marks').getAttribute('transform')")
+    assert whole == "matrix(1 0 0 1 0 0)"
+
+
+def test_the_table_and_the_data_behind_a_plot(opened):
+    page = opened("h200")
+    figure = page.tab.locator("figure.plot").first
+    figure.scroll_into_view_if_needed()
+    figure.get_by_role("button", name="Table").click()
+    assert figure.locator("tbody tr").count() > 3
+    with page.tab.expect_download() as caught:
+        figure.get_by_role("button", name="Download").click()
+    lines = caught.value.path().read_text().splitlines()
+    assert len(lines) == figure.locator("tbody tr").count() + 1
+    assert page.is_quiet()
+
+
+def test_zoom_by_mouse(opened):
+    page = opened("h200")
+    plot = page.tab.locator("svg.plot").first
+    plot.scroll_into_view_if_needed()
+    page.tab.wait_for_timeout(200)
+    box = plot.bounding_box()
+    page.tab.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.3)
+    page.tab.mouse.down()
+    page.tab.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7, steps=4)
+    page.tab.mouse.up()
+    zoomed = plot.locator(".marks").get_attribute("transform")
+    assert zoomed != "matrix(1 0 0 1 0 0)"
+    plot.dblclick()
+    assert plot.locator(".marks").get_attribute("transform") == "matrix(1 0 0 1 0 0)"
+
+
+def test_the_filter_leaves_what_was_asked_for(opened):
+    page = opened("h200")
+    page.tab.get_by_label("Filter").fill("l2 near")
+    page.tab.wait_for_timeout(400)
+    shown = page.tab.locator(".finding:visible .c-attribute").all_text_contents()
+    assert "near latency" in shown and len(shown) < 10
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("name", BOTH)
+def test_axe_finds_nothing_serious(opened, name, mode):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(name, mode=mode, bypass_csp=True)
+    page.tab.evaluate(OPEN_ALL)
+    page.tab.evaluate(WALK)
+    found = axe.Axe().run(page.tab).response["violations"]
+    grave = [(each["id"], each["impact"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found
+             if each["impact"] in ("serious", "critical")]  # fmt: skip
+    assert grave == []
+
+
+def test_it_reads_without_a_script(opened):
+    page = opened("h200", java_script_enabled=False)
+    assert page.tab.locator("svg.hierarchy").count() == 2
+    page.tab.locator(".finding > summary").first.click()
+    assert page.tab.locator(".finding[open] .evidence").first.is_visible()
+
+
+def test_a_hostile_page_runs_nothing_and_stays_usable(opened):
+    page = opened("hostile")
+    assert page.is_quiet(), page.said
+    page.tab.get_by_label("Filter").fill("hit latency")
+    page.tab.wait_for_timeout(600)
+    page.tab.locator(".finding:visible > summary").first.click()
+    assert page.tab.locator(".finding[open] dl").first.is_visible()
+    assert page.tab.evaluate("document.querySelectorAll('img, iframe').length") == 0

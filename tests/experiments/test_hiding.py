@@ -1,0 +1,128 @@
+"""Latency hiding on the simulated GPUs of VV16: what stands in its tables, from traces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from gpudissect.device.find import open_device
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench, Outcome
+from gpudissect.experiments.contention import contention_plan
+from gpudissect.experiments.hiding import hiding_plan
+from gpudissect.experiments.hiding_mixes import (
+    FULL,
+    KINDS,
+    QUICK,
+    STREAMING,
+    Paces,
+    at_full_clock,
+    blocks_of,
+    body,
+    mix_of,
+    occupancies,
+    reachable,
+)
+from gpudissect.experiments.hiding_models import models_plan
+from gpudissect.experiments.oversubscription import oversubscription_plan
+from gpudissect.workload import Instruction, Mix
+
+from .driving import outcome
+
+# VV16 tables 6.2, 6.4, 6.3: latency, GB/s, warps of an SM at 90 %; addition: latency, ops a cycle of an SM, warps.
+PRINTED = {
+    "8800gtx": (444, 74, 20, 20, 8, 5), "gtx280": (434, 138, 16, 24, 8, 6), "gtx480": (513, 161, 42, 18, 32, 18),
+    "gtx680": (301, 154, 56, 9, 128, 36), "gtx980": (368, 211, 40, 6, 128, 24),
+}  # fmt: skip
+
+
+def outcome_of(device, plan) -> Outcome:
+    return outcome(plan, device)
+
+
+def by_attribute(outcome: Outcome) -> dict[str, Estimate]:
+    return {each.attribute: each for each in outcome.estimates}
+
+
+@pytest.mark.parametrize("gpu", PRINTED)
+def test_what_vv16_prints(gpu: str) -> None:
+    latency, bandwidth, warps, adding, rate, of_adds = PRINTED[gpu]
+    with open_device(f"sim:{gpu}") as device:
+        found = by_attribute(outcome_of(device, hiding_plan(STREAMING, FULL, Bench(device.info), {})))
+    assert found["access_latency"].value == pytest.approx(latency, rel=0.01)
+    assert found["read_bandwidth"].value == pytest.approx(bandwidth * 1e9, rel=0.03)
+    assert found["warps_for_90"].value == pytest.approx(warps, rel=0.1)
+    assert found["arithmetic_latency"].value == pytest.approx(adding, rel=0.01)
+    assert found["arithmetic_rate"].value == pytest.approx(rate, rel=0.01)
+    assert found["arithmetic_warps"].value == pytest.approx(of_adds, rel=0.03)
+    assert found["cusp_alpha"].status is Status.FOUND, "VV16 figure 4.6: on each of the five"
+
+
+def test_maxwell_from_loads_to_models() -> None:
+    """The cusp near alpha 49 (VV16 s4.5); table 6.5; the order of models."""
+    with open_device("sim:gtx980") as device:
+        bench = Bench(device.info)
+        hiding = outcome_of(device, hiding_plan(STREAMING, QUICK, bench, {}))
+        known = {"loops": hiding.knowledge}
+        contention = outcome_of(device, contention_plan(STREAMING, "loops", True, bench, known))
+        over = outcome_of(device, oversubscription_plan(STREAMING, "loops", bench, known))
+        models = outcome_of(device, models_plan(STREAMING, "loops", "c", bench, known | {"c": contention.knowledge}))
+    cusp = by_attribute(hiding)["cusp_alpha"]
+    assert cusp.low is not None and cusp.high is not None and cusp.low < 49 < cusp.high
+    fitted = by_attribute(contention)
+    assert fitted["contention_base"].value == pytest.approx(372, rel=0.03)
+    assert fitted["contention_ceiling"].value == pytest.approx(221e9, rel=0.06)
+    singles = contention.series[1].columns
+    assert all(low <= high for low, high in zip(singles["p5"], singles["p95"], strict=True))
+    assert singles["p50"][-1] > 1.5 * singles["p50"][0] and min(singles["samples"]) > 1000
+    rates = over.series[0].columns["rate"]
+    assert max(rates) < 1.05 * min(rates) and set(over.series[1].columns["rounds"]) == {1.0, 6.0}
+    worst = dict(zip(models.series[1].columns["model"], models.series[1].columns["over"], strict=True))
+    assert worst["refined"] < worst["basic"] < 1.35 < min(worst["hong-kim"], worst["cuda-guide"])
+
+
+@pytest.mark.parametrize("kind", KINDS[1:], ids=lambda kind: kind.element)
+def test_other_accesses(kind) -> None:
+    """VV16 tables 6.1, 6.2: SFU 13 cycles and 32 ops, shared memory 24 and 32; half as many loads of stride 2."""
+    with open_device("sim:gtx980") as device:
+        found = by_attribute(outcome_of(device, hiding_plan(kind, QUICK, Bench(device.info), {})))
+    latency = {"rsq": 13, "lds": 24, "ldg_stride2": 392, "ldg_random": 3400}[kind.name]
+    if kind.name != "ldg_random":  # all SMs at once: never unloaded
+        assert found["access_latency"].value == pytest.approx(latency, rel=0.03)
+    rate = {"rsq": 32, "lds": 32, "ldg_stride2": 2.6 / 2, "ldg_random": 0.092}[kind.name]
+    assert found["access_rate"].value == pytest.approx(rate, rel=0.05)
+    assert ("read_bandwidth" in found) == kind.of_memory
+
+
+def test_bodies_and_blocks() -> None:
+    assert [(s.instruction, s.count) for s in body(STREAMING, 0.25)] == [(Instruction.LDG, 4), (Instruction.FADD, 1)]
+    assert [s.count for s in body(STREAMING, 11.0)] == [1, 11] and len(body(STREAMING, 0.0)) == 1
+    assert [s.instruction for s in body(STREAMING, math.inf)] == [Instruction.FADD]
+    with open_device("sim:gtx980") as device:
+        info = device.info
+        assert blocks_of(64, info) == [1024, 512, 256, 128] and blocks_of(37, info) == []
+        assert reachable(info)[-1] == 64 and 31 in reachable(info) and 37 not in reachable(info)
+        assert occupancies(FULL, info) == [1, *range(4, 65, 4)]
+        mix = mix_of(STREAMING, 8.0, 32, 128, Bench(info), Paces(), width=8)
+    assert (mix.width, mix.stride, mix.warps, mix.block_size) == (8, 2, 32, 128) and mix.footprint > 2**25
+
+
+def test_what_ran_below_the_full_clock_runs_again() -> None:
+    with open_device("sim:gtx980") as device:
+        mixes = [mix_of(STREAMING, 0.0, warps, 128, Bench(device.info), Paces()) for warps in (4, 8)]
+        traces = device.run(mixes)
+
+        def seen(mix: Mix, hertz: float):
+            trace = traces[mixes.index(replace(mix, repetition=0))]
+            return replace(trace, context=replace(trace.context, clock_hz=hertz))
+
+        plan = at_full_clock(mixes)
+        batch = next(plan)
+        anew = plan.send([seen(batch[0], 1e9), seen(batch[1], 1.5e9)])
+        assert [mix.repetition for mix in anew] == [1] and anew[0].warps == 4
+        with pytest.raises(StopIteration) as end:
+            plan.send([seen(anew[0], 1.49e9)])
+        ran, told = end.value.value
+        assert ran == [anew[0], mixes[1]] and told[0].context.clock_hz == 1.49e9

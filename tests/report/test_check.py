@@ -1,0 +1,74 @@
+"""Whether a result can be relied on, why not, and what to do."""
+
+from pathlib import Path
+
+import pytest
+from tests.report.made_up import PLAIN, result
+
+from gpudissect.estimate import Status
+from gpudissect.report.check import Weight, concerns, is_stable
+from gpudissect.report.files import load
+from gpudissect.report.result import Conditions, ElementPrediction, Failure, Options, Prediction
+
+ROOT = Path(__file__).parents[2]
+
+
+def with_(findings=PLAIN, **more):
+    return result(findings).model_copy(update={"conditions": Conditions(clock_seen=True)} | more)
+
+
+def foretold(agreement):
+    element = ElementPrediction(element="l1", agreement=agreement, low=0, high=1, accesses=9, hits_wrong=0,
+                                misses_wrong=0, possible=1.0)  # fmt: skip
+    return Prediction(agreement=agreement, low=0, high=1, accesses=9, elements=(element,))
+
+
+def test_a_plain_result_is_stable():
+    assert concerns([with_()]) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "what", "advice"),
+    [
+        (with_(interrupted=True), "interrupted", "to the end"),
+        (with_(failures=(Failure(experiment="sets.l1", reason="no"),)), "sets.l1 failed: no", "--record"),
+        (with_(conditions=Conditions(clock_seen=True, notes={"throttling": ("power",)})), "throttled: power", "-lgc"),
+        (with_(conditions=Conditions(clock_seen=True, notes={"other_processes": ("2",)})), "others", "free"),
+        (with_(conditions=Conditions(clock_seen=True, clock_hz=1e9, clock_low=8e8, clock_high=1e9)), "20.0%", "lock"),
+        (with_({}), "no finding", "without --only"),
+        (with_({"l1.capacity": {"value": 9, "confidence": 0.3}}), "less than 50 %", "again"),
+        (with_(PLAIN | {"l2.hit_latency": 20.0}), "not a hierarchy", "traces"),
+        (with_(prediction=foretold(0.8)), "foretells 80.0%", "policy"),
+    ],
+)
+def test_what_makes_it_unstable(made, what, advice):
+    found = concerns([made])
+    assert not is_stable(found)
+    assert found[0].weight is Weight.UNSTABLE
+    assert what in found[0].what and advice in found[0].advice
+
+
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        (with_(options=Options(quick=True)), "quick"),
+        (with_(conditions=Conditions()), "clock could not be read"),
+        (with_({"l1.sets": {"value": None, "status": Status.AMBIGUOUS, "reason": "two"}}), "ambiguous: two"),
+        (with_({"l1.hit_latency": {"value": 30.0, "low": 20.0, "high": 40.0}}), "wider"),
+        (with_({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB"),
+    ],
+)
+def test_what_a_reader_should_know(made, what):
+    found = concerns([made])
+    assert is_stable(found)
+    assert any(what in each.what for each in found)
+
+
+def test_runs_that_differ_are_not_stable():
+    found = concerns([with_(), with_(PLAIN | {"l1.hit_latency": 50.0})])
+    assert not is_stable(found)
+    assert found[0].about == ("l1.hit_latency",)
+
+
+def test_the_h200s_result_is_stable():
+    assert is_stable(concerns([load(ROOT / "docs" / "results" / "h200.json")]))
