@@ -60,6 +60,14 @@ def test_the_quickstart_tells_a_fitting_footprint_from_one_that_does_not(tmp_pat
     assert means[0] < 150 < means[1]
 
 
+def test_latency_hiding_is_measured_and_then_predicted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    measure, predict = blocks(DOCS / "attributes" / "hiding.md", "sh")[0].splitlines()
+    for line in (measure, predict):
+        assert main(shlex.split(line)[1:]) == 0, line
+    assert "limited by" in capsys.readouterr().out
+
+
 def test_the_reference_has_every_command_and_option():
     text = commands.reference()
     for name, command in get_command(app).commands.items():
