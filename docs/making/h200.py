@@ -1,0 +1,50 @@
+"""What an H200 gave, out of its result file: for the tables and one picture of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.estimate import Status
+from gpudissect.report.result import Finding, Result
+from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.vocabulary import EACH
+
+FILE = Path(__file__).parents[1] / "results" / "h200.json"
+LONGEST = 60  # characters of a value in a table
+
+
+@cache
+def _result() -> Result:
+    return Result.model_validate_json(FILE.read_text(encoding="utf-8"))
+
+
+def values(element: str, attribute: str) -> NDArray[np.float64]:
+    """A list that was found, one number an SM."""
+    return np.array(next(f.value for f in _result().findings if (f.element, f.attribute) == (element, attribute)))
+
+
+def rows(elements: Collection[str], attributes: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Element, attribute, value, bracket, confidence of each finding of these words (all elements if none is given)."""
+    for finding in _result().findings:
+        if finding.attribute in attributes and (not elements or finding.element in elements):
+            yield (
+                f"`{finding.element}`",
+                f"`{finding.attribute}`",
+                _value(finding),
+                bracket(finding.low, finding.high, finding.unit),
+                "" if finding.confidence is None else percent(finding.confidence),
+            )
+
+
+def _value(finding: Finding) -> str:
+    if finding.status is Status.FOUND or finding.status is Status.STATED:
+        each = EACH.get(finding.attribute, "values")
+        text = quantity(finding.value, finding.unit, each)
+        stated = ", stated" if finding.status is Status.STATED else ""
+        return (text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " ...") + stated
+    return finding.status.value
