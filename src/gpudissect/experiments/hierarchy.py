@@ -23,6 +23,7 @@ FOOTPRINTS = (0.6, 1.0, 1.4)  # of what a cache holds
 VISITS = 6  # of each line, through words of any part of it
 MOST_ACCESSES = 1 << 17  # of one sequence
 ROOM = 8  # times the lines that are visited, from which they are drawn
+UNSIZED = 256 << 10  # bytes that are visited where the size of no cache is known
 NAMED = 512  # accesses that a series shows
 METHOD = "random accesses that nothing was inferred from, against all caches and TLBs simulated as inferred"
 
@@ -68,7 +69,7 @@ def _orders(route: Inferred, reach: int, bench: Bench) -> list[Array]:
     rooms = [stage.room for stage in route.stages if stage.room is not None]
     sizes = {share * stage.cache.capacity for stage in route.stages if stage.room is None for share in FOOTPRINTS}
     most = min([*rooms, reach, MOST_ACCESSES // VISITS * unit])
-    counts = sorted({max(2, int(min(size, most)) // unit) for size in sizes or {most}})
+    counts = sorted({max(2, int(min(size, most)) // unit) for size in sizes or {UNSIZED}})
     return [
         _visits(count, unit, route.path.word, reach, bench.rng("hierarchy", route.path, count, turn))
         for turn, count in enumerate([counts[0], *counts])
