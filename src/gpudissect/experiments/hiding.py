@@ -32,7 +32,7 @@ from gpudissect.inference.warps import (
     mean_latency,
     overall,
     steady,
-    unevenness,
+    unsteadiness,
 )
 from gpudissect.series import Series
 from gpudissect.trace import Trace
@@ -47,7 +47,7 @@ ATTRIBUTES = (
 ILPS = (2, 4)
 SHARES = (0.90, 0.95)
 ARITHMETIC_SHARE = 0.98  # of the peak, for additions alone: they do not saturate gradually
-UNEVEN = 0.003  # variance of warps' times over their squared mean, from which on they do not run steadily
+UNSTEADY = 0.01  # by which throughput may be left open, for warps end at different times
 WIDE = 0.90  # of the throughput with 8 bytes a lane: if 4 bring more, they are enough to fill the memory
 LATENCY_ERROR, RATE_ERROR = 0.01, 0.01  # relative, at least
 METHOD = "chains of loads, each address by the load before, {} additions between; every warp timed (VV16 s5.1, 5.5)"
@@ -129,7 +129,7 @@ def _steadily(mixes: Sequence[Mix]) -> Ask[tuple[list[Mix], list[Trace]]]:
     """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9)."""
     ran, traces = yield from at_full_clock(mixes)
     uneven = [n for n, (mix, trace) in enumerate(zip(ran, traces, strict=True))
-              if mix.rounds == 1 and unevenness(_lifetimes(trace)) > UNEVEN]  # fmt: skip
+              if mix.rounds == 1 and unsteadiness(_lifetimes(trace)) > UNSTEADY]  # fmt: skip
     if uneven:
         anew = [replace(ran[n], rounds=ROUNDS, repetition=0) for n in uneven]
         again = yield from at_full_clock(anew)

@@ -118,27 +118,23 @@ def attained(seen: Lifetimes, each: float) -> float:
     return float((each * counts / spans(seen)).mean())
 
 
-def unevenness(seen: Lifetimes) -> float:
-    """How unlike the times of warps of an SM are that all began together: variance over squared mean, mean over SMs.
-
-    Schedulers that prefer some warps to others make it large: then the last warps run alone, and nothing is steady.
-    """
-    took = (seen.end - seen.begin).astype(np.float64)
-    _, place = np.unique(seen.sm, return_inverse=True)
-    counts = np.bincount(place)
-    mean = np.bincount(place, weights=took) / counts
-    square = np.bincount(place, weights=took**2) / counts
-    return float((square / mean**2 - 1).mean())
-
-
 def steady(seen: Lifetimes, each: float) -> float:
     """Throughput of one SM while all its warps run, which all began together and take about equally long.
 
     Each goes at its own pace to its end, so it counts little how they end. `each`: instructions of one warp. Gives
-    instructions a cycle, mean over SMs. Of warps of great `unevenness` it would count too many: see `between_rounds`.
+    instructions a cycle, mean over SMs. Where schedulers prefer some warps to others it counts too many, for those that
+    are left speed up: see `unsteadiness`.
     """
     _, place = np.unique(seen.sm, return_inverse=True)
     return float(np.bincount(place, weights=each / (seen.end - seen.begin)).mean())
+
+
+def unsteadiness(seen: Lifetimes) -> float:
+    """How far the throughput is left open: `steady`, which may be too much, over `attained`, which may be too little.
+
+    0 if all warps of an SM begin and end together.
+    """
+    return steady(seen, 1.0) / attained(seen, 1.0) - 1
 
 
 def between_rounds(seen: Lifetimes, each: float) -> float | None:

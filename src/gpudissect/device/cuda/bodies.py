@@ -13,8 +13,8 @@ from gpudissect.workload import Access, Instruction, Mix, Step
 FIRST_CAPABILITY = (7, 0)
 """Compute capability from which on mixes run: older machine code was never read."""
 SINK = 512
-"""Bytes at the start of a block's shared memory in which chains end, as in ``kernels/mix.cu``; as many again for the warp
-that times single loads."""
+"""Bytes at the start of a block's shared memory in which chains end, as in ``kernels/mix.cu``; as many again for the
+warp that times single loads."""
 TILE = 32
 """Words that a warp reads at once where accesses are streaming: one for each lane."""
 LINE = 128
