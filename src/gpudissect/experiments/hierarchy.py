@@ -123,7 +123,7 @@ def _disagreeing(names: Sequence[str], parts: Sequence[Answered], path: Path) ->
         return ()
     columns = zip(("sequence", "access", "offset", "foretold", "answered"), zip(*rows, strict=True), strict=True)
     evidence = tuple(digest for part in parts for digest in part.evidence)
-    return (Series(names[0], f"accesses of path {path} not as foretold", dict(columns), {"offset": "B"}, evidence),)
+    return (Series(names[0], f"not as foretold on path {path}, by access", dict(columns), {"offset": "B"}, evidence),)
 
 
 def _made(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace]]]:
