@@ -110,8 +110,8 @@ def test_blocks_that_wait_for_a_place_are_tried_too() -> None:
     write = many["dram", "write_bandwidth"]
     assert stays.value == pytest.approx(0.9 * PEAK, rel=0.01)
     assert write.value == pytest.approx(1.03 * 0.9 * PEAK, rel=0.01)
-    assert any("blocks per sm 64," in each or "blocks per sm 256," in each or "blocks per sm 1024," in each
-               for each in write.caveats)  # fmt: skip
+    reached = [int(each.split("blocks per sm ")[1].split(",")[0]) for each in write.caveats if "blocks per sm" in each]
+    assert min(reached) >= 64
 
 
 def test_a_small_excess_over_a_bound_is_cut_off() -> None:

@@ -16,7 +16,7 @@ from gpudissect.workload import Stream
 from gpudissect.workload.digest import digest
 
 BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
-MANY_BLOCKS = (64, 256, 1024)
+MANY_BLOCKS = (64, 128, 256, 512, 1024)
 """Blocks of an SM of which only some run at a time: when one ends, another takes its place. Each does little, and all
 that run are somewhere else in time: on an H200 memory takes more from them than from blocks that stay."""
 THREADS = (32, 64, 128, 256, 512, 1024)
