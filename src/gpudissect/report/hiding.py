@@ -54,7 +54,7 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
     moved = f", {float(machine.bytes_per_second(kind, unit.throughput)) / 1e9:.4g} GB/s" if unit.bytes else ""
     yield ""
     ns = cycles_to_ns(unit.latency, machine.clock_hz)
-    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.4g} ns) alone; at most "
+    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.4g} ns) at best; at most "
            f"{unit.throughput:.3g} a cycle of each SM{moved}. "
            f"An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
     curves = {alpha: curve for alpha in _alphas(series) if (curve := curve_of(series, alpha))}
@@ -97,6 +97,8 @@ def _split(machine: Machine, kind: str, alpha: float) -> str:
     waiting = loop.access_share * top * machine.unit(kind).latency
     adding = loop.arithmetic_share * top * machine.unit("fadd").latency
     extra = ", and more as latency grows under load" if kind in machine.contention else ""
+    if not round(waiting):
+        return f"{adding:.0f} must add at once."
     others = "1 adds" if round(adding) == 1 else f"{adding:.0f} add"
     return (f"{_some(waiting)} must wait for {_MANY[kind]} while {others}, "
             f"{waiting + adding:.0f} at once{extra}.")  # fmt: skip
