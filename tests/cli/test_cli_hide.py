@@ -33,6 +33,18 @@ def test_the_answer(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"latency against throughput", "single latencies", "latency histogram", "occupancy against time"} <= names
 
 
+def test_a_result_is_shown_with_its_answer(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(result)]) == 0
+    said = capsys.readouterr().out
+    assert "40 warps per SM hide the latency of a load" in said and "Volkov 2016, refined" in said
+    for column, value in (("alpha", ""), ("warps", None), ("rate", "x")):
+        other = altered(result, lambda content, c=column, v=value: content["series"][0]["columns"].update(
+            {c: [v] * len(content["series"][0]["columns"][c])}))  # fmt: skip
+        assert main(["show", str(other)]) == 2
+        error = capsys.readouterr().err
+        assert "make no sense" in error and error.count("\n") == 1
+
+
 def test_a_prediction(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(result), "--warps", "8", "--alpha", "32"]) == 0
     assert "limited by            latency" in capsys.readouterr().out
@@ -97,6 +109,8 @@ def test_a_prediction_knows_how_many_blocks_fit(result: Path, capsys: pytest.Cap
     (lambda content: finding(content, "access_rate").update(value=0), "make no sense"),
     (lambda content: finding(content, "arithmetic_latency").update(status="not found", value=None), "make no sense"),
     (lambda content: finding(content, "contention_ceiling").update(value=-1e9), "make no sense"),
+    (lambda content: finding(content, "access_bytes").update(value=1e308), "make no sense"),
+    (lambda content: finding(content, "issue_rate").update(value=5e-324), "make no sense"),
     (lambda content: content["device"].update(sm_count=0), "make no sense"),
     (lambda content: content["conditions"].update(clock_hz=-1.0), "make no sense"),
     (lambda content: content["device"]["facts"].update(blocks_per_sm=-1, threads_per_sm=2**62), "no configuration"),
@@ -108,6 +122,18 @@ def test_an_impossible_result_is_refused(
     assert main(["predict", str(altered(result, change)), "--warps", "8", "--alpha", "1"]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_names_in_a_result_drive_no_terminal(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def named(content: dict[str, Any]) -> None:
+        content["device"]["name"] = "\x1b[31m"
+        for series in content["series"]:
+            if "name" in series["columns"]:
+                series["columns"]["name"] = ["\x1b[2J"] * len(series["columns"]["name"])
+
+    other = altered(result, named)
+    assert main(["predict", str(other), "--warps", "8", "--alpha", "1"]) == 0 and main(["show", str(other)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_odd_numbers_of_a_series_are_passed_over(result: Path, capsys: pytest.CaptureFixture[str]) -> None:

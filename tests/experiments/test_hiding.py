@@ -107,6 +107,7 @@ def test_a_bracket_reaches_down_to_where_nothing_was_run() -> None:
     assert quick["warps_for_95"].low < quick["warps_for_95"].value
     assert quick["warps_for_90"].value <= quick["warps_for_95"].value
     assert quick["cusp_warps"].status is Status.NOT_FOUND or quick["cusp_warps"].low < quick["cusp_warps"].value
+    assert set(quick["issue_rate"].evidence) > set(quick["access_rate"].evidence), "it is of every mix"
     assert 1 == quick["load_imbalance"].low <= quick["load_imbalance"].value, "no SM takes longer than the longest"
 
 

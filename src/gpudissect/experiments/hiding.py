@@ -248,7 +248,8 @@ def _estimates(
     def found(
         attribute: str, value: float, error: float, confidence: float, method: str, least: float = 0.0
     ) -> Estimate:
-        evidence = _evidence(hiding, math.inf if attribute.startswith("arithmetic") else 0.0)
+        evidence = _evidence(hiding, *(() if attribute == "issue_rate" else (math.inf,)
+                                       if attribute.startswith("arithmetic") else (0.0,)))  # fmt: skip
         return Estimate(
             element=element, attribute=attribute, status=Status.FOUND, value=value,
             low=max(least, value * (1 - error)),

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudissect.errors import UsageError
+from gpudissect.estimate import Status
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.needed import needed
@@ -36,9 +38,24 @@ class Worst:
     under_warps: float
 
 
+def is_answered(result: Result) -> bool:
+    """Whether it holds what `lines` needs."""
+    return any(each.element in KINDS and each.attribute == "access_rate" and each.status is Status.FOUND
+               for each in result.findings)  # fmt: skip
+
+
 def lines(result: Result) -> Iterator[str]:
-    """The answer, table and all, line by line. Raises `UsageError` for a result without latency hiding."""
-    machine = machine_of(result)
+    """The answer, table and all, line by line.
+
+    Raises `UsageError` for a result without latency hiding, or with columns that are none.
+    """
+    try:
+        yield from _lines(result, machine_of(result))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise UsageError(f"this result holds series of latency hiding that make no sense: {error}") from None
+
+
+def _lines(result: Result, machine: Machine) -> Iterator[str]:
     for element, kind in KINDS.items():
         series = {each.name: each for each in result.series if each.element == element}
         if kind not in machine.units or CURVES not in series:

@@ -16,6 +16,7 @@ KINDS = {
 }  # fmt: skip
 """What models call the accesses of each element."""
 CURVES = "throughput against warps and alpha"
+LEAST, MOST = 1e-12, 1e18  # of any parameter: beyond, no GPU is, and products overflow
 _SHARED = ("lds", "sts", "atoms")
 _FUNCTIONS = ("rcp", "rsq", "sin", "ex2", "lg2")
 _CORES = ("fadd", "fmul", "ffma")
@@ -48,7 +49,7 @@ def _machine(result: Result) -> Machine:
     clock = result.conditions.clock_hz or 1e9
     told = {"clock_hz": clock, "sm_count": result.device.sm_count}
     told |= {" ".join(name): value for name, value in values.items() if name[0] in HIDING}
-    if impossible := [name for name, value in told.items() if value <= 0]:
+    if impossible := [name for name, value in told.items() if not LEAST < value < MOST]:
         raise ValueError(f"{impossible[0]} is {told[impossible[0]]:g}")
     units = _instructions(values)
     units["fadd"] = Unit(resource="cores", latency=values[first, "arithmetic_latency"],
