@@ -17,7 +17,7 @@ from gpudissect.workload.mix import WARP
 
 MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
 MOST_SAMPLED = 1 << 21  # the same of mixes of which single loads are timed
-MOST_AT_LEAST = 1 << 28  # the same of any mix, however long its body: seconds
+MOST_AT_LEAST = 1 << 26  # of any mix, however long its body: some seconds
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
