@@ -66,7 +66,8 @@ def test_ctrl_c_outside_a_survey_is_130(gpudissect, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(find, "list_devices", interrupted)
-    assert gpudissect("devices")[0] == 130
+    code, out, err = gpudissect("devices")
+    assert (code, out, err) == (130, "", "gpudissect: interrupted\n")
 
 
 def test_devices_lists_what_there_is_and_why_it_cannot_be_used(gpudissect, monkeypatch, tmp_path):

@@ -87,9 +87,9 @@ def test_json_of_a_stream(gpudissect):
         (("--passes", "0"), 2, "--passes"),
         (("--blocks-per-sm", "0"), 2, "--blocks-per-sm"),
         (("--path", "shared", "--size", "64KiB"), 2, "at most 48 KiB"),
-        (("--path", "cluster"), 2, "two blocks or more"),
-        (("--path", "tma"), 2, "one thread"),
-        (("--path", "tma", "--threads", "1"), 3, "runs no streams on path tma"),
+        (("--path", "cluster"), 3, "runs no streams on path cluster"),
+        (("--path", "shared", "--cluster", "2"), 2, "--cluster is of --path cluster"),
+        (("--path", "tma"), 3, "runs no streams on path tma; paths on which it does: "),
         (("--path", "constant"), 2, "--path"),
         (("-o", "t.pdf"), 2, ".csv"),
     ],
@@ -140,7 +140,7 @@ def test_what_a_device_lacks_is_an_error_of_the_device(gpudissect, monkeypatch):
         Opened, "info", replace(steady_gpu.INFO, instructions=(), unsupported={LoadPath.TMA: "too old"})
     )
     monkeypatch.setattr(Opened, "__init__", lambda self, noise: None)
-    for arguments, why in (((*MIX,), "runs no fadd"), ((*STREAM, "--path", "tma", "--threads", "1"), "too old")):
+    for arguments, why in (((*MIX,), "runs no fadd"), ((*STREAM, "--path", "tma"), "too old; paths on which it runs")):
         code, _, err = gpudissect(*arguments)
         assert (code, err.count("\n")) == (3, 1)
         assert why in err

@@ -74,6 +74,7 @@ def test_a_mix_may_be_very_long(gtx980: Device) -> None:
     ("mix", "words"),
     [
         (replace(ADDS, body=(Step(Instruction.MMA_F16),)), "runs no 'mma_f16'"),
+        (replace(ADDS, body=(Step(Instruction.FADD, 1 << 24),), iterations=32), "shorten the body"),
         (replace(ADDS, warps=128), "holds 64 warps in 32 blocks of at most 1024 threads, not 128 in 32 of 128"),
         (replace(ADDS, warps=33, block_size=32), "not 33 in 33 of 32"),
         (replace(ADDS, sms=17), "has 16 SMs: a mix cannot run on 17"),

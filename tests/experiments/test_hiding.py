@@ -96,6 +96,21 @@ def test_other_accesses(kind) -> None:
     assert ("read_bandwidth" in found) == kind.of_memory
 
 
+def test_a_bracket_reaches_down_to_where_nothing_was_run() -> None:
+    """Of a few occupancies the least that suffices is not the least there is: the whole grid's lies in the bracket."""
+    with open_device("sim:gtx280") as device:
+        bench = Bench(device.info)
+        quick, full = (by_attribute(outcome_of(device, hiding_plan(STREAMING, g, bench, {}))) for g in (QUICK, FULL))
+        assert occupancies(QUICK, device.info)[-1] == 32, "an SM that is full is always among them"
+    for attribute in ("warps_for_90", "warps_for_95", "arithmetic_warps"):
+        assert quick[attribute].low <= full[attribute].value <= quick[attribute].high
+    assert quick["warps_for_95"].low < quick["warps_for_95"].value
+    assert quick["warps_for_90"].value <= quick["warps_for_95"].value
+    assert quick["cusp_warps"].status is Status.NOT_FOUND or quick["cusp_warps"].low < quick["cusp_warps"].value
+    assert set(quick["issue_rate"].evidence) > set(quick["access_rate"].evidence), "it is of every mix"
+    assert 1 == quick["load_imbalance"].low <= quick["load_imbalance"].value, "no SM takes longer than the longest"
+
+
 def test_bodies_and_blocks() -> None:
     assert [(s.instruction, s.count) for s in body(STREAMING, 0.25)] == [(Instruction.LDG, 4), (Instruction.FADD, 1)]
     assert [s.count for s in body(STREAMING, 11.0)] == [1, 11] and len(body(STREAMING, 0.0)) == 1

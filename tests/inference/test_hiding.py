@@ -23,6 +23,8 @@ def test_the_fewest_warps_that_reach_a_share() -> None:
     assert (found.warps, found.low, found.high) == (24, 16, 32)
     assert reached(curve, 1.2, 0.90).warps is None
     assert reached(curve, 0.5, 0.90).warps == 8
+    falling = {**curve, 40: point(40, 0.85)}
+    assert reached(falling, 1.0, 0.90).warps == 24, "attained, though not where the SM is full"
 
 
 def test_the_cusp_is_where_most_are_needed() -> None:

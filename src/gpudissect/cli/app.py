@@ -11,9 +11,10 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
@@ -24,7 +25,19 @@ from gpudissect.errors import GpudissectError
 
 DONE, BUG, INTERRUPTED = 0, 1, 130
 
+
+class _Interruptible(TyperGroup):
+    """Typer turns KeyboardInterrupt into a silent exit; here it is left to `main`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 app = typer.Typer(
+    cls=_Interruptible,
     help="Take a GPU's memory hierarchy apart by measurement: on a real, a simulated or a recorded GPU.",
     rich_markup_mode=None,  # plain help: rich would double the time it takes
     pretty_exceptions_enable=False,

@@ -12,7 +12,14 @@ import typer
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpudissect.models.base import Machine
+
+WARP = 32
+LARGEST = 32  # warps of a block of any GPU
+NEAR = 64  # warps, within which others are proposed
+LEAST, MOST = 1e-9, 1e9  # counts of an instruction
 
 
 def predict(
@@ -27,7 +34,7 @@ def predict(
     alpha: Annotated[
         float | None, typer.Option(metavar="A", help="So many fadd per access instead.", show_default=False)
     ] = None,
-    access: Annotated[str, typer.Option(metavar="KIND", help="The access of --alpha.")] = "ldg_streaming",
+    access: Annotated[str, typer.Option(metavar="KIND", help="The access of --alpha, as in hide.")] = "ldg_streaming",
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Predict the throughput of a mix of instructions, each dependent on the one before, and what limits it.
@@ -38,27 +45,32 @@ def predict(
     from gpudissect.report.machine import machine_of
     from gpudissect.report.worksheet import Forecast, as_text, forecast, to_json
 
-    machine = machine_of(load(file))
-    _check_warps(warps, machine)
+    result = load(file)
+    machine = machine_of(result)
+    _check_warps(warps, machine, result.device.facts)
     counts = _counts(run, alpha, access, machine)
     found: Forecast = forecast(machine, counts, warps)
     typer.echo(to_json(found) if as_json else as_text(found), nl=False)
 
 
-def _check_warps(warps: int, machine: Machine) -> None:
-    """An SM is given whole blocks, of at most 32 warps each, as many as there are places for."""
+def _check_warps(warps: int, machine: Machine, facts: Mapping[str, object]) -> None:
+    """An SM is given whole blocks, all alike, as many as there are places for."""
+    told, threads = facts.get("blocks_per_sm"), facts.get("threads_per_block")
+    blocks = told if isinstance(told, int) else 32
+    largest = min(threads // WARP, LARGEST) if isinstance(threads, int) else LARGEST
     if not 1 <= warps <= machine.warps:
         raise UsageError(f"an SM of {machine.name} holds 1 to {machine.warps} warps, got {warps}")
-    if not _reached(warps):
-        near = [each for each in range(max(1, warps - 4), machine.warps + 1) if _reached(each)]
+    if not _reached(warps, blocks, largest):
+        near = [each for each in range(max(1, warps - NEAR), min(machine.warps, warps + NEAR) + 1)
+                if _reached(each, blocks, largest)]  # fmt: skip
         below, above = [n for n in near if n < warps], [n for n in near if n > warps]
         others = " or ".join(str(n) for n in (below[-1:] + above[:1]))
-        raise UsageError(f"no configuration makes {warps} warps of an SM: it holds at most 32 blocks of at most 32 "
-                         f"warps, all alike; take {others}")  # fmt: skip
+        raise UsageError(f"no configuration makes {warps} warps of an SM: it holds at most {blocks} blocks of at most "
+                         f"{largest} warps, all alike; take {others or 'another result'}")  # fmt: skip
 
 
-def _reached(warps: int) -> bool:
-    return any(warps % each == 0 and warps // each <= 32 for each in range(1, 33))
+def _reached(warps: int, blocks: int, largest: int) -> bool:
+    return any(warps % each == 0 and warps // each <= blocks for each in range(1, min(warps, largest) + 1))
 
 
 def _counts(run: str | None, alpha: float | None, access: str, machine: Machine) -> dict[str, float]:
@@ -66,9 +78,15 @@ def _counts(run: str | None, alpha: float | None, access: str, machine: Machine)
     if (run is None) == (alpha is None):
         raise UsageError("name a mix with --run ldg_streaming:1,fadd:32, or with --alpha 32, and not with both")
     if alpha is not None:
-        if not 0 <= alpha < math.inf:
+        if not alpha >= 0:
             raise UsageError(f"alpha is 0 or more, got {alpha:g}")
-        return {_known(access, machine): 1.0} | ({"fadd": alpha} if alpha else {})
+        if alpha >= MOST:
+            raise UsageError(f"alpha is below {MOST:g}, got {alpha:g}; for additions alone: --run fadd:1")
+        kind = _known(access if f"ldg_{access}" not in machine.units else f"ldg_{access}", machine)
+        if kind == "fadd":
+            raise UsageError("--alpha counts fadd per access: --access is another instruction; "
+                             "for additions alone: --run fadd:1")  # fmt: skip
+        return {kind: 1.0} | ({"fadd": alpha} if alpha >= LEAST else {})
     counts: dict[str, float] = {}
     for part in (run or "").split(","):
         name, colon, text = part.strip().partition(":")
@@ -77,7 +95,7 @@ def _counts(run: str | None, alpha: float | None, access: str, machine: Machine)
             count = float(text) if colon else 1.0
         except ValueError:
             count = math.nan
-        if not 0 < count < 1e9:
+        if not LEAST <= count < MOST:
             raise UsageError(f"--run takes instructions with counts such as ldg_streaming:1,fadd:32, got {part[:40]!r}")
         counts[kind] = counts.get(kind, 0.0) + count
     return counts

@@ -25,7 +25,9 @@ def show(
     import sys
 
     from gpudissect.report.files import load
+    from gpudissect.report.hiding import is_answered, lines
     from gpudissect.report.table import console, print_result
+    from gpudissect.report.text import clean
 
     if html is not None:
         _write_page(files, html)
@@ -39,6 +41,9 @@ def show(
         if number:
             out.print()
         print_result(out, result, details=details)
+        if is_answered(result):
+            for line in lines(result):
+                typer.echo(clean(line))
 
 
 def _write_page(files: list[Path], html: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 OF_A_BLOCK = "16KiB"
 OF_ALL = "64MiB"
+THREADS, PAIR = 512, 2
 
 
 class StreamPath(StrEnum):
@@ -49,12 +50,16 @@ def stream(
                      show_default=False),
     ] = None,
     blocks_per_sm: Annotated[int, typer.Option(min=1, help="Blocks for each SM.")] = 2,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of a block; 1 on tma.")] = 512,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of a block (512; 1 on tma).", show_default=False)
+    ] = None,
     ilp: Annotated[int, typer.Option(min=1, help="Accesses of a thread in flight.")] = 2,
     width: Annotated[str, typer.Option(metavar="BYTES", help="Of one access: 4, 8 or 16; on tma of one copy.")] = "16",
     passes: Annotated[int, typer.Option(min=1, help="How often a run goes through the footprint.")] = 1,
     runs: Annotated[int, typer.Option(min=1, help="Timed runs, after one that is not.")] = 5,
-    cluster: Annotated[int, typer.Option(min=1, help="With path cluster: blocks of a cluster, 2 or more.")] = 1,
+    cluster: Annotated[
+        int | None, typer.Option(min=1, help="Blocks of a cluster, only with path cluster (2).", show_default=False)
+    ] = None,
     output: OutputOption = None,
     record: RecordOption = None,
     as_json: JsonOption = False,
@@ -67,14 +72,18 @@ def stream(
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Path, Stream, Transfer
 
+    if cluster is not None and path is not StreamPath.CLUSTER:
+        raise UsageError("--cluster is of --path cluster, where a block reads the shared memory of its neighbour")
     own = path in (StreamPath.SHARED, StreamPath.CLUSTER)
     footprint, each = parse_bytes(size or (OF_A_BLOCK if own else OF_ALL)), parse_bytes(width)
 
     def fitting(info: DeviceInfo) -> Stream:
+        way = _past_the_l1(info) if path is None else Path(path)
+        _check_runs(info, way)
         wanted = Stream(
-            path=_past_the_l1(info) if path is None else Path(path),
-            transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
-            threads=threads, ilp=ilp, width=each, passes=passes, runs=runs, cluster=cluster,
+            path=way, transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count,
+            threads=threads or (1 if way is Path.TMA else THREADS), ilp=ilp, width=each, passes=passes, runs=runs,
+            cluster=cluster or (PAIR if way is Path.CLUSTER else 1),
         )  # fmt: skip
         _check_fits(info, wanted)
         return wanted
@@ -90,15 +99,18 @@ def _past_the_l1(info: DeviceInfo) -> Path:
     return Path.GLOBAL_L2 if Path.GLOBAL_L2 in info.streams else Path.GLOBAL
 
 
+def _check_runs(info: DeviceInfo, path: Path) -> None:
+    there = ", ".join(each.value for each in info.streams) or "none"
+    if (why := info.unsupported.get(path)) is not None:
+        raise DeviceError(f"{info.name} has no path {path.value}: {why}; paths on which it runs streams: {there}")
+    if path not in info.streams:
+        raise DeviceError(f"{info.name} runs no streams on path {path.value}; paths on which it does: {there}")
+
+
 def _check_fits(info: DeviceInfo, stream: Stream) -> None:
     from gpudissect.units import format_bytes
     from gpudissect.workload import Transfer
 
-    if (why := info.unsupported.get(stream.path)) is not None:
-        raise DeviceError(f"{info.name} has no path {stream.path.value}: {why}")
-    if stream.path not in info.streams:
-        there = ", ".join(path.value for path in info.streams) or "none"
-        raise DeviceError(f"{info.name} runs no streams on path {stream.path.value}; paths on which it does: {there}")
     needed = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
     if needed > (limit := info.limit(stream.path)):
         raise UsageError(f"a stream on path {stream.path.value} of {info.name} goes through at most "

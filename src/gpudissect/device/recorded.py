@@ -32,6 +32,7 @@ from gpudissect.workload import Chase, Timing, Workload
 from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
+SHOWN = 3  # of a list, in a message
 _INFO = TypeAdapter(DeviceInfo)
 _CONTEXT = TypeAdapter(Context)
 
@@ -226,9 +227,14 @@ class RecordedGpu:
         if end is None or end.get("interrupted"):
             why = "it ended early"
         else:
-            options = ", ".join(f"{key} {value}" for key, value in self.options.items()) or "other options"
-            why = f"it was made by {self._content.header.get('program')} with {options}"
+            options = ", ".join(_option(key, value) for key, value in self.options.items()) or "other options"
+            why = f"it was made by {self._content.header.get('program')} with {options}; measure anew with --record"
         return f"recording {self._folder} holds {what} workload {name[:8]} ({_summary(workload)}): {why}"
+
+
+def _option(name: str, value: object) -> str:
+    """One of the options it was made with; a long list as its length."""
+    return f"{len(value)} {name}" if isinstance(value, list | tuple) and len(value) > SHOWN else f"{name} {value}"
 
 
 def _batch_key(digests: Sequence[str]) -> str:

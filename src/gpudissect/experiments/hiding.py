@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
@@ -245,10 +245,14 @@ def _estimates(
 ) -> tuple[Estimate, ...]:  # fmt: skip
     element = hiding.kind.element
 
-    def found(attribute: str, value: float, error: float, confidence: float, method: str) -> Estimate:
-        evidence = _evidence(hiding, math.inf if attribute.startswith("arithmetic") else 0.0)
+    def found(
+        attribute: str, value: float, error: float, confidence: float, method: str, least: float = 0.0
+    ) -> Estimate:
+        evidence = _evidence(hiding, *(() if attribute == "issue_rate" else (math.inf,)
+                                       if attribute.startswith("arithmetic") else (0.0,)))  # fmt: skip
         return Estimate(
-            element=element, attribute=attribute, status=Status.FOUND, value=value, low=value * (1 - error),
+            element=element, attribute=attribute, status=Status.FOUND, value=value,
+            low=max(least, value * (1 - error)),
             high=value * (1 + error), confidence=confidence, method=method, evidence=evidence, caveats=caveats,
         )  # fmt: skip
 
@@ -264,7 +268,7 @@ def _estimates(
         found("issue_rate", WARP * hiding.issue_peak, RATE_ERROR, RATE,
               "fastest mix of all, one chain a warp: schedulers start at least so many"),
         found("load_imbalance", max(p.imbalance for p in hiding.curve(0.0).values()), RATE_ERROR, RATE,
-              "accesses alone: the longest time of an SM over the mean one, worst occupancy (VV16 s5.5)"),
+              "accesses alone: the longest time of an SM over the mean one, worst occupancy (VV16 s5.5)", least=1.0),
     ]  # fmt: skip
     if hiding.kind.of_memory:
         hertz = clock if clock is not None else bench.info.facts.get("clock_hz")
@@ -275,12 +279,18 @@ def _estimates(
         estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, RATE,
                                f"{hiding.width} bytes a lane: with fewer, memory is not filled" if hiding.width > 4
                                else "4 bytes a lane fill the memory"))  # fmt: skip
-    estimates += _warps(hiding, caveats)
-    estimates += _cusp(hiding, caveats)
+    estimates += _warps(hiding, bench, caveats)
+    estimates += _cusp(hiding, bench, caveats)
     return tuple(estimates)
 
 
-def _warps(hiding: Hiding, caveats: tuple[str, ...]) -> list[Estimate]:
+def _fewest_left(measured: Iterable[int], warps: int, bench: Bench) -> int:
+    """The fewest warps that may do as well as `warps`: an SM can be given them, and fewer that were run fall short."""
+    short = max((each for each in measured if each < warps), default=0)
+    return min((each for each in reachable(bench.info) if short < each <= warps), default=warps)
+
+
+def _warps(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> list[Estimate]:
     rows = [("warps_for_90", 0.0, SHARES[0]), ("warps_for_95", 0.0, SHARES[1]),
             ("arithmetic_warps", math.inf, ARITHMETIC_SHARE)]  # fmt: skip
     found = []
@@ -293,16 +303,15 @@ def _warps(hiding: Hiding, caveats: tuple[str, ...]) -> list[Estimate]:
             found.append(Estimate(element=hiding.kind.element, attribute=attribute, status=Status.NOT_FOUND, low=most,
                                   reason=reason, evidence=evidence))  # fmt: skip
             continue
-        low = min(at.warps, at.low or at.warps)
         found.append(Estimate(
-            element=hiding.kind.element, attribute=attribute, status=Status.FOUND, value=at.warps, low=low,
-            high=at.high or most, confidence=RATE, method=f"fewest warps of an SM at {share:.0%} of the peak",
-            evidence=evidence, caveats=caveats,
+            element=hiding.kind.element, attribute=attribute, status=Status.FOUND, value=at.warps,
+            low=_fewest_left(curve, at.low or at.warps, bench), high=at.high or most, confidence=RATE,
+            method=f"fewest warps of an SM at {share:.0%} of the peak", evidence=evidence, caveats=caveats,
         ))  # fmt: skip
     return found
 
 
-def _cusp(hiding: Hiding, caveats: tuple[str, ...]) -> Sequence[Estimate]:
+def _cusp(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> Sequence[Estimate]:
     element, at = hiding.kind.element, cusp_of(hiding)
     if at is None:
         reason = "warps needed for 90 % of the peak do not rise and then fall with arithmetic intensity"
@@ -313,15 +322,15 @@ def _cusp(hiding: Hiding, caveats: tuple[str, ...]) -> Sequence[Estimate]:
         confidence=RATE, method="additions an access at which 90 % of the peak needs most warps (VV16 s4.5)",
         evidence=evidence, caveats=caveats,
     )  # fmt: skip
+    measured = sorted({point.warps for point in hiding.points if at.low <= point.alpha <= at.high and point.ilp == 1})
     if at.warps is None:
-        most = max(point.warps for point in hiding.points)
+        most = measured[-1]
         reason = f"not even {most} warps reach 90 % of the peak there"
         return where, Estimate(element=element, attribute="cusp_warps", status=Status.NOT_FOUND, low=most,
                                reason=reason, evidence=evidence)  # fmt: skip
-    curve = sorted(hiding.curve(0.0))
-    below = max((warps for warps in curve if warps < at.warps), default=at.warps)
     return where, Estimate(
-        element=element, attribute="cusp_warps", status=Status.FOUND, value=at.warps, low=below, high=at.warps,
+        element=element, attribute="cusp_warps", status=Status.FOUND, value=at.warps,
+        low=_fewest_left(measured, at.warps, bench), high=at.warps,
         confidence=RATE, method="warps of an SM that it takes there", evidence=evidence, caveats=caveats,
     )  # fmt: skip
 

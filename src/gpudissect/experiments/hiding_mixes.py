@@ -111,9 +111,11 @@ def reachable(info: DeviceInfo) -> list[int]:
 
 
 def occupancies(grid: Grid, info: DeviceInfo) -> list[int]:
-    """Warps at which all mixes run: the same number for every scheduler (VV16 s5.8), and one warp alone."""
+    """Warps at which all mixes run: equally many for every scheduler (VV16 s5.8), one alone, all that there can be."""
     each, most = schedulers(info), most_warps(info)
-    wanted = grid.evenly or tuple(range(1, most // each + 1))
+    all_of_one = most // each
+    some = grid.evenly or range(1, all_of_one)
+    wanted = (*(n for n in some if n < all_of_one), all_of_one)
     return [warps for warps in dict.fromkeys((1, *(each * n for n in wanted))) if blocks_of(warps, info)]
 
 

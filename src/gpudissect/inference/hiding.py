@@ -81,16 +81,10 @@ def best(points: Iterable[Point]) -> dict[int, Point]:
 
 
 def reached(curve: Mapping[int, Point], peak: float, share: float) -> Reached:
-    """The fewest warps at which `share` of `peak` (instructions a cycle) is attained, and stays so (VV16 table 6.4)."""
+    """The fewest warps at which `share` of `peak` (instructions a cycle) is attained (VV16 table 6.4)."""
 
     def fewest(least: float) -> int | None:
-        ordered = sorted(curve)
-        below = [warps for warps in ordered if curve[warps].rate < least * peak * (1 - 1e-9)]
-        if not below:
-            return ordered[0]
-        after = [warps for warps in ordered if warps > max(below)]
-        first = next(warps for warps in ordered if curve[warps].rate >= least * peak * (1 - 1e-9)) if after else None
-        return first
+        return next((warps for warps in sorted(curve) if curve[warps].rate >= least * peak * (1 - 1e-9)), None)
 
     return Reached(share, fewest(share), fewest(share - NEAR), fewest(share + NEAR))
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudissect.errors import UsageError
+from gpudissect.estimate import Status
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.needed import needed
@@ -36,9 +38,24 @@ class Worst:
     under_warps: float
 
 
+def is_answered(result: Result) -> bool:
+    """Whether it holds what `lines` needs."""
+    return any(each.element in KINDS and each.attribute == "access_rate" and each.status is Status.FOUND
+               for each in result.findings)  # fmt: skip
+
+
 def lines(result: Result) -> Iterator[str]:
-    """The answer, table and all, line by line. Raises `UsageError` for a result without latency hiding."""
-    machine = machine_of(result)
+    """The answer, table and all, line by line.
+
+    Raises `UsageError` for a result without latency hiding, or with columns that are none.
+    """
+    try:
+        yield from _lines(result, machine_of(result))
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise UsageError(f"this result holds series of latency hiding that make no sense: {error}") from None
+
+
+def _lines(result: Result, machine: Machine) -> Iterator[str]:
     for element, kind in KINDS.items():
         series = {each.name: each for each in result.series if each.element == element}
         if kind not in machine.units or CURVES not in series:
@@ -54,13 +71,13 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
     moved = f", {float(machine.bytes_per_second(kind, unit.throughput)) / 1e9:.4g} GB/s" if unit.bytes else ""
     yield ""
     ns = cycles_to_ns(unit.latency, machine.clock_hz)
-    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.3g} ns) alone; at most "
+    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.4g} ns) at best; at most "
            f"{unit.throughput:.3g} a cycle of each SM{moved}. "
            f"An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
     curves = {alpha: curve for alpha in _alphas(series) if (curve := curve_of(series, alpha))}
     wanted = {alpha: _fewest(curve, peak(machine, Loop(alpha=alpha, access=kind))) for alpha, curve in curves.items()}
     if wanted.get(0.0) is not None:
-        yield f"{wanted[0.0]} warps per SM hide the latency of {_ACCESS[kind]} at alpha 0 (90 % of the peak)."
+        yield f"{_hide(wanted[0.0], ' per SM')} the latency of {_ACCESS[kind]} at alpha 0 (90 % of the peak)."
     elif 0.0 in wanted:
         yield f"Not even {max(curves[0.0])} warps per SM hide the latency of {_ACCESS[kind]} at alpha 0."
     short = [alpha for alpha, warps in wanted.items() if warps is None and 0 < alpha < math.inf]
@@ -70,15 +87,23 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
         at = next(alpha for alpha, warps in wanted.items() if warps == most)
         yield f"Most are needed at alpha {at:g}: {most}. {_split(machine, kind, at)}"
     if wanted.get(math.inf) is not None:
-        yield f"{wanted[math.inf]} warps hide the latency of additions alone."
+        yield f"{_hide(wanted[math.inf])} the latency of additions alone (90 % of the peak)."
+
+
+def _hide(warps: int | None, where: str = "") -> str:
+    return f"{warps} warp{where} hides" if warps == 1 else f"{warps} warps{where} hide"
+
+
+def _some(warps: float) -> str:
+    return "1 warp" if round(warps) == 1 else f"{warps:.0f} warps"
 
 
 def _why_not(machine: Machine, kind: str, short: Sequence[float], curves: Mapping[float, Mapping[int, float]]) -> str:
     at = short[len(short) // 2]
     most = max(curves[at])
     got = max(curves[at].values()) / peak(machine, Loop(alpha=at, access=kind))
-    between = f"alpha {at:g}" if len(short) == 1 else f"alpha {short[0]:g} to {short[-1]:g}"
-    return (f"{most} are not enough at {between}: at alpha {at:g} they reach {got:.0%} of the peak, because "
+    where = f"{at:g}: they" if len(short) == 1 else f"{short[0]:g} to {short[-1]:g}: at alpha {at:g} they"
+    return (f"{most} are not enough at alpha {where} reach {got:.0%} of the peak, because "
             f"{_split(machine, kind, at)}")  # fmt: skip
 
 
@@ -89,7 +114,10 @@ def _split(machine: Machine, kind: str, alpha: float) -> str:
     waiting = loop.access_share * top * machine.unit(kind).latency
     adding = loop.arithmetic_share * top * machine.unit("fadd").latency
     extra = ", and more as latency grows under load" if kind in machine.contention else ""
-    return (f"{waiting:.0f} warps must wait for {_MANY[kind]} while {adding:.0f} add, "
+    if not round(waiting):
+        return f"{adding:.0f} must add at once."
+    others = "1 adds" if round(adding) == 1 else f"{adding:.0f} add"
+    return (f"{_some(waiting)} must wait for {_MANY[kind]} while {others}, "
             f"{waiting + adding:.0f} at once{extra}.")  # fmt: skip
 
 

@@ -16,6 +16,7 @@ KINDS = {
 }  # fmt: skip
 """What models call the accesses of each element."""
 CURVES = "throughput against warps and alpha"
+LEAST, MOST = 1e-12, 1e18  # of any parameter: beyond, no GPU is, and products overflow
 _SHARED = ("lds", "sts", "atoms")
 _FUNCTIONS = ("rcp", "rsq", "sin", "ex2", "lg2")
 _CORES = ("fadd", "fmul", "ffma")
@@ -29,7 +30,16 @@ _SCHEDULERS = {"1": 1, "2": 2, "6.0": 2}
 
 
 def machine_of(result: Result) -> Machine:
-    """Parameters, as measured. Raises `UsageError` if the result has none of latency hiding."""
+    """Parameters, as measured. Raises `UsageError` if the result has none of latency hiding, or impossible ones."""
+    try:
+        return _machine(result)
+    except (KeyError, ValueError, ZeroDivisionError, OverflowError) as error:
+        missing = f"no {' '.join(error.args[0])}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"this result holds parameters of latency hiding that make no sense: {missing}; measure "
+                         "again with 'gpudissect hide -o FILE'") from None  # fmt: skip
+
+
+def _machine(result: Result) -> Machine:
     values = {(each.element, each.attribute): float(each.value) for each in result.findings
               if each.status is Status.FOUND and isinstance(each.value, int | float)}  # fmt: skip
     elements = [each for each in HIDING if (each, "access_rate") in values and (each, "arithmetic_rate") in values]
@@ -37,6 +47,10 @@ def machine_of(result: Result) -> Machine:
         raise UsageError("this result holds no parameters of latency hiding: make one with 'gpudissect hide -o FILE'")
     first = elements[0]
     clock = result.conditions.clock_hz or 1e9
+    told = {"clock_hz": clock, "sm_count": result.device.sm_count}
+    told |= {" ".join(name): value for name, value in values.items() if name[0] in HIDING}
+    if impossible := [name for name, value in told.items() if not LEAST < value < MOST]:
+        raise ValueError(f"{impossible[0]} is {told[impossible[0]]:g}")
     units = _instructions(values)
     units["fadd"] = Unit(resource="cores", latency=values[first, "arithmetic_latency"],
                          throughput=values[first, "arithmetic_rate"] / WARP)  # fmt: skip
@@ -51,9 +65,9 @@ def machine_of(result: Result) -> Machine:
             rise = values[element, "contention_rise"]
             contention[kind] = Contention(values[element, "contention_base"], ((rise, ceiling),))
     threads = result.device.facts.get("threads_per_sm")
-    told = {KINDS[each.element]: _curve(each, 0.0) for each in result.series
+    alone = {KINDS[each.element]: _curve(each, 0.0) for each in result.series
             if each.name == CURVES and each.element in KINDS}  # fmt: skip
-    curves = {kind: curve for kind, curve in told.items() if curve is not None}
+    curves = {kind: curve for kind, curve in alone.items() if curve is not None}
     return Machine(
         name=result.device.name, sms=result.device.sm_count, clock_hz=clock, schedulers=_schedulers(result),
         warps=int(threads) // WARP if isinstance(threads, int) else _most(result), units=units,
@@ -87,10 +101,14 @@ def curve_of(series: Series, alpha: float) -> dict[int, float]:
     found: dict[int, float] = {}
     columns = series.columns
     for at, warps, chains, rate in zip(*(columns[each] for each in ("alpha", "warps", "chains", "rate")), strict=True):
-        if None in (at, warps, chains, rate) or float(at) != alpha or chains != 1:
+        if at not in (alpha, f"{alpha:g}") or chains != 1 or not _positive(warps) or not _positive(rate):
             continue
         found[int(warps)] = max(found.get(int(warps), 0.0), float(rate))
     return dict(sorted(found.items()))
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and value > 0
 
 
 def _curve(series: Series, alpha: float) -> Curve | None:

@@ -73,5 +73,10 @@ class MixTrace:
             own = trace.sm == one
             took = max(1, int(trace.end[own].max() - trace.begin[own].min()))
             rates.append(WARP * mix.instructions * int(own.sum()) / took)
-        return (f"{mix.warps} warps, {mix.ilp} chains each, on {len(rates)} SMs: {each:.2f} cycles an instruction of a "
+        what = f"{_count(mix.warps, 'warp')} an SM, {_count(mix.ilp, 'chain')} each, on {_count(len(rates), 'SM')}"
+        return (f"{what}: {each:.2f} cycles an instruction of a "
                 f"warp, {np.median(rates):.4g} a cycle of an SM, all threads counted")  # fmt: skip
+
+
+def _count(number: int, of: str) -> str:
+    return f"1 {of}" if number == 1 else f"{number} {of}s"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.volkov import Refined
 from gpudissect.models.worksheet import Sheet, worksheet
+from gpudissect.report.text import clean
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def as_text(found: Forecast) -> str:
              f"warps needed          {sheet.needed:.3g} of {machine.warps}"]  # fmt: skip
     if found.refined is not None:
         rows.append(_said("under load", found, found.refined))
-    return "\n".join(rows) + "\n"
+    return "\n".join(clean(row) for row in rows) + "\n"
 
 
 def _said(what: str, found: Forecast, warps: float) -> str:

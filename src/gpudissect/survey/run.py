@@ -75,6 +75,8 @@ def run_survey(
     """
     unknown = sorted(set(elements or ()) - set(MEASURED))
     if unknown:
+        if set(unknown) <= set(HIDING_ELEMENTS):
+            raise UsageError("latency hiding is measured, and a recording of it replayed, by 'gpudissect hide'")
         raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(MEASURED)}")
     registered = {**EXPERIMENTS, **(COMPARISONS if compare_methods else {})}
     wanted = [each for each in registered.values() if elements is None or each.element in elements]

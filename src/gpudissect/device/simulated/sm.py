@@ -10,13 +10,14 @@ from gpudissect.device.simulated.costs import costs_of
 from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
 from gpudissect.errors import DeviceError, Unfit
 from gpudissect.processor.description import Processor
-from gpudissect.processor.engine import Job, run_long
+from gpudissect.processor.engine import FEWEST, Job, run_long
 from gpudissect.trace import Array
 from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
 MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
 MOST_SAMPLED = 1 << 21  # the same of mixes of which single loads are timed
+MOST_AT_LEAST = 1 << 26  # of any mix, however long its body: some seconds
 MOST_IN_ROUNDS = 1 << 25  # of mixes whose blocks are replaced, which are simulated to the end
 CLOCKS_APART = 1 << 20  # cycles by which the clocks of two SMs may differ
 
@@ -65,6 +66,10 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
         raise Unfit(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
                     f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
                     f"{mix.block_size}")  # fmt: skip
+    body = mix.warps * mix.ilp * sum(step.count for step in mix.body)
+    if (few := 2 * FEWEST * body) > MOST_AT_LEAST and mix.instructions * mix.warps > MOST_AT_LEAST:
+        raise Unfit(f"{name}: of a mix {2 * FEWEST} iterations are simulated one by one, up to {MOST_AT_LEAST} "
+                    f"instructions an SM, asked for {few}: shorten the body")  # fmt: skip
     if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
         raise Unfit(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
                     f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
