@@ -1,0 +1,47 @@
+"""The recording of latency hiding on a real H200 replays to what was found on it, and models fare as they did."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudissect.device.recorded import RecordedGpu
+from gpudissect.estimate import Status
+from gpudissect.report.files import load
+from gpudissect.survey.run import run_hiding
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return load(FOLDER / "h200-hiding.json")
+
+
+@pytest.fixture(scope="module")
+def replayed(recorded):
+    with RecordedGpu.open(FOLDER / "h200-hiding") as gpu:
+        return run_hiding(gpu, elements=recorded.options.elements, quick=True)
+
+
+def test_every_finding_is_the_same(replayed, recorded):
+    """But for the last digits of a fit, which differ from one processor's linear algebra to the next."""
+    assert replayed.failures == ()
+    assert [(each.element, each.attribute, each.status) for each in replayed.findings] == [
+        (each.element, each.attribute, each.status) for each in recorded.findings
+    ]
+    for now, then in zip(replayed.findings, recorded.findings, strict=True):
+        told = ((now.value, then.value), (now.low, then.low), (now.high, then.high))
+        assert all(one == other or one == pytest.approx(other, rel=1e-9) for one, other in told)
+
+
+def test_additions_stay_below_what_the_lanes_can_do(replayed):
+    found = {each.attribute: each for each in replayed.findings if each.status is Status.FOUND}
+    assert found["arithmetic_rate"].value <= 128
+
+
+@pytest.mark.parametrize(("model", "bar"), [("basic", 1.30), ("refined", 1.12)])
+def test_the_models_of_volkov_hardly_promise_too_much(replayed, model, bar):
+    (worst,) = [each for each in replayed.series if each.name == "worst estimate over measurement"]
+    over = {name: value for name, value in zip(worst.columns["name"], worst.columns["over"], strict=True)}
+    (value,) = [value for name, value in over.items() if name.endswith(f"2016, {model}")]
+    assert value <= bar
