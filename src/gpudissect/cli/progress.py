@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from gpudissect.cli.say import note_line
+from gpudissect.cli.signals import check
 
 Progress = Callable[[int, int, str], None]
 LINE_EVERY_S = 5.0  # in a log, more lines than this say nothing more
@@ -16,12 +17,14 @@ WIDTH = 36  # characters for what is being measured: the rest of 80 columns is t
 
 @contextmanager
 def progress_on_stderr() -> Iterator[Progress]:
-    """Give the callback that a survey reports its progress to."""
-    if sys.stderr.isatty():
-        with _bar() as update:
-            yield update
-    else:
-        yield _Lines().update
+    """Give the callback that a survey reports its progress to. It raises KeyboardInterrupt where one was lost."""
+    with _bar() if sys.stderr.isatty() else nullcontext(_Lines().update) as update:
+
+        def step(done: int, total: int, what: str) -> None:
+            check()
+            update(done, total, what)
+
+        yield step
 
 
 @contextmanager
