@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA = "gpudissect/1"
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
@@ -105,6 +110,15 @@ class Finding(_Record):
             raise ValueError(f"value {self.value!r} is a text, but has a unit")
         return self
 
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean, percent, quantity
+
+        told = quantity(self.value, self.unit) if self.status.has_value else self.status.value
+        sure = f", {percent(self.confidence)}" if self.confidence is not None else ""
+        return f"<{clean(self.element)} {clean(self.attribute)}: {told}{sure}>"
+
+    __str__ = __repr__
+
 
 class Comparison(_Record):
     """What an older method reads on the same device."""
@@ -137,11 +151,53 @@ class Series(_Record):
     evidence: tuple[str, ...] = ()
     """Digests of the workloads behind it."""
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _of_any_sequences(cls, columns: Any) -> Any:
+        """Whoever makes a series by hand has lists, or arrays of numpy."""
+        if not isinstance(columns, Mapping):
+            return columns
+        plain = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in columns.items()}
+        return {name: tuple(column) if isinstance(column, list) else column for name, column in plain.items()}
+
     @model_validator(mode="after")
     def _equally_long(self) -> Series:
         if len({len(column) for column in self.columns.values()}) > 1:
             raise ValueError(f"columns of {self.name!r} are not equally long")
         return self
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The columns as a data frame. Raises `UsageError` without pandas."""
+        from gpudissect.report.frames import frame
+
+        return frame(self.columns)
+
+    def to_svg(self) -> str:
+        """Its plot as an SVG file; empty where there is nothing to plot."""
+        from gpudissect.report.plots.choose import figure_of
+        from gpudissect.report.plots.standalone import standalone
+
+        figure = figure_of(self)
+        return standalone(figure) if figure is not None else ""
+
+    def save(self, file: str | Path) -> None:
+        """Write its plot as .svg. Raises `UsageError` for another name, and where there is nothing to plot."""
+        from gpudissect.report.files import write_plot
+
+        write_plot(Path(file), self.to_svg())
+
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean
+
+        rows = len(next(iter(self.columns.values()), ()))
+        return f"<{clean(self.element)}: {clean(self.name)}; {', '.join(map(clean, self.columns))}; {rows} rows>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from gpudissect.report.notebook import of_series
+
+        return of_series(self)
 
 
 class Failure(_Record):
@@ -277,6 +333,76 @@ class Result(_Record):
     def to_json(self) -> str:
         """The text of the result file."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+    def save(self, file: str | Path) -> None:
+        """Write the result file. Raises `UsageError` for one that cannot be written."""
+        from gpudissect.report.files import write_text
+
+        write_text(Path(file), self.to_json())
+
+    def finding(self, element: str, attribute: str) -> Finding:
+        """One finding: ``result.finding("l1", "capacity").value``. Raises `KeyError` for one that there is not."""
+        for each in self.findings:
+            if (each.element, each.attribute) == (element, attribute):
+                return each
+        there = [each.attribute for each in self.findings if each.element == element]
+        raise KeyError(f"no {element}.{attribute}; of {element} there is {', '.join(there) or 'nothing'}")
+
+    def seen(self, element: str, name: str) -> Series:
+        """One series: ``result.seen("shared", "latency against stride")``. Raises `KeyError` for none."""
+        for each in self.series:
+            if (each.element, each.name) == (element, name):
+                return each
+        there = [each.name for each in self.series if each.element == element]
+        raise KeyError(f"no series {name!r} of {element}; there is {', '.join(there) or 'none'}")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The findings as a data frame, one row each. Raises `UsageError` without pandas."""
+        from gpudissect.report.frames import frame
+
+        names = [name for name in Finding.model_fields if name != "published"]
+        columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in self.findings] for name in names}
+        columns["status"] = [each.status.value for each in self.findings]
+        known = [each.published for each in self.findings]
+        columns["published"] = [None if each is None else each.value for each in known]
+        columns["verdict"] = [None if each is None else each.verdict.value for each in known]
+        return frame(columns)
+
+    def plots(self, element: str) -> dict[str, str]:
+        """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
+        from gpudissect.report.plots.of_element import figures_of_element
+        from gpudissect.report.plots.standalone import standalone
+
+        return {figure.title: drawn for figure in figures_of_element(self, element) if (drawn := standalone(figure))}
+
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean, provenance
+
+        device = self.device
+        origin = provenance(device.origin, device.recorded_origin)
+        broken = ", interrupted" if self.interrupted else ""
+        return f"<{clean(device.name)} {origin} ({clean(device.spec)}): {len(self.findings)} findings{broken}>"
+
+    def __str__(self) -> str:
+        """The table that ``gpudissect show`` prints, plain."""
+        import io
+
+        from gpudissect.report.table import console, print_result
+
+        text = io.StringIO()
+        print_result(console(text), self)
+        return text.getvalue().rstrip("\n")
+
+    def to_html(self) -> str:
+        """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
+        from gpudissect.report.page.write import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from gpudissect.report.notebook import of_result
+
+        return of_result(self)
 
 
 def json_schema() -> dict[str, Any]:
