@@ -5,7 +5,7 @@ import sys
 import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-columns = {"ilp": [], "in flight": [], "bandwidth": []}
+columns = {"ilp": [], "bytes": [], "bandwidth": []}
 with gd.open_device(DEVICE) as device:
     path = gd.Path.GLOBAL_L2 if gd.Path.GLOBAL_L2 in device.info.streams else gd.Path.GLOBAL
     for ilp in (1, 2, 4):
@@ -14,12 +14,12 @@ with gd.open_device(DEVICE) as device:
                                blocks=blocks * device.info.sm_count, ilp=ilp)  # fmt: skip
             trace = gd.run(stream, device)
             columns["ilp"].append(ilp)
-            columns["in flight"].append(blocks * 256 * 4 * ilp)
+            columns["bytes"].append(blocks * 256 * 4 * ilp)
             columns["bandwidth"].append(float((trace.bytes / trace.nanoseconds).max()) * 1e9)
 
 gd.Series(
     element=device.info.name,
     name="read bandwidth against bytes in flight of an SM",
     columns=columns,
-    units={"in flight": "B", "bandwidth": "B/s"},
+    units={"bytes": "B", "bandwidth": "B/s"},
 ).save("bandwidth.svg")

@@ -61,10 +61,9 @@ def discover(
     in its `failures`. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    if isinstance(elements, str):
-        raise UsageError(f"elements are a list, such as [{elements!r}], got {elements!r}")
-    known = known_elements(elements)
-    study = Hierarchy(elements=known, quick=quick, seed=seed, compare_methods=compare_methods)
+    study = Hierarchy(
+        elements=known_elements(_listed(elements)), quick=quick, seed=seed, compare_methods=compare_methods
+    )
     return _result(device, study, _path(record), _path(html), progress)
 
 
@@ -81,7 +80,7 @@ def hide(
 
     `elements` are of `gpudissect.vocabulary.HIDING`, ``["hiding"]`` if left out; for the rest see `discover`.
     """
-    if unknown := sorted(set(elements or ()) - set(HIDING)):
+    if unknown := sorted(set(_listed(elements) or ()) - set(HIDING)):
         raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(HIDING)}")
     study = Hiding(elements=tuple(dict.fromkeys(elements)) if elements else None, quick=quick)
     return _result(device, study, _path(record), _path(html), progress)
@@ -111,7 +110,7 @@ def run(
     batch = [workload] if isinstance(workload, Chase | Stream | Mix | Launch) else list(workload)
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
-            device = stack.enter_context(find.open_device(_one(device), seed=seed))
+            device = stack.enter_context(find.open_device(_one(device, 1), seed=seed))
         recorder = None if record is None else stack.enter_context(Recorder(device, Path(record)))
         traces = (device if recorder is None else recorder).run(batch)
         made = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
@@ -142,7 +141,7 @@ def _result(
     device: str | None, study: Study, record: Path | None, html: Path | None, progress: Progress | None
 ) -> Result:
     check_outputs((html,), device, record)
-    taken = take_apart(_one(device), study, record=record, keep=html is not None, progress=progress)
+    taken = take_apart(_one(device, 2), study, record=record, keep=html is not None, progress=progress)
     if html is not None:
         from gpudissect.report.page.write import page
 
@@ -154,15 +153,22 @@ def _result(
     return taken.result
 
 
-def _one(device: str | None) -> str:
-    """The name of one device. That a simulated one was taken for want of a real one is said."""
+def _one(device: str | None, calls: int) -> str:
+    """The name of one device. That a simulated one was taken for want of a real one is said, as so many `calls` up."""
     choice = find.choose(device)
     if len(choice.specs) > 1:
         raise UsageError(f"{device} names {len(choice.specs)} GPUs where one is needed; name one, such as "
                          f"{choice.specs[0]}")  # fmt: skip
     if device is None and not choice.specs[0].startswith("cuda:"):
-        warnings.warn(choice.note or "", stacklevel=4)
+        warnings.warn(choice.note or "", stacklevel=2 + calls)
     return choice.specs[0]
+
+
+def _listed(elements: Sequence[str] | None) -> Sequence[str] | None:
+    """A text is a sequence too, of letters."""
+    if isinstance(elements, str):
+        raise UsageError(f"elements are a list, such as [{elements!r}], got {elements!r}")
+    return elements
 
 
 def _path(name: Name | None) -> Path | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-from gpudissect.report.markup import Markup, tag
+from gpudissect.report.markup import Markup, shown, tag
 from gpudissect.report.plots.choose import MOST_GROUPS
 from gpudissect.report.plots.draw import HEIGHT, SHADES, WIDTH, groups_of, range_of, svg
 from gpudissect.report.plots.figure import Figure, Kind
@@ -17,7 +18,8 @@ MARGIN = 12
 LINE = 18  # pixels from one line of text to the next
 LETTER = 6.4  # pixels of a letter of 12, about
 SHADE = 14
-MOST_LETTERS = 72  # of a title in one line
+LETTERS, SMALL_LETTERS = 58, 92  # of a line of the title, of a note
+SMALL_LINE = 13
 
 
 def standalone(figure: Figure) -> str:
@@ -28,17 +30,18 @@ def standalone(figure: Figure) -> str:
     drawing = svg(figure, "plot")
     if not drawing:
         return ""
-    title = figure.title if len(figure.title) <= MOST_LETTERS else f"{figure.title[: MOST_LETTERS - 2]} …"
-    top = MARGIN + LINE
-    keys, top = _legend(figure, top)
-    height = top + HEIGHT + (LINE if figure.note else 0)
-    note = tag("text", figure.note[: 2 * MOST_LETTERS], class_="note", x=MARGIN, y=top + HEIGHT + 8)
+    title = textwrap.wrap(shown(figure.title), LETTERS, max_lines=2, placeholder=" …")
+    note = textwrap.wrap(shown(figure.note), SMALL_LETTERS, max_lines=3, placeholder=" …")
+    keys, top = _legend(figure, MARGIN + LINE * len(title))
+    height = top + HEIGHT + SMALL_LINE * len(note) + (4 if note else 0)
     sheet = tag(
         "svg",
         tag("title", figure.title), Markup(f"<style>{_style()}</style>"),
         tag("rect", class_="paper", x=0, y=0, width=WIDTH, height=height),
-        tag("text", title, class_="title", x=MARGIN, y=MARGIN + 8), *keys,
-        tag("svg", drawing, x=0, y=top, width=WIDTH, height=HEIGHT), note if figure.note else None,
+        *(tag("text", line, class_="title", x=MARGIN, y=MARGIN + 8 + LINE * n) for n, line in enumerate(title)), *keys,
+        tag("svg", drawing, x=0, y=top, width=WIDTH, height=HEIGHT),
+        *(tag("text", line, class_="note", x=MARGIN, y=top + HEIGHT + 8 + SMALL_LINE * n)
+          for n, line in enumerate(note)),
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {height}", width=WIDTH, height=height, role="img",
         aria_label=figure.title,
     )  # fmt: skip
@@ -55,8 +58,8 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
     made: list[Markup] = []
     x, y = MARGIN, top
     for number, name in enumerate(names):
-        shown = name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 2]} …"
-        wide = round(30 + LETTER * len(shown) + 14)
+        said = textwrap.shorten(shown(name), LETTERS, placeholder=" …")
+        wide = round(30 + LETTER * len(said) + 14)
         if x > MARGIN and x + wide > WIDTH:
             x, y = MARGIN, y + LINE
         style = f"s{number % MOST_GROUPS}"
@@ -65,7 +68,7 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
             tag("path", class_=f"line {style}", d=f"M{x} {y + 2}h24"),
             tag("path", class_=f"dot {style}", d=f"M{x + 12} {y + 2}h0"),
         ]  # fmt: skip
-        made += [*mark, tag("text", shown, x=x + 29, y=y + 6)]
+        made += [*mark, tag("text", said, x=x + 29, y=y + 6)]
         x += wide
     return made, y + LINE
 
