@@ -97,7 +97,8 @@ def _print(result: Result, *, as_json: bool) -> None:
     from gpudissect.report.hiding import lines
     from gpudissect.report.table import console, print_result
 
-    print_result(console(sys.stdout), result)
+    out = console(sys.stdout)
+    print_result(out, result)
     if any(each.attribute == "access_rate" and each.status is Status.FOUND for each in result.findings):
-        for line in lines(result):
+        for line in lines(result, out.width):
             typer.echo(line)

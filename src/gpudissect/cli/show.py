@@ -53,7 +53,11 @@ def _write_page(files: list[Path], html: Path) -> None:
     write_text(html, page(load(files[0])))
 
 
-def schema() -> None:
+def schema(
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As every command takes it: a schema is JSON anyway.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of the result file."""
     import json
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
+from gpudissect.report.foretold import Prediction
+from gpudissect.report.record import Record
 from gpudissect.report.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,14 +22,7 @@ Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
 Value = Number | str | tuple[Number, ...]
 
 
-class _Record(BaseModel):
-    # Readers take what they know and pass over the rest, so that later versions of schema 1 may add fields.
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
-    )
-
-
-class Device(_Record):
+class Device(Record):
     """A device, as it described itself."""
 
     spec: str
@@ -48,7 +43,7 @@ class Device(_Record):
     """Paths to memory that this device lacks, each with the reason."""
 
 
-class Published(_Record):
+class Published(Record):
     """A published value for the same attribute, and the verdict on it."""
 
     value: Value | None = None
@@ -71,7 +66,7 @@ class Published(_Record):
     """The verdict in a few words."""
 
 
-class Finding(_Record):
+class Finding(Record):
     """One attribute of one element."""
 
     element: str
@@ -120,7 +115,7 @@ class Finding(_Record):
     __str__ = __repr__
 
 
-class Comparison(_Record):
+class Comparison(Record):
     """What an older method reads on the same device."""
 
     element: str
@@ -137,7 +132,7 @@ class Comparison(_Record):
     """What the method says of its own reading."""
 
 
-class Series(_Record):
+class Series(Record):
     """What was seen on the way, as columns of numbers: the stuff of a plot."""
 
     element: str
@@ -200,7 +195,7 @@ class Series(_Record):
         return of_series(self)
 
 
-class Failure(_Record):
+class Failure(Record):
     """An experiment that did not finish."""
 
     experiment: str
@@ -209,7 +204,7 @@ class Failure(_Record):
     """Why, in one line."""
 
 
-class Options(_Record):
+class Options(Record):
     """What was asked for; the same options on the same recording give the same findings."""
 
     seed: int = 0
@@ -222,7 +217,7 @@ class Options(_Record):
     """Whether older methods were run beside."""
 
 
-class Conditions(_Record):
+class Conditions(Record):
     """What was seen while the survey ran."""
 
     clock_hz: float | None = None
@@ -237,70 +232,7 @@ class Conditions(_Record):
     """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
 
 
-class ElementPrediction(_Record):
-    """How well one cache, simulated as inferred, foretold random accesses that nothing was inferred from."""
-
-    element: str
-    """Which cache."""
-    agreement: float
-    """Share of the accesses that were foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    hits_wrong: int
-    """Hits that were foretold as misses."""
-    misses_wrong: int
-    """Misses that were foretold as hits."""
-    possible: float
-    """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
-
-
-class PathPrediction(_Record):
-    """How well all caches and TLBs of a path, simulated together as inferred, foretold which of them answers."""
-
-    path: str
-    """Which path; "translation" for the TLBs, told by what an access costs beyond its line."""
-    agreement: float
-    """Share of the accesses that were answered where it was foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    wrong: dict[str, int] = {}
-    """Of the others, how many each cache or TLB misjudged."""
-    possible: float
-    """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
-    assumed: tuple[str, ...] = ()
-    """What had to be assumed, for it was not found."""
-    open: int = 0
-    """Accesses that were not foretold, for they depend on what was not found."""
-
-
-class Prediction(_Record):
-    """The same of all caches and paths together."""
-
-    agreement: float
-    """Share of the accesses that were foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    elements: tuple[ElementPrediction, ...]
-    """Cache by cache."""
-    paths: tuple[PathPrediction, ...] = ()
-    """Path by path, everything on it simulated as one."""
-    unforetold: dict[str, str] = {}
-    """Caches and paths that cannot be simulated, each with the reason."""
-
-
-class Result(_Record):
+class Result(Record):
     """A whole result file."""
 
     schema_: Literal["gpudissect/1"] = Field("gpudissect/1", alias="schema")
