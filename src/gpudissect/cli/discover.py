@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpudissect.cli import complete
 from gpudissect.cli.ending import exit_code
 from gpudissect.cli.say import note_line
 from gpudissect.errors import DeviceError, GpudissectError, UsageError
@@ -24,7 +25,13 @@ ALL = "cuda:all"
 def discover(
     device: Annotated[
         str | None,
-        typer.Option("--device", "-d", metavar="DEV", help="cuda:0, cuda:all, sim:gtx980, sim:my.toml, rec:folder."),
+        typer.Option(
+            "--device",
+            "-d",
+            metavar="DEV",
+            autocompletion=complete.devices,
+            help="cuda:0, cuda:all, sim:gtx980, sim:my.toml, rec:folder.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -41,7 +48,10 @@ def discover(
         typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="ELEMENT", help="Only this element, such as l1; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="ELEMENT", autocompletion=complete.elements, help="Only this element, such as l1; may be repeated."
+        ),
     ] = None,
     quick: Annotated[
         bool | None,

@@ -7,12 +7,20 @@ from typing import Annotated
 
 import typer
 
+from gpudissect.cli import complete
+
 
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A result file, as written by discover -o.")],
     wanted: Annotated[
         str,
-        typer.Option("--format", "-f", metavar="FORMAT", help="gpu, mt4g, hwloc, accelsim, csv, series or parquet."),
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            autocompletion=complete.formats,
+            help="gpu, mt4g, hwloc, accelsim, csv, series or parquet.",
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here instead of printing it.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpudissect.cli import complete
 from gpudissect.cli.ending import exit_code
 from gpudissect.cli.say import note_line
 from gpudissect.errors import UsageError
@@ -38,7 +39,13 @@ class Accesses(StrEnum):
 def hide(
     device: Annotated[
         str | None,
-        typer.Option("--device", "-d", metavar="DEV", help="cuda:0, sim:gtx980, sim:my.toml, rec:folder."),
+        typer.Option(
+            "--device",
+            "-d",
+            metavar="DEV",
+            autocompletion=complete.devices,
+            help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.",
+        ),
     ] = None,
     access: Annotated[
         list[Accesses] | None,

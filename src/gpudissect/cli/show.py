@@ -54,9 +54,7 @@ def _write_page(files: list[Path], html: Path) -> None:
 
 
 def schema(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="As every command takes it: a schema is JSON anyway.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For all commands alike: it is JSON anyway.")] = False,
 ) -> None:
     """Print the JSON Schema of the result file."""
     import json

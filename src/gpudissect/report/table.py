@@ -29,8 +29,8 @@ _DISPENSABLE = (
     "source",
     "why",
     "ns",
-    "bracket",
     "published",
+    "bracket",
     "confidence",
     "verdict",
 )  # on a narrow terminal, in this order
