@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -26,6 +27,8 @@ def test_it_draws_its_figure(script, tmp_path, monkeypatch):
     assert sheet.tag == f"{SVG}svg"
     marks = [each for each in sheet.iter() if (each.get("class") or "").split(" ")[0] in ("dot", "bar", "cell")]
     assert marks and "var(" not in text and "NaN" not in text
+    shown = ET.parse(GALLERY / made.name).getroot()  # what the documentation shows is what comes out
+    assert shown.get("aria-label") == sheet.get("aria-label")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

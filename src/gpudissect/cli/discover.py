@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,7 +98,7 @@ def discover(
             continue
         results.append(taken.result)
         troubles += [taken.trouble] if taken.trouble is not None else []
-        for path, text in ((output, taken.result.to_json), (html, partial(_page, taken))):
+        for path, text in ((output, taken.result.to_json), (html, taken.page)):
             if path is None:
                 continue
             try:
@@ -120,12 +119,6 @@ def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) ->
 
     with progress_on_stderr() as progress:
         return take_apart(spec, study, record=record, keep=keep, progress=progress)
-
-
-def _page(taken: Taken) -> str:
-    from gpudissect.report.page.write import page
-
-    return page(taken.result, taken.kept)
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

@@ -57,6 +57,9 @@ def hide(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON, for predict.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the result as a page, with what was seen.")
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR.")
     ] = None,
@@ -74,20 +77,23 @@ def hide(
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs, take_apart
 
-    check_outputs((output,), device, record)
+    check_outputs((output, html), device, record)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)
     if len(choice.specs) > 1:
         raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
     wanted = tuple(dict.fromkeys(element for each in access or () for element in each.elements)) or None
+    study = Hiding(elements=wanted, quick=quick)
     with progress_on_stderr() as progress:
-        taken = take_apart(choice.specs[0], Hiding(elements=wanted, quick=quick), record=record, progress=progress)
+        taken = take_apart(choice.specs[0], study, record=record, keep=html is not None, progress=progress)
     troubles = [taken.trouble] if taken.trouble is not None else []
-    if output is not None:
+    for path, text in ((output, taken.result.to_json), (html, taken.page)):
+        if path is None:
+            continue
         try:
             with uninterrupted():
-                write_text(output, taken.result.to_json())
+                write_text(path, text())
         except UsageError as error:
             troubles.append(error)  # the table still comes out
     with uninterrupted():

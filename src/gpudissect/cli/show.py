@@ -29,6 +29,7 @@ def show(
 
     if html is not None:
         _write_page(files, html)
+    if html is not None and not as_json:
         return
     if as_json:
         texts = [load(path).to_json().rstrip() for path in files]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gpudissect.report.compare import Comparison, Likeness, Row
 from gpudissect.report.result import Finding, Result
+from gpudissect.report.table import print_table
 from gpudissect.report.text import bracket, clean, provenance, quantity
 from gpudissect.vocabulary import EACH
 
@@ -41,10 +42,7 @@ def print_comparison(out: Console, made: Comparison, *, everything: bool) -> Non
         out.print(Text(obstacle, "bold yellow"))
     shown = [row for row in made.rows if everything or row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS)]
     if shown:
-        with out.capture() as captured:
-            out.print(_fitting(out, made, shown))
-        for line in captured.get().splitlines():  # rich pads every line to the table's width
-            out.file.write(line.rstrip() + "\n")
+        print_table(out, _fitting(out, made, shown))
     out.print(Text(", ".join(f"{count} {kind.value}" for kind, count in made.counts.items()), "bold"))
 
 

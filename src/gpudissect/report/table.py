@@ -61,13 +61,13 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
     findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
     if findings:
-        _print_table(out, _table(out, findings))
+        print_table(out, _table(out, findings))
     if of_instructions:
         out.print(Text("\ninstructions", "bold"))
-        _print_table(out, _instructions(out, of_instructions))
+        print_table(out, _instructions(out, of_instructions))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
-        _print_table(out, _comparisons(out, result))
+        print_table(out, _comparisons(out, result))
     for note in _notes(result):
         out.print(note)
     if details:
@@ -96,7 +96,8 @@ def _facts(result: Result) -> str:
     return f"stated by {'its GPU file' if simulated else 'the driver'}: " + ", ".join(parts)
 
 
-def _print_table(out: Console, table: Table) -> None:
+def print_table(out: Console, table: Table) -> None:
+    """Print a table whose lines end where their text does."""
     with out.capture() as captured:
         out.print(table)
     for row in captured.get().splitlines():  # rich pads every line to the table's width

@@ -143,9 +143,7 @@ def _result(
     check_outputs((html,), device, record)
     taken = take_apart(_one(device, 2), study, record=record, keep=html is not None, progress=progress)
     if html is not None:
-        from gpudissect.report.page.write import page
-
-        files.write_text(html, page(taken.result, taken.kept))
+        files.write_text(html, taken.page())
     if taken.trouble is not None:  # it must not cost the result
         warnings.warn(str(taken.trouble), stacklevel=3)
     if taken.result.interrupted:

@@ -35,6 +35,12 @@ class Taken:
     kept: Keeper | None
     trouble: UsageError | None
 
+    def page(self) -> str:
+        """The page of the result, with what was kept."""
+        from gpudissect.report.page.write import page
+
+        return page(self.result, self.kept)
+
 
 def take_apart(
     spec: str, study: Study, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
@@ -68,12 +74,15 @@ def check_outputs(outputs: Iterable[Path | None], spec: str | None, record: Path
 
     Neither that of a file of the device or of the recording, nor that of one another. Raises `UsageError`.
     """
-    taken = _own_files(spec, record)
+    own, written = _own_files(spec, record), set[Path]()
     for output in outputs:
-        if output is not None:
-            check_apart(output, taken)
-            check_writable(output)
-            taken.append(output)
+        if output is None:
+            continue
+        check_apart(output, own)
+        check_writable(output)
+        if output.resolve() in written:
+            raise UsageError(f"cannot write {output}: something else is written there; name two files")
+        written.add(output.resolve())
 
 
 def _own_files(spec: str | None, record: Path | None) -> list[Path]:
