@@ -8,7 +8,7 @@ import gpudissect as gd
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 ring = gd.Shuffled(count=776, stride=32, seed=3)  # 24.25 KiB
 trace = gd.run(gd.Chase(path=gd.Path.GLOBAL, order=ring, timing=gd.Timing.EACH, laps=20), DEVICE)
-counted = sorted(Counter((trace.cycles // 4 * 4).tolist()).items())
+counted = sorted(Counter((trace.cycles // 8 * 8).tolist()).items())
 
 gd.Series(
     element=trace.info.name,
