@@ -22,6 +22,7 @@ ROOMS = [
     {"experiments"},
     {"survey"},
     {"report"},
+    {"session"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}

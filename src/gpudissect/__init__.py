@@ -2,7 +2,89 @@
 
 Data flows one way: plan a *workload*, run it on a *device*, read the *trace* into an *estimate*, put the
 estimates into a *report*. A device is a real GPU, a simulated one, or a recording.
+
+    >>> import gpudissect as gd
+    >>> result = gd.discover("sim:gtx980", elements=["l1"])
+    >>> result.finding("l1", "capacity").value
+    24576
+
+Every name is imported when it is first used: ``import gpudissect`` itself costs nothing.
 """
 
 __version__ = "0.1.0"
-__all__ = ["__version__"]
+
+TYPE_CHECKING = False  # what checkers take for True; typing itself would be imported for it
+if TYPE_CHECKING:
+    from gpudissect.device.find import Listing as Listing
+    from gpudissect.device.find import open_device as open_device
+    from gpudissect.errors import DeviceError as DeviceError
+    from gpudissect.errors import GpudissectError as GpudissectError
+    from gpudissect.errors import UsageError as UsageError
+    from gpudissect.estimate import Status as Status
+    from gpudissect.report.check import Concern as Concern
+    from gpudissect.report.compare import Comparison as Comparison
+    from gpudissect.report.export import export as export
+    from gpudissect.report.result import Finding as Finding
+    from gpudissect.report.result import Result as Result
+    from gpudissect.report.result import Series as Series
+    from gpudissect.report.run_trace import RunTrace as RunTrace
+    from gpudissect.session.calls import check as check
+    from gpudissect.session.calls import compare as compare
+    from gpudissect.session.calls import devices as devices
+    from gpudissect.session.calls import discover as discover
+    from gpudissect.session.calls import hide as hide
+    from gpudissect.session.calls import load as load
+    from gpudissect.session.calls import run as run
+    from gpudissect.trace import Trace as Trace
+    from gpudissect.workload import Access as Access
+    from gpudissect.workload import Bounds as Bounds
+    from gpudissect.workload import Chase as Chase
+    from gpudissect.workload import Explicit as Explicit
+    from gpudissect.workload import Instruction as Instruction
+    from gpudissect.workload import Launch as Launch
+    from gpudissect.workload import Means as Means
+    from gpudissect.workload import Mix as Mix
+    from gpudissect.workload import Path as Path
+    from gpudissect.workload import Sequential as Sequential
+    from gpudissect.workload import Shuffled as Shuffled
+    from gpudissect.workload import Step as Step
+    from gpudissect.workload import Stream as Stream
+    from gpudissect.workload import Timing as Timing
+    from gpudissect.workload import Transfer as Transfer
+    from gpudissect.workload import Turn as Turn
+
+_HOMES = {
+    "gpudissect.device.find": ("Listing", "open_device"),
+    "gpudissect.errors": ("DeviceError", "GpudissectError", "UsageError"),
+    "gpudissect.estimate": ("Status",),
+    "gpudissect.report.check": ("Concern",),
+    "gpudissect.report.compare": ("Comparison",),
+    "gpudissect.report.export": ("export",),
+    "gpudissect.report.result": ("Finding", "Result", "Series"),
+    "gpudissect.report.run_trace": ("RunTrace",),
+    "gpudissect.session.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
+    "gpudissect.trace": ("Trace",),
+    "gpudissect.workload": (
+        "Access", "Bounds", "Chase", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",
+        "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn",
+    ),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = ["__version__", *_HOME]
+
+
+if not TYPE_CHECKING:  # for a checker, names that there are not are none
+
+    def __getattr__(name: str) -> object:
+        """Import a name from where it lives (PEP 562), once."""
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -96,6 +96,7 @@ def test_interrupted_is_130_and_keeps_what_was_measured(survey, gpudissect):
     [
         (("-o", "no/such/r.json"), "no/such/r.json: there is no folder no/such"),
         (("-o", "."), "it is a folder"),
+        (("-o", "same.json", "--html", "./same.json"), "something else is written there; name two files"),
         (("--record", "full"), "full: it is not empty"),
         (("--only", "l1x"), "did you mean l1"),
         (("--only", "moon"), "there are timer, l1"),

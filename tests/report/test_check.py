@@ -8,7 +8,8 @@ from tests.report.made_up import PLAIN, result
 from gpudissect.estimate import Status
 from gpudissect.report.check import Weight, concerns, is_stable
 from gpudissect.report.files import load
-from gpudissect.report.result import Conditions, ElementPrediction, Failure, Options, Prediction
+from gpudissect.report.foretold import ElementPrediction, Prediction
+from gpudissect.report.result import Conditions, Failure, Options
 
 ROOT = Path(__file__).parents[2]
 

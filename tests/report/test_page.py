@@ -163,3 +163,9 @@ def test_what_is_kept_of_the_evidence_is_on_the_page():
     assert 'class="canvas"' not in page(made)
     text = page(made, chases())
     assert "misses against footprint" in text and "latency by line and lap" in text
+
+
+def test_what_was_skipped_was_not_looked_for():
+    skipped = {"status": Status.SKIPPED, "reason": "left out by --quick"}
+    assert "Looked for and not found" not in page(result({**PLAIN, "tlb_l1.entries": skipped}))
+    assert "Looked for and not found: L1 TLB." in page(result({**PLAIN, "tlb_l1.entries": None}))

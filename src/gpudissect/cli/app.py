@@ -19,6 +19,7 @@ from typer.main import get_command
 
 import gpudissect
 from gpudissect.cli import chase, check, compare, devices, discover, export, hide, mix, predict, show, stream
+from gpudissect.cli.complete import words_of_bash
 from gpudissect.cli.say import error_line, note_line
 from gpudissect.cli.signals import listen
 from gpudissect.errors import GpudissectError
@@ -85,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(out, "reconfigure"):  # a name that this terminal cannot show must not end the run
             out.reconfigure(errors="backslashreplace")
     try:
-        code = get_command(app).main(args=arguments, prog_name="gpudissect", standalone_mode=False)
+        with words_of_bash():
+            code = get_command(app).main(args=arguments, prog_name="gpudissect", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else DONE
     except BrokenPipeError:

@@ -23,7 +23,7 @@ def devices(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON l
     from rich.table import Table
     from rich.text import Text
 
-    from gpudissect.report.table import console
+    from gpudissect.report.table import console, print_table
     from gpudissect.report.text import clean
 
     table = Table("device", "GPU", "origin", box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -32,4 +32,4 @@ def devices(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON l
         if item.why_not is not None:
             name.append(f"{' ' if item.name else ''}cannot be used: {clean(item.why_not)}", "yellow")
         table.add_row(Text(clean(item.spec)), name, Text(item.origin))
-    console(sys.stdout).print(table)
+    print_table(console(sys.stdout), table)

@@ -7,16 +7,27 @@ from typing import Annotated
 
 import typer
 
+from gpudissect.cli import complete
+
 
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A result file, as written by discover -o.")],
     wanted: Annotated[
         str,
-        typer.Option("--format", "-f", metavar="FORMAT", help="gpu, mt4g, hwloc, accelsim, csv, series or parquet."),
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            autocompletion=complete.formats,
+            help="gpu, mt4g, hwloc, accelsim, csv, series or parquet.",
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here instead of printing it.")
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object: the format, and its text or the file written.")
+    ] = False,
 ) -> None:
     """Write a result in another format.
 
@@ -31,7 +42,24 @@ def export(
         check_apart(output, [file])
         check_writable(output)
     content = formats.export(load(file), wanted)
-    if output is None:
-        typer.echo(content, nl=False)
-    else:
+    if output is not None:
         write_bytes(output, content.encode() if isinstance(content, str) else content)
+    if as_json:
+        typer.echo(_described(wanted, content, output))
+    elif output is None:
+        typer.echo(content, nl=False)
+
+
+def _described(wanted: str, content: str | bytes, output: Path | None) -> str:
+    """What was exported, schema ``gpudissect-export/1``; what is no text in base64."""
+    import base64
+    import json
+
+    said = {"schema": "gpudissect-export/1", "format": wanted}
+    if output is not None:
+        said["file"] = str(output)
+    elif isinstance(content, str):
+        said["text"] = content
+    else:
+        said["base64"] = base64.b64encode(content).decode()
+    return json.dumps(said, indent=2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from gpudissect.cli import complete
 from gpudissect.cli.say import note_line
 from gpudissect.errors import UsageError
 
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
 W = TypeVar("W", bound="Workload")
 
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", "-d", metavar="DEV", help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.")
+    str | None,
+    typer.Option(
+        "--device",
+        "-d",
+        metavar="DEV",
+        autocompletion=complete.devices,
+        help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.",
+    ),
 ]
 OutputOption = Annotated[
     FilePath | None,

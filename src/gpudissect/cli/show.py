@@ -31,6 +31,7 @@ def show(
 
     if html is not None:
         _write_page(files, html)
+    if html is not None and not as_json:
         return
     if as_json:
         texts = [load(path).to_json().rstrip() for path in files]
@@ -42,7 +43,7 @@ def show(
             out.print()
         print_result(out, result, details=details)
         if is_answered(result):
-            for line in lines(result):
+            for line in lines(result, out.width):
                 typer.echo(clean(line))
 
 
@@ -58,7 +59,9 @@ def _write_page(files: list[Path], html: Path) -> None:
     write_text(html, page(load(files[0])))
 
 
-def schema() -> None:
+def schema(
+    as_json: Annotated[bool, typer.Option("--json", help="For all commands alike: it is JSON anyway.")] = False,
+) -> None:
     """Print the JSON Schema of the result file."""
     import json
 

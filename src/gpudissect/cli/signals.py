@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
-_STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+from gpudissect.session.saving import STOPPING
+
 _seen = False
 
 
@@ -17,7 +16,7 @@ def listen() -> None:
     global _seen
     _seen = False
     if threading.current_thread() is threading.main_thread():
-        for each in _STOPPING:
+        for each in STOPPING:
             if signal.getsignal(each) is not signal.SIG_IGN:  # nohup means it
                 signal.signal(each, _stop)
 
@@ -32,17 +31,3 @@ def check() -> None:
     """Raise KeyboardInterrupt if a signal came whose exception was lost, as in a callback of a compiler."""
     if _seen:
         raise KeyboardInterrupt
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold the signals off while results are saved: a second one must not cost what the first one kept."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in _STOPPING}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -13,17 +13,15 @@ from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.estimate import Estimate
 from gpudissect.estimate import Value as Known
 from gpudissect.inference.prediction import bound
+from gpudissect.report.foretold import ElementPrediction, PathPrediction, Prediction
 from gpudissect.report.result import (
     Comparison,
     Conditions,
     Device,
-    ElementPrediction,
     Failure,
     Finding,
     Number,
     Options,
-    PathPrediction,
-    Prediction,
     Published,
     Result,
     Series,

@@ -70,6 +70,17 @@ class Comparison:
         counted = Counter(row.likeness for row in self.rows)
         return {each: counted[each] for each in Likeness}
 
+    def to_html(self) -> str:
+        """The results side by side, as one page."""
+        from gpudissect.report.page.beside import side_by_side
+
+        return side_by_side(self)
+
+    def _repr_html_(self) -> str:
+        from gpudissect.report.notebook import of_comparison
+
+        return of_comparison(self)
+
 
 def compare(results: Sequence[Result]) -> Comparison:
     """Compare every attribute of two or more results.

@@ -8,16 +8,19 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from gpudissect.report.compare import Comparison, Likeness, Row
 from gpudissect.report.result import Finding, Result
+from gpudissect.report.table import print_table
 from gpudissect.report.text import bracket, clean, provenance, quantity
 from gpudissect.vocabulary import EACH
 
 SCHEMA = "gpudissect-comparison/1"
 WIDEST = 36
+WIDE = 400  # a table's own width is measured on paper that has room for it
 _STYLE = {Likeness.DIFFERENT: "bold red", Likeness.AMBIGUOUS: "yellow", Likeness.SAME: "green"}
 
 
@@ -39,7 +42,7 @@ def print_comparison(out: Console, made: Comparison, *, everything: bool) -> Non
         out.print(Text(obstacle, "bold yellow"))
     shown = [row for row in made.rows if everything or row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS)]
     if shown:
-        out.print(_table(out, made, shown))
+        print_table(out, _fitting(out, made, shown))
     out.print(Text(", ".join(f"{count} {kind.value}" for kind, count in made.counts.items()), "bold"))
 
 
@@ -67,15 +70,28 @@ def value_of(finding: Finding | None) -> str:
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 4]} ..."
 
 
-def _table(out: Console, made: Comparison, rows: Sequence[Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("element", "attribute", *names_of(made.results), "verdict", "why"):
+def _fitting(out: Console, made: Comparison, rows: Sequence[Row]) -> Table:
+    """The table as wide as there is room: without names, which stand above it, then without reasons."""
+    names = names_of(made.results)
+    letters = [name.partition(" ")[0] for name in names]
+    shapes = [(names, True), (letters, True), (letters, False)]
+    for heads, reasons in shapes if out.is_terminal else shapes[:1]:
+        table = _table(out, heads, rows, reasons=reasons)
+        if Measurement.get(out, out.options.update_width(WIDE), table).maximum <= out.width:
+            break
+    return table
+
+
+def _table(out: Console, heads: Sequence[str], rows: Sequence[Row], *, reasons: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("element", "attribute", *heads, "verdict", *(["why"] if reasons else [])):
         table.add_column(Text(name), overflow="fold")
     for row in rows:
+        why = [Text(clean(row.why))] if reasons else []
         table.add_row(
             Text(clean(row.element), "bold"), Text(clean(row.attribute)),
             *(Text(value_of(each)) for each in row.findings),
-            Text(row.likeness.value, _STYLE.get(row.likeness, "dim")), Text(clean(row.why)),
+            Text(row.likeness.value, _STYLE.get(row.likeness, "dim")), *why,
         )  # fmt: skip
     return table
 

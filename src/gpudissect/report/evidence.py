@@ -28,7 +28,7 @@ def series_of(element: str, evidence: Sequence[str], kept: Kept) -> list[Series]
         if (curve := _curve(element, about, unit, rows)) is not None:
             made.append(curve)
     singles = [(chase, trace) for chase, trace in traces if isinstance(chase, Chase) and chase.timing is Timing.EACH]
-    made += [each for each in (_accesses(element, singles), _histogram(element, singles)) if each is not None]
+    made += [each for each in (accesses(element, singles), _histogram(element, singles)) if each is not None]
     return made
 
 
@@ -108,7 +108,7 @@ def _rank(value: Number | str | None) -> tuple[float, str]:
     return (float("inf"), value) if isinstance(value, str) else (float(value), "")
 
 
-def _accesses(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series | None:
+def accesses(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series | None:
     """The cycles of every access of one chase by position and lap, of the one with most laps."""
     several = [(chase, trace) for chase, trace in singles if chase.laps > 1 and chase.timed_per_lap > 1]
     if not several:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,10 @@ from gpudissect.units import cycles_to_ns
 
 SHARE = 0.9
 SHOWN_ALPHAS = (0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf)
+MATTERING = (0.0, 32.0, math.inf, 8.0, 128.0, 1.0, 64.0, 512.0)  # those of them first that a narrow terminal shows
 SHOWN_WARPS = 12
+CELL, MODEL = 11, "   model at alpha 32"
+BESIDE = 112  # characters from which on a model and its quotients stand in one line
 _ACCESS = {"ldg_streaming": "a load", "ldg_stride2": "a load of stride 2", "ldg_random": "a load of random words",
            "rsq": "a reciprocal root", "lds": "a load from shared memory"}  # fmt: skip
 _MANY = {"ldg_streaming": "loads", "ldg_stride2": "loads of stride 2", "ldg_random": "loads of random words",
@@ -44,25 +48,26 @@ def is_answered(result: Result) -> bool:
                for each in result.findings)  # fmt: skip
 
 
-def lines(result: Result) -> Iterator[str]:
-    """The answer, table and all, line by line.
+def lines(result: Result, width: int) -> Iterator[str]:
+    """The answer, table and all, in lines of so many characters, if they can be so short.
 
     Raises `UsageError` for a result without latency hiding, or with columns that are none.
     """
     try:
-        yield from _lines(result, machine_of(result))
+        yield from _lines(result, machine_of(result), width)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise UsageError(f"this result holds series of latency hiding that make no sense: {error}") from None
 
 
-def _lines(result: Result, machine: Machine) -> Iterator[str]:
+def _lines(result: Result, machine: Machine, width: int) -> Iterator[str]:
     for element, kind in KINDS.items():
         series = {each.name: each for each in result.series if each.element == element}
         if kind not in machine.units or CURVES not in series:
             continue
-        yield from answer(machine, kind, series[CURVES])
-        yield from table(series[CURVES], machine, kind)
-        yield from of_models(series)
+        for sentence in answer(machine, kind, series[CURVES]):
+            yield from textwrap.wrap(sentence, width) or [""]
+        yield from table(series[CURVES], machine, kind, width)
+        yield from of_models(series, width)
 
 
 def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
@@ -121,29 +126,31 @@ def _split(machine: Machine, kind: str, alpha: float) -> str:
             f"{waiting + adding:.0f} at once{extra}.")  # fmt: skip
 
 
-def table(series: Series, machine: Machine, kind: str) -> Iterator[str]:
-    """Throughput in percent of the peak, warps down, alpha across."""
-    alphas = [alpha for alpha in SHOWN_ALPHAS if curve_of(series, alpha)]
+def table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[str]:
+    """Throughput in percent of the peak, warps down, as many alphas across as there is room for."""
+    there = [alpha for alpha in SHOWN_ALPHAS if curve_of(series, alpha)]
+    room = max(1, (width - len("warps") - len(MODEL)) // CELL)
+    alphas = sorted(sorted(there, key=MATTERING.index)[:room])
     curves = {alpha: curve_of(series, alpha) for alpha in alphas}
     every = sorted(set.intersection(*(set(curve) for curve in curves.values())))
     step = max(1, -(-len(every) // SHOWN_WARPS))
     shown = sorted({every[0], *every[::-1][::step]})
     yield ""
-    yield f"throughput of {kind} and fadd, percent of the peak; alpha: fadd per {kind}"
-    yield "warps" + "".join(f"{f'alpha {alpha:g}':>11}" for alpha in alphas) + "   model at alpha 32"
+    yield from textwrap.wrap(f"throughput of {kind} and fadd, percent of the peak; alpha: fadd per {kind}", width)
+    yield "warps" + "".join(f"{f'alpha {alpha:g}':>{CELL}}" for alpha in alphas) + MODEL
     model = Basic()
     loop = Loop(alpha=32.0, access=kind)
     tops = {alpha: peak(machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
     for warps in shown:
-        shares = "".join(f"{curves[alpha][warps] / tops[alpha]:>11.0%}" for alpha in alphas)
+        shares = "".join(f"{curves[alpha][warps] / tops[alpha]:>{CELL}.0%}" for alpha in alphas)
         said = float(model.throughput(machine, loop, warps)) / peak(machine, loop)
-        yield f"{warps:>5}{shares}{said:>20.0%}"
+        yield f"{warps:>5}{shares}{said:>{len(MODEL)}.0%}"
     bound = {alpha: needed(model, machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
     said_of = ", ".join(f"{warps:.0f} at alpha {alpha:g}" for alpha, warps in bound.items() if warps is not None)
-    yield f"warps for the whole peak by the basic model: {said_of}"
+    yield from textwrap.wrap(f"warps for the whole peak by the basic model: {said_of}", width)
 
 
-def of_models(series: Mapping[str, Series]) -> Iterator[str]:
+def of_models(series: Mapping[str, Series], width: int) -> Iterator[str]:
     """The worst quotients of every model, best model first."""
     found = series.get("worst estimate over measurement")
     if found is None or not found.columns.get("model"):
@@ -152,10 +159,14 @@ def of_models(series: Mapping[str, Series]) -> Iterator[str]:
     rows = [Worst(str(row[0]), *(float(each or 1) for each in row[1:]))
             for row in zip(*(found.columns[name] for name in names), strict=True)]  # fmt: skip
     yield ""
-    yield "models with these parameters: worst estimate over measurement, alpha 1 to 512"
+    yield from textwrap.wrap("models with these parameters: worst estimate over measurement, alpha 1 to 512", width)
     for row in sorted(rows, key=lambda row: max(row.over, 1 / row.under)):
-        yield (f"{row.name:<55} {row.over:6.2f} at alpha {row.over_alpha:g}, {row.over_warps:g} warps;  "
-               f"{row.under:5.2f} at alpha {row.under_alpha:g}, {row.under_warps:g} warps")  # fmt: skip
+        quotients = (f"{row.over:6.2f} at alpha {row.over_alpha:g}, {row.over_warps:g} warps;  "
+                     f"{row.under:5.2f} at alpha {row.under_alpha:g}, {row.under_warps:g} warps")  # fmt: skip
+        if width >= BESIDE:
+            yield f"{row.name:<55} {quotients}"
+        else:
+            yield from (row.name, f"  {quotients}")
 
 
 def _alphas(series: Series) -> list[float]:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
+from gpudissect.report.foretold import Prediction
+from gpudissect.report.record import Record
 from gpudissect.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA = "gpudissect/1"
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
 Value = Number | str | tuple[Number, ...]
 
 
-class _Record(BaseModel):
-    # Readers take what they know and pass over the rest, so that later versions of schema 1 may add fields.
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
-    )
-
-
-class Device(_Record):
+class Device(Record):
     """A device, as it described itself."""
 
     spec: str
@@ -43,7 +43,7 @@ class Device(_Record):
     """Paths to memory that this device lacks, each with the reason."""
 
 
-class Published(_Record):
+class Published(Record):
     """A published value for the same attribute, and the verdict on it."""
 
     value: Value | None = None
@@ -66,7 +66,7 @@ class Published(_Record):
     """The verdict in a few words."""
 
 
-class Finding(_Record):
+class Finding(Record):
     """One attribute of one element."""
 
     element: str
@@ -105,8 +105,17 @@ class Finding(_Record):
             raise ValueError(f"value {self.value!r} is a text, but has a unit")
         return self
 
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean, percent, quantity
 
-class Comparison(_Record):
+        told = quantity(self.value, self.unit) if self.status.has_value else self.status.value
+        sure = f", {percent(self.confidence)}" if self.confidence is not None else ""
+        return f"<{clean(self.element)} {clean(self.attribute)}: {told}{sure}>"
+
+    __str__ = __repr__
+
+
+class Comparison(Record):
     """What an older method reads on the same device."""
 
     element: str
@@ -123,7 +132,7 @@ class Comparison(_Record):
     """What the method says of its own reading."""
 
 
-class Series(_Record):
+class Series(Record):
     """What was seen on the way, as columns of numbers: the stuff of a plot."""
 
     element: str
@@ -137,14 +146,56 @@ class Series(_Record):
     evidence: tuple[str, ...] = ()
     """Digests of the workloads behind it."""
 
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _of_any_sequences(cls, columns: Any) -> Any:
+        """Whoever makes a series by hand has lists, or arrays of numpy."""
+        if not isinstance(columns, Mapping):
+            return columns
+        plain = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in columns.items()}
+        return {name: tuple(column) if isinstance(column, list) else column for name, column in plain.items()}
+
     @model_validator(mode="after")
     def _equally_long(self) -> Series:
         if len({len(column) for column in self.columns.values()}) > 1:
             raise ValueError(f"columns of {self.name!r} are not equally long")
         return self
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """The columns as a data frame. Raises `UsageError` without pandas."""
+        from gpudissect.report.frames import frame
 
-class Failure(_Record):
+        return frame(self.columns)
+
+    def to_svg(self) -> str:
+        """Its plot as an SVG file; empty where there is nothing to plot."""
+        from gpudissect.report.plots.choose import figure_of
+        from gpudissect.report.plots.standalone import standalone
+
+        figure = figure_of(self)
+        return standalone(figure) if figure is not None else ""
+
+    def save(self, file: str | Path) -> None:
+        """Write its plot as .svg. Raises `UsageError` for another name, and where there is nothing to plot."""
+        from gpudissect.report.files import write_plot
+
+        write_plot(Path(file), self.to_svg())
+
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean
+
+        rows = len(next(iter(self.columns.values()), ()))
+        return f"<{clean(self.element)}: {clean(self.name)}; {', '.join(map(clean, self.columns))}; {rows} rows>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from gpudissect.report.notebook import of_series
+
+        return of_series(self)
+
+
+class Failure(Record):
     """An experiment that did not finish."""
 
     experiment: str
@@ -153,7 +204,7 @@ class Failure(_Record):
     """Why, in one line."""
 
 
-class Options(_Record):
+class Options(Record):
     """What was asked for; the same options on the same recording give the same findings."""
 
     seed: int = 0
@@ -166,7 +217,7 @@ class Options(_Record):
     """Whether older methods were run beside."""
 
 
-class Conditions(_Record):
+class Conditions(Record):
     """What was seen while the survey ran."""
 
     clock_hz: float | None = None
@@ -181,70 +232,7 @@ class Conditions(_Record):
     """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
 
 
-class ElementPrediction(_Record):
-    """How well one cache, simulated as inferred, foretold random accesses that nothing was inferred from."""
-
-    element: str
-    """Which cache."""
-    agreement: float
-    """Share of the accesses that were foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    hits_wrong: int
-    """Hits that were foretold as misses."""
-    misses_wrong: int
-    """Misses that were foretold as hits."""
-    possible: float
-    """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
-
-
-class PathPrediction(_Record):
-    """How well all caches and TLBs of a path, simulated together as inferred, foretold which of them answers."""
-
-    path: str
-    """Which path; "translation" for the TLBs, told by what an access costs beyond its line."""
-    agreement: float
-    """Share of the accesses that were answered where it was foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    wrong: dict[str, int] = {}
-    """Of the others, how many each cache or TLB misjudged."""
-    possible: float
-    """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
-    assumed: tuple[str, ...] = ()
-    """What had to be assumed, for it was not found."""
-    open: int = 0
-    """Accesses that were not foretold, for they depend on what was not found."""
-
-
-class Prediction(_Record):
-    """The same of all caches and paths together."""
-
-    agreement: float
-    """Share of the accesses that were foretold."""
-    low: float
-    """Lower end of the 95 % interval of `agreement`."""
-    high: float
-    """Upper end of it."""
-    accesses: int
-    """How many there were."""
-    elements: tuple[ElementPrediction, ...]
-    """Cache by cache."""
-    paths: tuple[PathPrediction, ...] = ()
-    """Path by path, everything on it simulated as one."""
-    unforetold: dict[str, str] = {}
-    """Caches and paths that cannot be simulated, each with the reason."""
-
-
-class Result(_Record):
+class Result(Record):
     """A whole result file."""
 
     schema_: Literal["gpudissect/1"] = Field("gpudissect/1", alias="schema")
@@ -277,6 +265,76 @@ class Result(_Record):
     def to_json(self) -> str:
         """The text of the result file."""
         return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+    def save(self, file: str | Path) -> None:
+        """Write the result file. Raises `UsageError` for one that cannot be written."""
+        from gpudissect.report.files import write_text
+
+        write_text(Path(file), self.to_json())
+
+    def finding(self, element: str, attribute: str) -> Finding:
+        """One finding: ``result.finding("l1", "capacity").value``. Raises `KeyError` for one that there is not."""
+        for each in self.findings:
+            if (each.element, each.attribute) == (element, attribute):
+                return each
+        there = [each.attribute for each in self.findings if each.element == element]
+        raise KeyError(f"no {element}.{attribute}; of {element} there is {', '.join(there) or 'nothing'}")
+
+    def seen(self, element: str, name: str) -> Series:
+        """One series: ``result.seen("shared", "latency against stride")``. Raises `KeyError` for none."""
+        for each in self.series:
+            if (each.element, each.name) == (element, name):
+                return each
+        there = [each.name for each in self.series if each.element == element]
+        raise KeyError(f"no series {name!r} of {element}; there is {', '.join(there) or 'none'}")
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The findings as a data frame, one row each. Raises `UsageError` without pandas."""
+        from gpudissect.report.frames import frame
+
+        names = [name for name in Finding.model_fields if name != "published"]
+        columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in self.findings] for name in names}
+        columns["status"] = [each.status.value for each in self.findings]
+        known = [each.published for each in self.findings]
+        columns["published"] = [None if each is None else each.value for each in known]
+        columns["verdict"] = [None if each is None else each.verdict.value for each in known]
+        return frame(columns)
+
+    def plots(self, element: str) -> dict[str, str]:
+        """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
+        from gpudissect.report.plots.of_element import figures_of_element
+        from gpudissect.report.plots.standalone import standalone
+
+        return {figure.title: drawn for figure in figures_of_element(self, element) if (drawn := standalone(figure))}
+
+    def __repr__(self) -> str:
+        from gpudissect.report.text import clean, provenance
+
+        device = self.device
+        origin = provenance(device.origin, device.recorded_origin)
+        broken = ", interrupted" if self.interrupted else ""
+        return f"<{clean(device.name)} {origin} ({clean(device.spec)}): {len(self.findings)} findings{broken}>"
+
+    def __str__(self) -> str:
+        """The table that ``gpudissect show`` prints, plain."""
+        import io
+
+        from gpudissect.report.table import console, print_result
+
+        text = io.StringIO()
+        print_result(console(text), self)
+        return text.getvalue().rstrip("\n")
+
+    def to_html(self) -> str:
+        """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
+        from gpudissect.report.page.write import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from gpudissect.report.notebook import of_result
+
+        return of_result(self)
 
 
 def json_schema() -> dict[str, Any]:

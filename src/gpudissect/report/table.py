@@ -15,7 +15,8 @@ from rich.text import Text
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report import instructions
-from gpudissect.report.result import Finding, Prediction, Result
+from gpudissect.report.foretold import Prediction
+from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import bracket, clean, percent, provenance, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
@@ -28,8 +29,8 @@ _DISPENSABLE = (
     "source",
     "why",
     "ns",
-    "bracket",
     "published",
+    "bracket",
     "confidence",
     "verdict",
 )  # on a narrow terminal, in this order
@@ -60,13 +61,13 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
     findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
     if findings:
-        _print_table(out, _table(out, findings))
+        print_table(out, _table(out, findings))
     if of_instructions:
         out.print(Text("\ninstructions", "bold"))
-        _print_table(out, _instructions(out, of_instructions))
+        print_table(out, _instructions(out, of_instructions))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
-        _print_table(out, _comparisons(out, result))
+        print_table(out, _comparisons(out, result))
     for note in _notes(result):
         out.print(note)
     if details:
@@ -95,15 +96,16 @@ def _facts(result: Result) -> str:
     return f"stated by {'its GPU file' if simulated else 'the driver'}: " + ", ".join(parts)
 
 
-def _print_table(out: Console, table: Table) -> None:
+def print_table(out: Console, table: Table) -> None:
+    """Print a table whose lines end where their text does."""
     with out.capture() as captured:
         out.print(table)
     for row in captured.get().splitlines():  # rich pads every line to the table's width
         out.file.write(row.rstrip() + "\n")
 
 
-def _empty_table(out: Console, columns: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, 2, 0, 0))
+def _empty_table(out: Console, columns: Sequence[str], gap: int = 2) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, gap, 0, 0))
     for name in columns:
         table.add_column(name, overflow="fold")
     return table
@@ -133,18 +135,18 @@ def _instructions(out: Console, rows: Sequence[tuple[Text, ...]]) -> Table:
 def _table(out: Console, findings: Sequence[Finding]) -> Table:
     """The table with as many columns as fit, the dispensable ones going first."""
     columns = [name for name in _COLUMNS if any(_cells(finding)[name] for finding in findings)]
-    table = _table_of(out, findings, columns)
-    for name in _DISPENSABLE:
-        if Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
-            break
-        columns = [other for other in columns if other != name]
-        table = _table_of(out, findings, columns)
+    for dropped in range(len(_DISPENSABLE) + 1):
+        kept = [name for name in columns if name not in _DISPENSABLE[:dropped]]
+        for gap in (2, 1, 0) if out.is_terminal else (2,):
+            table = _table_of(out, findings, kept, gap)
+            if Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
+                return table
     return table
 
 
-def _table_of(out: Console, findings: Sequence[Finding], columns: Sequence[str]) -> Table:
+def _table_of(out: Console, findings: Sequence[Finding], columns: Sequence[str], gap: int) -> Table:
     plain = not out.is_terminal
-    table = _empty_table(out, columns)
+    table = _empty_table(out, columns, gap)
     for _, group in groupby(findings, key=lambda finding: finding.element):
         for number, finding in enumerate(group):
             cells = _cells(finding)

@@ -15,7 +15,8 @@ def document(title: str, *body: Child) -> str:
 
     Its policy allows no request to anywhere, and no style or script but the package's own, known by their hashes.
     """
-    style, script = _asset("page.css"), _asset("page.js")
+    style = _asset("plots", "plot.css") + _asset("page", "page.css")  # the page's own rules come last
+    script = _asset("page", "page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -35,8 +36,8 @@ def document(title: str, *body: Child) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
-    return files("gpudissect.report.page").joinpath(name).read_text(encoding="utf-8")
+def _asset(room: str, name: str) -> str:
+    return files(f"gpudissect.report.{room}").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(source: str) -> str:

@@ -89,7 +89,8 @@ def frames_of(result: Result, width: int) -> list[Frame]:
     by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
     seen = {finding.element for finding in result.findings}
     found = [each for each in _ARRAYS if each in seen and _known(by_name, each)]
-    lacking = [title_of(each) for each in (*_ARRAYS, *_TLBS) if each in seen and not _known(by_name, each)]
+    looked_for = {finding.element for finding in result.findings if finding.status is not Status.SKIPPED}
+    lacking = [title_of(each) for each in (*_ARRAYS, *_TLBS) if each in looked_for and not _known(by_name, each)]
     sm = [_array(group, by_name) for group in _groups(by_name, found)]
     if "shared" in seen:
         sm.append(_box(("shared",), by_name, "scratch"))

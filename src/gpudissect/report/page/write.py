@@ -17,8 +17,7 @@ from gpudissect.report.page.drawing import drawing
 from gpudissect.report.page.plotted import Plotted, all_of
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.figure import Figure
-from gpudissect.report.plots.lists import figures_of
-from gpudissect.report.plots.sets import figure_of_sets
+from gpudissect.report.plots.of_element import figures_together
 from gpudissect.report.result import Finding, Result, Series
 from gpudissect.report.text import clean, provenance
 
@@ -106,9 +105,7 @@ class _Page:
         return self._anchors[name] if first is group else None
 
     def _of_element(self, name: str, group: Sequence[Finding]) -> Iterator[Child]:
-        seen = [figure for series in self._series(name) if (figure := figure_of(series)) is not None]
-        sets = figure_of_sets(group)
-        plots = all_of([*([sets] if sets is not None else []), *figures_of(group), *seen], self._plotted)
+        plots = all_of(figures_together(group, self._series(name)), self._plotted)
         yield shown.head()
         yield tag("div", *(self._line(finding) for finding in group), class_="lines")
         yield plots

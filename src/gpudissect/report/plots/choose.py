@@ -49,7 +49,7 @@ def figure_of(series: Series) -> Figure | None:
         return Figure(kind=Kind.BARS, x=x, ys=tuple(ys), by=_group(chosen, columns, x), **shown)  # type: ignore[arg-type]
     if (down := _grid(name, chosen, columns, x)) is not None and len(ys) == 1:
         return Figure(kind=Kind.MAP, x=x, ys=(down,), colour=ys[0], **shown)  # type: ignore[arg-type]
-    by = _group(["width"] if x == "in flight" else chosen, columns, x) if len(ys) == 1 else None
+    by = _group(["width"] if x == "in flight" and "width" in chosen else chosen, columns, x) if len(ys) == 1 else None
     ordered = x != "number" and " by " not in name and _is_function(columns, x, by)
     kind = Kind.LINES if ordered else Kind.DOTS
     note = "bytes in flight on an SM: blocks x threads x accesses x width" if x == "in flight" else ""

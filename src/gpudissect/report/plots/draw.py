@@ -65,7 +65,7 @@ def legend(figure: Figure) -> Markup:
     """Which mark is whose; empty where there is but one group."""
     names = [name for name, _ in groups_of(figure)]
     if figure.kind is Kind.MAP:
-        low, high = _range(figure)
+        low, high = range_of(figure)
         unit = figure.unit(figure.colour or "")
         swatches = [tag("i", class_=f"h{n}") for n in range(SHADES)]
         return tag("p", f"{label(low, unit)} ", tag("span", *swatches, class_="ramp", aria_hidden="true"),
@@ -154,7 +154,8 @@ def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Mark
     return tag("path", class_=f"bar s{_style(number)}", d=Markup(drawn))
 
 
-def _range(figure: Figure) -> tuple[float, float]:
+def range_of(figure: Figure) -> tuple[float, float]:
+    """The values of a map's least and its last colour."""
     values = sorted(value for value in figure.columns[figure.colour or figure.ys[0]] if is_finite(value))
     if not values:
         return 0.0, 1.0
@@ -172,7 +173,7 @@ def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
     xs, ys = sorted({x for x, _, _ in cells}), sorted({y for _, y, _ in cells})
     wide, high = _step(xs), _step(ys)
     across, up = Scale(xs[0] - wide / 2, xs[-1] + wide / 2), Scale(ys[0] - high / 2, ys[-1] + high / 2)
-    low, top = _range(figure)
+    low, top = range_of(figure)
     shades = [""] * SHADES
     for x, y, value in cells:
         if is_finite(value):

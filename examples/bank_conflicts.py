@@ -1,0 +1,10 @@
+"""Shared memory: latency against the stride between the words of a warp, by width of a word."""
+
+import sys
+
+import gpudissect as gd
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
+result = gd.discover(DEVICE, elements=["shared"])
+print(result.finding("shared", "banks"), result.finding("shared", "conflict_latency"))
+result.seen("shared", "latency against stride").save("bank_conflicts.svg")

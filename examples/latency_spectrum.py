@@ -1,0 +1,12 @@
+"""The latency spectrum P1 to P6: every combination of cache and TLB hits and misses (MC16 section 5.2)."""
+
+import sys
+from pathlib import Path
+
+import gpudissect as gd
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
+result = gd.discover(DEVICE, elements=["spectrum_global"])
+for title, svg in result.plots("spectrum_global").items():
+    print(title)
+    Path("latency_spectrum.svg").write_text(svg)

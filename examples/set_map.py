@@ -1,0 +1,13 @@
+"""The set that each line of memory goes to, by the index function that was found."""
+
+import sys
+from pathlib import Path
+
+import gpudissect as gd
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
+result = gd.discover(DEVICE, elements=["texture"])
+print(result.finding("texture", "index_function"))
+for title, svg in result.plots("texture").items():
+    if "set of every line" in title:
+        Path("set_map.svg").write_text(svg)

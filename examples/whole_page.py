@@ -1,0 +1,17 @@
+"""A result and its page, with the traces behind every finding; progress on the way."""
+
+import sys
+
+import gpudissect as gd
+
+DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
+
+
+def progress(done: int, total: int, what: str) -> None:
+    """Say how far it is."""
+    print(f"{done} of {total}: {what:.60}", file=sys.stderr)
+
+
+result = gd.discover(DEVICE, elements=["l1"], quick=True, html="whole_page.html", progress=progress)
+result.save("whole_page.json")
+print(result)

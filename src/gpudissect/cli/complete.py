@@ -1,0 +1,76 @@
+"""What a shell offers when Tab is pressed: devices, elements, formats. It must answer at once: no GPU is asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+_WISH = "_GPUDISSECT_COMPLETE"
+
+
+def devices(incomplete: str) -> list[str]:
+    """Names of devices: the first GPU, every simulated one, recordings in this folder."""
+    from gpudissect.catalogue.load import names
+    from gpudissect.device.recording import is_recording
+
+    try:
+        recordings = sorted(f"rec:{path}" for path in Path().iterdir() if is_recording(path))
+    except OSError:
+        recordings = []
+    return _fitting(["cuda:0", "cuda:all", *(f"sim:{name}" for name in names()), *recordings], incomplete)
+
+
+def elements(incomplete: str) -> list[str]:
+    """Elements that there are experiments for."""
+    from gpudissect.survey.registry import MEASURED
+
+    return _fitting(MEASURED, incomplete)
+
+
+def formats(incomplete: str) -> list[str]:
+    """Formats of `gpudissect export`."""
+    from gpudissect.report.export import FORMATS
+
+    return _fitting(FORMATS, incomplete)
+
+
+@contextmanager
+def words_of_bash() -> Iterator[None]:
+    """While bash asks: put ``sim:gtx980`` together again, which it takes for three words, and answer in its words.
+
+    What stands before a colon stays on the line by itself, so that it must not be offered again.
+    """
+    if os.environ.get(_WISH) != "complete_bash":
+        yield
+        return
+    kept = _join_words()
+    answer = StringIO()
+    try:
+        with redirect_stdout(answer):
+            yield
+    finally:
+        sys.stdout.write("".join(line.removeprefix(kept) for line in answer.getvalue().splitlines(keepends=True)))
+
+
+def _join_words() -> str:
+    """Join the words that a colon broke, in the environment; what stands before the colon of the last one, with it."""
+    words, place = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
+    if not place.isdecimal():
+        return ""
+    joined: list[str] = []
+    for word in words[: int(place) + 1]:
+        if joined and (word == ":" or joined[-1].endswith(":")):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
+    before, colon, _ = joined[-1].rpartition(":")
+    return before + colon
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,93 @@
+"""One study on one device: opened, recorded, measured, put into a result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudissect.device import find
+from gpudissect.device.kept import Keeper
+from gpudissect.device.recorded import Recorder
+from gpudissect.device.recording import ARRAYS, INDEX
+from gpudissect.errors import UsageError
+from gpudissect.report.build import build
+from gpudissect.report.files import check_apart, check_writable
+from gpudissect.report.result import Result
+from gpudissect.session.saving import uninterrupted
+from gpudissect.session.study import Study
+from gpudissect.survey.run import Progress
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a study gave.
+
+    Attributes:
+        result: the result, of an interrupted study too.
+        kept: the traces by the digests of their workloads, where they were kept.
+        trouble: why the recording could not be finished; it costs no result.
+
+    """
+
+    result: Result
+    kept: Keeper | None
+    trouble: UsageError | None
+
+    def page(self) -> str:
+        """The page of the result, with what was kept."""
+        from gpudissect.report.page.write import page
+
+        return page(self.result, self.kept)
+
+
+def take_apart(
+    spec: str, study: Study, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
+) -> Taken:
+    """Run a study on the device of this name, one of `gpudissect.device.find.choose`.
+
+    `record` is a new folder for everything measured; with `keep` the traces are kept in memory, for a page. Raises
+    `DeviceError` for a device that cannot be used, `RecordingError` for a recording that does not answer this study,
+    `UsageError` for a folder that cannot be written. A KeyboardInterrupt ends it with what was measured until then.
+    """
+    trouble: UsageError | None = None
+    with ExitStack() as stack:
+        device = stack.enter_context(find.open_device(spec, seed=study.noise_seed))
+        options = study.options(getattr(device, "options", {}))
+        recorder = None
+        if record is not None:
+            device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
+        keeper = Keeper(device) if keep else None
+        survey = study.survey(device if keeper is None else keeper, options, progress)
+        if recorder is not None:
+            try:
+                with uninterrupted():
+                    recorder.close(interrupted=survey.interrupted)
+            except UsageError as error:
+                trouble = error
+        return Taken(build(device.info, survey, options, study.held_against(device.info)), keeper, trouble)
+
+
+def check_outputs(outputs: Iterable[Path | None], spec: str | None, record: Path | None) -> None:
+    """Make sure, before anything is measured, that outputs can be written and take nobody's place.
+
+    Neither that of a file of the device or of the recording, nor that of one another. Raises `UsageError`.
+    """
+    own, written = _own_files(spec, record), set[Path]()
+    for output in outputs:
+        if output is None:
+            continue
+        check_apart(output, own)
+        check_writable(output)
+        if output.resolve() in written:
+            raise UsageError(f"cannot write {output}: something else is written there; name two files")
+        written.add(output.resolve())
+
+
+def _own_files(spec: str | None, record: Path | None) -> list[Path]:
+    """Files of the device that is read and of the recording that is made."""
+    kind, _, rest = (spec or "").partition("?")[0].partition(":")
+    folders = [*([Path(rest)] if kind == "rec" else []), *([record] if record is not None else [])]
+    inside = [folder / name for folder in folders for name in (INDEX, ARRAYS)]
+    return [*inside, *([Path(rest)] if kind == "sim" else [])]

@@ -1,0 +1,67 @@
+"""How long it may take: a range, or nothing. What a terminal is sent: as wide as it is, with colours if it may."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpudissect
+from gpudissect.cli.progress import time_left
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "elapsed", "said"),
+    [
+        (1, 197, 30.0, ""),  # too few to tell
+        (50, 100, 1.0, ""),  # too soon
+        (100, 100, 60.0, ""),
+        (90, 100, 20.0, "a few seconds left"),
+        (50, 100, 40.0, "25 to 65 s left"),
+        (63, 197, 32.0, "1 to 2 min left"),
+        (20, 197, 120.0, "11 to 28 min left"),
+    ],
+)
+def test_time_left(done, total, elapsed, said):
+    assert time_left(done, total, elapsed) == said
+
+
+def on_terminal(columns: int, *arguments: str, **variables: str) -> tuple[str, int]:
+    """What a terminal of so many columns is sent, on stdout and stderr, and the exit code."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns),
+                   "PYTHONPATH": str(Path(gpudissect.__file__).parents[1])} | variables  # fmt: skip
+    with subprocess.Popen([sys.executable, "-m", "gpudissect", *arguments], stdin=follower, stdout=follower,
+                          stderr=follower, env=environment) as process:  # fmt: skip
+        os.close(follower)
+        sent = b""
+        while True:
+            try:
+                part = os.read(leader, 1 << 16)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            sent += part
+    os.close(leader)
+    return sent.decode(), process.returncode
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(columns):
+    sent, code = on_terminal(columns, "discover", "-d", "sim:gtx980", "--only", "l1", "--quick")
+    assert code == 0
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", sent)]
+    assert max(map(len, lines)) <= columns
+    assert any("24 KiB" in line for line in lines)
+    assert any("bracket" in line for line in lines) == (columns >= 120)
+
+
+def test_colour_on_a_terminal_and_none_with_no_color():
+    arguments = ("discover", "-d", "sim:gtx980", "--only", "timer")
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]m", on_terminal(120, *arguments)[0])
+    sent, _ = on_terminal(120, *arguments, NO_COLOR="1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9][;m]", sent)
