@@ -11,6 +11,7 @@ from svg import Line, Panel, Points, Region, picture
 
 from gpudissect.models import by_key
 from gpudissect.models.base import Loop, Machine
+from gpudissect.models.bounds import peak
 from gpudissect.report.machine import CURVES, KINDS, machine_of
 from gpudissect.report.result import Result, Series
 
@@ -201,6 +202,7 @@ class Iteration:
         access: unloaded; the same number at every occupancy.
         load: more of it, by the fit, at the rate that was measured.
         adding: alpha additions, back to back.
+        bound: what the peak allows at least, shape (points,).
         measured: all of it.
 
     """
@@ -209,6 +211,7 @@ class Iteration:
     access: float
     load: np.ndarray
     adding: float
+    bound: np.ndarray
     measured: np.ndarray
 
     @property
@@ -227,6 +230,7 @@ def iteration(machine: Machine, seen: Seen, alpha: float) -> Iteration:
     under = machine.contention[seen.kind]
     x = np.minimum(rate / (alpha + 1), 0.999 * under.ceiling)
     return Iteration(warps, under.base, under.latency(x) - under.base, alpha * machine.unit("fadd").latency,
+                     warps * (alpha + 1) / peak(machine, Loop(alpha=alpha, access=seen.kind)),
                      warps * (alpha + 1) / rate)  # fmt: skip
 
 
@@ -247,6 +251,7 @@ def _time(machine: Machine, seen: Seen) -> Panel:
         Line("the access, alone", found.warps, waiting, "thin"),
         Line("and its wait under load", found.warps, waiting + found.load, "dashed"),
         Line("and the additions", found.warps, waiting + found.load + found.adding),
+        Line("the peak allows no less", found.warps, found.bound, "thin"),
         Points("measured", found.warps, found.measured),
     )
     return Panel(f"{seen.title}, alpha = {alpha:g}", WARPS, "cycles of an iteration", items)

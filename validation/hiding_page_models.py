@@ -96,7 +96,7 @@ def why_refined(machine: Machine, kinds: Sequence[Seen], shown: dict[str, str]) 
         yield (f"{capital(seen.title)}, worst at alpha {alpha:g} with {warps:g} warps ({over:.3g}): of {total:.0f} "
                f"cycles of an iteration {found.access:.0f} are the access alone, {found.load[k]:.0f} its wait under "
                f"load, {found.adding:.0f} the additions; {found.rest[k]:.0f} ({found.rest[k] / total:.0%}) are "
-               f"neither. {_cause(machine, loop, rate, share, bound)}")  # fmt: skip
+               f"neither; the peak alone asks for {found.bound[k]:.0f}. {_cause(machine, loop, rate, share, bound)}")  # fmt: skip
         alone = _alone(seen, int(found.warps[k]))
         if alone is not None:
             yield (f"Additions alone reach {alone:.0%} of their peak with as many warps, so it is not the adders by "
