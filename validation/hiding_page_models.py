@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from hiding_page_figures import CURVES, WORST, Seen, iteration, numbers, points_of, worst_alpha
+from hiding_page_figures import CURVES, WORST, Iteration, Seen, iteration, numbers, points_of, worst_alpha
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.models.base import Loop, Machine
@@ -14,6 +14,7 @@ from gpudissect.models.volkov import Refined
 
 OWN = ("basic", "refined")  # models of VV16 itself; what it evaluates are prior ones
 EXPECTED = {"basic": 1.30, "refined": 1.12}  # most that they overestimate by, after VV16 ch 7
+NOTICED = 0.02  # of the time of an iteration
 KNEE = 0.2  # how near the bounds of latency and throughput are at a knee
 
 
@@ -96,13 +97,25 @@ def why_refined(machine: Machine, kinds: Sequence[Seen], shown: dict[str, str]) 
         yield (f"{capital(seen.title)}, worst at alpha {alpha:g} with {warps:g} warps ({over:.3g}): of {total:.0f} "
                f"cycles of an iteration {found.access:.0f} are the access alone, {found.load[k]:.0f} its wait under "
                f"load, {found.adding:.0f} the additions; {found.rest[k]:.0f} ({found.rest[k] / total:.0%}) are "
-               f"neither; the peak alone asks for {found.bound[k]:.0f}. {_cause(machine, loop, rate, share, bound)}")  # fmt: skip
+               f"neither; the peak alone asks for {found.bound[k]:.0f}. {_since(machine, found, alpha)} "
+               f"{_cause(machine, loop, rate, share, bound)}")  # fmt: skip
         alone = _alone(seen, int(found.warps[k]))
         if alone is not None:
             yield (f"Additions alone reach {alone:.0%} of their peak with as many warps, so it is not the adders by "
                    f"themselves." if alone > share else
                    f"Additions alone reach only {alone:.0%} of their peak with as many warps.")  # fmt: skip
     yield from figure(shown, "time")
+
+
+def _since(machine: Machine, found: Iteration, alpha: float) -> str:
+    """From how many warps on there is time that no part explains, and how busy schedulers are there."""
+    over = np.flatnonzero(found.rest > NOTICED * found.measured)
+    if not over.size or over[0] == 0:
+        return ""
+    k = int(over[0])
+    busy = found.warps[k] * (alpha + 1) / found.measured[k] / machine.issue
+    return (f"Up to {found.warps[k - 1]:g} warps the parts explain all but {NOTICED:.0%}; with {found.warps[k]:g}, where "
+            f"{busy:.0%} of the issue slots are taken, they no longer do.")  # fmt: skip
 
 
 def _cause(machine: Machine, loop: Loop, rate: float, share: float, bound: float) -> str:
@@ -112,8 +125,8 @@ def _cause(machine: Machine, loop: Loop, rate: float, share: float, bound: float
     if abs(bound - 1) <= KNEE:
         return (f"{text}, and the two bounds of the model meet (latency allows {bound:.2f} times the peak): at this "
                 f"knee it takes the smaller of the two as if neither disturbed the other, but {busy:.0%} of the issue "
-                f"slots are taken, and warps that come back from memory at random times queue for the rest: gradual "
-                f"saturation that latency under load does not explain (VV16 s6.5).")  # fmt: skip
+                f"slots are taken. That fits warps that come back from memory at random times and queue for the rest: "
+                f"gradual saturation that latency under load does not explain (VV16 s6.5).")  # fmt: skip
     if bound > 1:
         return f"{text}, though latency allows {bound:.2f} times the peak, more than enough."
     return f"{text}, and latency binds ({bound:.2f} of the peak): what was fitted is too short for so few warps."
