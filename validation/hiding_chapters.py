@@ -86,11 +86,12 @@ def figures(experiment: Experiment) -> Iterator[Figure]:
     panels = []
     for gpu in GPUS:
         got = random_bandwidth(gpu)
-        items: list[Line | Points] = [Points("simulated", [size / 2**20 for size in SIZES], got)]
+        items: list[Line | Points] = []
         if l2_of(gpu):
             items.append(Line("its L2", [l2_of(gpu) / 2**20] * 2, [min(got), max(got)], "dashed"))
         items.append(Line("table 6.1", [SIZES[0] / 2**20, SIZES[-1] / 2**20], [_of_table(gpu)] * 2, "thick"))
-        panels.append(Panel(published.generation(gpu), "MiB", "GB/s", items, log=True, log_y=True))
+        items.append(Points("simulated", [size / 2**20 for size in SIZES], got))
+        panels.append(Panel(published.generation(gpu), "MiB", "GB/s", items, log=True))
     yield Figure("6-06", "figure 6.6: random words, by size of the array", tuple(panels))
 
 

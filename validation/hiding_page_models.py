@@ -114,8 +114,8 @@ def _since(machine: Machine, found: Iteration, alpha: float) -> str:
         return ""
     k = int(over[0])
     busy = found.warps[k] * (alpha + 1) / found.measured[k] / machine.issue
-    return (f"Up to {found.warps[k - 1]:g} warps the parts explain all but {NOTICED:.0%}; with {found.warps[k]:g}, where "
-            f"{busy:.0%} of the issue slots are taken, they no longer do.")  # fmt: skip
+    return (f"Up to {found.warps[k - 1]:g} warps the parts explain all but {NOTICED:.0%}; with {found.warps[k]:g}, "
+            f"where {busy:.0%} of the issue slots are taken, they no longer do.")  # fmt: skip
 
 
 def _cause(machine: Machine, loop: Loop, rate: float, share: float, bound: float) -> str:
