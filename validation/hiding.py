@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hiding_chapters import figures as of_chapters
+from hiding_chapters import lines as of_runs
 from hiding_figures import Experiment, Figure, figures
 from hiding_measured import simulated
 from hiding_quotients import lines, remembered
@@ -43,6 +45,7 @@ def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) 
         "|---|---|---|---|---|",
         *(_line(row) for row in found),
         *lines(experiment),
+        *of_runs(experiment),
         "",
         "## Figures",
     ]
@@ -72,7 +75,7 @@ def main(experiment: Experiment = simulated) -> int:
             print(f"{PAGE.name} is of another state: {'; '.join(stale)}: run validation/hiding.py")
         return 1 if stale else 0
     asked = remembered(experiment)
-    drawn = list(figures(asked))
+    drawn = sorted((*figures(asked), *of_chapters(asked)), key=lambda each: each.key)
     PICTURES.mkdir(exist_ok=True)
     for figure in drawn:
         (PICTURES / f"{figure.key}.svg").write_text(figure.svg)

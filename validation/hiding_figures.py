@@ -1,5 +1,7 @@
 """The figures of VV16 chapters 4, 6 and 7, drawn anew: models as lines, and what was measured as points where it is.
 
+Those of single runs (chapter 5, figures 6.5 and 6.6) are in `hiding_chapters`.
+
 An `Experiment` stands for the measurement: given a catalogue name and a loop it returns throughput against occupancy,
 or None. Without one the figures have the models' lines only.
 """
@@ -257,11 +259,6 @@ def _chapter_6(experiment: Experiment) -> Iterator[Figure]:
     yield Figure("6-03", "figure 6.3: mean memory latency against throughput", tuple(panels))
     cases = [(KEPLER, alpha) for alpha in (8, 16, 32, 64, 128, 256)]
     yield Figure("6-04", "figure 6.4: the refined model on Kepler", _at(experiment, cases, "refined", "basic"))
-    table = published.tables()["table_6_6"]
-    items = [Line(name, table["gbs"], [row[i] for row in table["latency"]], "thin" if name == "50th" else "dashed")
-             for i, name in enumerate(table["percentiles"])]  # fmt: skip
-    yield Figure("6-05", "figure 6.5: percentiles of single latencies on Kepler (table 6.6, as printed)",
-                 (Panel("Kepler", "GB/s", "cycles", items),))  # fmt: skip
 
 
 def _chapter_7(experiment: Experiment) -> Iterator[Figure]:

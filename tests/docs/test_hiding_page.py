@@ -1,0 +1,77 @@
+"""A page on latency hiding is made of what a result file says, whatever GPU it is of."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gpudissect.cli.app import main
+
+SCRIPT = Path(__file__).parents[2] / "validation" / "hiding_page.py"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hide") / "r.json"
+    assert main(["hide", "-d", "sim:gtx980", "--quick", "-o", str(path)]) == 0
+    return path
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def test_page_and_figures_of_one_result(result: Path, tmp_path: Path) -> None:
+    made = run(result, "--into", tmp_path)
+    assert made.returncode == 0, made.stderr
+    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
+    assert text.startswith("# NVIDIA GeForce GTX 980: latency hiding, simulated")
+    assert "nan" not in re.sub(r"\b\w*nan\w+\b", "", text) and "None" not in text
+    told = json.loads(result.read_text())
+    latency = next(each["value"] for each in told["findings"] if each["attribute"] == "access_latency")
+    assert f"{latency:.4g} cycles" in text, "the text is computed from the file"
+    shown = re.findall(r"\]\((gtx980-latency-hiding/[\w-]+\.svg)\)", text)
+    assert sorted(shown) == sorted(str(each.relative_to(tmp_path)) for each in tmp_path.glob("*/*.svg"))
+    assert len(shown) > 6
+    for each in shown:
+        drawn = (tmp_path / each).read_text()
+        ElementTree.fromstring(drawn)
+        assert "nan" not in drawn and "inf" not in drawn.replace("infin", "")
+    assert "of the peak is attained" in text, "where the refined model is off is explained"
+    assert "runs agree" not in text
+
+
+def test_what_a_file_says_decides(result: Path, tmp_path: Path) -> None:
+    told = json.loads(result.read_text())
+    for each in told["series"]:
+        if each["name"] == "worst estimate over measurement":
+            row = each["columns"]["model"].index("sim")
+            each["columns"]["over"][row] = 77.0
+            each["columns"]["over"][each["columns"]["model"].index("refined")] = 1.5
+        if each["name"] == "single latencies":
+            each["columns"]["p0"][0] = -3.0
+    for each in told["findings"]:
+        if each["attribute"] == "issue_rate":
+            each["value"] = 140.0
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(told))
+    assert run(other, result, "--into", tmp_path, "--name", "made-up").returncode == 0
+    text = (tmp_path / "made-up-latency-hiding.md").read_text()
+    assert "The worst of all is Sim et al. 2012, wrong by a factor of 77" in text
+    assert "**above** the 1.12" in text
+    assert text.count("**Doubtful**") == 2, "more than schedulers start, less than no time"
+    assert "## How 2 runs agree" in text and "140 ops/cycle, 128." in text
+
+
+def test_results_without_latency_hiding_are_refused(result: Path, tmp_path: Path) -> None:
+    told = json.loads(result.read_text())
+    empty = tmp_path / "empty.json"
+    empty.write_text(json.dumps(told | {"findings": [], "series": []}))
+    made = run(empty, "--into", tmp_path)
+    assert made.returncode == 2 and "holds no parameters of latency hiding" in made.stderr
