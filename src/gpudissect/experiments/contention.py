@@ -47,7 +47,7 @@ class Load:
 
 
 def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Known) -> Plan:
-    """Coefficients of latency under load; knowledge: the fit in accesses a cycle of one SM, None without one."""
+    """Coefficients of latency under load; knowledge: the fit in accesses a cycle of one SM, None without a good one."""
     hiding: Hiding | None = known[needs]
     if hiding is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, "no access could be measured", *ATTRIBUTES))
@@ -64,7 +64,8 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     evidence = tuple(digest(mix) for mix in ran)
     series = (_means(kind, rates, latencies, found, scale), _singles(kind, loads, evidence),
               _histogram(kind, loads, evidence))  # fmt: skip
-    return Outcome(_estimates(kind, found, scale), found, series)
+    known_fit = found if found is not None and found.error <= LOOSE else None
+    return Outcome(_estimates(kind, found, scale), known_fit, series)
 
 
 def _sampled(hiding: Hiding, quick: bool, bench: Bench) -> list[Mix]:
