@@ -51,6 +51,9 @@ def _value(finding: Finding) -> str:
 
 def _spread(runs: list[Finding]) -> str:
     values = [run.value for run in runs if isinstance(run.value, int | float)]
+    told = sum(run.status.has_value for run in runs)
+    if 0 < told < len(runs):
+        return f"found in {told} of {len(runs)}"
     if len(values) < len(runs) or len(runs) < 2 or min(values) <= 0:
         return ""
     if min(values) == max(values):
