@@ -71,6 +71,18 @@ def test_every_finding_is_there_with_what_belongs_to_it(h200):
     assert "MEASURED" in text
 
 
+def test_a_page_of_latency_hiding_answers_in_words():
+    read = page(load(ROOT / "tests" / "recordings" / "h200-hiding.json"))
+    assert "How many warps hide latency" in read
+    assert "hide the latency of a load at alpha 0" in read
+
+
+def test_whole_paths_are_foretold_and_what_is_not_says_why(h200):
+    read = page(h200)
+    assert "path, all its levels as one" in read
+    assert "Not foretold:" in read
+
+
 def test_every_link_leads_somewhere_and_every_name_is_given_once(h200):
     read = Read(page(h200))
     names = [value for name, value in read.attributes if name == "id"]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gpudissect.errors import UsageError
+from gpudissect.report.hiding import is_answered, lines
 from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of, words
 from gpudissect.report.page.findings import plain
 from gpudissect.report.result import Result
-from gpudissect.report.text import quantity
+from gpudissect.report.text import clean, quantity
 
 _CAUTIONS = ("throttling", "other_processes")
 _UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz"}
 MOST_ROWS = 500
+LINE = 120  # characters, of a table of text
 
 
 def facts(result: Result) -> str:
@@ -48,7 +51,27 @@ def foretold(result: Result) -> Iterator[Markup]:
     said = (f"Of {made.accesses} random accesses, not seen before, {made.agreement:.2%} came as foretold by what was "
             f"found (95 %: {made.low:.2%} .. {made.high:.2%}).")  # fmt: skip
     head = ("cache", "foretold", "95 %", "possible", "accesses", "hits / misses foretold wrongly")
-    yield tag("section", tag("h3", "Prediction"), tag("p", said), table("Prediction", head, rows), class_="element")
+    paths = [(each.path, f"{each.agreement:.2%}", f"{each.low:.2%} .. {each.high:.2%}", f"{each.possible:.2%}",
+              str(each.accesses), ", ".join(f"{name} {count}" for name, count in each.wrong.items()) or "none",
+              "; ".join(each.assumed)) for each in made.paths[:MOST_ROWS]]  # fmt: skip
+    whole = ("path, all its levels as one", "foretold", "95 %", "possible", "accesses", "misjudged by", "assumed")
+    left = [tag("li", f"{name}: {why}") for name, why in list(made.unforetold.items())[:MOST_ROWS]]
+    yield tag("section", tag("h3", "Prediction"), tag("p", said), table("Prediction", head, rows),
+              table("Whole paths", whole, paths) if paths else None,
+              tag("p", "Not foretold:") if left else None, tag("ul", *left) if left else None,
+              class_="element")  # fmt: skip
+
+
+def hidden(result: Result) -> Iterator[Markup]:
+    """How many warps hide latency, in words and as a table, of a result that knows."""
+    if not is_answered(result):
+        return
+    try:
+        text = "\n".join(clean(line) for line in lines(result, LINE)).strip()
+    except UsageError:  # what stands in a stranger's file: the findings are shown all the same
+        return
+    yield tag("section", tag("h2", "How many warps hide latency"), tag("div", tag("pre", text), class_="scroll",
+              tabindex="0"), aria_label="How many warps hide latency")  # fmt: skip
 
 
 def readings(result: Result) -> Iterator[Markup]:

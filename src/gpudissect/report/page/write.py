@@ -11,7 +11,7 @@ from gpudissect.report.evidence import Kept, series_of
 from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of
 from gpudissect.report.page import findings as shown
-from gpudissect.report.page.about import conditions, environment, facts, foretold, notes, readings
+from gpudissect.report.page.about import conditions, environment, facts, foretold, hidden, notes, readings
 from gpudissect.report.page.document import document
 from gpudissect.report.page.drawing import drawing
 from gpudissect.report.page.plotted import Plotted, all_of
@@ -56,7 +56,7 @@ class _Page:
             title,
             tag("a", "To the findings", class_="skip", href="#findings"),
             tag("header", *self._header()),
-            tag("main", self._drawing(), self._contents(own, bool(of_instructions)), *notes(result),
+            tag("main", self._drawing(), self._contents(own, bool(of_instructions)), *notes(result), *hidden(result),
                 tag("h2", "Findings", id="findings"), self._tools(), *sections, *self._strays(), *foretold(result),
                 *readings(result), *conditions(result), *environment(result)),
             tag("footer", tag("p", self._colophon())),
