@@ -67,10 +67,10 @@ def hidden(result: Result) -> Iterator[Markup]:
     if not is_answered(result):
         return
     try:
-        text = "\n".join(clean(line) for line in lines(result, LINE)).strip()
+        told = [part for line in lines(result, LINE) for part in (clean(line), Markup("\n"))]
     except UsageError:  # what stands in a stranger's file: the findings are shown all the same
         return
-    yield tag("section", tag("h2", "How many warps hide latency"), tag("div", tag("pre", text), class_="scroll",
+    yield tag("section", tag("h2", "How many warps hide latency"), tag("div", tag("pre", *told), class_="scroll",
               tabindex="0"), aria_label="How many warps hide latency")  # fmt: skip
 
 
