@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from gpudissect.errors import UsageError
 from gpudissect.report.hiding import is_answered, lines
@@ -15,7 +16,7 @@ from gpudissect.report.text import clean, quantity
 _CAUTIONS = ("throttling", "other_processes")
 _UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz"}
 MOST_ROWS = 500
-LINE = 120  # characters, of a table of text
+LINE = 2000  # characters: sentences are not broken, the reader's window does that
 
 
 def facts(result: Result) -> str:
@@ -67,11 +68,18 @@ def hidden(result: Result) -> Iterator[Markup]:
     if not is_answered(result):
         return
     try:
-        told = [part for line in lines(result, LINE) for part in (clean(line), Markup("\n"))]
+        told = [clean(line) for line in lines(result, LINE)]
     except UsageError:  # what stands in a stranger's file: the findings are shown all the same
         return
-    yield tag("section", tag("h2", "How many warps hide latency"), tag("div", tag("pre", *told), class_="scroll",
-              tabindex="0"), aria_label="How many warps hide latency")  # fmt: skip
+    body = []
+    for sentences, own in groupby(told, key=lambda line: line.endswith(".")):
+        if sentences:
+            body += [tag("p", line) for line in own]
+        elif any(text := list(own)):
+            rows = [part for line in text for part in (line, Markup("\n"))]
+            body.append(tag("div", tag("pre", *rows), class_="scroll", tabindex="0"))
+    title = "How many warps hide latency"
+    yield tag("section", tag("h2", title), *body, aria_label=title)
 
 
 def readings(result: Result) -> Iterator[Markup]:
