@@ -26,7 +26,7 @@ RUN = [line for line in SHOWN if not any(word in line for word in WITHOUT_RUNNIN
 
 @pytest.mark.parametrize("line", SHOWN)
 def test_a_command_is_one(line):
-    _, name, *arguments = shlex.split(line)
+    _, name, *arguments = shlex.split(line, comments=True)
     command = get_command(app).commands[name]
     command.make_context(f"gpudissect {name}", arguments)
 
@@ -34,14 +34,14 @@ def test_a_command_is_one(line):
 @pytest.mark.parametrize("line", [line for line in RUN if " discover " not in line])
 def test_a_quick_command_ends_well(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(line)[1:]) == 0
+    assert main(shlex.split(line, comments=True)[1:]) == 0
     assert capsys.readouterr().out
 
 
 def test_the_quickstart_prints_what_it_says(capsys):
     quickstart = DOCS / "quickstart.md"
     (line,) = (block.strip() for block in blocks(quickstart, "sh") if block.startswith("gpudissect discover -d sim"))
-    assert main(shlex.split(line)[1:]) == 0
+    assert main(shlex.split(line, comments=True)[1:]) == 0
     printed = {tuple(row.split()) for row in capsys.readouterr().out.splitlines()}
     (shown,) = (block.splitlines() for block in blocks(quickstart, "text"))
     for row in shown:
@@ -53,8 +53,8 @@ def test_the_quickstart_tells_a_fitting_footprint_from_one_that_does_not(tmp_pat
     monkeypatch.chdir(tmp_path)
     means = []
     for line in (line for line in SHOWN if line.startswith("gpudissect chase")):
-        main(shlex.split(line)[1:])
-        rows = (tmp_path / shlex.split(line)[-1]).read_text().splitlines()
+        main(shlex.split(line, comments=True)[1:])
+        rows = (tmp_path / shlex.split(line, comments=True)[-1]).read_text().splitlines()
         column = rows[0].split(",").index("cycles")
         means.append(sum(int(row.split(",")[column]) for row in rows[1:]) / len(rows[1:]))
     assert means[0] < 150 < means[1]
@@ -64,7 +64,7 @@ def test_latency_hiding_is_measured_and_then_predicted(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     measure, predict = blocks(DOCS / "attributes" / "hiding.md", "sh")[0].splitlines()
     for line in (measure, predict):
-        assert main(shlex.split(line)[1:]) == 0, line
+        assert main(shlex.split(line, comments=True)[1:]) == 0, line
     assert "limited by" in capsys.readouterr().out
 
 

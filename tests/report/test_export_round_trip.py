@@ -93,7 +93,8 @@ def test_the_simulated_h200_is_found_to_be_the_measured_one():
 
 
 def test_the_simulated_h200s_driver_states_what_the_measured_ones_does():
-    theirs = catalogue.load("h200").facts()
+    with open_device("sim:h200") as gpu:
+        theirs = gpu.info.facts
     differing = {key for key, value in load(H200).device.facts.items() if theirs.get(key) != value}
     # No limit of what a miss fetches is simulated; the clock is the one that was seen, the L2 the one that was found.
     # Clusters are simulated as far as they were found.
