@@ -14,6 +14,7 @@ from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Loop, Machine, Unit
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
 from gpudissect.models.needed import cusp, needed
+from gpudissect.models.published import SYNTHETIC, VECTOR_ADD
 from gpudissect.models.schedule import Issue, after_barrier, timeline
 from gpudissect.models.volkov import Basic, Refined
 from gpudissect.models.worksheet import Sheet, worksheet
@@ -21,25 +22,6 @@ from gpudissect.models.zhang_owens import Added, ZhangOwens
 
 BYTES = 10.4  # a cycle of one SM, VV16 table 3.3
 WRITTEN = "the formula"
-SYNTHETIC = Machine(  # VV16 s7.7
-    name="synthetic", sms=16, clock_hz=1e9, schedulers=1, warps=32, issue=1, pin_bandwidth=192e9,
-    units={"fadd": Unit(resource="cores", latency=25, throughput=1),
-           "ldg_streaming": Unit(resource="memory", latency=300, throughput=0.09, bytes=128)},
-)  # fmt: skip
-VECTOR_ADD = (  # VV16 listing 3.5
-    Issue("MOV R1, c[0x0][0x44]", 9, (), "R1"),
-    Issue("S2R R3, SR_TID.X", 9, (), "R3"),
-    Issue("S2R R0, SR_CTAID.X", 9, (), "R0"),
-    Issue("IMAD R2, R0, c[0x0][0x28], R3", 9, ("R0", "R3"), "R2"),
-    Issue("ISCADD R3, R2, c[0x0][0x140], 0x2", 9, ("R2",), "R3"),
-    Issue("ISCADD R0, R2, c[0x0][0x144], 0x2", 9, ("R2",), "R0"),
-    Issue("LD R3, [R3]", 301, ("R3",), "R3", load=True),
-    Issue("LD R0, [R0]", 301, ("R0",), "R0", load=True),
-    Issue("ISCADD R2, R2, c[0x0][0x148], 0x2", 9, ("R2",), "R2"),
-    Issue("FADD R3, R3, R0", 9, ("R3", "R0"), "R3"),
-    Issue("ST [R2], R3", 9, ("R2", "R3")),
-    Issue("EXIT", 9),
-)
 
 
 @dataclass(frozen=True)

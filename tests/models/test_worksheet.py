@@ -6,6 +6,7 @@ from math import inf
 import pytest
 
 from gpudissect.models.base import Limit, Machine, Unit
+from gpudissect.models.published import VECTOR_ADD
 from gpudissect.models.schedule import Issue, after_barrier, timeline
 from gpudissect.models.worksheet import worksheet
 from tests.models.machines import KEPLER, MAXWELL
@@ -50,22 +51,6 @@ def test_few_warps_are_bound_by_latency():
     assert sheet.latency == 100 * 6 + 5 * 13 + 10 * 24 + 10 * 26 + 5 * 368 + 5 * 376
     assert (sheet.limit, sheet.throughput) == (Limit.LATENCY, 1 / sheet.latency)
     assert worksheet(TABLE_3_3, TABLE_3_2, sheet.needed * 1.01).limit is Limit.MEMORY
-
-
-VECTOR_ADD = (  # VV16 listing 3.5
-    Issue("MOV R1, c[0x0][0x44]", 9, (), "R1"),
-    Issue("S2R R3, SR_TID.X", 9, (), "R3"),
-    Issue("S2R R0, SR_CTAID.X", 9, (), "R0"),
-    Issue("IMAD R2, R0, c[0x0][0x28], R3", 9, ("R0", "R3"), "R2"),
-    Issue("ISCADD R3, R2, c[0x0][0x140], 0x2", 9, ("R2",), "R3"),
-    Issue("ISCADD R0, R2, c[0x0][0x144], 0x2", 9, ("R2",), "R0"),
-    Issue("LD R3, [R3]", 301, ("R3",), "R3", load=True),
-    Issue("LD R0, [R0]", 301, ("R0",), "R0", load=True),
-    Issue("ISCADD R2, R2, c[0x0][0x148], 0x2", 9, ("R2",), "R2"),
-    Issue("FADD R3, R3, R0", 9, ("R3", "R0"), "R3"),
-    Issue("ST [R2], R3", 9, ("R2", "R3")),
-    Issue("EXIT", 9),
-)
 
 
 def test_vector_addition_takes_544_cycles():  # VV16 s3.8, figure 3.5

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli import complete
 from gpudissect.cli.ending import exit_code
+from gpudissect.cli.raw import DeviceOption
 from gpudissect.cli.say import note_line
 from gpudissect.errors import UsageError
 
@@ -36,16 +36,7 @@ class Accesses(StrEnum):
 
 
 def hide(
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            "-d",
-            metavar="DEV",
-            autocompletion=complete.devices,
-            help="cuda:0, sim:gtx980, sim:my.toml, rec:folder.",
-        ),
-    ] = None,
+    device: DeviceOption = None,
     access: Annotated[
         list[Accesses] | None,
         typer.Option(help="What stands between additions (streaming); may be repeated.", show_default=False),

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
 from gpudissect.experiments.inferred import covered, inferred
-from gpudissect.inference.disagreement import RUNS, Answered, Unforetold, stubborn, whole
+from gpudissect.inference.disagreement import RUNS, Answered, Unforetold, policies_refuted, whole
 from gpudissect.inference.hierarchy import Inferred, repeated
 from gpudissect.series import Series
 from gpudissect.trace import Array, Trace
@@ -46,15 +45,8 @@ def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: K
     told = whole(path.value, names, parts, assumed)
     if isinstance(told, Unforetold):
         return Outcome(knowledge=told)
-    estimates = []
-    evidence = tuple(digest for part in parts for digest in part.evidence)
-    for place, stage in enumerate(route.stages):
-        reason = stubborn(parts, told, place) if stage.sure else ""
-        if reason:
-            estimates.append(Estimate(element=stage.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
-                                      reason=f"{stage.cache.policy.kind}, but {reason}", method=METHOD,
-                                      evidence=evidence))  # fmt: skip
-    return Outcome(tuple(estimates), told, _disagreeing(names, parts, path))
+    policies = {stage.element: stage.cache.policy if stage.sure else None for stage in route.stages}
+    return Outcome(policies_refuted(parts, told, policies, METHOD), told, _disagreeing(names, parts, path))
 
 
 def _reach(route: Inferred, bench: Bench, known: Known) -> int:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan
-from gpudissect.experiments.inferred import TLBS, translations
+from gpudissect.experiments.inferred import TLBS, covered, translations
 from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.translation import PATH, VISITS, WARMUP, Pages, Translations, memory
-from gpudissect.inference.disagreement import Answered, Unforetold, stubborn, whole
+from gpudissect.inference.disagreement import Answered, Unforetold, policies_refuted, whole
 from gpudissect.inference.hierarchy import Inferred, Translation
 
 NAME = "translation"
@@ -42,15 +41,8 @@ def translated_plan(bench: Bench, known: Known) -> Plan:
     result = whole(NAME, names, parts, assumed)
     if isinstance(result, Unforetold):
         return Outcome(knowledge=result)
-    estimates = []
-    for place, each in enumerate(told):
-        reason = stubborn(parts, result, place)
-        if reason:
-            evidence = tuple(digest for part in parts for digest in part.evidence)
-            estimates.append(Estimate(element=each.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
-                                      reason=f"{each.cache.policy.kind}, but {reason}", method=METHOD,
-                                      evidence=evidence))  # fmt: skip
-    return Outcome(tuple(estimates), result)
+    policies = {each.element: each.cache.policy for each in told}
+    return Outcome(policies_refuted(parts, result, policies, METHOD), result)
 
 
 class _Asked:
@@ -60,9 +52,8 @@ class _Asked:
         self.told, self.bench = told, bench
         self.route = Inferred(PATH, (), 0.0, told)
         self.levels: list[TlbLevel] = [known[f"tlb.{each.element}"] for each in told]
-        beyond = TLBS[len(told)] if len(told) < len(TLBS) else None
-        level: TlbLevel | None = known[f"tlb.{beyond}"] if beyond else None
-        self.covered = memory(bench) if level is None else min(memory(bench), level.entries * level.page)
+        unknown = covered(known)
+        self.covered = memory(bench) if unknown is None else min(memory(bench), unknown)
 
     def around(self, number: int) -> Ask[list[Answered]]:
         """Visits to as many pages as one level keeps, or a few more or less."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.cachemodel.geometry import Policy
+from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.held_out import may_be_wrong_twice
 
 Array = NDArray[np.int64]
@@ -164,6 +166,22 @@ def stubborn(parts: Sequence[Answered], told: Whole, place: int) -> str:
         f"of {single} random accesses on path {told.name} {count} are never answered as foretold: {hits} hit that "
         f"must miss, {count - hits} miss that must hit; {named}"
     )
+
+
+def policies_refuted(
+    parts: Sequence[Answered], told: Whole, policies: Mapping[str, Policy | None], method: str
+) -> tuple[Estimate, ...]:
+    """Of each policy that does not foretell what its cache or TLB answers: it is ambiguous, and which accesses say so.
+
+    `policies` are those of the places by name, nearest first; None where none was found.
+    """
+    evidence = tuple(digest for part in parts for digest in part.evidence)
+    return tuple(
+        Estimate(element=element, attribute="replacement_policy", status=Status.AMBIGUOUS,
+                 reason=f"{policy.kind}, but {reason}", method=method, evidence=evidence)
+        for place, (element, policy) in enumerate(policies.items())
+        if policy is not None and (reason := stubborn(parts, told, place))
+    )  # fmt: skip
 
 
 def first_of(sequences: Sequence[tuple[Array, Mask]]) -> str:

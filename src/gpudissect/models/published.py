@@ -9,10 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from gpudissect.models.base import WARP, Contention, Machine, Unit
+from gpudissect.models.schedule import Issue
 
 COALESCED = 128  # bytes of a warp's access to neighbouring words (VV16 s3.2)
 STRIDE_2 = 2 * COALESCED  # twice as much is transferred (VV16 s3.6)
 BILLION = 1e9
+SYNTHETIC = Machine(
+    name="synthetic", sms=16, clock_hz=1e9, schedulers=1, warps=32, issue=1, pin_bandwidth=192e9,
+    units={"fadd": Unit(resource="cores", latency=25, throughput=1),
+           "ldg_streaming": Unit(resource="memory", latency=300, throughput=0.09, bytes=128)},
+)  # fmt: skip
+"""The GPU that Huang et al. 2014 are tried on (VV16 s7.7)."""
+VECTOR_ADD = (
+    Issue("MOV R1, c[0x0][0x44]", 9, (), "R1"),
+    Issue("S2R R3, SR_TID.X", 9, (), "R3"),
+    Issue("S2R R0, SR_CTAID.X", 9, (), "R0"),
+    Issue("IMAD R2, R0, c[0x0][0x28], R3", 9, ("R0", "R3"), "R2"),
+    Issue("ISCADD R3, R2, c[0x0][0x140], 0x2", 9, ("R2",), "R3"),
+    Issue("ISCADD R0, R2, c[0x0][0x144], 0x2", 9, ("R2",), "R0"),
+    Issue("LD R3, [R3]", 301, ("R3",), "R3", load=True),
+    Issue("LD R0, [R0]", 301, ("R0",), "R0", load=True),
+    Issue("ISCADD R2, R2, c[0x0][0x148], 0x2", 9, ("R2",), "R2"),
+    Issue("FADD R3, R3, R0", 9, ("R3", "R0"), "R3"),
+    Issue("ST [R2], R3", 9, ("R2", "R3")),
+    Issue("EXIT", 9),
+)
+"""Machine code of a vector addition on Kepler, with latencies (VV16 listing 3.5)."""
 
 
 @cache
