@@ -131,6 +131,9 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
         and not (each.found.element == "l2" and each.seed in parts)
     ]  # fmt: skip
     exact = sum(a.exact for a in geometry)
+    modest = [each for each in bins(_told(answers)) if each.low > each.most]
+    if modest:
+        yield f"- Not calibrated, but modest: right more often than stated, at {', '.join(map(_range, modest))}."
     sure = [a.right for a in answers if a.right is not None and (a.found.confidence or 0) > SURE]
     wrong = sure.count(False)
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2 in one part: {exact} of {len(geometry)} "
