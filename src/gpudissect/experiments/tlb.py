@@ -6,7 +6,7 @@ enough apart that each needs an entry of its own. Page size: the least distance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ ELSEWHERE = 16  # times as many pages as are kept: from so many they are drawn
 MOST_SETS = 4  # times as many pages half as far apart as fitted: they cannot all fit
 MOST_PLACES = 6  # log2 of the places in a page at which a line is looked for
 PENALTY_SPREAD = 1.0  # cycles: a clock of whole cycles, read twice
-DRIFT = 0.004  # relative, of a latency, while two rings are compared
+ROUNDS = 3  # of measuring anew what a miss costs: latencies drift while two rings are compared
 NO_EDGE = "between the pages that fit and those that do not there is no clear edge"
 METHOD = "rings of one line a page against the same lines a few pages at a time"
 
@@ -47,6 +47,7 @@ class TlbLevel:
 
     Attributes:
         stair: what tells its misses.
+        costs: what they cost beyond a hit in the first level, cycles, each time that it was measured.
         page: bytes that one entry covers.
         entries: pages next to one another that are all kept.
         evidence: digests of the workloads behind it.
@@ -54,6 +55,7 @@ class TlbLevel:
     """
 
     stair: Stair
+    costs: tuple[float, ...]
     page: int
     entries: int
     evidence: tuple[str, ...]
@@ -96,7 +98,8 @@ def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Pl
     if isinstance(smaller, str):
         return Outcome(_ambiguous(element, smaller))
     page, entries = smaller
-    level = TlbLevel(stair, page, entries, tuple(search.evidence))
+    costs = yield from search.costs(page, stair, entries)
+    level = TlbLevel(stair, costs, page, entries, tuple(search.evidence))
     told = page > search.narrowest and search.limit // page > entries  # by the last doubt, too
     return Outcome(_found(element, level, last, told), level)
 
@@ -200,6 +203,19 @@ class _Search:
         (told,) = yield from self.at(page).visits([np.arange(count)], LAPS)
         return float(np.mean(told >= stair.threshold))
 
+    def costs(self, page: int, stair: Stair, entries: int) -> Ask[tuple[float, ...]]:
+        """What a miss costs, measured anew in each round from the lines alone on; and what `stair` says."""
+        ring = np.arange(min(2 * entries, self.limit // page))
+        told = [stair.cycles]
+        for repetition in range(1, ROUNDS + 1):
+            afresh = Translations(page, self.bench, repetition)
+            (penalties,) = yield from afresh.penalties([ring])
+            self.evidence += afresh.evidence
+            typical = np.median(penalties, axis=0)
+            if (slower := typical[typical >= stair.threshold]).size:
+                told.append(float(np.median(slower)))
+        return tuple(told)
+
     def without_pages(self, page: int, stair: Stair, entries: int, slow: float) -> Ask[str]:
         """Why it may be no TLB: more lines within fewer pages are nearly as often `slow`; empty if they are not.
 
@@ -289,8 +305,9 @@ def _ambiguous(element: str, reason: str) -> tuple[Estimate, ...]:
 
 
 def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: bool) -> tuple[Estimate, ...]:
-    penalty = level.stair.cycles - (last.stair.cycles if last else 0.0)
-    spread = PENALTY_SPREAD + DRIFT * level.stair.cycles
+    before = last.costs if last else (0.0,)
+    low, high = min(level.costs) - max(before), max(level.costs) - min(before)
+    penalty = float(np.median(level.costs) - np.median(before))
     reach = level.entries * level.page
 
     def found(attribute: str, value: float, confidence: float, around: float = 0.0, *caveats: str) -> Estimate:
@@ -309,5 +326,8 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
         counted("entries", level.entries, 1),
         found("page_size", level.page, EXACT if page_known else BRACKETED, 0.0, "what one entry covers"),
         counted("reach", reach, level.page),
-        found("miss_penalty", penalty, LATENCY, spread, "more than a hit in it, the line in the L2"),
+        replace(
+            found("miss_penalty", penalty, LATENCY, 0.0, "more than a hit in it, the line in the L2"),
+            low=low - PENALTY_SPREAD, high=high + PENALTY_SPREAD,
+        ),
     )

@@ -31,10 +31,13 @@ TOP_UPS = 6
 
 
 class Translations:
-    """Pages `spacing` bytes apart, each with one line of its own at a place of its own."""
+    """Pages `spacing` bytes apart, each with one line of its own at a place of its own.
 
-    def __init__(self, spacing: int, bench: Bench) -> None:
-        self.spacing, self.bench = spacing, bench
+    All that is measured of them is measured anew for each `repetition`.
+    """
+
+    def __init__(self, spacing: int, bench: Bench, repetition: int = 0) -> None:
+        self.spacing, self.bench, self.repetition = spacing, bench, repetition
         self.evidence: list[str] = []
         self._alone: dict[int, float] = {}  # cycles of each page's line when its translation is surely there
         self._residuals: list[NDArray[np.float64]] = []
@@ -150,7 +153,7 @@ class Translations:
 
     def _chase_over(self, offsets: NDArray[np.int64], laps: int) -> Chase:
         return Chase(path=PATH, order=Explicit(offsets), timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True,
-                     sm=self._sm)  # fmt: skip
+                     sm=self._sm, repetition=self.repetition)  # fmt: skip
 
     def _place(self, pages: Pages) -> NDArray[np.int64]:
         """Where in its page a line lies: as if drawn, or many of them would fall into few sets of the cache."""
