@@ -55,7 +55,7 @@ class Surveyed:
     unforetold: tuple[Unforetold, ...]
     drawn: frozenset[str]
     noise: float
-    failures: int
+    failures: tuple[str, ...]
 
 
 def surveyed(seed: int) -> Surveyed:
@@ -77,7 +77,7 @@ def surveyed(seed: int) -> Surveyed:
         survey.unforetold,
         drawn,
         gpu.noise.outliers,
-        len(survey.failures),
+        tuple(f"seed {seed}, {each.experiment}: {each.reason}" for each in survey.failures),
     )
 
 
@@ -91,7 +91,7 @@ def _right(found: Estimate, truth: Value | None) -> bool:
     open_end = found.low is not None and found.high is None
     low = found.value if found.low is None else found.low
     high = found.value if found.high is None else found.high
-    return low <= truth and (open_end or truth <= high)
+    return bool(low <= truth and (open_end or truth <= high))
 
 
 def page(every: Sequence[Surveyed], first: int) -> str:
@@ -103,9 +103,9 @@ def page(every: Sequence[Surveyed], first: int) -> str:
             f"{len(every)} random simulated GPUs, seeds {first} to {first + len(every) - 1}: all replacement policies, "
             "three kinds of index function, unequal sets, sectors, copies, caches in parts, TLBs, up to 1 % of the "
             "accesses delayed. Made by `validation/calibrate.py`.", "",
-            "![share right against confidence](calibration.svg)", "",
+            "![share wrong against the confidence stated](calibration.svg)", "",
             "| confidence | answers | right | share right (95 %) |", "|---|---|---|---|",
-            *(f"| {_range(each)} | {each.count} | {each.right} | {each.share:.1%} ({each.low:.1%} .. {each.high:.1%}) |"
+            *(f"| {_range(each)} | {each.count} | {each.right} | {each.share:.2%} ({each.low:.2%} .. {each.high:.2%}) |"
               for each in bins(_told(answers))), "",
             *_in_words(every, answers), "",
             "## By property", "", "| element | property | exactly right | in its bracket | wrong | no answer |",
@@ -120,7 +120,7 @@ def _told(answers: Sequence[Answer]) -> list[tuple[float, bool]]:
 
 
 def _range(each: Bin) -> str:
-    return f"{each.least:.3f}" if each.least == each.most else f"{each.least:.3f} .. {each.most:.3f}"
+    return f"{each.least:.4g}" if each.least == each.most else f"{each.least:.4g} .. {each.most:.4g}"
 
 
 def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[str]:
@@ -131,9 +131,11 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
         and not (each.found.element == "l2" and each.seed in parts)
     ]  # fmt: skip
     exact = sum(a.exact for a in geometry)
-    modest = [each for each in bins(_told(answers)) if each.low > each.most]
-    if modest:
-        yield f"- Not calibrated, but modest: right more often than stated, at {', '.join(map(_range, modest))}."
+    for each in bins(_told(answers)):
+        if each.low > each.most:
+            yield f"- Too modest: right more often than stated, at {_range(each)}."
+        if each.high < each.least:
+            yield f"- Too sure: right less often than stated, at {_range(each)}."
     sure = [a.right for a in answers if a.right is not None and (a.found.confidence or 0) > SURE]
     wrong = sure.count(False)
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2 in one part: {exact} of {len(geometry)} "
@@ -152,7 +154,8 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
                                  paths, "paths")  # fmt: skip
     left = Counter(f"{each.name} ({each.reason})" for one in every for each in one.unforetold)
     yield f"- Not foretold: {'; '.join(f'{name}: {count}' for name, count in left.most_common(MOST_REASONS))}."
-    yield f"- Experiments that failed: {sum(one.failures for one in every)}."
+    failures = [each for one in every for each in one.failures]
+    yield f"- Experiments that failed: {len(failures)}{''.join(f'; {each}' for each in failures)}."
 
 
 def _foretold(title: str, told: Sequence[Tally | Whole], what: str) -> Iterator[str]:
@@ -209,7 +212,7 @@ def main() -> None:
     try:
         for one in pool.map(surveyed, seeds):
             every.append(one)
-            print(f"{len(every)}/{options.gpus}", *_wrong(one.answers), sep="\n  ", flush=True)
+            print(f"{len(every)}/{options.gpus}", *_wrong(one.answers), *one.failures, sep="\n  ", flush=True)
     except KeyboardInterrupt:
         print(f"interrupted: the page is about the first {len(every)}")
     pool.shutdown(wait=False, cancel_futures=True)

@@ -157,7 +157,7 @@ def _line(row: Row) -> str:
         values = dict.fromkeys(_value(each) for each in row.found if each is not None)
         if row.stated:
             values = {f"{' '.join(values)}, stated": None}
-        confidence = "" if first.confidence is None else f"{first.confidence:.2f}"
+        confidence = "" if first.confidence is None else f"{first.confidence:g}"
         order = list(Verdict)
         verdict = max((judge(e, item) for e in row.found if e is not None), key=lambda each: order.index(each.verdict))
         agreement = "agrees" if row.agrees else f"**{verdict.verdict}**: {verdict.text}"

@@ -18,7 +18,7 @@ from gpudissect.inference.banks import (
     same_answer,
     without_wide,
 )
-from gpudissect.inference.confidence import BANKS, LATENCY
+from gpudissect.inference.confidence import BANKS, TIMED
 from gpudissect.inference.issue import mean_duration
 from gpudissect.series import Series
 from gpudissect.workload import Instruction, Mix, Step
@@ -109,7 +109,7 @@ def _layout(found: Banks, caveats: tuple[str, ...], evidence: tuple[str, ...]) -
 
     cost = Estimate(
         element="shared", attribute="conflict_latency", status=Status.FOUND, value=found.cost, low=found.low,
-        high=found.high, confidence=LATENCY, method=f"{METHOD}; {COST}", evidence=evidence,
+        high=found.high, confidence=TIMED, method=f"{METHOD}; {COST}", evidence=evidence,
     )  # fmt: skip
     return exactly("banks", layout.banks), exactly("bank_width", layout.width), cost
 
@@ -124,7 +124,7 @@ def _of_stores(points: Sequence[Point], layout: Layout | None, evidence: tuple[s
         reason = "the time between two stores does not grow with the turns that they should take"
         return without(Status.NOT_FOUND, "shared", reason, name)[0]
     return Estimate(element="shared", attribute=name, status=Status.FOUND, value=slope.cycles, low=slope.low,
-                    high=slope.high, confidence=LATENCY, method=f"one warp, stores one after the other; {COST}",
+                    high=slope.high, confidence=TIMED, method=f"one warp, stores one after the other; {COST}",
                     evidence=evidence, caveats=_few_turns(points, layout))  # fmt: skip
 
 

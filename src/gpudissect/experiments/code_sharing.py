@@ -12,7 +12,7 @@ from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.icache import ELEMENTS, CodeLevels
 from gpudissect.experiments.rings import footprint
 from gpudissect.experiments.sharing import NOBODY
-from gpudissect.inference.confidence import BRACKETED
+from gpudissect.inference.confidence import UNTRIED
 from gpudissect.inference.level import Level, Levels, slower_than
 from gpudissect.inference.sharing import Laps, Shared, shares
 from gpudissect.trace import Trace
@@ -54,7 +54,7 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"{alone:.0%} of the constants were missing without, {after:.0%} with code in between"
         return Outcome((_unclear(element, reason, evidence),))
     value = CONSTANT if verdict is Shared.ROOM else "nothing"
-    found = Estimate(element=element, attribute="shared_with", status=Status.FOUND, value=value, confidence=BRACKETED,
+    found = Estimate(element=element, attribute="shared_with", status=Status.FOUND, value=value, confidence=UNTRIED,
                      method=METHOD, evidence=evidence,
                      caveats=(f"only {CONSTANT} was tried",))  # fmt: skip
     return Outcome((found,), verdict)
@@ -74,7 +74,7 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     caveats = (*(data.caveats if data is not None else ()), *(f"the room of {name}, not the lines" for name in rooms))
     return Outcome((Estimate(
         element=CONSTANT, attribute="shared_with", status=Status.FOUND, value=", ".join([*others, *rooms]) or NOBODY,
-        confidence=BRACKETED, method=METHOD, evidence=data.evidence if data is not None else (),
+        confidence=UNTRIED, method=METHOD, evidence=data.evidence if data is not None else (),
         caveats=caveats if with_data else (*caveats, f"only {', '.join(tried)} could be tried"),
     ),))  # fmt: skip
 

@@ -22,7 +22,7 @@ from gpudissect.experiments.hiding_mixes import (
     slow_ones,
 )
 from gpudissect.experiments.mixes import why_no_mix
-from gpudissect.inference.confidence import BANDWIDTH, LATENCY, RATE
+from gpudissect.inference.confidence import BANDWIDTH, RATE, TIMED
 from gpudissect.inference.hiding import Cusp, Point, Reached, best, cusp, reached, unloaded
 from gpudissect.inference.warps import (
     Lifetimes,
@@ -257,11 +257,11 @@ def _estimates(
         )  # fmt: skip
 
     estimates = [
-        found("access_latency", hiding.access_latency, LATENCY_ERROR, LATENCY,
+        found("access_latency", hiding.access_latency, LATENCY_ERROR, TIMED,
               "smallest mean latency of a warp at any occupancy (VV16 table 6.2)"),
         found("access_rate", WARP * hiding.access_peak, RATE_ERROR, RATE,
               "fastest at any occupancy with 1, 2 and 4 chains a warp (VV16 s6.3)"),
-        found("arithmetic_latency", hiding.arithmetic_latency, LATENCY_ERROR, LATENCY,
+        found("arithmetic_latency", hiding.arithmetic_latency, LATENCY_ERROR, TIMED,
               "additions alone, smallest mean latency of a warp (VV16 table 6.2)"),
         found("arithmetic_rate", WARP * hiding.arithmetic_peak, RATE_ERROR, RATE,
               "additions alone, fastest at any occupancy (VV16 table 6.1)"),

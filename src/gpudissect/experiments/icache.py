@@ -19,7 +19,7 @@ from gpudissect.inference.code_levels import (
     past_a_stumble,
     stairs,
 )
-from gpudissect.inference.confidence import BRACKETED, CONFLICTED
+from gpudissect.inference.confidence import DOUBTFUL, UNTRIED
 from gpudissect.inference.level import Absence
 from gpudissect.series import Series
 from gpudissect.trace import Trace
@@ -141,7 +141,7 @@ def _capacity(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
     return Estimate(
         element=element, attribute="capacity", status=Status.FOUND, value=rise.fits,
         low=max(0, rise.fits - rise.slack), high=rise.overflows + LOOP,
-        confidence=BRACKETED if levels.counted(element) else CONFLICTED, method=METHOD, evidence=levels.evidence,
+        confidence=UNTRIED if levels.counted(element) else DOUBTFUL, method=METHOD, evidence=levels.evidence,
         caveats=(*caveats, ONE_WARP),
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def _penalty(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
     return Estimate(
         element=element, attribute="miss_penalty", status=Status.FOUND, value=rise.step,
         low=after.low - before.high, high=after.high + settling - before.low,
-        confidence=BRACKETED if sure else CONFLICTED, method=METHOD, evidence=levels.evidence, caveats=tuple(caveats),
+        confidence=UNTRIED if sure else DOUBTFUL, method=METHOD, evidence=levels.evidence, caveats=tuple(caveats),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.instructions import ALL_SMS, LONG, OF_LATENCIES, SHORT, Kind, pattern_of, shorter
 from gpudissect.experiments.mixes import why_no_mix
-from gpudissect.inference.confidence import LATENCY
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.issue import latency_by_sm, mean_duration
 from gpudissect.inference.latency import DRIFT, Latency, lap_latency
 from gpudissect.trace import Trace
@@ -80,6 +80,6 @@ def _found(
         return without(Status.NOT_FOUND, kind.element, "more instructions took no longer", "latency")[0]
     return Estimate(
         element=kind.element, attribute="latency", status=Status.FOUND, value=latency.cycles,
-        low=max(latency.low, 0.0), high=latency.high, confidence=LATENCY, method=method, evidence=evidence,
+        low=max(latency.low, 0.0), high=latency.high, confidence=TIMED, method=method, evidence=evidence,
         caveats=caveats,
     )  # fmt: skip

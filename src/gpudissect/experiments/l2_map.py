@@ -15,7 +15,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import scattered
-from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
+from gpudissect.inference.confidence import BRACKETED, TIMED, UNTRIED
 from gpudissect.inference.l2_map import (
     FEWEST_SMS,
     Parts,
@@ -122,7 +122,7 @@ def _latencies(seen: _Seen) -> Estimate:
     if (patterns := slices(hits)) is not None:
         caveats.append(f"the lines show {patterns} different patterns over the SMs: at least so many slices")
     return Estimate(
-        element="l2", attribute="latency_by_sm", status=Status.FOUND, confidence=LATENCY, method=METHOD,
+        element="l2", attribute="latency_by_sm", status=Status.FOUND, confidence=TIMED, method=METHOD,
         value=tuple(round(float(each), 1) for each in cycles), evidence=seen.evidence, caveats=tuple(caveats),
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def _parts(seen: _Seen) -> Estimate:
     return Estimate(
         element="l2", attribute="part_by_sm", status=Status.FOUND, method=method, evidence=seen.evidence,
         value=tuple(float(each) for each in parts.second), caveats=tuple(_near_and_far(seen, parts)),
-        confidence=EXACT if parts.by_touches and parts.hits_agree is not False else BRACKETED,
+        confidence=BRACKETED if parts.by_touches and parts.hits_agree is not False else UNTRIED,
     )  # fmt: skip
 
 

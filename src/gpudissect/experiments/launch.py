@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
-from gpudissect.inference.confidence import LATENCY
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.launching import Duration, interval, replacement, usual
 from gpudissect.series import Series
 from gpudissect.workload import Instruction, Launch, Means, Mix, Step
@@ -67,7 +67,7 @@ def _found(
     attribute: str, duration: Duration, method: str, evidence: tuple[str, ...], caveats: tuple[str, ...] = ()
 ) -> Estimate:  # fmt: skip
     return Estimate(element="launch", attribute=attribute, status=Status.FOUND, value=duration.value,
-                    low=duration.low, high=duration.high, confidence=LATENCY, method=method,
+                    low=duration.low, high=duration.high, confidence=TIMED, method=method,
                     evidence=evidence, caveats=caveats)  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     middle = told[len(told) // 2]
     found = Estimate(
         element="launch", attribute="block_replacement", status=Status.FOUND, value=middle.cycles,
-        low=min(wait.low for wait in told), high=max(wait.high for wait in told), confidence=LATENCY,
+        low=min(wait.low for wait in told), high=max(wait.high for wait in told), confidence=TIMED,
         method=BLOCK_METHOD, evidence=evidence, caveats=(WINDOW,),
     )  # fmt: skip
     return Outcome((found,))

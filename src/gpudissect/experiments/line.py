@@ -9,7 +9,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import FEW, THINNED, Blocks, probed
-from gpudissect.inference.confidence import BRACKETED, EXACT
+from gpudissect.inference.confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.line import SMALLEST_GAP, Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
@@ -28,6 +28,7 @@ CROWDED = 0.55  # below this share of hits so many blocks compete that hardly a 
 CROWDED_ALONE = 0.85  # where a ring takes long; sets of many ways fill sooner
 DOUBLINGS = 5  # a line is at most 32 times what one miss fetches
 SURE = 0.95
+CLEAR = 0.85  # share of votes on what one miss fetches: delays sway one or two of sixteen
 METHOD = "whether a second word in scattered blocks costs another line"
 ONCE = "of lines touched only once the cache holds more than of lines touched twice"
 MORE = 0.15  # share of hits by which the former must be ahead
@@ -238,9 +239,10 @@ def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
     limit = bench.info.facts.get("l2_fetch_limit")
     if level.element == "l2" and limit is not None:
         caveats = (*caveats, f"the driver limits it to {limit} B (cudaLimitMaxL2FetchGranularity), a setting")
+    confidence = EXACT if granularity.agreement >= CLEAR else CONFLICTED
     return Estimate(
         element=level.element, attribute="fetch_granularity", status=Status.FOUND, value=granularity.fetch,
-        low=granularity.fetch, high=granularity.fetch, confidence=min(EXACT, granularity.agreement),
+        low=granularity.fetch, high=granularity.fetch, confidence=confidence,
         method="second word after a cold miss, behind it and before it", evidence=level.evidence, caveats=caveats,
     )  # fmt: skip
 

@@ -52,6 +52,7 @@ RUNS, MOST_RUNS, RUN_LAPS = 100, 900, 8  # from cold, to see victims; laps of ea
 RATE_SPREAD = 0.01  # misread accesses
 SIZES = 8
 RATE_ACCESSES = 8192
+RATE_WARMUP, RATE_LAPS = 8, 4  # at least: after two laps bits of use (bit-PLRU) still remember how the set was filled
 METHOD = "likelihood of hits and misses of one full set, candidates simulated"
 RATE_METHOD = "share of misses going round ever more lines in one piece, up to half as many again as fit"
 
@@ -198,7 +199,7 @@ class _Sets:
         sizes = [size for size in sizes if size * self.structure.line <= self.bench.info.limit(self.level.path)]
         chases = [
             Chase(path=self.level.path, order=Sequential(size, self.structure.line), timing=Timing.COUNT,
-                  bounds=self.level.bounds, warmup=2, laps=max(2, RATE_ACCESSES // size), alone=self.level.alone)
+                  bounds=self.level.bounds, warmup=RATE_WARMUP, laps=max(RATE_LAPS, RATE_ACCESSES // size), alone=self.level.alone)
             for size in sizes
         ]  # fmt: skip
         if not chases:

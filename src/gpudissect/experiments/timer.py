@@ -7,7 +7,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.rings import footprint
-from gpudissect.inference.confidence import LATENCY
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import lap_latency
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
@@ -32,7 +32,7 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
     low, middle, high = (float(q) - latency.cycles for q in np.quantile(traces[0].cycles, [0.01, 0.5, 0.99]))
     estimate = Estimate(
         element="timer", attribute="overhead", status=Status.FOUND, value=middle, low=low, high=high,
-        confidence=LATENCY, method=f"a single access less the same load in a pure pointer chase, on path {path.value}",
+        confidence=TIMED, method=f"a single access less the same load in a pure pointer chase, on path {path.value}",
         evidence=tuple(digest(chase) for chase in (single, *laps)),
     )  # fmt: skip
     return Outcome((estimate,), middle)

@@ -6,7 +6,7 @@ enough apart that each needs an entry of its own. Page size: the least distance 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,24 +310,23 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
     penalty = float(np.median(level.costs) - np.median(before))
     reach = level.entries * level.page
 
-    def found(attribute: str, value: float, confidence: float, around: float = 0.0, *caveats: str) -> Estimate:
+    def found(attribute: str, value: float, confidence: float, low: float, high: float, *caveats: str) -> Estimate:
         return Estimate(
-            element=element, attribute=attribute, status=Status.FOUND, value=value, low=value - around,
-            high=value + around, confidence=confidence, method=METHOD, evidence=level.evidence, caveats=caveats,
+            element=element, attribute=attribute, status=Status.FOUND, value=value, low=low, high=high,
+            confidence=confidence, method=METHOD, evidence=level.evidence, caveats=caveats,
         )  # fmt: skip
 
     sure = EXACT if page_known and not level.entries > MANY_ENTRIES else BRACKETED
     slack = 2 * (level.entries // MANY_ENTRIES)
 
     def counted(attribute: str, value: float, unit: int) -> Estimate:
-        return found(attribute, value, sure, slack * unit)
+        return found(attribute, value, sure, value - slack * unit, value + slack * unit)
 
+    exact = EXACT if page_known else BRACKETED
+    more = "more than a hit in it, the line in the L2"
     return (
         counted("entries", level.entries, 1),
-        found("page_size", level.page, EXACT if page_known else BRACKETED, 0.0, "what one entry covers"),
+        found("page_size", level.page, exact, level.page, level.page, "what one entry covers"),
         counted("reach", reach, level.page),
-        replace(
-            found("miss_penalty", penalty, LATENCY, 0.0, "more than a hit in it, the line in the L2"),
-            low=low - PENALTY_SPREAD, high=high + PENALTY_SPREAD,
-        ),
+        found("miss_penalty", penalty, LATENCY, low - PENALTY_SPREAD, high + PENALTY_SPREAD, more),
     )

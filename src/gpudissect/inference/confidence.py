@@ -1,27 +1,37 @@
 """How sure a method is of its answer, as a probability, where the data themselves do not tell.
 
-Where they do (line size: a likelihood ratio; fetch granularity: a share of votes) their own number is given, never
-above `EXACT`. The others are these, set by hand and held against random simulated GPUs by `validation/calibrate.py`:
-how often answers of each were right stands in docs/calibration.md. So far they are rather too low than too high.
-Those of throughput are held against random simulated SMs by `validation/calibrate_throughput.py`; the counts below are
-of its seeds 1000 to 1049.
+Where they do (line size: a likelihood ratio) their own number is given, never above `EXACT`. The others are these: how
+often answers of each kind were right on random simulated GPUs, seeds 120000 to 120419 and 140000 to 140499 of
+`validation/calibrate.py`, rounded down. Whether that holds for GPUs that were not counted is on docs/calibration.md. Of
+a real GPU they say as much as it is built like one of these; that it foretells accesses (`prediction`) tells whether it
+is. Those of throughput are held against random simulated SMs by `validation/calibrate_throughput.py`; the counts below
+are of its seeds 1000 to 1049.
 """
 
-EXACT = 0.99
+EXACT = 0.9995
 """A size to the byte: every lap over more of it misses, none over less of it does; and the occupancy agrees."""
 
-LATENCY = 0.95
+LATENCY = 0.999
 """A latency within its bracket."""
 
 BANDWIDTH = 0.9
 """A bandwidth within its bracket: 389 of 389. Not more, for on a real GPU what nobody tried may do better: blocks,
 threads, accesses in flight and their width are searched, not the order in which memory is gone through."""
 
-BRACKETED = 0.9
+BRACKETED = 0.99
 """A size that is only bracketed or not cross-checked, or a line that could not be made to miss."""
 
-CONFLICTED = 0.5
+CONFLICTED = 0.9
 """A size at which conflicts begin, while more lines are held at any one time than fit into it; or maybe of a part."""
+
+UNTRIED = 0.9
+"""What random GPUs do not have (code, parts by SM) or was not held against them: set by hand."""
+
+DOUBTFUL = 0.5
+"""The same, where something speaks against it."""
+
+TIMED = 0.95
+"""A time within its bracket, of instructions, conflicts, launches and the timer."""
 
 BANKS = 0.95
 """A layout of banks that explains every stride, and no other does: 100 of 100."""
