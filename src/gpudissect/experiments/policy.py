@@ -199,7 +199,8 @@ class _Sets:
         sizes = [size for size in sizes if size * self.structure.line <= self.bench.info.limit(self.level.path)]
         chases = [
             Chase(path=self.level.path, order=Sequential(size, self.structure.line), timing=Timing.COUNT,
-                  bounds=self.level.bounds, warmup=RATE_WARMUP, laps=max(RATE_LAPS, RATE_ACCESSES // size), alone=self.level.alone)
+                  bounds=self.level.bounds, warmup=RATE_WARMUP, laps=max(RATE_LAPS, RATE_ACCESSES // size),
+                  alone=self.level.alone)
             for size in sizes
         ]  # fmt: skip
         if not chases:
