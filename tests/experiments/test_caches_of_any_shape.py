@@ -8,6 +8,7 @@ from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, P
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
+from gpudissect.inference.confidence import CONFLICTED
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 
@@ -89,7 +90,7 @@ def test_in_a_hurry_unequal_sets_give_the_conflict_onset_and_say_so(gpu_with):
     capacity = next(each for each in survey.findings if each.attribute == "capacity")
     assert capacity.value == 57 * 128
     assert capacity.high >= 65 * 128
-    assert capacity.confidence < 0.9
+    assert capacity.confidence == CONFLICTED
     assert capacity.caveats
 
 

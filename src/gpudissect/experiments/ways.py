@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpudissect.experiments.base import Ask
 from gpudissect.experiments.conflict import Conflicts, Unclear
 from gpudissect.experiments.fitting import TOP_UPS, WARMUP
-from gpudissect.inference.first_miss import Fit, decide
+from gpudissect.inference.first_miss import Fit, decide_each
 from gpudissect.inference.structure import Deck, Lines
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Timing
@@ -62,7 +62,7 @@ def of_each_set(deck: Deck, quotas: Lines, conflicts: Conflicts) -> Ask[NDArray[
     """Whether each set holds as many lines as its quota (0: not asked, True)."""
     fits = np.ones(quotas.size, dtype=bool)
     open_sets = quotas > 0
-    seen: dict[int, NDArray[np.int64]] = {}
+    seen = np.empty((0, quotas.size, 3), dtype=np.int64)
     for turn in range(TOP_UPS):
         lines = deck.draw(np.where(open_sets, quotas, 0), conflicts.rng("ways"))
         laps = LAPS << turn
@@ -75,10 +75,9 @@ def of_each_set(deck: Deck, quotas: Lines, conflicts: Conflicts) -> Ask[NDArray[
         (trace,) = yield [chase]
         assert level.bounds is not None
         counts = _by_set(trace, deck.labels[ring.offsets() // conflicts.line], quotas.size, laps, level.bounds)
-        for number in np.flatnonzero(open_sets).tolist():
-            own = counts[:, number]
-            seen[number] = np.vstack([seen[number], own]) if number in seen else own
-            fit = decide(seen[number], conflicts.fitting.control)
+        seen = np.concatenate([seen, counts])
+        asked = np.flatnonzero(open_sets)
+        for number, fit in zip(asked, decide_each(seen[:, asked], conflicts.fitting.control), strict=True):
             if fit is not Fit.UNDECIDED:
                 fits[number], open_sets[number] = fit is Fit.FITS, False
         if not open_sets.any():

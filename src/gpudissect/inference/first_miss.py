@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from math import lgamma, log, log1p
+from math import lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
 
 MISREAD_LAP = 1e-3  # probability that a lap with true misses shows fewer than there were
 ERROR = 1e-4  # odds at which a decision is made
-EXCESSES = (1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536)  # true misses a lap that are considered
+EXCESSES = np.array((1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536))[:, None, None]
+"""True misses a lap that are considered, shape (excesses, 1, 1)."""
 
 
 class Fit(Enum):
@@ -37,34 +38,34 @@ class Control:
     accesses: int
 
 
-def log_odds(counts: NDArray[np.int64], control: Control) -> float:
-    """Log odds (nats) of "overflows" against "fits".
+def log_odds(counts: NDArray[np.int64], control: Control) -> NDArray[np.float64]:
+    """Log odds (nats) of "overflows" against "fits", shape (rings,).
 
-    `counts` (laps, 3) are hits, misses and unknown of each lap of one ring. Misread hits are Poisson at a
+    `counts` (laps, rings, 3) are hits, misses and unknown of each lap of each ring. Misread hits are Poisson at a
     rate known from the control (gamma posterior, so the total is negative binomial); an overflow adds an
     excess of at least one to every lap, but for few: behind another cache that keeps now this line, now that, a lap
     may show less.
     """
-    laps, total = len(counts), int(counts[:, 1].sum())
-    exposure = float(counts.sum())
-    fits = _log_misread(total, exposure, control)
-    terms = []
-    for excess in EXCESSES:
-        short = int(np.sum(counts[:, 1] < excess))
-        rest = max(total - excess * (laps - short), 0)
-        terms.append(_log_misread(rest, exposure, control) + short * log(MISREAD_LAP))
-    overflows = float(np.logaddexp.reduce(terms)) - log(len(terms))
-    return overflows - fits
+    missed = counts[:, :, 1]
+    total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)
+    short = np.sum(missed < EXCESSES, axis=1)  # laps that show less, (excesses, rings)
+    rest = np.maximum(total - EXCESSES[:, 0] * (len(counts) - short), 0)
+    fits, *terms = _log_misread(np.vstack([total, rest]), exposure, control)
+    overflows = np.logaddexp.reduce(terms + short * log(MISREAD_LAP), axis=0) - log(len(terms))
+    return np.asarray(overflows - fits)
 
 
 def decide(counts: NDArray[np.int64], control: Control) -> Fit:
-    """The verdict on counts (laps, 3), undecided while the evidence is thin or most of it is unknown."""
-    if counts[:, :2].sum() < 0.5 * counts.sum():
-        return Fit.UNDECIDED
+    """The verdict on counts (laps, 3) of one ring, undecided while the evidence is thin or most of it is unknown."""
+    return decide_each(counts[:, None, :], control)[0]
+
+
+def decide_each(counts: NDArray[np.int64], control: Control) -> list[Fit]:
+    """The verdict on each ring of counts (laps, rings, 3)."""
+    known = counts[:, :, :2].sum(axis=(0, 2)) >= 0.5 * counts.sum(axis=(0, 2))
     odds, limit = log_odds(counts, control), -log(ERROR)
-    if odds <= -limit:
-        return Fit.FITS
-    return Fit.OVERFLOWS if odds >= limit else Fit.UNDECIDED
+    told = np.where(known & (odds <= -limit), 0, np.where(known & (odds >= limit), 1, 2))
+    return [(Fit.FITS, Fit.OVERFLOWS, Fit.UNDECIDED)[each] for each in told.tolist()]
 
 
 def probe_sizes(low: int, high: int, step: int, how_many: int) -> list[int]:
@@ -77,13 +78,10 @@ def probe_sizes(low: int, high: int, step: int, how_many: int) -> list[int]:
     return [step * (units_low + (i + 1) * (inner + 1) // (count + 1)) for i in range(count)]
 
 
-def _log_misread(misses: int, exposure: float, control: Control) -> float:
-    """Log probability of `misses` misread hits in `exposure` accesses, given the control."""
+def _log_misread(misses: NDArray[np.int64], exposure: NDArray[np.float64], control: Control) -> NDArray[np.float64]:
+    """Log probability of `misses` misread hits in `exposure` accesses, given the control; shape (.., rings)."""
     shape, known = control.misses + 0.5, control.accesses + 1.0
-    return (
-        lgamma(misses + shape)
-        - lgamma(shape)
-        - lgamma(misses + 1)
-        - shape * log1p(exposure / known)
-        - misses * log1p(known / exposure)
-    )
+    counts, which = np.unique(misses, return_inverse=True)
+    ways = np.array([lgamma(each + shape) - lgamma(shape) - lgamma(each + 1) for each in counts.tolist()])
+    chance = shape * np.log1p(exposure / known) + misses * np.log1p(known / exposure)
+    return np.asarray(ways[which].reshape(misses.shape) - chance)
