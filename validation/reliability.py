@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from gpudissect.inference.prediction import bound
 
-EDGES = (0.0, 0.7, 0.95, 0.9975, 0.9993, 1.01)  # between the confidences that there are
+EDGES = (0.0, 0.7, 0.95, 0.9975, 0.9994, 1.01)  # between the confidences that there are
 LEFT, TOP, SIZE = 70, 20, 400
 TICKS = (0.5, 0.1, 0.01, 0.001, 0.0001)
 MOST, LEAST = 1.0, 1e-4  # chances of being wrong at the ends of the axes, which are logarithmic
