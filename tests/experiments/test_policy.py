@@ -23,7 +23,7 @@ SETS = 4
 def policy_of(device, seed=0):
     """What is said of the policy of a `OneCache`."""
     structure = Structure(device.line, Index(IndexKind.MODULO), (device.ways,) * SETS, 1 << 14)
-    known = {"levels": levels(device.line), "sets.l1": structure}
+    known = {"levels": levels(device.line), "sets.l1": structure, "capacity.l1": SETS * device.ways * device.line}
     return outcome(policy_plan("l1", "levels", Bench(device.info, seed), known), device).estimates[0]
 
 
@@ -110,3 +110,11 @@ def test_candidates_differ_from_one_another(ways):
     assert kinds[0] is PolicyKind.LRU
     assert (PolicyKind.PLRU in kinds) == (ways == 4)
     assert PolicyKind.SLRU in kinds
+
+
+def test_without_the_width_of_a_line_no_miss_rate_is_told():
+    device = OneCache(known_policy("lru"), 4)
+    structure = Structure(device.line // 4, Index(IndexKind.MODULO), (4,) * SETS, 1 << 14)
+    known = {"levels": levels(device.line), "sets.l1": structure, "capacity.l1": SETS * 4 * device.line}
+    rate = outcome(policy_plan("l1", "levels", Bench(device.info), known), device).estimates[-1]
+    assert rate.attribute == "max_miss_rate" and rate.status is Status.NOT_FOUND and "wider" in rate.reason

@@ -103,7 +103,8 @@ def test_no_sets_are_claimed(cycles, lines):
 @pytest.mark.parametrize("cycles", TRACES, ids=lambda cycles: cycles.__name__)
 @pytest.mark.parametrize("ways", [2, 4, 16])
 def test_no_policy_is_claimed(cycles, ways):
-    known = {"levels": levels(32), "sets.l1": Structure(32, Index(IndexKind.MODULO), (ways,) * 4, 1 << 14)}
+    sets = Structure(32, Index(IndexKind.MODULO), (ways,) * 4, 1 << 14)
+    known = {"levels": levels(32), "sets.l1": sets, "capacity.l1": 4 * ways * 32}
     device = Scripted(cycles)
     policy = outcome(policy_plan("l1", "levels", Bench(device.info), known), device).estimates[0]
     assert policy.status in (Status.AMBIGUOUS, Status.NOT_FOUND), policy.value

@@ -71,7 +71,7 @@ def policy_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         reason = "a nearer cache answers part of the accesses"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     sets = _Sets(level, structure, bench)
-    rate = yield from sets.miss_rate()
+    rate = yield from sets.miss_rate(known[f"capacity.{element}"])
     if sets.ways == 1:
         reason = "a set has one way: there is nothing to choose"
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
@@ -192,9 +192,13 @@ class _Sets:
         text += "; ways numbered in the order in which they are filled"
         return self._found(Policy(PolicyKind.WEIGHTED, weights), text)
 
-    def miss_rate(self) -> Ask[Estimate]:
+    def miss_rate(self, capacity: int) -> Ask[Estimate]:
         """The largest share of misses, going round lines in one piece."""
         count = sum(self.structure.ways)
+        if count * self.structure.line < capacity:
+            reason = f"lines are wider than the {self.structure.line} B that a miss brings in: how wide is not known"
+            (estimate,) = without(Status.NOT_FOUND, self.level.element, reason, "max_miss_rate")
+            return estimate
         sizes = sorted({count + max(1, count * i // (2 * SIZES)) for i in range(1, SIZES + 1)})
         sizes = [size for size in sizes if size * self.structure.line <= self.bench.info.limit(self.level.path)]
         chases = [
