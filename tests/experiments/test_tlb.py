@@ -107,9 +107,6 @@ def test_a_window_of_page_tables_is_no_second_tlb(entries, page, noise):
     assert said(second) is None
 
 
-@pytest.mark.xfail(
-    strict=True, reason="pages in random order change the window at almost every miss, and that is counted in"
-)
 def test_what_a_miss_costs_beyond_a_window():
     first = look(gpu([tlb(64, 16 * MIB)], window=WINDOW))[0]
     assert said(first) == [64, 16 * MIB, GIB]
