@@ -9,7 +9,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.hiding import Hiding
+from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.inference.confidence import RATE
 from gpudissect.inference.contention import Distribution, Fit, distribution, fit, spreads
