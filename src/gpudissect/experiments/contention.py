@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.inference.confidence import RATE
@@ -62,11 +62,15 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     scale = hiding.access_bytes * bench.info.sm_count * clock
     found = fit(rates, latencies)
     mixes = _sampled(hiding, quick, bench)
-    ran, traces = yield from at_full_clock(mixes)
+    try:
+        ran, traces = yield from at_full_clock(mixes)
+    except Enough:  # the fit needs none of them
+        ran, traces = [], []
     loads = [_load(mix, trace, hiding, scale) for mix, trace in zip(ran, traces, strict=True)]
     evidence = tuple(digest(mix) for mix in ran)
-    series = (_means(kind, rates, latencies, found, scale), _singles(kind, loads, evidence),
-              _histogram(kind, loads, evidence))  # fmt: skip
+    series: tuple[Series, ...] = (_means(kind, rates, latencies, found, scale),)
+    if loads:
+        series += (_singles(kind, loads, evidence), _histogram(kind, loads, evidence))
     errors = None if found is None else spreads(rates, latencies, found)
     known_fit = found if found is not None and found.error <= LOOSE and errors is not None else None
     return Outcome(_estimates(kind, found, errors, scale), known_fit, series)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Status
-from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Ask, Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_bounds import access_bound, starts
 from gpudissect.experiments.hiding_findings import estimates_of, series_of
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import (
     FULL_CLOCK,
+    QUICK,
     ROUNDS,
     Grid,
     Kind,
@@ -49,26 +50,41 @@ ATTRIBUTES = (
     "issue_rate", "warps_for_90", "warps_for_95", "arithmetic_warps", "cusp_alpha", "cusp_warps", "load_imbalance",
 )  # fmt: skip
 ILPS = (2, 4)
+PART = 200  # mixes that are run at once, and lost if that is broken off
 UNSTEADY = 0.01  # by which throughput may be left open, for warps end at different times
 WIDE = 0.90  # of the throughput with 8 bytes a lane: if 4 bring more, they are enough to fill the memory
 METHOD = "chains of loads, each address by the load before, {} additions between; every warp timed (VV16 s5.1, 5.5)"
 
 
 def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
-    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where nothing can be measured."""
+    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where nothing can be measured.
+
+    The quick grid is run first. Broken off behind it, it gives what it has.
+    """
     for instruction in (kind.instruction, Instruction.FADD):
         reason = why_no_mix(instruction, bench)
         if reason is not None:
             return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *_attributes(kind)))
     width, paces, first = yield from _paces(kind, bench)
     mixes = [each for each in _mixes(kind, grid, width, paces, bench) if digest(each) not in first]
-    ran, traces = yield from _steadily(mixes)
-    pairs = [*first.values(), *zip(ran, traces, strict=True)]
+    coarse = set(_mixes(kind, QUICK, width, paces, bench))
+    answers: dict[Mix, tuple[Mix, Trace]] = {}
+    try:
+        for part in _parts(mixes, coarse):
+            clocks = [trace.context.clock_hz for _, trace in (*first.values(), *answers.values())]
+            ran, traces = yield from _steadily(part, max((clock for clock in clocks if clock is not None), default=0.0))
+            answers.update(zip(part, zip(ran, traces, strict=True), strict=True))
+    except Enough:
+        if not answers:
+            raise
+    pairs = [*first.values(), *(answers[mix] for mix in mixes if mix in answers)]
     pairs = [(mix, trace) for mix, trace in pairs if mix.width == width or not _accesses(mix)]
     points = tuple(point_of(mix, trace) for mix, trace in pairs)
     hiding = _hiding(kind, points, width, paces, bench.info)
     slow = slow_ones([trace for _, trace in pairs])
     caveats = (f"{slow} mixes ran below {FULL_CLOCK:.0%} of the full clock",) if slow else ()
+    if len(answers) < len(mixes):
+        caveats = (*caveats, f"broken off after {len(answers)} of {len(mixes)} mixes")
     clocks = sorted(trace.context.clock_hz for _, trace in pairs if trace.context.clock_hz is not None)
     clock = clocks[len(clocks) // 2] if clocks else None
     return Outcome(estimates_of(hiding, bench, clock, caveats), hiding, (series_of(hiding),))
@@ -78,14 +94,28 @@ def _attributes(kind: Kind) -> tuple[str, ...]:
     return tuple(each for each in ATTRIBUTES if kind.of_memory or each not in ("read_bandwidth", "access_bytes"))
 
 
-def _steadily(mixes: Sequence[Mix]) -> Ask[tuple[list[Mix], list[Trace]]]:
-    """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9)."""
-    ran, traces = yield from at_full_clock(mixes)
+def _parts(mixes: Sequence[Mix], coarse: Set[Mix]) -> Iterator[list[Mix]]:
+    """Mixes as they are run: the coarse ones first, so that whoever breaks it off has an answer for all occupancies.
+
+    Parts are large, as a device compiles all that one needs at once.
+    """
+    rest = [mix for mix in mixes if mix not in coarse]
+    yield from filter(
+        None, ([mix for mix in mixes if mix in coarse], *(rest[at : at + PART] for at in range(0, len(rest), PART)))
+    )
+
+
+def _steadily(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:
+    """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9).
+
+    `fastest`: the fastest clock seen before, Hz.
+    """
+    ran, traces = yield from at_full_clock(mixes, fastest)
     uneven = [n for n, (mix, trace) in enumerate(zip(ran, traces, strict=True))
               if mix.rounds == 1 and unsteadiness(_lifetimes(trace)) > UNSTEADY]  # fmt: skip
     if uneven:
         anew = [replace(ran[n], rounds=ROUNDS, repetition=0) for n in uneven]
-        again = yield from at_full_clock(anew)
+        again = yield from at_full_clock(anew, fastest)
         for n, mix, trace in zip(uneven, *again, strict=True):
             ran[n], traces[n] = mix, trace
     return ran, traces
