@@ -71,8 +71,8 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
     answers: dict[Mix, tuple[Mix, Trace]] = {}
     try:
         for part in _parts(mixes, coarse):
-            clocks = [trace.context.clock_hz for _, trace in (*first.values(), *answers.values())]
-            ran, traces = yield from _steadily(part, max((clock for clock in clocks if clock is not None), default=0.0))
+            seen = [trace.context.clock_hz for _, trace in (*first.values(), *answers.values())]
+            ran, traces = yield from _steadily(part, max((clock for clock in seen if clock is not None), default=0.0))
             answers.update(zip(part, zip(ran, traces, strict=True), strict=True))
     except Enough:
         if not answers:
