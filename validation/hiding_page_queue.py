@@ -76,8 +76,8 @@ def queues(machine: Machine, kinds: Sequence[Seen], shown: Mapping[str, str], co
     yield "But the warps of a scheduler come back at random: now more of them are adding than it can serve, and each"
     yield "waits for its turn; now fewer, and issue slots are lost for good. What that costs is known in closed form:"
     yield "it is the machine repairman, a closed network of two stations (Scherr 1967), whose throughput depends on"
-    yield "mean times alone (Baskett, Chandy, Muntz and Palacios 1975). `gpudissect.models.queued` is the refined model with"
-    yield "this in place of the smaller of the two, and no other parameter."
+    yield "mean times alone (Baskett, Chandy, Muntz and Palacios 1975). `gpudissect.models.queued` is the refined model"
+    yield "with this in place of the smaller of the two, and no other parameter."
     yield from ("", "| kind | refined, most over | at alpha, warps | with queues, there | with queues, most over "
                 "| at alpha, warps | most under |", "|---|---|---|---|---|---|---|")  # fmt: skip
     for seen in having:

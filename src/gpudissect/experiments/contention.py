@@ -41,12 +41,14 @@ class Load:
         warps: of an SM.
         throughput: B/s of the whole GPU, as it is where no load is timed by itself.
         single: the single latencies.
+        beyond: how many of them were too long to be told apart.
 
     """
 
     warps: int
     throughput: float
     single: Distribution
+    beyond: int
 
 
 def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Known) -> Plan:
@@ -94,7 +96,8 @@ def _load(mix: Mix, trace: Trace, hiding: Hiding, scale: float) -> Load:
     """
     usual = hiding.curve(0.0).get(mix.warps)
     rate = usual.accesses if usual else attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
-    return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])))
+    return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])),
+                trace.beyond)  # fmt: skip
 
 
 def _estimates(
@@ -138,6 +141,7 @@ def _singles(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> Se
         "throughput": tuple(load.throughput for load in loads),
         "samples": tuple(float(load.single.samples) for load in loads),
         "mean": tuple(load.single.mean for load in loads),
+        "beyond": tuple(float(load.beyond) for load in loads),
     }
     names = [f"p{percent:g}" for percent in PERCENTS]
     columns |= {name: tuple(each[i] for each in quantiles) for i, name in enumerate(names)}
