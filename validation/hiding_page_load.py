@@ -8,6 +8,7 @@ from hiding_page_figures import HISTOGRAM, SINGLE, Seen, numbers
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.estimate import Status
+from gpudissect.report.hiding import of_single_loads
 from gpudissect.report.result import Result, Series
 from gpudissect.report.text import clean, quantity
 
@@ -58,6 +59,8 @@ def singles(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:
                 *(f"{each:g}" for each in rest),
             ]
             yield "| " + " | ".join(cells) + " |"
+        told = list(of_single_loads(seen.series))
+        yield from ("", " ".join(told)) if told else ()
         yield from _doubtful(series)
     yield from figure(shown, "percentiles")
     for seen in having:
@@ -65,21 +68,11 @@ def singles(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:
             yield from figure(shown, f"histogram-{seen.kind}")
 
 
-def _beyond(series: Series) -> Iterator[str]:
-    """How many loads took longer than can be told."""
-    warps, samples, beyond = (numbers(series, name) for name in ("warps", "samples", "beyond"))
-    for n, count, all_of_them in zip(warps[beyond > 0], beyond[beyond > 0], samples[beyond > 0], strict=True):
-        yield ""
-        yield f"With {n:g} warps {count:.0f} loads ({count / all_of_them:.2%}) took longer than is told apart."
-
-
 def _doubtful(series: Series) -> Iterator[str]:
     """Percentiles that cannot be: of nothing, or where the histogram on the device ends."""
     warps, least = numbers(series, "warps"), numbers(series, "p0")
     if {"p95", "p100"} <= set(series.columns):
         full = warps[numbers(series, "p95") == numbers(series, "p100")]
-        if "beyond" in series.columns:
-            yield from _beyond(series)
         if full.size:
             yield ""
             yield (f"**Doubtful** at {listed([f'{n:g}' for n in full])} warps: one load in twenty took the longest "
