@@ -206,7 +206,10 @@ def _blocks(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:
     yield "Accesses alone, all warps there can be (VV16 s5.8, 5.9). *rounds* 1: every block stays to the end"
     yield "(persistent); more: so many times as many blocks as run at once. *occupancy*: mean warps of the first SM;"
     yield "*short*: share of the time with less than 90 % of the most; *imbalance*: longest time of an SM over the"
-    yield "mean one."
+    yield "mean one. *rate*: all instructions over the whole time of an SM, begin and end with fewer warps included."
+    yield "The throughput of all other tables and figures is that of blocks that take the places of others wherever"
+    yield "warps end at different times: seats stay empty until the last warp of a block has ended, so that with all"
+    yield "warps there can be it lies below that of persistent blocks by what is said here."
     for seen in having:
         series = seen.series[BLOCKS]
         names = ("block", "rounds", "rate", "occupancy", "short", "imbalance", "latency")
