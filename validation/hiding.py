@@ -11,6 +11,7 @@ from hiding_chapters import figures as of_chapters
 from hiding_chapters import lines as of_runs
 from hiding_figures import Experiment, Figure, figures
 from hiding_measured import simulated
+from hiding_orders import lines as of_orders
 from hiding_quotients import lines, remembered
 from hiding_rows import Row, rows
 
@@ -46,6 +47,7 @@ def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) 
         *(_line(row) for row in found),
         *lines(experiment),
         *of_runs(experiment),
+        *of_orders(),
         "",
         "## Figures",
     ]

@@ -191,6 +191,7 @@ def _who_first(told: Mapping[str, Any]) -> Iterator[str]:
         yield "So its schedulers prefer the oldest block that can go on: with additions alone those that began first"
         yield "take all they can use, the others wait until they have ended. Under such a rule the youngest warps bear"
         yield "the waiting, and end last; what all of them attain together hardly depends on it."
+        yield '(`scheduling = "oldest"` in the GPU files of Hopper: blocks of the simulated GPU then end alike.)'
 
 
 def _simulated(machine: Machine, seen: Seen) -> Iterator[str]:
