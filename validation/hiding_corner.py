@@ -27,7 +27,7 @@ WARPS = (16, 20, 24, 28, 32, 36, 40, 48, 64)
 OF_L1, ALPHAS_OF_L1 = (8, 16, 20, 24, 28, 32, 48, 64), (8, 16)
 LENGTHS, WARPS_OF_LENGTHS = (64, 182, 513, 1026), (16, 32, 64)
 FASTEST = 3.9  # instructions a cycle, to choose how often a mix runs
-WHERE = {"all": "all SMs", "one": "one SM", "l1": "one load in the L1", "adds": "additions alone"}
+MANY_ROUNDS, WARPS_OF_ROUNDS = 20, (32, 64)
 
 
 def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycles: int = CYCLES) -> Mix:
@@ -45,11 +45,13 @@ def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycle
 
 
 def mixes(info: DeviceInfo) -> Iterator[tuple[str, Mix]]:
-    """What is run for its rate: a key of `WHERE` and the mix."""
+    """What is run for its rate, by name: on all SMs, in many rounds, on one SM, with hits in the L1, without loads."""
     for warps in WARPS:
         many = replace(mix_of(info, ALPHA, warps, Access.STREAMING), rounds=ROUNDS)
         yield "all", many
         yield "one", replace(many, sms=1)
+        if warps in WARPS_OF_ROUNDS:
+            yield "rounds", replace(many, rounds=MANY_ROUNDS)
     for alpha in ALPHAS_OF_L1:
         for warps in OF_L1:
             yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), rounds=ROUNDS)
@@ -79,8 +81,15 @@ def measured(device: Device) -> dict[str, object]:
         own = trace.sm == trace.sm.min()
         took, block = (trace.end - trace.begin)[own], trace.block[own]
         shares = [round(float(took[block == each].mean() / took.max()), 3) for each in np.unique(block)]
-        ends.append({"what": what, "warps": mix.warps, "block": mix.block_size, "shares": shares})
+        places = own_places(took, block)
+        ends.append({"what": what, "warps": mix.warps, "block": mix.block_size, "shares": shares, "places": places})
     return {"device": device.info.name, "rates": rates, "ends": ends}
+
+
+def own_places(took: np.ndarray, block: np.ndarray) -> list[float]:
+    """Mean time of the first, second, ... warp of blocks over the mean of all."""
+    by_block = took[np.argsort(block, kind="stable")].reshape(np.unique(block).size, -1)
+    return [round(float(mean), 4) for mean in by_block.mean(axis=0) / by_block.mean()]
 
 
 def text(found: dict[str, object]) -> str:

@@ -148,10 +148,22 @@ def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str
         yield "- One SM alone loses about as much as all together: it is not that others load the memory."
     if lost.get("l1", 0.0) > ALIKE * lost.get("all", inf):
         yield "- Loads that hit in the L1, always after the same time, lose no less: it is not the memory at all."
+    many = {each["warps"]: each["rate"] for each in told["rates"] if each["where"] == "rounds"}
+    if many and (few := rates.get(("all", told["rates"][0]["alpha"]), {})):
+        by = [f"{rate:.3f} in place of {few[warps]:.3f} with {warps} warps" for warps, rate in many.items()]
+        more = max(rate / few[warps] - 1 for warps, rate in many.items())
+        yield (f"- In four times as many rounds of blocks as elsewhere it is {listed(by)}: how runs begin and end has "
+               f"at most {max(more, 0.0):.1%} of it.")  # fmt: skip
+    apart = [abs(share - 1) for each in told["ends"] if each["what"] != "additions alone"
+             for share in each.get("places", ()) if len(each["places"]) == machine.schedulers]  # fmt: skip
+    if apart and max(apart) < FOLLOWS / 2:
+        yield (f"- Of blocks with a warp for each scheduler all warps take equally long, within {max(apart):.1%}: it "
+               f"is not that schedulers have unequal work.")  # fmt: skip
     medians = {alpha: float(np.median(list(own.values()))) for alpha, own in sorted(adds.items())}
     if medians and max(medians.values()) < (1 + FOLLOWS / 2) * min(medians.values()):
         lengths = [f"{rate:.3f} with {alpha}" for alpha, rate in medians.items()]
-        yield f"- Additions alone reach {listed(lengths)} in the body: it is not how instructions are fetched."
+        yield (f"- Additions alone reach {listed(lengths)} instructions in the body: it is not how instructions are "
+               f"fetched.")  # fmt: skip
     yield from _who_first(told)
 
 

@@ -49,6 +49,24 @@ def test_page_and_figures_of_one_result(result: Path, tmp_path: Path) -> None:
     assert "runs agree" not in text
 
 
+def test_what_was_measured_of_the_corner_stands_beside(result: Path, tmp_path: Path) -> None:
+    """That of an H200, beside the simulated GPU's: where a loss stays, and who goes first, follow from the numbers."""
+    known = json.loads((SCRIPT.parents[1] / "docs" / "results" / "h200-latency-hiding-corner.json").read_text())
+    kept = tmp_path / "gtx980-latency-hiding-corner.json"
+    kept.write_text(json.dumps(known))
+    assert run(result, "--into", tmp_path).returncode == 0
+    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
+    assert "One SM alone loses about as much" in text and "the oldest block that can go on" in text
+    for each in known["rates"]:
+        each["rate"] = 3.9 if each["where"] == "one" else each["rate"]
+    for each in known["ends"]:
+        each["shares"] = [1.0] * len(each["shares"])
+    kept.write_text(json.dumps(known))
+    assert run(result, "--into", tmp_path).returncode == 0
+    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
+    assert "One SM alone" not in text and "the oldest block that can go on" not in text
+
+
 def test_what_a_file_says_decides(result: Path, tmp_path: Path) -> None:
     told = json.loads(result.read_text())
     for each in told["series"]:
