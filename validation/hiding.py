@@ -72,7 +72,9 @@ def main(experiment: Experiment = simulated) -> int:
     found = rows()
     print(headline(found))
     if options.check:
-        stale = [row.what for row in found if _line(row) not in PAGE.read_text()]
+        kept = PAGE.read_text().splitlines()
+        stale = [row.what for row in found if _line(row) not in kept]
+        stale += [line for line in lines(remembered(experiment)) if line not in kept]
         if stale:
             print(f"{PAGE.name} is of another state: {'; '.join(stale)}: run validation/hiding.py")
         return 1 if stale else 0

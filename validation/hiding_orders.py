@@ -27,9 +27,9 @@ def lines() -> Iterator[str]:
     """The section in Markdown."""
     yield from ("", "### Which warp goes first", "")
     yield "A simulated scheduler takes turns, unless its GPU file says that the oldest block goes first (`scheduling`)."
-    yield "VV16 tells of two GPUs. On GT200 occupancy varies less where warps stay to the end (s5.9): in turns. On G80 it"
-    yield "varies more (figure 5.4): 20 warps of shared memory in blocks of 10, half of them end after about 2/3 of the time, and"
-    yield "fewer than 9 are there in the last 7 %. Neither rule gives both, so G80's file names none:"
+    yield "VV16 tells of two GPUs. On GT200 occupancy varies less where warps stay to the end (s5.9): in turns. On G80"
+    yield "it varies more (figure 5.4): 20 warps of shared memory in blocks of 10, half of them end after about 2/3 of"
+    yield "the time, and fewer than 9 are there in the last 7 %. Neither rule gives both, so G80's file names none:"
     yield from ("", "| rule | half of the warps have ended after | less than 9 warps are there for |", "|---|---|---|")
     for rule, name in NAMES.items():
         mix = Mix(body=(Step(Instruction.LDS),), warps=20, block_size=10 * WARP, iterations=2000)

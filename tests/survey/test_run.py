@@ -134,3 +134,18 @@ def test_latency_hiding_that_is_broken_off_has_an_answer(turn):
         "throughput against warps and alpha",
         "worst estimate over measurement",
     }
+
+
+def test_latency_hiding_that_fails_half_way_has_an_answer_and_says_so():
+    from gpudissect.device.find import open_device
+
+    def break_down(batch, now):
+        if now > 3:
+            raise OutOfMemory("no room")
+
+    with open_device("sim:gtx980") as device:
+        survey = run_hiding(Troubled(device, break_down), elements=["hiding_rsq"])
+    assert not survey.interrupted
+    assert [(each.experiment, each.reason) for each in survey.failures] == [("loops.hiding_rsq", "no room")]
+    found = {each.attribute: each for each in survey.findings}
+    assert found["access_rate"].value == pytest.approx(32, rel=0.05)

@@ -255,7 +255,7 @@ class _Run:
                 try:
                     own = self._measure(each.batch)
                 except Exception as error:
-                    self._fail(each.experiment, _said(error))
+                    self._fail_or_conclude(each, _said(error))
                 else:
                     self._advance(each, own)
             return
@@ -279,6 +279,14 @@ class _Run:
             self._fail(each.experiment, _said(error))
         else:
             self.running.append(each)
+
+    def _fail_or_conclude(self, each: _Running, reason: str) -> None:
+        """What was measured before may do for an answer; that it failed is said all the same."""
+        self._enough(each)
+        if each.experiment.name in self.outcomes:
+            self.failures.append(Failure(each.experiment.name, reason))
+        else:
+            self._fail(each.experiment, reason)
 
     def _fail(self, experiment: Experiment, reason: str, consequence: bool = False) -> None:
         self.failed[experiment.name] = reason
