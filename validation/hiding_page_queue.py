@@ -121,7 +121,7 @@ def _by_warps(machine: Machine, seen: Seen) -> Iterator[str]:
         yield (f"Queues have no part in what is missing where warps are many: with {best.warps[-1]:g} of them "
                f"{1 - full:.1%} of the peak are lost, {max(0.0, 1 - adds.max() / top):.1%} with additions alone. The "
                f"rest, {top * (loop.alpha + 1) * (1 / best.rate[-1] - 1 / adds.max()):.1f} issue slots of a scheduler "
-               f"for each load, is not explained here.")  # fmt: skip
+               f"for each load, is not explained here but for the loop's own instructions, 3 or 4 a turn.")  # fmt: skip
 
 
 def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str]:

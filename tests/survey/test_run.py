@@ -130,6 +130,10 @@ def test_latency_hiding_that_is_broken_off_has_an_answer(turn):
         return
     assert found["access_rate"].value == pytest.approx(32, rel=0.05)
     assert any("broken off after" in caveat for caveat in found["access_rate"].caveats)
+    (curves,) = [each.columns for each in survey.series if each.name == "throughput against warps and alpha"]
+    most = {alpha: max(n for a, n in zip(curves["alpha"], curves["warps"], strict=True) if a == alpha)
+            for alpha in set(curves["alpha"])}  # fmt: skip
+    assert set(most.values()) == {64.0}, "what ran with few warps only is left out"
     assert {each.name for each in survey.series} >= {
         "throughput against warps and alpha",
         "worst estimate over measurement",

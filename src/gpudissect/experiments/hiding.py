@@ -79,6 +79,9 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
             raise
     pairs = [*first.values(), *(answers[mix] for mix in mixes if mix in answers)]
     pairs = [(mix, trace) for mix, trace in pairs if mix.width == width or not _accesses(mix)]
+    if len(answers) < len(mixes):  # of what did not come to all warps nobody knows how many are enough
+        whole = {mix.body for mix, _ in pairs if mix.warps == max(each.warps for each in mixes)}
+        pairs = [(mix, trace) for mix, trace in pairs if mix.body in whole]
     points = tuple(point_of(mix, trace) for mix, trace in pairs)
     hiding = _hiding(kind, points, width, paces, bench.info)
     slow = slow_ones([trace for _, trace in pairs])
