@@ -11,6 +11,7 @@ from hiding_chapters import figures as of_chapters
 from hiding_chapters import lines as of_runs
 from hiding_figures import Experiment, Figure, figures
 from hiding_measured import simulated
+from hiding_orders import lines as of_orders
 from hiding_quotients import lines, remembered
 from hiding_rows import Row, rows
 
@@ -46,6 +47,7 @@ def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) 
         *(_line(row) for row in found),
         *lines(experiment),
         *of_runs(experiment),
+        *of_orders(),
         "",
         "## Figures",
     ]
@@ -70,7 +72,9 @@ def main(experiment: Experiment = simulated) -> int:
     found = rows()
     print(headline(found))
     if options.check:
-        stale = [row.what for row in found if _line(row) not in PAGE.read_text()]
+        kept = PAGE.read_text().splitlines()
+        stale = [row.what for row in found if _line(row) not in kept]
+        stale += [line for line in lines(remembered(experiment)) if line not in kept]
         if stale:
             print(f"{PAGE.name} is of another state: {'; '.join(stale)}: run validation/hiding.py")
         return 1 if stale else 0

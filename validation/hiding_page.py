@@ -25,7 +25,9 @@ from hiding_page_figures import (
     points_of,
 )
 from hiding_page_load import singles, under_load
-from hiding_page_models import OWN, models, why_refined, worst_prior
+from hiding_page_models import models, why_refined, worst_prior
+from hiding_page_queue import figures as of_queues
+from hiding_page_queue import queues
 from hiding_page_runs import agreement
 from hiding_page_words import capital, figure, listed
 
@@ -40,6 +42,7 @@ from gpudissect.report.text import bracket, clean, quantity
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 MAKERS = ("nvidia", "geforce", "tesla", "quadro")
+FORETOLD = ("basic", "refined")  # whose warps needed stand beside those measured
 ROUND = 0.005  # relative; more than what a median of a rate is off by
 
 
@@ -50,8 +53,13 @@ def name_of(result: Result) -> str:
     return "".join(word for word in clean(result.device.name).lower().split() if word not in MAKERS)
 
 
-def page(results: Sequence[Result], drawn: Sequence[Drawn], folder: str, kept: str | None = None) -> str:
-    """The page in Markdown; `folder` has the figures, `kept` is the result file beside it."""
+def page(
+    results: Sequence[Result], drawn: Sequence[Drawn], folder: str, kept: str | None = None, corner: Path | None = None
+) -> str:  # fmt: skip
+    """The page in Markdown; `folder` has the figures, `kept` is the result file beside it.
+
+    `corner`: what `hiding_corner.py` measured.
+    """
     first = results[0]
     machine, kinds = machine_of(first), kinds_of(first)
     shown = {each.key: f"![{capital(each.title)}]({folder}/{each.key}.svg)" for each in drawn}
@@ -66,6 +74,7 @@ def page(results: Sequence[Result], drawn: Sequence[Drawn], folder: str, kept: s
         _blocks(kinds, shown),
         models(machine, kinds, shown),
         why_refined(machine, kinds, shown),
+        queues(machine, kinds, shown, corner),
         agreement(results),
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
@@ -170,7 +179,7 @@ def _needed(machine: Machine, kinds: Sequence[Seen], shown: dict[str, str]) -> I
         short = alphas[~np.isfinite(measured)]
         beyond = "" if not short.size else f"alpha {short.min():g}" + (f" to {short.max():g}" if short.size > 1 else "")
         cells = [seen.title, *_most(alphas, measured), beyond]
-        for key in OWN:
+        for key in FORETOLD:
             if key not in series.columns:
                 cells.append("")
                 continue
@@ -197,7 +206,10 @@ def _blocks(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:
     yield "Accesses alone, all warps there can be (VV16 s5.8, 5.9). *rounds* 1: every block stays to the end"
     yield "(persistent); more: so many times as many blocks as run at once. *occupancy*: mean warps of the first SM;"
     yield "*short*: share of the time with less than 90 % of the most; *imbalance*: longest time of an SM over the"
-    yield "mean one."
+    yield "mean one. *rate*: all instructions over the whole time of an SM, begin and end with fewer warps included."
+    yield "The throughput of all other tables and figures is that of blocks that take the places of others wherever"
+    yield "warps end at different times: seats stay empty until the last warp of a block has ended, so that with all"
+    yield "warps there can be it lies below that of persistent blocks by what is said here."
     for seen in having:
         series = seen.series[BLOCKS]
         names = ("block", "rounds", "rate", "occupancy", "short", "imbalance", "latency")
@@ -230,13 +242,14 @@ def write(results: Sequence[Result], into: Path, name: str) -> Path:
     """Write page and figures into a folder; the path of the page."""
     stem = f"{name}-latency-hiding"
     (into / stem).mkdir(parents=True, exist_ok=True)
-    drawn = list(figures(results[0]))
+    drawn = [*figures(results[0]), *of_queues(machine_of(results[0]), kinds_of(results[0]))]
     for stale in (into / stem).glob("*.svg"):
         stale.unlink()
     for each in drawn:
         (into / stem / f"{each.key}.svg").write_text(each.svg(clean(results[0].device.name)))
     kept = f"{stem}.json"
-    text = page(results, drawn, stem, kept if (into / kept).exists() else None)
+    corner = into / f"{stem}-corner.json"
+    text = page(results, drawn, stem, kept if (into / kept).exists() else None, corner if corner.exists() else None)
     (into / f"{stem}.md").write_text(text)
     return into / f"{stem}.md"
 

@@ -8,6 +8,7 @@ from hiding_page_figures import HISTOGRAM, SINGLE, Seen, numbers
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.estimate import Status
+from gpudissect.report.hiding import of_single_loads
 from gpudissect.report.result import Result, Series
 from gpudissect.report.text import clean, quantity
 
@@ -58,6 +59,8 @@ def singles(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:
                 *(f"{each:g}" for each in rest),
             ]
             yield "| " + " | ".join(cells) + " |"
+        told = list(of_single_loads(seen.series))
+        yield from ("", " ".join(told)) if told else ()
         yield from _doubtful(series)
     yield from figure(shown, "percentiles")
     for seen in having:

@@ -12,7 +12,7 @@ from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.volkov import Refined
 
-OWN = ("basic", "refined")  # models of VV16 itself; what it evaluates are prior ones
+OWN = ("basic", "refined", "queued")  # models of VV16 itself, and that with queues; what it evaluates are prior ones
 EXPECTED = {"basic": 1.30, "refined": 1.12}  # most that they overestimate by, after VV16 ch 7
 NOTICED = 0.02  # of the time of an iteration
 KNEE = 0.2  # how near the bounds of latency and throughput are at a knee
@@ -125,8 +125,7 @@ def _cause(machine: Machine, loop: Loop, rate: float, share: float, bound: float
     if abs(bound - 1) <= KNEE:
         return (f"{text}, and the two bounds of the model meet (latency allows {bound:.2f} times the peak): at this "
                 f"knee it takes the smaller of the two as if neither disturbed the other, but {busy:.0%} of the issue "
-                f"slots are taken. That fits warps that come back from memory at random times and queue for the rest: "
-                f"gradual saturation that latency under load does not explain (VV16 s6.5).")  # fmt: skip
+                f"slots are taken. The cause is that warps queue there, see below.")  # fmt: skip
     if bound > 1:
         return f"{text}, though latency allows {bound:.2f} times the peak, more than enough."
     return f"{text}, and latency binds ({bound:.2f} of the peak): what was fitted is too short for so few warps."

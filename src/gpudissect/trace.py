@@ -43,7 +43,7 @@ class Trace:
     the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
     and `bytes` (runs,), from the start of its first block to the end of its last; most also `cycles` (runs, blocks). A
     mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single
-    loads of it were timed `latency` and `count` (latencies,) and `overhead` (1,).
+    loads of it were timed `latency` and `count` (latencies,), `overhead` and `beyond` (1,).
     Asking for an array that this trace does not have raises `KeyError` with the names it has.
     """
 
@@ -117,6 +117,11 @@ class Trace:
     def count(self) -> Array:
         """How many of the single loads took each `latency`."""
         return self._get("count")
+
+    @property
+    def beyond(self) -> int:
+        """How many of the single loads took the longest `latency` or longer; 0 where the trace does not say."""
+        return int(self.arrays["beyond"][0]) if "beyond" in self.arrays else 0
 
     @property
     def overhead(self) -> Array:

@@ -62,6 +62,7 @@ class MixBoard(FakeBoard):
                     report["end_ns"] = 4500 + number if b >= asked["last"] else 0
             if asked["samples"]:
                 samples = self._view(asked["samples"], SAMPLES, 1)[0]
+                assert samples["overhead"] == 2**32 - 1, "the least of all SMs is kept"
                 samples["overhead"] = 9
                 samples["bins"][[700, 710]] = 3, 1
             self.spoil(reports)
@@ -178,6 +179,7 @@ def test_single_loads_are_counted() -> None:
     fields = {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20, "sampled": 8}
     trace = run(MixBoard(), **fields)
     assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
+    assert trace.beyond == 0, "none was too long to be told apart"
     assert "latency" not in run(MixBoard(), **fields | {"sampled": 0}).arrays
 
 

@@ -210,18 +210,20 @@ def test_a_full_disk_does_not_stop_the_measurement(folder, monkeypatch):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays.arrays(np.int64, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=20)))
 def test_any_array_packs_and_unpacks(array):
-    description, data = recording.pack(array)
-    description = json.loads(json.dumps(description))
-    back = recording.unpack(description, data)
-    assert back.dtype == np.int64
-    assert np.array_equal(back, array)
-    assert back.shape == array.shape
+    for packed in (recording.pack, recording.pack_noise):
+        description, data = packed(array)
+        description = json.loads(json.dumps(description))
+        back = recording.unpack(description, data)
+        assert back.dtype == np.int64
+        assert np.array_equal(back, array)
+        assert back.shape == array.shape
 
 
 @given(st.binary(max_size=60), st.sampled_from(["<u1", "<i8", "<f8", "O"]), st.lists(st.integers(-2, 9), max_size=3))
 def test_any_other_bytes_are_refused_or_read_never_worse(data, kind, shape):
-    with contextlib.suppress(RecordingError):
-        recording.unpack({"code": "values", "type": kind, "shape": shape}, data)
+    for code in ("values", "planes"):
+        with contextlib.suppress(RecordingError):
+            recording.unpack({"code": code, "type": kind, "shape": shape}, data)
 
 
 def test_a_decompression_bomb_is_not_unpacked():

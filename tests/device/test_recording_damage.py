@@ -87,8 +87,8 @@ def test_an_altered_one_is_refused_even_in_part(folder):
 
 def test_a_newer_one_is_refused_by_its_version(folder):
     data = (folder / recording.INDEX).read_bytes()
-    (folder / recording.INDEX).write_bytes(data.replace(b"recording/1", b"recording/2"))
-    refused(folder, "schema 2, this program reads up to 1: update gpudissect")
+    (folder / recording.INDEX).write_bytes(data.replace(b"recording/2", b"recording/3"))
+    refused(folder, "schema 3, this program reads up to 2: update gpudissect")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"[]\n", b'{"schema":"other/1"}\n', b"{" * 100_000])

@@ -12,6 +12,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Outcome
 from gpudissect.experiments.contention import contention_plan
 from gpudissect.experiments.hiding import hiding_plan
+from gpudissect.experiments.hiding_bounds import access_bound, starts
 from gpudissect.experiments.hiding_mixes import (
     FULL,
     KINDS,
@@ -27,6 +28,7 @@ from gpudissect.experiments.hiding_mixes import (
 )
 from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.oversubscription import oversubscription_plan
+from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.workload import Instruction, Mix
 
 from .driving import outcome
@@ -109,6 +111,22 @@ def test_a_bracket_reaches_down_to_where_nothing_was_run() -> None:
     assert quick["cusp_warps"].status is Status.NOT_FOUND or quick["cusp_warps"].low < quick["cusp_warps"].value
     assert set(quick["issue_rate"].evidence) > set(quick["access_rate"].evidence), "it is of every mix"
     assert 1 == quick["load_imbalance"].low <= quick["load_imbalance"].value, "no SM takes longer than the longest"
+
+
+def test_bounds_of_real_gpus() -> None:
+    """Maxwell: 4 schedulers, 32 special functions and 32 words of shared memory a cycle; GDDR5 at the papers' clock."""
+    with open_device("sim:gtx980") as device:
+        info = device.info
+    streaming, _, _, rsq, lds = KINDS
+    assert starts(info) == Bound(4.0, "the schedulers")
+    assert access_bound(rsq, 0, info).rate == access_bound(lds, 0, info).rate == 1.0
+    plain = replace(info, facts={"clock_hz": 1e9, "memory_clock_hz": 2e9, "memory_bus_bits": 256})
+    most = access_bound(streaming, 128, plain)
+    assert most.rate * 128 * info.sm_count * 1e9 == pytest.approx(2 * 2e9 * 32)
+    for nothing in ({}, {"compute_capability": "99.0"}):
+        unknown = replace(info, facts=nothing)
+        assert isinstance(starts(unknown), Unbounded) and isinstance(access_bound(rsq, 0, unknown), Unbounded)
+        assert isinstance(access_bound(streaming, 128, unknown), Unbounded)
 
 
 def test_bodies_and_blocks() -> None:

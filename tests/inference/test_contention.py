@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.inference.contention import Distribution, distribution, fit
+from gpudissect.inference.contention import Distribution, distribution, fit, spreads
 
 VV16 = {"GT200": (438, 17, 140), "Fermi": (501, 41, 170), "Kepler": (300, 32, 170), "Maxwell": (372, 22, 221)}
 
@@ -31,6 +31,32 @@ def test_table_6_5_with_noise(gpu: str) -> None:
     assert found is not None
     assert found.a == pytest.approx(a, rel=0.02) and found.c == pytest.approx(c, rel=0.03)
     assert found.b == pytest.approx(b, rel=0.35)
+
+
+@pytest.mark.parametrize("gpu", VV16)
+def test_brackets_hold_what_was_there_about_as_often_as_two_standard_errors_do(gpu: str) -> None:
+    a, b, c = VV16[gpu]
+    draws = np.random.default_rng(7)
+    x = np.linspace(0.03 * c, 0.97 * c, 40)
+    inside = []
+    for _ in range(40):
+        y = (a + b * x / (c - x)) * draws.normal(1, 0.01, 40)
+        found = fit(x, y)
+        assert found is not None
+        errors = spreads(x, y, found)
+        assert errors is not None
+        told = (found.a, found.b, found.c)
+        inside.append([abs(v - t) <= e for v, t, e in zip(told, (a, b, c), errors, strict=True)])
+        assert errors[0] < 0.05 * a and errors[1] < 1.5 * b and errors[2] < 0.2 * c
+    assert np.all(np.mean(inside, axis=0) > 0.8)
+
+
+def test_without_what_saturates_nothing_is_known() -> None:
+    x = np.array([1.0, 2, 3, 4, 5, 6, 7, 9.8])
+    found = fit(x, 300 + 20 * x / (10 - x))
+    assert found is not None
+    assert spreads(x[:5], 300 + 0 * x[:5], found) is None, "flat without the last"
+    assert spreads(x[:4], x[:4], found) is None, "too few"
 
 
 @pytest.mark.parametrize("latency", [np.full(20, 300.0), np.linspace(300, 290, 20), np.linspace(300, 330, 20)])

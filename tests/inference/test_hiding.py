@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from gpudissect.inference.hiding import Point, best, cusp, reached, unloaded
+import pytest
+
+from gpudissect.inference.hiding import Point, best, cusp, level, reached, unloaded
 
 
 def point(warps: int, rate: float, block: int = 32, ilp: int = 1, latency: float = 300.0) -> Point:
@@ -15,6 +17,21 @@ def test_the_best_of_several_blocks_counts_and_chains_do_not() -> None:
     found = best([point(4, 1.0), point(4, 2.0, 128), point(2, 0.5), point(4, 9.0, ilp=4)])
     assert list(found) == [2, 4] and found[4].block == 128
     assert unloaded([point(4, 1.0), point(1, 0.5, latency=290.0), point(4, 2.0, ilp=2, latency=10.0)]) == 290.0
+
+
+def test_a_peak_is_what_several_reach() -> None:
+    lucky = [point(34, 3.99), *(point(4 * n, rate) for n, rate in enumerate((1.0, 3.95, 3.94, 3.93, 3.92, 3.6), 1))]
+    found = level(lucky, 4)
+    assert found.rate == pytest.approx(3.935) and found.members == 4, "34 warps are not equally many for 4 schedulers"
+    assert found.low < 3.92 and 3.95 < found.high < 3.99
+    alone = level([point(8, 2.0), point(16, 1.5)], 4)
+    assert (alone.rate, alone.members) == (2.0, 1) and alone.low < 2.0 < alone.high
+    assert level([point(3, 1.0)], 4).rate == 1.0, "no occupancy is even"
+    cut = level([point(4 * n, 1.002) for n in range(1, 6)], 4, 1.0, "the banks")
+    assert (cut.rate, cut.high) == (1.0, 1.0) and cut.low < 1.0
+    assert cut.over == pytest.approx(0.002) and cut.bound == "the banks"
+    with pytest.raises(ValueError):
+        level([], 4)
 
 
 def test_the_fewest_warps_that_reach_a_share() -> None:

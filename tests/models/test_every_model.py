@@ -14,9 +14,9 @@ from gpudissect.models.needed import needed
 from tests.models.machines import FIVE, MAXWELL
 
 N = np.arange(1, 129, dtype=float)
-BOUNDED = ("basic", "refined")  # never above the bounds of VV16 s4.1
-RISING = ("basic", "refined", "hong-kim", "cuda-guide", "agarwal", "saavedra", "baghsorkhi", "zhang-owens", "added",
-          "huang-rr", "chen-aamodt")  # fmt: skip
+BOUNDED = ("basic", "refined", "queued")  # never above the bounds of VV16 s4.1
+RISING = ("basic", "refined", "queued", "hong-kim", "cuda-guide", "agarwal", "saavedra", "baghsorkhi", "zhang-owens",
+          "added", "huang-rr", "chen-aamodt")  # fmt: skip
 # sim: a jump where its formula changes at CWP = MWP; greedy-then-oldest falls to its own asymptote; bandwidth terms are
 # singular.
 MODEL = pytest.mark.parametrize("model", ALL, ids=lambda model: model.key)

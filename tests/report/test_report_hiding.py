@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpudissect.models.base import Machine, Unit
-from gpudissect.report.hiding import answer
+from gpudissect.report.hiding import answer, of_single_loads
 from gpudissect.report.result import Series
 
 UNITS = {
@@ -31,3 +33,32 @@ def test_one_warp_hides_and_many_hide() -> None:
 def test_what_is_not_enough_is_said_once() -> None:
     text = said({0.0: {8: 0.001}, 999.0: {8: 0.5}, "inf": {8: 1.0}})
     assert "8 are not enough at alpha 999: they reach 50% of the peak, because 2 warps must wait" in text
+
+
+def test_only_occupancies_that_are_even_count() -> None:
+    """15 warps of 4 schedulers may do, yet 17 do worse: what is said holds from 16 on."""
+    four = replace(MACHINE, schedulers=4, warps=32)
+    rates = {"inf": {14: 0.89, 15: 0.93, 16: 0.99, 17: 0.82, 20: 0.99}, 0.0: {16: 0.001}}
+    rows = [(alpha, float(warps), rate) for alpha, curve in rates.items() for warps, rate in curve.items()]
+    alphas, warps, found = zip(*rows, strict=True)
+    columns = {"alpha": alphas, "warps": warps, "chains": (1.0,) * len(rows), "rate": found}
+    text = "\n".join(answer(four, "ldg_random", Series(element="hiding_random", name="x", columns=columns)))
+    assert "16 warps hide the latency of additions alone" in text
+    assert "each of 4 schedulers equally many warps" in text
+
+
+def test_single_loads_that_never_came_to_memory_and_those_too_long() -> None:
+    columns = {
+        "warps": (1.0, 32.0, 64.0),
+        "samples": (100.0,) * 3,
+        "p0": (485.0, 249.0, 247.0),
+        "beyond": (0.0, 0.0, 4.0),
+    }
+    told = {"single latencies": Series(element="hiding", name="single latencies", columns=columns)}
+    first, second = of_single_loads(told)
+    assert "with 64 warps took 247 cycles; one warp alone had none below 485" in first
+    assert second == "With 64 warps 4.0% of them took longer than can be told."
+    near = {**columns, "p0": (485.0, 480.0, 470.0)}
+    del near["beyond"]
+    assert not list(of_single_loads({"single latencies": Series(element="hiding", name="x", columns=near)}))
+    assert not list(of_single_loads({}))

@@ -5,7 +5,7 @@ import pytest
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
 from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
-from gpudissect.survey.run import run_survey
+from gpudissect.survey.run import run_hiding, run_survey
 from gpudissect.workload import Path
 
 from ..experiments.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
@@ -109,3 +109,47 @@ def test_every_experiment_answers_for_the_attributes_it_names_and_no_others(spec
         found = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
     named = [(each.element, attribute) for each in EXPERIMENTS.values() for attribute in each.attributes]
     assert sorted(found) == sorted(named)
+
+
+@pytest.mark.parametrize("turn", [2, 4, 6])
+def test_latency_hiding_that_is_broken_off_has_an_answer(turn):
+    """The coarse grid runs first: what is known then is enough for models, and says how little of it there was."""
+    from gpudissect.device.find import open_device
+
+    def interrupt(_, now):
+        if now == turn:
+            raise KeyboardInterrupt
+
+    with open_device("sim:gtx980") as device:
+        survey = run_hiding(Troubled(device, interrupt), elements=["hiding_rsq"])
+    assert survey.interrupted and not survey.failures
+    found = {each.attribute: each for each in survey.findings}
+    if turn == 2:
+        assert {each.status for each in survey.findings} == {Status.SKIPPED}, "the coarse grid was under way"
+        assert survey.series == ()
+        return
+    assert found["access_rate"].value == pytest.approx(32, rel=0.05)
+    assert any("broken off after" in caveat for caveat in found["access_rate"].caveats)
+    (curves,) = [each.columns for each in survey.series if each.name == "throughput against warps and alpha"]
+    most = {alpha: max(n for a, n in zip(curves["alpha"], curves["warps"], strict=True) if a == alpha)
+            for alpha in set(curves["alpha"])}  # fmt: skip
+    assert set(most.values()) == {64.0}, "what ran with few warps only is left out"
+    assert {each.name for each in survey.series} >= {
+        "throughput against warps and alpha",
+        "worst estimate over measurement",
+    }
+
+
+def test_latency_hiding_that_fails_half_way_has_an_answer_and_says_so():
+    from gpudissect.device.find import open_device
+
+    def break_down(batch, now):
+        if now > 3:
+            raise OutOfMemory("no room")
+
+    with open_device("sim:gtx980") as device:
+        survey = run_hiding(Troubled(device, break_down), elements=["hiding_rsq"])
+    assert not survey.interrupted
+    assert [(each.experiment, each.reason) for each in survey.failures] == [("loops.hiding_rsq", "no room")]
+    found = {each.attribute: each for each in survey.findings}
+    assert found["access_rate"].value == pytest.approx(32, rel=0.05)

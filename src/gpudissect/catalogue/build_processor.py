@@ -11,6 +11,7 @@ from gpudissect.processor.description import (
     MemorySystem,
     Operation,
     Processor,
+    Scheduling,
     SharedMemory,
 )
 from gpudissect.workload import Instruction, Path
@@ -50,6 +51,7 @@ def processor_of(gpu: GpuTable) -> Processor | None:
         block_size=table.block_size.value,
         single=single,
         launches=_launches(launch),
+        scheduling=table.scheduling.value if table.scheduling else Scheduling.ROUND_ROBIN,
     )
 
 

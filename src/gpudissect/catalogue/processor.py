@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpudissect.catalogue.quantity import Count, Cycles, Number, Sourced, Table
-from gpudissect.processor.description import Pipe
+from gpudissect.processor.description import Pipe, Scheduling
 
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]  # a cycle
 BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_nan=False)]
@@ -40,6 +40,7 @@ class ProcessorTable(Table):
     blocks: Sourced[Warps]
     block_size: Sourced[Count]
     single: Sourced[tuple[Pipe, ...]]
+    scheduling: Sourced[Scheduling] | None = None
 
 
 class UnitTable(Table):

@@ -57,8 +57,8 @@ def hide(
 ) -> int:
     """Measure how throughput depends on occupancy, and say how many warps hide latency.
 
-    Every warp runs a chain of loads and alpha additions between two of them. Exit codes: 0 done, 4 done in part, 130
-    interrupted.
+    Every warp runs a chain of loads and alpha additions between two of them. Ctrl-C keeps what was measured: the quick
+    grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import choose

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import gpudissect
 from gpudissect import errors
-from gpudissect.device import recording
+from gpudissect.device import packed_warps, recording
 from gpudissect.device.base import Device, DeviceInfo, Origin
 from gpudissect.device.recording import Entry
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
@@ -112,8 +112,8 @@ class Recorder:
             entries.append(({"context": context}, b""))
         arrays: list[Entry] = []
         chunks: list[bytes] = []
-        for label, array in trace.arrays.items():
-            description, data = _pack(label, array, workload)
+        for label in packed_warps.ordered(trace.arrays):
+            description, data = _pack(label, trace.arrays, workload)
             arrays.append({"name": label, **description, "packed": len(data)})
             chunks.append(data)
         entry = {"trace": name, "what": _summary(workload), "context": self._contexts[text], "arrays": arrays}
@@ -212,7 +212,7 @@ class RecordedGpu:
         try:
             for description in entry["arrays"]:
                 packed, data = data[: description["packed"]], data[description["packed"] :]
-                arrays[description["name"]] = _unpack(description, packed, workload)
+                arrays[description["name"]] = _unpack(description, packed, workload, arrays)
             return Trace(name, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: {error}") from None
@@ -259,14 +259,19 @@ def _planned(label: str, workload: Workload) -> NDArray[np.int64] | None:
     return np.tile(lap if workload.picks is None else lap[list(workload.picks)], workload.laps)
 
 
-def _pack(label: str, array: NDArray[np.int64], workload: Workload) -> tuple[Entry, bytes]:
+def _pack(label: str, arrays: Mapping[str, NDArray[np.int64]], workload: Workload) -> tuple[Entry, bytes]:
+    array = arrays[label]
     planned = _planned(label, workload)
     if planned is not None and np.array_equal(planned, array):
         return {"code": "planned", "sha": recording.fingerprint(array)}, b""
-    return recording.pack(array)
+    return packed_warps.pack(label, arrays) or recording.pack(array)
 
 
-def _unpack(description: Entry, data: bytes, workload: Workload) -> NDArray[np.int64]:
+def _unpack(
+    description: Entry, data: bytes, workload: Workload, before: Mapping[str, NDArray[np.int64]]
+) -> NDArray[np.int64]:  # fmt: skip
+    if description["code"] in packed_warps.FORMS:
+        return packed_warps.unpack(description, data, before)
     if description["code"] != "planned":
         return recording.unpack(description, data)
     planned = _planned(description["name"], workload)

@@ -1,4 +1,4 @@
-"""The recording's file format, schema ``gpudissect-recording/1``: a folder with two files, written as it grows.
+"""The recording's file format, schema ``gpudissect-recording/2``: a folder with two files, written as it grows.
 
 ``recording.jsonl`` has one JSON object a line: first the header (schema, program, device, options), then entries,
 last a closing line ``{"end": ...}``. ``arrays.bin`` holds the bytes that entries carry, one after the other; an
@@ -7,7 +7,8 @@ the check of the line before, the line's own text and its bytes. So one altered 
 a recording without its closing line is known to be cut off. Nothing is ever executed or unpickled.
 
 Arrays are int64, stored as values or as first differences, whichever packs smaller, in the narrowest integer that
-holds them, zlib-packed.
+holds them, zlib-packed; ``planes`` are values byte by byte (`pack_noise`). When warps began and ended is stored as
+`packed_warps` says. Schema 1 knew neither, and is read.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from numpy.typing import NDArray
 from gpudissect.errors import RecordingError, UsageError
 
 SCHEMA_NAME = "gpudissect-recording"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 INDEX = "recording.jsonl"
 ARRAYS = "arrays.bin"
 MAX_FILE_BYTES = 1 << 31  # recordings are megabytes; refuse to read a disk image by mistake
 
 _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
 _WIDTHS = tuple(np.dtype(name) for name in ("<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<i8"))
+_CODES = ("values", "steps", "planes")
 Entry = dict[str, Any]
 
 
@@ -49,11 +51,20 @@ def pack(array: NDArray[np.int64]) -> tuple[Entry, bytes]:
     return {"code": code, "type": narrow.dtype.str, "shape": list(array.shape)}, data
 
 
+def pack_noise(array: NDArray[np.int64]) -> tuple[Entry, bytes]:
+    """As `pack`, for numbers of which only the upper bytes are alike: the first bytes of all, then the second ones."""
+    flat = np.ascontiguousarray(array, dtype=np.int64).ravel()
+    narrow = _narrow(flat)
+    planes = narrow.view(np.uint8).reshape(flat.size, narrow.itemsize).T
+    data = zlib.compress(planes.tobytes(), 6)
+    return {"code": "planes", "type": narrow.dtype.str, "shape": list(array.shape)}, data
+
+
 def unpack(description: Entry, data: bytes) -> NDArray[np.int64]:
-    """Undo `pack`. Raises `RecordingError` when description and bytes do not belong together."""
+    """Undo `pack` and `pack_noise`. Raises `RecordingError` when description and bytes do not belong together."""
     shape = tuple(description["shape"])
     kind = np.dtype(description["type"])
-    if kind not in _WIDTHS or description["code"] not in ("values", "steps") or any(size < 0 for size in shape):
+    if kind not in _WIDTHS or description["code"] not in _CODES or any(size < 0 for size in shape):
         raise RecordingError(f"an array of unknown form: {description}")
     expected = int(np.prod(shape, dtype=object)) * kind.itemsize
     if expected > MAX_FILE_BYTES:
@@ -65,6 +76,8 @@ def unpack(description: Entry, data: bytes) -> NDArray[np.int64]:
         raise RecordingError(f"an array cannot be unpacked: {error}") from None
     if len(raw) != expected:
         raise RecordingError(f"an array has {len(raw)} bytes where {expected} were said")
+    if description["code"] == "planes":
+        raw = np.frombuffer(raw, np.uint8).reshape(kind.itemsize, -1).T.tobytes()
     flat = np.frombuffer(raw, kind).astype(np.int64)
     return (np.cumsum(flat) if description["code"] == "steps" else flat).reshape(shape)
 

@@ -52,6 +52,10 @@ class Outcome:
     series: tuple[Series, ...] = ()
 
 
+class Enough(Exception):
+    """Thrown into a plan in place of traces: the survey is broken off. It may return what it makes of those it had."""
+
+
 T = TypeVar("T")
 Ask = Generator[Sequence[Workload], list[Trace], T]
 """Part of a plan: asks for batches and ends in a T. ``answer = yield from part()``."""
@@ -70,6 +74,7 @@ class Experiment:
         needs: names of experiments whose knowledge it is handed.
         plan: starts the generator.
         quick: whether it belongs to a quick survey too.
+        afterwards: whether it has something to say of what others found even if the survey was broken off before it.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Experiment:
     needs: tuple[str, ...]
     plan: Callable[[Bench, Known], Plan]
     quick: bool = True
+    afterwards: bool = False
 
 
 def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:

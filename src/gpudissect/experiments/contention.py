@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.hiding import Hiding
+from gpudissect.experiments.base import Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.inference.confidence import RATE
-from gpudissect.inference.contention import Distribution, Fit, distribution, fit
-from gpudissect.inference.warps import Lifetimes, steady
+from gpudissect.inference.contention import Distribution, Fit, distribution, fit, spreads
+from gpudissect.inference.warps import Lifetimes, attained
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Mix
@@ -27,7 +27,10 @@ LEVELS, FEWER_LEVELS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0
 PERCENTS = (0.0, 5.0, 25.0, 50.0, 75.0, 95.0, 100.0)
 BINS = 80
 LOOSE = 0.10  # root mean square of a fit's relative residuals from which on it is no fit
-METHOD = "fit of a + b x / (c - x) to the mean latency of warps at every occupancy (VV16 s6.4, table 6.5)"
+METHOD = (
+    "fit of a + b x / (c - x) to the mean latency of warps at every occupancy (VV16 s6.4, table 6.5); bracket: two "
+    "standard errors, by leaving out a tenth of the throughputs at a time"
+)
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,16 @@ class Load:
 
     Attributes:
         warps: of an SM.
-        throughput: B/s of the whole GPU.
+        throughput: B/s of the whole GPU, as it is where no load is timed by itself.
         single: the single latencies.
+        beyond: how many of them were too long to be told apart.
 
     """
 
     warps: int
     throughput: float
     single: Distribution
+    beyond: int
 
 
 def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Known) -> Plan:
@@ -59,13 +64,18 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     scale = hiding.access_bytes * bench.info.sm_count * clock
     found = fit(rates, latencies)
     mixes = _sampled(hiding, quick, bench)
-    ran, traces = yield from at_full_clock(mixes)
-    loads = [_load(mix, trace, scale) for mix, trace in zip(ran, traces, strict=True)]
+    try:
+        ran, traces = yield from at_full_clock(mixes)
+    except Enough:  # the fit needs none of them
+        ran, traces = [], []
+    loads = [_load(mix, trace, hiding, scale) for mix, trace in zip(ran, traces, strict=True)]
     evidence = tuple(digest(mix) for mix in ran)
-    series = (_means(kind, rates, latencies, found, scale), _singles(kind, loads, evidence),
-              _histogram(kind, loads, evidence))  # fmt: skip
-    known_fit = found if found is not None and found.error <= LOOSE else None
-    return Outcome(_estimates(kind, found, scale), known_fit, series)
+    series: tuple[Series, ...] = (_means(kind, rates, latencies, found, scale),)
+    if loads:
+        series += (_singles(kind, loads, evidence), _histogram(kind, loads, evidence))
+    errors = None if found is None else spreads(rates, latencies, found)
+    known_fit = found if found is not None and found.error <= LOOSE and errors is not None else None
+    return Outcome(_estimates(kind, found, errors, scale), known_fit, series)
 
 
 def _sampled(hiding: Hiding, quick: bool, bench: Bench) -> list[Mix]:
@@ -79,24 +89,36 @@ def _sampled(hiding: Hiding, quick: bool, bench: Bench) -> list[Mix]:
     return [replace(mix, iterations=-(-enough // 128) * 128, sampled=EVERY) for mix in plain]
 
 
-def _load(mix: Mix, trace: Trace, scale: float) -> Load:
-    rate = steady(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
-    return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])))
+def _load(mix: Mix, trace: Trace, hiding: Hiding, scale: float) -> Load:
+    """Of an occupancy that ran among the others its throughput there: the warp that times its loads ends last of all.
+
+    So by this run's own times too little would be counted (`attained`), by those of each warp too much (`steady`).
+    """
+    usual = hiding.curve(0.0).get(mix.warps)
+    rate = usual.accesses if usual else attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
+    return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])),
+                trace.beyond)  # fmt: skip
 
 
-def _estimates(kind: Kind, found: Fit | None, scale: float) -> tuple[Estimate, ...]:
+def _estimates(
+    kind: Kind, found: Fit | None, errors: tuple[float, float, float] | None, scale: float
+) -> tuple[Estimate, ...]:  # fmt: skip
     if found is None:
         reason = "latency does not rise towards a ceiling of throughput: too few warps to saturate the memory"
         return without(Status.NOT_FOUND, kind.element, reason, *ATTRIBUTES)
     if found.error > LOOSE:
         reason = f"a + b x / (c - x) misses the mean latencies by {found.error:.0%}"
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
+    if errors is None:
+        reason = "without some of the occupancies latency does not rise towards a ceiling: nothing is known of it"
+        return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
     caveats = (f"latencies are {found.error:.1%} off the fit, at most {found.worst:.0%}",)
-    values = (found.a, found.b, found.c * scale)
+    scales = (1.0, 1.0, scale)
     return tuple(
-        Estimate(element=kind.element, attribute=attribute, status=Status.FOUND, value=value,
-                 low=value * (1 - spread), high=value * (1 + spread), confidence=RATE, method=METHOD, caveats=caveats)
-        for attribute, value, spread in zip(ATTRIBUTES, values, (2 * found.error, 0.5, 2 * found.error), strict=True)
+        Estimate(element=kind.element, attribute=attribute, status=Status.FOUND, value=value * unit,
+                 low=max(0.0, value - error) * unit, high=(value + error) * unit, confidence=RATE, method=METHOD,
+                 caveats=caveats)
+        for attribute, value, error, unit in zip(ATTRIBUTES, (found.a, found.b, found.c), errors, scales, strict=True)
     )  # fmt: skip
 
 
@@ -119,6 +141,7 @@ def _singles(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> Se
         "throughput": tuple(load.throughput for load in loads),
         "samples": tuple(float(load.single.samples) for load in loads),
         "mean": tuple(load.single.mean for load in loads),
+        "beyond": tuple(float(load.beyond) for load in loads),
     }
     names = [f"p{percent:g}" for percent in PERCENTS]
     columns |= {name: tuple(each[i] for each in quantiles) for i, name in enumerate(names)}

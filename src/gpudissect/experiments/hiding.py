@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 
-from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.device.base import DeviceInfo
+from gpudissect.estimate import Status
+from gpudissect.experiments.base import Ask, Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.experiments.hiding_bounds import access_bound, starts
+from gpudissect.experiments.hiding_findings import estimates_of, series_of
+from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import (
     FULL_CLOCK,
+    QUICK,
     ROUNDS,
     Grid,
     Kind,
@@ -19,11 +24,12 @@ from gpudissect.experiments.hiding_mixes import (
     mix_of,
     occupancies,
     reachable,
+    schedulers,
     slow_ones,
 )
 from gpudissect.experiments.mixes import why_no_mix
-from gpudissect.inference.confidence import BANDWIDTH, RATE, TIMED
-from gpudissect.inference.hiding import Cusp, Point, Reached, best, cusp, reached, unloaded
+from gpudissect.experiments.surface import Bound, Unbounded
+from gpudissect.inference.hiding import Level, Point, level, unloaded
 from gpudissect.inference.warps import (
     Lifetimes,
     attained,
@@ -34,7 +40,6 @@ from gpudissect.inference.warps import (
     steady,
     unsteadiness,
 )
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Instruction, Mix
 from gpudissect.workload.digest import digest
@@ -45,94 +50,75 @@ ATTRIBUTES = (
     "issue_rate", "warps_for_90", "warps_for_95", "arithmetic_warps", "cusp_alpha", "cusp_warps", "load_imbalance",
 )  # fmt: skip
 ILPS = (2, 4)
-SHARES = (0.90, 0.95)
-ARITHMETIC_SHARE = 0.98  # of the peak, for additions alone: they do not saturate gradually
+PART = 200  # mixes that are run at once, and lost if that is broken off
 UNSTEADY = 0.01  # by which throughput may be left open, for warps end at different times
 WIDE = 0.90  # of the throughput with 8 bytes a lane: if 4 bring more, they are enough to fill the memory
-LATENCY_ERROR, RATE_ERROR = 0.01, 0.01  # relative, at least
 METHOD = "chains of loads, each address by the load before, {} additions between; every warp timed (VV16 s5.1, 5.5)"
 
 
-@dataclass(frozen=True)
-class Hiding:
-    """What latency hiding is about on this device, for those who model it.
-
-    Attributes:
-        kind: what stands between additions.
-        points: every mix that was run.
-        access_bytes: that one access of a warp reads; 0 for what stays in the SM.
-        access_latency, arithmetic_latency: cycles, unloaded.
-        followed_latency: of an access whose result an addition needs, cycles.
-        access_peak, arithmetic_peak, issue_peak: instructions a cycle of one SM.
-        width: bytes of a lane's operand.
-        paces: for further mixes of this kind.
-
-    """
-
-    kind: Kind
-    points: tuple[Point, ...]
-    access_bytes: int
-    access_latency: float
-    followed_latency: float
-    arithmetic_latency: float
-    access_peak: float
-    arithmetic_peak: float
-    issue_peak: float
-    width: int
-    paces: Paces
-
-    def curve(self, alpha: float) -> dict[int, Point]:
-        """The best point at each occupancy."""
-        return best(point for point in self.points if point.alpha == alpha)
-
-    def peak(self, alpha: float) -> float:
-        """Instructions a cycle of one SM that no number of warps exceeds (VV16 s4.1)."""
-        bounds = [self.issue_peak]
-        if alpha < math.inf:
-            bounds.append(self.access_peak * (alpha + 1))
-        if alpha > 0:
-            share = 1.0 if math.isinf(alpha) else alpha / (alpha + 1)
-            bounds.append(self.arithmetic_peak / share)
-        return min(bounds)
-
-    @property
-    def alphas(self) -> list[float]:
-        """Of the points, rising."""
-        return sorted({point.alpha for point in self.points})
-
-
 def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
-    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where nothing can be measured."""
+    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where nothing can be measured.
+
+    The quick grid is run first. Broken off behind it, it gives what it has.
+    """
     for instruction in (kind.instruction, Instruction.FADD):
         reason = why_no_mix(instruction, bench)
         if reason is not None:
             return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *_attributes(kind)))
     width, paces, first = yield from _paces(kind, bench)
     mixes = [each for each in _mixes(kind, grid, width, paces, bench) if digest(each) not in first]
-    ran, traces = yield from _steadily(mixes)
-    pairs = [*first.values(), *zip(ran, traces, strict=True)]
+    coarse = set(_mixes(kind, QUICK, width, paces, bench))
+    answers: dict[Mix, tuple[Mix, Trace]] = {}
+    try:
+        for part in _parts(mixes, coarse):
+            seen = [trace.context.clock_hz for _, trace in (*first.values(), *answers.values())]
+            ran, traces = yield from _steadily(part, max((clock for clock in seen if clock is not None), default=0.0))
+            answers.update(zip(part, zip(ran, traces, strict=True), strict=True))
+    except Enough:
+        if not answers:
+            raise
+    pairs = [*first.values(), *(answers[mix] for mix in mixes if mix in answers)]
     pairs = [(mix, trace) for mix, trace in pairs if mix.width == width or not _accesses(mix)]
+    if len(answers) < len(mixes):  # of what did not come to all warps nobody knows how many are enough
+        whole = {mix.body for mix, _ in pairs if mix.warps == max(each.warps for each in mixes)}
+        pairs = [(mix, trace) for mix, trace in pairs if mix.body in whole]
     points = tuple(point_of(mix, trace) for mix, trace in pairs)
-    hiding = _hiding(kind, points, width, paces)
+    hiding = _hiding(kind, points, width, paces, bench.info)
     slow = slow_ones([trace for _, trace in pairs])
     caveats = (f"{slow} mixes ran below {FULL_CLOCK:.0%} of the full clock",) if slow else ()
+    if len(answers) < len(mixes):
+        caveats = (*caveats, f"broken off after {len(answers)} of {len(mixes)} mixes")
     clocks = sorted(trace.context.clock_hz for _, trace in pairs if trace.context.clock_hz is not None)
     clock = clocks[len(clocks) // 2] if clocks else None
-    return Outcome(_estimates(hiding, bench, clock, caveats), hiding, (_series(hiding),))
+    return Outcome(estimates_of(hiding, bench, clock, caveats), hiding, (series_of(hiding),))
 
 
 def _attributes(kind: Kind) -> tuple[str, ...]:
     return tuple(each for each in ATTRIBUTES if kind.of_memory or each not in ("read_bandwidth", "access_bytes"))
 
 
-def _steadily(mixes: Sequence[Mix]) -> Ask[tuple[list[Mix], list[Trace]]]:
-    """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9)."""
-    ran, traces = yield from at_full_clock(mixes)
+def _parts(mixes: Sequence[Mix], coarse: Set[Mix]) -> Iterator[list[Mix]]:
+    """Mixes as they are run: the coarse ones first, so that whoever breaks it off has an answer for all occupancies.
+
+    Parts are large, as a device compiles all that one needs at once.
+    """
+    rest = [mix for mix in mixes if mix not in coarse]
+    yield from filter(
+        None, ([mix for mix in mixes if mix in coarse], *(rest[at : at + PART] for at in range(0, len(rest), PART)))
+    )
+
+
+def _steadily(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:
+    """Run mixes; those whose warps take unequal times, again with blocks that take the places of others (VV16 s5.9).
+
+    `fastest`: the fastest clock seen before, Hz.
+    """
+    ran, traces = yield from at_full_clock(mixes, fastest)
     uneven = [n for n, (mix, trace) in enumerate(zip(ran, traces, strict=True))
               if mix.rounds == 1 and unsteadiness(_lifetimes(trace)) > UNSTEADY]  # fmt: skip
     if uneven:
         anew = [replace(ran[n], rounds=ROUNDS, repetition=0) for n in uneven]
-        again = yield from at_full_clock(anew)
+        again = yield from at_full_clock(anew, fastest)
         for n, mix, trace in zip(uneven, *again, strict=True):
             ran[n], traces[n] = mix, trace
     return ran, traces
@@ -209,147 +195,23 @@ def _mixes(kind: Kind, grid: Grid, width: int, paces: Paces, bench: Bench) -> li
     return list(dict.fromkeys(mixes))
 
 
-def _hiding(kind: Kind, points: tuple[Point, ...], width: int, paces: Paces) -> Hiding:
-    accesses = [point for point in points if point.alpha == 0.0]
+def _hiding(kind: Kind, points: tuple[Point, ...], width: int, paces: Paces, info: DeviceInfo) -> Hiding:
+    alone = [point for point in points if point.alpha == 0.0]
     adds = [point for point in points if math.isinf(point.alpha)]
-    latency, adding = unloaded(accesses), unloaded(adds)
+    latency, adding = unloaded(alone), unloaded(adds)
     ones = [point.latency * 2 - adding for point in points if point.alpha == 1.0 and point.warps == 1]
+    moved = WARP * width * kind.stride if kind.of_memory else 0
     return Hiding(
-        kind=kind, points=points, width=width, paces=paces,
-        access_bytes=WARP * width * kind.stride if kind.of_memory else 0,
+        kind=kind, points=points, width=width, paces=paces, access_bytes=moved,
         access_latency=latency, arithmetic_latency=adding,
         followed_latency=min([*ones, latency]) if not kind.of_memory else latency,
-        access_peak=max(point.rate for point in accesses),
-        arithmetic_peak=max(point.rate for point in adds if point.ilp == 1),
-        issue_peak=max(point.rate for point in points if point.ilp == 1),
+        accesses=_level(alone, info, access_bound(kind, moved, info)),
+        arithmetic=_level([point for point in adds if point.ilp == 1], info, starts(info)),
+        issue=_level([point for point in points if point.ilp == 1], info, starts(info)),
     )  # fmt: skip
 
 
-def needed(hiding: Hiding, alpha: float, share: float) -> Reached:
-    """The fewest warps with one chain each that reach `share` of the peak at one alpha."""
-    return reached(hiding.curve(alpha), hiding.peak(alpha), share)
-
-
-def cusp_of(hiding: Hiding) -> Cusp | None:
-    """At 90 % of the peaks, as VV16 figure 4.6 has it."""
-    return cusp({alpha: needed(hiding, alpha, SHARES[0]).warps for alpha in hiding.alphas})
-
-
-def _evidence(hiding: Hiding, *alphas: float) -> tuple[str, ...]:
-    """Digests of the mixes of some alphas; of all without any."""
-    return tuple(dict.fromkeys(point.source for point in hiding.points if point.alpha in (alphas or hiding.alphas)))
-
-
-def _estimates(
-    hiding: Hiding, bench: Bench, clock: float | None, caveats: tuple[str, ...]
-) -> tuple[Estimate, ...]:  # fmt: skip
-    element = hiding.kind.element
-
-    def found(
-        attribute: str, value: float, error: float, confidence: float, method: str, least: float = 0.0
-    ) -> Estimate:
-        evidence = _evidence(hiding, *(() if attribute == "issue_rate" else (math.inf,)
-                                       if attribute.startswith("arithmetic") else (0.0,)))  # fmt: skip
-        return Estimate(
-            element=element, attribute=attribute, status=Status.FOUND, value=value,
-            low=max(least, value * (1 - error)),
-            high=value * (1 + error), confidence=confidence, method=method, evidence=evidence, caveats=caveats,
-        )  # fmt: skip
-
-    estimates = [
-        found("access_latency", hiding.access_latency, LATENCY_ERROR, TIMED,
-              "smallest mean latency of a warp at any occupancy (VV16 table 6.2)"),
-        found("access_rate", WARP * hiding.access_peak, RATE_ERROR, RATE,
-              "fastest at any occupancy with 1, 2 and 4 chains a warp (VV16 s6.3)"),
-        found("arithmetic_latency", hiding.arithmetic_latency, LATENCY_ERROR, TIMED,
-              "additions alone, smallest mean latency of a warp (VV16 table 6.2)"),
-        found("arithmetic_rate", WARP * hiding.arithmetic_peak, RATE_ERROR, RATE,
-              "additions alone, fastest at any occupancy (VV16 table 6.1)"),
-        found("issue_rate", WARP * hiding.issue_peak, RATE_ERROR, RATE,
-              "fastest mix of all, one chain a warp: schedulers start at least so many"),
-        found("load_imbalance", max(p.imbalance for p in hiding.curve(0.0).values()), RATE_ERROR, RATE,
-              "accesses alone: the longest time of an SM over the mean one, worst occupancy (VV16 s5.5)", least=1.0),
-    ]  # fmt: skip
-    if hiding.kind.of_memory:
-        hertz = clock if clock is not None else bench.info.facts.get("clock_hz")
-        if isinstance(hertz, int | float):
-            whole = hiding.access_peak * hiding.access_bytes * bench.info.sm_count * hertz
-            how = "fastest at any occupancy with 1, 2 and 4 chains a warp (VV16 table 6.4)"
-            estimates.append(found("read_bandwidth", whole, RATE_ERROR, BANDWIDTH, how))
-        estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, RATE,
-                               f"{hiding.width} bytes a lane: with fewer, memory is not filled" if hiding.width > 4
-                               else "4 bytes a lane fill the memory"))  # fmt: skip
-    estimates += _warps(hiding, bench, caveats)
-    estimates += _cusp(hiding, bench, caveats)
-    return tuple(estimates)
-
-
-def _fewest_left(measured: Iterable[int], warps: int, bench: Bench) -> int:
-    """The fewest warps that may do as well as `warps`: an SM can be given them, and fewer that were run fall short."""
-    short = max((each for each in measured if each < warps), default=0)
-    return min((each for each in reachable(bench.info) if short < each <= warps), default=warps)
-
-
-def _warps(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> list[Estimate]:
-    rows = [("warps_for_90", 0.0, SHARES[0]), ("warps_for_95", 0.0, SHARES[1]),
-            ("arithmetic_warps", math.inf, ARITHMETIC_SHARE)]  # fmt: skip
-    found = []
-    for attribute, alpha, share in rows:
-        curve, peak, evidence = hiding.curve(alpha), hiding.peak(alpha), _evidence(hiding, alpha)
-        at, most = needed(hiding, alpha, share), max(curve)
-        if at.warps is None:
-            got = max(point.rate for point in curve.values()) / peak
-            reason = f"up to {most} warps of one chain each reach {got:.0%} of the peak, not {share:.0%}"
-            found.append(Estimate(element=hiding.kind.element, attribute=attribute, status=Status.NOT_FOUND, low=most,
-                                  reason=reason, evidence=evidence))  # fmt: skip
-            continue
-        found.append(Estimate(
-            element=hiding.kind.element, attribute=attribute, status=Status.FOUND, value=at.warps,
-            low=_fewest_left(curve, at.low or at.warps, bench), high=at.high or most, confidence=RATE,
-            method=f"fewest warps of an SM at {share:.0%} of the peak", evidence=evidence, caveats=caveats,
-        ))  # fmt: skip
-    return found
-
-
-def _cusp(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> Sequence[Estimate]:
-    element, at = hiding.kind.element, cusp_of(hiding)
-    if at is None:
-        reason = "warps needed for 90 % of the peak do not rise and then fall with arithmetic intensity"
-        return without(Status.NOT_FOUND, element, reason, "cusp_alpha", "cusp_warps")
-    evidence = _evidence(hiding, *(alpha for alpha in hiding.alphas if at.low <= alpha <= at.high))
-    where = Estimate(
-        element=element, attribute="cusp_alpha", status=Status.FOUND, value=at.alpha, low=at.low, high=at.high,
-        confidence=RATE, method="additions an access at which 90 % of the peak needs most warps (VV16 s4.5)",
-        evidence=evidence, caveats=caveats,
-    )  # fmt: skip
-    measured = sorted({point.warps for point in hiding.points if at.low <= point.alpha <= at.high and point.ilp == 1})
-    if at.warps is None:
-        most = measured[-1]
-        reason = f"not even {most} warps reach 90 % of the peak there"
-        return where, Estimate(element=element, attribute="cusp_warps", status=Status.NOT_FOUND, low=most,
-                               reason=reason, evidence=evidence)  # fmt: skip
-    return where, Estimate(
-        element=element, attribute="cusp_warps", status=Status.FOUND, value=at.warps,
-        low=_fewest_left(measured, at.warps, bench), high=at.warps,
-        confidence=RATE, method="warps of an SM that it takes there", evidence=evidence, caveats=caveats,
-    )  # fmt: skip
-
-
-def _series(hiding: Hiding) -> Series:
-    ordered = sorted(hiding.points, key=lambda point: (point.alpha, point.ilp, point.warps, point.block))
-    return Series(
-        element=hiding.kind.element,
-        name="throughput against warps and alpha",
-        columns={
-            "alpha": tuple("inf" if math.isinf(point.alpha) else point.alpha for point in ordered),
-            "warps": tuple(float(point.warps) for point in ordered),
-            "chains": tuple(float(point.ilp) for point in ordered),
-            "block": tuple(float(point.block) for point in ordered),
-            "overall": tuple(point.overall for point in ordered),
-            "latency": tuple(point.latency for point in ordered),
-            "imbalance": tuple(point.imbalance for point in ordered),
-            "rate": tuple(point.rate for point in ordered),
-        },
-        units={"block": "threads", "rate": "instructions/cycle", "overall": "instructions/cycle", "latency": "cycles"},
-        evidence=_evidence(hiding),
-    )
+def _level(points: Sequence[Point], info: DeviceInfo, bound: Bound | Unbounded) -> Level:
+    if isinstance(bound, Unbounded):
+        return level(points, schedulers(info))
+    return level(points, schedulers(info), bound.rate, bound.what)

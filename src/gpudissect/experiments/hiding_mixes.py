@@ -162,12 +162,15 @@ def footprint(info: DeviceInfo) -> int:
     return min(wanted, int(MOST * info.limit(Path.GLOBAL))) // 4096 * 4096
 
 
-def at_full_clock(mixes: Sequence[Mix]) -> Ask[tuple[list[Mix], list[Trace]]]:
-    """Run mixes; those that ran below the fastest clock seen, again (VV16 s5.4). What ran for good, and its traces."""
+def at_full_clock(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:
+    """Run mixes; those that ran below the fastest clock seen, again (VV16 s5.4). What ran for good, and its traces.
+
+    `fastest`: of what ran before, Hz.
+    """
     ran, traces = list(mixes), list((yield mixes))
     for _ in range(AGAIN):
         clocks = [trace.context.clock_hz for trace in traces]
-        fastest = max((clock for clock in clocks if clock is not None), default=0.0)
+        fastest = max([fastest, *(clock for clock in clocks if clock is not None)])
         slow = [n for n, clock in enumerate(clocks) if clock is not None and clock < FULL_CLOCK * fastest]
         if not slow:
             break

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.experiments.base import Bench, Known, Outcome
-from gpudissect.experiments.hiding import Hiding
-from gpudissect.experiments.hiding import needed as measured
+from gpudissect.experiments.hiding_known import Hiding
+from gpudissect.experiments.hiding_known import needed as measured
 from gpudissect.experiments.hiding_mixes import Kind, schedulers
 from gpudissect.experiments.mixes import most_warps
 from gpudissect.inference.contention import Fit
@@ -49,13 +49,13 @@ def machine_of(hiding: Hiding, contention: Fit | None, info: DeviceInfo) -> Mach
     followed = None if kind.of_memory else hiding.followed_latency
     access = Unit(
         resource="memory" if kind.of_memory else kind.name, latency=hiding.access_latency,
-        throughput=hiding.access_peak, latency_to_core=followed, bytes=float(hiding.access_bytes),
+        throughput=hiding.accesses.rate, latency_to_core=followed, bytes=float(hiding.access_bytes),
     )  # fmt: skip
-    adding = Unit(resource="cores", latency=hiding.arithmetic_latency, throughput=hiding.arithmetic_peak)
+    adding = Unit(resource="cores", latency=hiding.arithmetic_latency, throughput=hiding.arithmetic.rate)
     terms = {} if contention is None else {kind.name: Contention(contention.a, ((contention.b, contention.c),))}
     return Machine(
         name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info), warps=most_warps(info),
-        issue=hiding.issue_peak, units={ARITHMETIC: adding, kind.name: access}, contention=terms,
+        issue=hiding.issue.rate, units={ARITHMETIC: adding, kind.name: access}, contention=terms,
         curves={kind.name: _curve(hiding.curve(0.0)), ARITHMETIC: _curve(hiding.curve(math.inf))},
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
-from gpudissect.experiments.hiding import Hiding
+from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.inference.warps import Lifetimes, attained, imbalance, mean_latency, occupancy
 from gpudissect.series import Series

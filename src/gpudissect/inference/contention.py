@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 FEWEST = 4  # samples for three coefficients
 CEILINGS = np.geomspace(1.002, 3.0, 400)
 """Where the ceiling is looked for, over the largest throughput seen."""
+GROUPS = 10  # of samples next to one another, each left out once
+ERRORS = 2.0  # standard errors to either side of a coefficient
 ERROR = 0.5  # of the weight of a sample with no load: those near the ceiling count more (VV16 s6.4)
 
 
@@ -59,7 +61,28 @@ def fit(throughput: Floats, latency: Floats) -> Fit | None:
     if b <= 0 or a <= 0 or c >= 0.98 * CEILINGS[-1] * x.max():
         return None
     residuals = (a + b * x / (c - x)) / y - 1
-    return Fit(a, b, c, float(np.sqrt((residuals**2).mean())), float(np.abs(residuals).max()))
+    return Fit(a, b, float(c), float(np.sqrt((residuals**2).mean())), float(np.abs(residuals).max()))
+
+
+def spreads(throughput: Floats, latency: Floats, found: Fit) -> tuple[float, float, float] | None:
+    """How far a, b and c of a fit may be off, in their units; None if without some samples nothing saturates.
+
+    Two standard errors by a jackknife: `GROUPS` groups of samples next to one another in throughput are left out one
+    at a time. Samples side by side miss the formula in the same direction, as no latency follows it exactly, so that
+    residuals one by one would make coefficients look far better known than they are.
+    """
+    x, y = np.asarray(throughput, np.float64), np.asarray(latency, np.float64)
+    groups = min(GROUPS, x.size - FEWEST + 1)
+    parts = np.array_split(np.argsort(x, kind="stable"), groups)
+    if groups < 2 or any(x.size - part.size < FEWEST for part in parts):
+        return None
+    rest = [fit(np.delete(x, part), np.delete(y, part)) for part in parts]
+    left = np.array([(each.a, each.b, each.c) for each in rest if each is not None])
+    if len(left) < groups:
+        return None
+    squares = ((left - np.array([found.a, found.b, found.c])) ** 2).sum(axis=0)
+    a, b, c = (float(ERRORS * root) for root in np.sqrt((groups - 1) / groups * squares))
+    return a, b, c
 
 
 def _at(x: Floats, y: Floats, weight: Floats, c: float) -> tuple[float, float, float, float]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 NEAR = 0.02  # of a share of a peak: by so much it may be misread
+NEAR_BEST = 0.01  # below the fastest, relative: what belongs to its plateau
+FEWEST = 3  # points of a plateau
+READ = 0.005  # relative: by so much a rate may be misread
+LONELY = 0.01  # the same of one that a single point reached
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,26 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Level:
+    """How fast something goes at most, by several points.
+
+    Attributes:
+        rate, low, high: instructions a cycle of one SM, and between what it lies.
+        members: points that are as fast.
+        bound: what cannot do more, in words; empty if that is not known.
+        over: by how much more was measured than that can do, relative; 0 if not.
+
+    """
+
+    rate: float
+    low: float
+    high: float
+    members: int
+    bound: str = ""
+    over: float = 0.0
+
+
+@dataclass(frozen=True)
 class Reached:
     """How many warps reach a share of a peak: the fewest, None if none do; the fewest for a little less and more."""
 
@@ -78,6 +103,24 @@ def best(points: Iterable[Point]) -> dict[int, Point]:
         if point.ilp == 1 and (point.warps not in found or point.rate > found[point.warps].rate):
             found[point.warps] = point
     return dict(sorted(found.items()))
+
+
+def level(points: Sequence[Point], schedulers: int, most: float = math.inf, bound: str = "") -> Level:
+    """The plateau of points: the fastest of many is in part the luckiest.
+
+    Of occupancies that give each scheduler equally many warps, if there are any: with few large blocks that do not,
+    rates between rounds of blocks come out up to 1.3 % too high. Nothing is above `most`, what `bound` can do. Where
+    fewer than `FEWEST` points are that fast, it is the fastest of them. Raises `ValueError` without points.
+    """
+    even = [point.rate for point in points if point.warps % schedulers == 0] or [point.rate for point in points]
+    fastest = max(even)
+    near = sorted(rate for rate in even if rate >= (1 - NEAR_BEST) * fastest)
+    found, error = (median(near), READ) if len(near) >= FEWEST else (fastest, LONELY)
+    low = (near[0] if len(near) >= FEWEST else fastest) * (1 - error)
+    return Level(
+        min(found, most), min(low, most), min(fastest * (1 + error), most), len(near), bound,
+        max(0.0, found / most - 1),
+    )  # fmt: skip
 
 
 def reached(curve: Mapping[int, Point], peak: float, share: float) -> Reached:

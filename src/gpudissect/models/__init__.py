@@ -13,6 +13,7 @@ from gpudissect.models.chen_aamodt import ChenAamodt
 from gpudissect.models.cuda_guide import CudaGuide
 from gpudissect.models.hong_kim import HongKim
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
+from gpudissect.models.queued import Queued
 from gpudissect.models.sim import Sim
 from gpudissect.models.volkov import Basic, Refined
 from gpudissect.models.zhang_owens import Added, ZhangOwens
@@ -20,6 +21,7 @@ from gpudissect.models.zhang_owens import Added, ZhangOwens
 ALL: tuple[Model, ...] = (
     Basic(),
     Refined(),
+    Queued(),
     HongKim(),
     CudaGuide(),
     Agarwal(),
@@ -34,7 +36,7 @@ ALL: tuple[Model, ...] = (
     WithBandwidth(GreedyThenOldest()),
     ChenAamodt(),
 )
-"""Every model: those of VV16 itself, then those that it evaluates."""
+"""Every model: those of VV16 itself, the refined one with queues, then those that VV16 evaluates."""
 
 
 def by_key(key: str) -> Model:

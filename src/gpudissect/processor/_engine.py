@@ -282,6 +282,10 @@ def simulate(
                 if free >= t + step:
                     soonest = min(soonest, np.int64(math.floor(free)) - step + 1)
                     continue
+                if machine[M_OLDEST]:  # blocks begin in the order of their numbers
+                    if chosen < 0 or warps[w, W_RECORD] < warps[chosen, W_RECORD]:
+                        chosen = w
+                    continue
                 chosen = w
                 schedulers[s, S_LAST] = own
                 break

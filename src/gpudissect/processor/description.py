@@ -30,7 +30,7 @@ class Scheduling(StrEnum):
     """Which of the warps that could issue does."""
 
     ROUND_ROBIN = "round_robin"  # the next one after the one that issued last
-    OLDEST = "oldest"  # the one that has been there longest, nearly the order that Huang 2014 models (VV16 s7.6)
+    OLDEST = "oldest"  # the one whose block began first, nearly the order that Huang 2014 models (VV16 s7.6)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ SHARE = 0.9
 SHOWN_ALPHAS = (0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf)
 MATTERING = (0.0, 32.0, math.inf, 8.0, 128.0, 1.0, 64.0, 512.0)  # those of them first that a narrow terminal shows
 SHOWN_WARPS = 12
+NEARER = 0.75  # of the fastest load of one warp: what is faster came from nearer by
 CELL, MODEL = 11, "   model at alpha 32"
 BESIDE = 112  # characters from which on a model and its quotients stand in one line
 _ACCESS = {"ldg_streaming": "a load", "ldg_stride2": "a load of stride 2", "ldg_random": "a load of random words",
@@ -66,6 +67,8 @@ def _lines(result: Result, machine: Machine, width: int) -> Iterator[str]:
             continue
         for sentence in answer(machine, kind, series[CURVES]):
             yield from textwrap.wrap(sentence, width) or [""]
+        for sentence in of_single_loads(series):
+            yield from textwrap.wrap(sentence, width)
         yield from table(series[CURVES], machine, kind, width)
         yield from of_models(series, width)
 
@@ -80,7 +83,8 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
            f"{unit.throughput:.3g} a cycle of each SM{moved}. "
            f"An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
     curves = {alpha: curve for alpha in _alphas(series) if (curve := curve_of(series, alpha))}
-    wanted = {alpha: _fewest(curve, peak(machine, Loop(alpha=alpha, access=kind))) for alpha, curve in curves.items()}
+    wanted = {alpha: _fewest(_evenly(curve, machine), peak(machine, Loop(alpha=alpha, access=kind)))
+              for alpha, curve in curves.items()}  # fmt: skip
     if wanted.get(0.0) is not None:
         yield f"{_hide(wanted[0.0], ' per SM')} the latency of {_ACCESS[kind]} at alpha 0 (90 % of the peak)."
     elif 0.0 in wanted:
@@ -93,6 +97,8 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
         yield f"Most are needed at alpha {at:g}: {most}. {_split(machine, kind, at)}"
     if wanted.get(math.inf) is not None:
         yield f"{_hide(wanted[math.inf])} the latency of additions alone (90 % of the peak)."
+    if machine.schedulers > 1:
+        yield f"All of this of occupancies that give each of {machine.schedulers} schedulers equally many warps."
 
 
 def _hide(warps: int | None, where: str = "") -> str:
@@ -171,6 +177,28 @@ def of_models(series: Mapping[str, Series], width: int) -> Iterator[str]:
 
 def _alphas(series: Series) -> list[float]:
     return sorted({float(alpha) for alpha in series.columns["alpha"] if alpha is not None})
+
+
+def _evenly(curve: Mapping[int, float], machine: Machine) -> dict[int, float]:
+    """Of occupancies those that give each scheduler equally many warps: else all wait for one that has more."""
+    even = {warps: rate for warps, rate in curve.items() if warps % machine.schedulers == 0}
+    return even or dict(curve)
+
+
+def of_single_loads(series: Mapping[str, Series]) -> Iterator[str]:
+    """What single loads tell that means do not: some never came to memory, some were too long to be told apart."""
+    found = series.get("single latencies")
+    if found is None or not found.columns.get("p0"):
+        return
+    column = {name: [float(each or 0) for each in values] for name, values in found.columns.items()}
+    alone, loaded = column["p0"][0], min(column["p0"])
+    if loaded < NEARER * alone:
+        warps = column["warps"][column["p0"].index(loaded)]
+        yield (f"Single loads: the fastest with {warps:.0f} warps took {loaded:.0f} cycles; one warp alone had none "
+               f"below {alone:.0f}: some hit in the L2, though no warp reads anything twice.")  # fmt: skip
+    for warps, beyond, samples in zip(column["warps"], column.get("beyond", []), column["samples"], strict=False):
+        if beyond:
+            yield f"With {warps:.0f} warps {beyond / samples:.1%} of them took longer than can be told."
 
 
 def _fewest(curve: Mapping[int, float], top: float) -> int | None:

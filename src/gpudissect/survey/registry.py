@@ -275,12 +275,12 @@ def _hiding(grid: Grid) -> dict[str, Experiment]:
         contention = f"contention.{element}" if kind.of_memory else None
         if contention is not None:
             plan = partial(contention_plan, kind, loops, quick)
-            plans.append(Experiment(contention, element, CONTENTION, (loops,), plan))
+            plans.append(Experiment(contention, element, CONTENTION, (loops,), plan, afterwards=True))
             over = partial(oversubscription_plan, kind, loops)
             plans.append(Experiment(f"oversubscription.{element}", element, (), (loops,), over))
         needs = (loops, *([contention] if contention is not None else []))
         judged = partial(models_plan, kind, loops, contention)
-        plans.append(Experiment(f"models.{element}", element, (), needs, judged))
+        plans.append(Experiment(f"models.{element}", element, (), needs, judged, afterwards=True))
     return {experiment.name: experiment for experiment in plans}
 
 

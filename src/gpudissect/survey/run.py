@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Experiment, Outcome, Plan, without
+from gpudissect.experiments.base import Bench, Enough, Experiment, Outcome, Plan, without
 from gpudissect.experiments.comparison import Reading
 from gpudissect.inference.disagreement import Unforetold, Whole
 from gpudissect.inference.prediction import Tally
@@ -121,6 +122,8 @@ def run_experiments(
         run.until_done()
     except KeyboardInterrupt:
         interrupted = True
+        with suppress(KeyboardInterrupt):
+            run.conclude()
     findings = run.findings({each.element for each in wanted})
     readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
     seconds = time.perf_counter() - start
@@ -162,7 +165,7 @@ def _with_needs(wanted: Sequence[Experiment], registered: Mapping[str, Experimen
     return ordered
 
 
-@dataclass
+@dataclass(eq=False)
 class _Running:
     """A started experiment and the batch it waits for."""
 
@@ -183,6 +186,7 @@ class _Run:
     failed: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     running: list[_Running] = field(default_factory=list)
+    under_way: list[_Running] = field(default_factory=list)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
@@ -201,6 +205,27 @@ class _Run:
                 self._start(waiting.pop(name))
             if self.running:
                 self._round()
+
+    def conclude(self) -> None:
+        """Broken off: take from those under way what they make of the traces they had, and what follows from that."""
+        for each in dict.fromkeys((*self.under_way, *self.running)):
+            self._enough(each)
+        for experiment in self.experiments.values():  # needs come first
+            if experiment.afterwards and experiment.name not in self._ended():
+                known = {need: self.outcomes[need].knowledge for need in experiment.needs if need in self.outcomes}
+                if len(known) == len(experiment.needs):
+                    each = _Running(experiment, experiment.plan(self.bench, known), [])
+                    self._advance(each, None)
+                    self._enough(each)
+
+    def _enough(self, each: _Running) -> None:
+        """Let an experiment end; what it cannot make sense of is as if it had not begun."""
+        try:
+            each.plan.throw(Enough())
+        except StopIteration as stop:
+            self.outcomes[each.experiment.name] = stop.value
+        except Exception:  # most cannot do without the rest
+            return
 
     @property
     def _total(self) -> int:
@@ -221,6 +246,7 @@ class _Run:
     def _round(self) -> None:
         """One batch for all that run. If the device refuses it, each is tried alone: one must not sink the rest."""
         running, self.running = self.running, []
+        self.under_way = running
         self.progress(len(self._ended()), self._total, ", ".join(r.experiment.name for r in running))
         try:
             traces = self._measure([chase for each in running for chase in each.batch])
@@ -229,7 +255,7 @@ class _Run:
                 try:
                     own = self._measure(each.batch)
                 except Exception as error:
-                    self._fail(each.experiment, _said(error))
+                    self._fail_or_conclude(each, _said(error))
                 else:
                     self._advance(each, own)
             return
@@ -253,6 +279,14 @@ class _Run:
             self._fail(each.experiment, _said(error))
         else:
             self.running.append(each)
+
+    def _fail_or_conclude(self, each: _Running, reason: str) -> None:
+        """What was measured before may do for an answer; that it failed is said all the same."""
+        self._enough(each)
+        if each.experiment.name in self.outcomes:
+            self.failures.append(Failure(each.experiment.name, reason))
+        else:
+            self._fail(each.experiment, reason)
 
     def _fail(self, experiment: Experiment, reason: str, consequence: bool = False) -> None:
         self.failed[experiment.name] = reason

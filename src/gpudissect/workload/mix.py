@@ -42,7 +42,8 @@ class Mix:
 
     Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (all warps,), and
     `nanoseconds` (1,), how long all of it took. If loads are `sampled`, also `latency` (cycles, rising) and `count`,
-    how many single loads took each, and `overhead` (1,), what the clock shows of no load at all.
+    how many single loads took each, `overhead` (1,), what the clock shows of no load at all, and `beyond` (1,), how
+    many took the last latency or longer, because longer ones are not told apart.
 
     Attributes:
         body: what one iteration runs, in order; every step depends on the one before, the first on the last of the

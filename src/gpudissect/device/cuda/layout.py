@@ -46,7 +46,7 @@ MEETING = np.dtype([
     ("starts", "u8", (1024,)),
 ])  # fmt: skip
 """Where the blocks of a mix meet, as in ``kernels/mix.cuh``."""
-SAMPLES = np.dtype([("overhead", "u4"), ("reserved", "u4"), ("bins", "u4", (16384,))])
+SAMPLES = np.dtype([("overhead", "u4"), ("reserved", "u4"), ("bins", "u4", (65536,))])
 """How long single loads of a mix took, as in ``kernels/mix.cuh``."""
 POINTER = 8
 """Bytes of a link that is an address; a longer link begins with it."""

@@ -171,7 +171,9 @@ class Mixer:
     def _run(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links) -> Told:
         """Launch once. Of the reports of all warps also those of warps that do not count."""
         parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)]
-        parts += [np.zeros(1, SAMPLES)] if mix.sampled else []
+        if mix.sampled:
+            parts.append(np.zeros(1, SAMPLES))
+            parts[-1]["overhead"] = np.iinfo(np.uint32).max  # the least of all SMs is wanted
         ends = np.cumsum([part.nbytes for part in parts]).tolist()
         desk = self._desk.reserve(ends[-1])
         for part, end in zip(parts, ends, strict=True):
@@ -252,5 +254,6 @@ def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
         bins = told.samples["bins"][0]
         arrays["latency"] = np.flatnonzero(bins).astype(np.int64)
         arrays["count"] = bins[bins > 0].astype(np.int64)
+        arrays["beyond"] = bins[-1:].astype(np.int64)
         arrays["overhead"] = told.samples["overhead"].astype(np.int64)
     return Trace(workload=digest(mix), arrays=arrays, context=context)

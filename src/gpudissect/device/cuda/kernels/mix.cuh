@@ -52,11 +52,11 @@ struct Meeting {
     u64 starts[MIX_MOST_SMS];  // of each SM: when its warps begin, on its own clock
 };
 
-#define SAMPLE_BINS 16384
+#define SAMPLE_BINS 65536
 
-// How long single loads took. All zero before a mix.
+// How long single loads took. All zero before a mix, but `overhead`, all ones.
 struct Samples {
-    u32 overhead, reserved;  // cycles that the clock shows of no load
+    u32 overhead, reserved;  // cycles that the clock shows of no load, the least of all SMs: others may be loading already
     u32 bins[SAMPLE_BINS];   // how many loads took so many cycles; the last: or more
 };
 

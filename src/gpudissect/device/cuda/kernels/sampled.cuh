@@ -45,7 +45,7 @@ __device__ __forceinline__ void note_overhead(Samples* samples, const Chain& cha
     const u32 before = clock_now();
     store_word(chain, sink);
     const u32 took = between(before, clock_now(), sink);
-    if (threadIdx.x == 0) samples->overhead = took;
+    if (threadIdx.x == 0) atomicMin(&samples->overhead, took);
 }
 
 __device__ __forceinline__ void note(Samples* samples, u32 took) {

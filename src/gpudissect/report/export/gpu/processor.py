@@ -7,6 +7,7 @@ the same compute capability stands in for that; without one the file describes n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from gpudissect import catalogue
@@ -100,4 +101,5 @@ def _filled(table: Table, gpu: Gpu, found: Mapping[str, Entry], names: tuple[str
 def _as_there(entry: Sourced[Any], gpu: Gpu) -> Entry:
     value = entry.value
     plain = [str(each) for each in value] if isinstance(value, tuple) else value
+    plain = plain.value if isinstance(plain, StrEnum) else plain
     return assumed(plain, f"as {gpu.name}: {entry.source or entry.assumed}")

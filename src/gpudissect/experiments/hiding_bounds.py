@@ -1,0 +1,43 @@
+"""What accesses and additions of latency hiding cannot exceed, whatever was measured; instructions a cycle of an SM."""
+
+from __future__ import annotations
+
+from gpudissect.device.base import DeviceInfo
+from gpudissect.experiments.hiding_mixes import Kind
+from gpudissect.experiments.issue_bound import ISSUES
+from gpudissect.experiments.peak import THE_MEMORY, peak
+from gpudissect.experiments.surface import Bound, Unbounded
+from gpudissect.workload import Instruction
+from gpudissect.workload.mix import WARP
+
+FUNCTIONS = {
+    "1": 2, "2.0": 4, "2.1": 8, "3": 32, "5": 32, "6.0": 16, "6": 32, "7": 16, "8": 16, "9": 16, "10": 16, "12": 16,
+}  # fmt: skip
+"""Results a cycle of the units for special functions of an SM, by compute capability (CUDA C Programming Guide, table
+of arithmetic throughputs; VV16 table 6.1)."""
+BANKED = 1.0  # accesses of a warp that shared memory serves in a cycle: each of 32 banks gives one word or row
+NOT_STATED = Unbounded("")
+
+
+def starts(info: DeviceInfo) -> Bound | Unbounded:
+    """What the schedulers can start, and so the most of anything."""
+    found = _of_capability(ISSUES, info)
+    return NOT_STATED if found is None else Bound(float(found), "the schedulers")
+
+
+def access_bound(kind: Kind, moved: int, info: DeviceInfo) -> Bound | Unbounded:
+    """Of accesses alone: the units that execute them, or the memory behind, from which each takes `moved` bytes."""
+    if kind.of_memory:
+        bound, clock = peak(info), info.facts.get("clock_hz")
+        if isinstance(bound, Unbounded) or not (isinstance(clock, int | float) and clock > 0):
+            return NOT_STATED
+        return Bound(bound.rate / (moved * info.sm_count * float(clock)), THE_MEMORY)
+    if kind.instruction is Instruction.LDS:
+        return Bound(BANKED, "the banks")
+    found = _of_capability(FUNCTIONS, info)
+    return NOT_STATED if found is None else Bound(found / WARP, "the units for special functions")
+
+
+def _of_capability(known: dict[str, int], info: DeviceInfo) -> int | None:
+    capability = str(info.facts.get("compute_capability", ""))
+    return known.get(capability, known.get(capability.partition(".")[0]))
