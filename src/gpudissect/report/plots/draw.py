@@ -54,7 +54,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
         tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
         tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
-            transform=f"translate(14 {TOP + UP / 2:g}) rotate(-90)"),
+            transform=f"translate(10 {TOP + UP / 2:g}) rotate(-90)"),
         class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
         data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
                                 [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
