@@ -54,7 +54,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
         tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
         tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
-            transform=f"translate(10 {TOP + UP / 2:g}) rotate(-90)"),
+            transform=f"translate(12 {TOP + UP / 2:g}) rotate(-90)"),
         class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
         data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
                                 [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
@@ -107,7 +107,9 @@ def said(figure: Figure, groups: list[tuple[str, Points]]) -> str:
 
 def _title(figure: Figure, *names: str) -> str:
     unit = figure.unit(names[0])
-    name = names[0] if len(names) == 1 else ", ".join(names) if len(", ".join(names)) < 30 else "value"
+    name = ", ".join(names)
+    if len(names) > 1 and len(name) >= 30:  # the legend has them
+        return unit or "value"
     return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")
 
 
