@@ -9,7 +9,7 @@ WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
   for (let y = 0; y < document.body.scrollHeight; y += 600) {
     scrollTo(0, y);
-    await new Promise(done => setTimeout(done, 15));
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 15))));
   }
 }"""
 
