@@ -78,3 +78,12 @@ def test_both_are_on_the_page_beside_lists_that_rest_on_the_same():
     kept = tlb()
     text = page(result({"tlb_l1.entries": {"value": 16, "evidence": tuple(kept)}}), kept)
     assert "latency against pages" in text
+
+
+def test_a_curve_is_named_after_what_was_varied():
+    kept = {}
+    for sm in range(3):
+        chase = Chase(path=Path.GLOBAL_L2, order=Explicit(np.arange(4) * 128), timing=Timing.LAP, laps=3, sm=sm)
+        kept[f"{sm}"] = (chase, Trace(f"{sm}", {"cycles": np.full(3, 800 + sm)}, Context("x", sm=sm)))
+    (curve,) = series_of("l2", tuple(kept), kept)
+    assert curve.name == "latency against sm" and curve.columns["sm"] == (0, 1, 2)

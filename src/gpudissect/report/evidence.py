@@ -98,6 +98,10 @@ def _curve(element: str, about: str, unit: str, rows: list[Row]) -> Series | Non
     varied = [name for name in names[:-1] if len({row[name] for row in rows}) > 1]
     if not varied or len(rows) < FEWEST:
         return None
+    numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
+    what, against, across = about.partition(" against ")
+    if against and across not in varied and numbers:
+        about = f"{what} against {numbers[0]}"
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // MOST_POINTS)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}

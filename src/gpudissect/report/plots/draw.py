@@ -19,6 +19,7 @@ WIDTH, HEIGHT = 520, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
+TICK = 34  # pixels that the text of a tick takes
 CROWD = 150  # dots of one group from which on they are drawn finer
 SHADES = 9  # colours of a map, style sheet h0 .. h8
 Points = list[tuple[float, float]]
@@ -38,8 +39,10 @@ def svg(figure: Figure, identity: str) -> Markup:
         x, y, marks = _map(figure)
     elif figure.kind is Kind.BARS:
         bars = sorted({place for place, _ in points})
-        places, width = bars if len(bars) <= FEW else None, _step(bars)
+        width = _step(bars)
         x = Scale(x.low - width / 2, x.high + width / 2)
+        apart = ACROSS * width / (x.high - x.low)
+        places = bars if len(bars) <= FEW and apart >= TICK else None
         marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
         marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
