@@ -16,7 +16,7 @@ from gpudissect.report.plots.figure import Figure, Kind
 from gpudissect.report.plots.scale import Scale, label, scale_of
 
 WIDTH, HEIGHT = 520, 300
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
 TICK = 34  # pixels that the text of a tick takes
@@ -45,7 +45,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         places = bars if len(bars) <= FEW and apart >= TICK else None
         marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
-        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
+        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)][::-1]  # the first on top
     clip = f"{identity}-clip"
     return tag(
         "svg",
