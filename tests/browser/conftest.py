@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.report.test_page import hostile
 
+import gpudissect
 from gpudissect.device.find import open_device
 from gpudissect.device.kept import Keeper
 from gpudissect.report.build import build
@@ -48,14 +49,15 @@ def browser():
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory):
-    """An H200 of a result file, a simulated GPU with its traces, a hostile result."""
+    """A recorded H200 and a simulated GPU with their traces, latency hiding of a result file, a hostile result."""
     folder = tmp_path_factory.mktemp("pages")
     with open_device("sim:gtx980") as device:
         kept = Keeper(device)
         elements = ("l1", "constant_l1", "shared", "tlb_l1", "fadd")
         simulated = build(device.info, run_survey(kept, elements=elements), Options())
+    gpudissect.discover(f"rec:{ROOT / 'tests' / 'recordings' / 'h200'}", html=folder / "h200.html")
     texts = {
-        "h200": page_of(load(ROOT / "docs" / "results" / "h200.json")),
+        "hide": page_of(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
         "gtx980": page_of(simulated, kept),
         "hostile": page_of(hostile(10_000)),
     }

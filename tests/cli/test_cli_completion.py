@@ -51,6 +51,11 @@ def offered(script: Path, *words: str, at: int | None = None) -> list[str]:
         (("discover", "-d", "sim", ":", "gtx980", "--only", "te"), ["texture"]),
         (("export", "r.json", "--format", "mt"), ["mt4g"]),
         (("hide", "--access", "stri"), ["stride2"]),
+        (("discover", "--device", "=", "cu"), ["cuda:0", "cuda:all"]),  # and at equals signs
+        (("discover", "--device", "=", "sim", ":", "gtx9"), ["gtx980"]),
+        (("export", "r.json", "--format", "=", "mt"), ["mt4g"]),
+        (("mix", "--run", "fa"), ["fadd"]),
+        (("mix", "--run", "fadd", ":", "4,mma_f"), ["4,mma_f16", "4,mma_f64"]),
     ],
 )
 def test_what_is_offered(script, words, wanted):
@@ -59,3 +64,7 @@ def test_what_is_offered(script, words, wanted):
 
 def test_after_a_bare_colon_come_all_names(script):
     assert {"gtx980", "h200"} <= set(offered(script, "discover", "-d", "sim", ":"))
+
+
+def test_after_a_bare_equals_sign_come_all_devices(script):
+    assert {"cuda:0", "sim:gtx980"} <= set(offered(script, "discover", "--device", "="))

@@ -169,3 +169,10 @@ def test_one_broken_gpu_does_not_cost_the_others(two_gpus, gpudissect, monkeypat
     assert code == 4
     assert err == "gpudissect: error: cuda:0 fell off the bus\n"
     assert "cuda:1" in out
+
+
+def test_traces_are_a_table_of_a_name_that_says_which(survey, gpudissect):
+    assert gpudissect("discover", "-d", "sim:gtx980", "--traces", "t.csv")[0] == 0
+    assert Path("t.csv").read_text().startswith("workload,kind,path")
+    code, _, err = gpudissect("discover", "-d", "sim:gtx980", "--traces", "t.txt")
+    assert code == 2 and "must end in .csv or .parquet" in err

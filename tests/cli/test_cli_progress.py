@@ -19,10 +19,13 @@ from gpudissect.cli.progress import time_left
         (1, 197, 30.0, ""),  # too few to tell
         (50, 100, 1.0, ""),  # too soon
         (100, 100, 60.0, ""),
-        (90, 100, 20.0, "a few seconds left"),
-        (50, 100, 40.0, "25 to 65 s left"),
-        (63, 197, 32.0, "1 to 2 min left"),
-        (20, 197, 120.0, "11 to 28 min left"),
+        (98, 100, 20.0, "a few seconds left"),
+        (90, 100, 20.0, "5 to 15 s left"),
+        (153, 197, 18.0, "10 to 40 s left"),  # it was 30
+        (121, 197, 6.2, "10 to 40 s left"),  # 11
+        (63, 197, 32.0, ""),
+        (60, 100, 60.0, "2 to 7 min left"),
+        (5, 8, 47.0, ""),  # too few
     ],
 )
 def test_time_left(done, total, elapsed, said):

@@ -28,6 +28,10 @@ def test_a_plain_result_is_stable():
     assert concerns([with_()]) == []
 
 
+def test_a_bracket_that_is_wide_by_its_nature_is_no_concern():
+    assert concerns([with_({"hiding.contention_rise": {"value": 40.0, "low": 20.0, "high": 60.0}})]) == []
+
+
 @pytest.mark.parametrize(
     ("made", "what", "advice"),
     [

@@ -147,6 +147,14 @@ def test_an_accelsim_fragment_has_what_was_measured(h200, small):
     assert read["-gpgpu_n_clusters"] == "4"
     read = options(export(h200, "accelsim"))
     assert read["-gpgpu_shmem_num_banks"] == "32"
+    assert read["-trace_opcode_latency_initiation_sp"] == "4,1"  # 128 lanes
+    assert read["-trace_opcode_latency_initiation_int"] == "4,2"
+    assert read["-trace_opcode_latency_initiation_dp"] == "8,2"
+    assert read["-trace_opcode_latency_initiation_sfu"] == "17,8"
+    assert read["-ptx_opcode_latency_tesnor"] == "24"
+    assert not {"-gpgpu_cache:dl2", "-ptx_opcode_latency_fp"} & set(read)  # more than was measured
+    l2 = {"l2.sets": 1024, "l2.ways": 16, "l2.line_size": 128}
+    assert "-gpgpu_cache:dl2 S:SETS:128:16," in export(result(PLAIN | l2, facts=WHOLE), "accelsim")
     nasty = result(PLAIN | {"l1.replacement_policy": "x\n-evil 1"}, name="y\n-evil 1", facts=WHOLE)
     assert "-evil" not in options(export(nasty, "accelsim"))
 
@@ -174,6 +182,9 @@ def test_parquet_is_read_back(h200):
     table = parquet.read_table(io.BytesIO(export(h200, "parquet"))).to_pylist()
     assert len(table) == len(h200.findings)
     assert next(row["value"] for row in table if (row["element"], row["attribute"]) == ("l1", "capacity")) == 241 * 1024
+    table = parquet.read_table(io.BytesIO(export(h200, "series-parquet"))).to_pylist()
+    rows = csv.DictReader(io.StringIO(export(h200, "series")))
+    assert [row["value"] for row in table] == [float(row["value"]) if row["value"] else None for row in rows]
 
 
 def test_without_pyarrow_it_says_what_to_install(monkeypatch, h200):
@@ -184,6 +195,6 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch, h200):
 
 @pytest.mark.parametrize("wanted", FORMATS)
 def test_every_format_is_the_same_twice(wanted, small):
-    if wanted == "parquet":
+    if "parquet" in wanted:
         pytest.importorskip("pyarrow")
     assert export(small, wanted) == export(small, wanted)

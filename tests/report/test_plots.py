@@ -1,6 +1,7 @@
 """Series become the plots that fit them."""
 
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -142,3 +143,14 @@ def test_scales_hold_what_they_show():
 def test_a_place_follows_from_its_number():
     made = figure_of(series("y against x", {"x": (0, 1), "y": (1.0, 2.0)}))
     assert f"M{LEFT + ACROSS * scale_of([0, 1]).at(0):.1f} " in svg(made, "p")
+
+
+def test_bars_have_a_tick_each_only_where_there_is_room_for_it():
+    def ticks(cycles):
+        made = svg(figure_of(series("histogram", {"cycles": cycles, "accesses": (3,) * len(cycles)})), "p")
+        across = ET.fromstring(str(made)).find("g[@class='axis x']")
+        return [float(each.get("x")) for each in across.findall("text")]
+
+    assert len(ticks((1, 2, 4))) == 3
+    crowded = ticks((244, 245, 247, 2000))  # side by side, and far away
+    assert min(b - a for a, b in pairwise(crowded)) > 34

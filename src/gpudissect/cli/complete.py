@@ -1,4 +1,4 @@
-"""What a shell offers when Tab is pressed: devices, elements, formats. It must answer at once: no GPU is asked."""
+"""What a shell offers when Tab is pressed: devices, elements, formats, instructions. At once: no GPU is asked."""
 
 from __future__ import annotations
 
@@ -38,11 +38,20 @@ def formats(incomplete: str) -> list[str]:
     return _fitting(FORMATS, incomplete)
 
 
+def instructions(incomplete: str) -> list[str]:
+    """Bodies of a mix such as ``fadd:4,ldg``, with the name completed that stands last."""
+    from gpudissect.vocabulary import INSTRUCTIONS
+
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _fitting(INSTRUCTIONS, last)]
+
+
 @contextmanager
 def words_of_bash() -> Iterator[None]:
-    """While bash asks: put ``sim:gtx980`` together again, which it takes for three words, and answer in its words.
+    """While bash asks: put together what it takes for several words, and answer in its words.
 
-    What stands before a colon stays on the line by itself, so that it must not be offered again.
+    That is ``sim:gtx980`` and ``--device=cuda:0``. What stands before a colon stays on the line by itself, so that it
+    must not be offered again.
     """
     if os.environ.get(_WISH) != "complete_bash":
         yield
@@ -57,19 +66,25 @@ def words_of_bash() -> Iterator[None]:
 
 
 def _join_words() -> str:
-    """Join the words that a colon broke, in the environment; what stands before the colon of the last one, with it."""
+    """Join the words that a colon or an equals sign broke, in the environment; what stands before the last colon."""
     words, place = os.environ.get("COMP_WORDS", "").split("\n"), os.environ.get("COMP_CWORD", "")
     if not place.isdecimal():
         return ""
     joined: list[str] = []
     for word in words[: int(place) + 1]:
-        if joined and (word == ":" or joined[-1].endswith(":")):
+        if joined and (word == ":" or joined[-1].endswith(":") or _is_value(joined[-1], word)):
             joined[-1] += word
         else:
             joined.append(word)
     os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
-    before, colon, _ = joined[-1].rpartition(":")
+    value = joined[-1].partition("=")[2] if joined[-1].startswith("--") else joined[-1]
+    before, colon, _ = value.rpartition(":")
     return before + colon
+
+
+def _is_value(option: str, word: str) -> bool:
+    """Whether a word goes on an option that is written ``--option=value``."""
+    return option.startswith("--") and (word == "=" or option.endswith("="))
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:

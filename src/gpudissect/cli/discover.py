@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +42,10 @@ def discover(
             metavar="FILE", help="Write the result as a page, with what was seen; one file a GPU with cuda:all."
         ),
     ] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every trace as one table, .csv or .parquet; one file a GPU."),
+    ] = None,
     record: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR."),
@@ -74,14 +78,16 @@ def discover(
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.device.find import choose
-    from gpudissect.report.files import write_text
+    from gpudissect.report.export.traces import check_name
+    from gpudissect.report.files import write_bytes
     from gpudissect.session.hierarchy import Hierarchy, known_elements
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs
 
     study = Hierarchy(elements=known_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
     several = device == ALL
-    check_outputs((output, html), device, record)
+    check_name(traces)
+    check_outputs((output, html, traces), device, record)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)
@@ -89,8 +95,9 @@ def discover(
     troubles: list[GpudissectError] = []
     for spec in choice.specs:
         suffix = spec.replace(":", "") if several else ""
+        keep = html is not None or traces is not None
         try:
-            taken = _take_apart(spec, study, record / suffix if record is not None else None, html is not None)
+            taken = _take_apart(spec, study, record / suffix if record is not None else None, keep)
         except DeviceError as error:
             if not several:
                 raise
@@ -98,12 +105,10 @@ def discover(
             continue
         results.append(taken.result)
         troubles += [taken.trouble] if taken.trouble is not None else []
-        for path, text in ((output, taken.result.to_json), (html, taken.page)):
-            if path is None:
-                continue
+        for path, content in _outputs(taken, output, html, traces):
             try:
                 with uninterrupted():
-                    write_text(_with_suffix(path, suffix), text())
+                    write_bytes(_with_suffix(path, suffix), content())
             except UsageError as error:
                 troubles.append(error)  # the table still comes out
         if taken.result.interrupted:
@@ -119,6 +124,18 @@ def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) ->
 
     with progress_on_stderr() as progress:
         return take_apart(spec, study, record=record, keep=keep, progress=progress)
+
+
+def _outputs(
+    taken: Taken, output: Path | None, html: Path | None, traces: Path | None
+) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """The files that were asked for, and what is to stand in them."""
+    if output is not None:
+        yield output, lambda: taken.result.to_json().encode()
+    if html is not None:
+        yield html, lambda: taken.page().encode()
+    if traces is not None:
+        yield traces, lambda: taken.traces(traces.suffix)
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

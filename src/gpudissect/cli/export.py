@@ -19,7 +19,7 @@ def export(
             "-f",
             metavar="FORMAT",
             autocompletion=complete.formats,
-            help="gpu, mt4g, hwloc, accelsim, csv, series or parquet.",
+            help="gpu, mt4g, hwloc, accelsim, csv, series, parquet or series-parquet.",
         ),
     ],
     output: Annotated[
@@ -33,7 +33,8 @@ def export(
 
     gpu: a GPU file, which is a device: discover -d sim:FILE.toml takes the simulated GPU apart. mt4g: MT4G's JSON, for
     sys-sage and GPUscout. hwloc: XML for lstopo. accelsim: a fragment of a gpgpusim.config. csv, parquet: the findings;
-    series: what was seen, one number a line.
+    series, series-parquet: what was seen, one number a line. Single accesses: discover --traces FILE, of a recording,
+    too.
     """
     from gpudissect.report import export as formats
     from gpudissect.report.files import check_apart, check_writable, load, write_bytes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpudissect.cli import complete
 from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
 from gpudissect.errors import DeviceError, UsageError
 
@@ -29,7 +30,13 @@ class AccessName(StrEnum):
 def mix(
     device: DeviceOption = None,
     run: Annotated[
-        str, typer.Option("--run", metavar="BODY", help="What an iteration runs, in order, such as fadd:4,ldg:1.")
+        str,
+        typer.Option(
+            "--run",
+            metavar="BODY",
+            autocompletion=complete.instructions,
+            help="What an iteration runs, in order, such as fadd:4,ldg:1.",
+        ),
     ] = "fadd:64",
     warps: Annotated[int, typer.Option(min=1, help="Warps of an SM, all at once.")] = 1,
     block_size: Annotated[

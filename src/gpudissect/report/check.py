@@ -17,6 +17,7 @@ from gpudissect.report.verdict import Verdict
 CLOCK_SPREAD = 0.03  # of the median: more than that, and cycles of memory are not those of one clock
 FORETOLD = 0.05  # by which what was foretold may fall short of what can be
 LOOSE = 0.25  # width of a latency's bracket, as a share of the value
+WIDE = ("contention_rise",)  # of a fit in which it makes up for another: its bracket is wide however still the GPU is
 Found = Mapping[tuple[str, str], Finding]
 
 
@@ -120,7 +121,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Concern]:
         _name(each) for each in findings
         if each.unit == "cycles" and isinstance(each.value, int | float) and each.low is not None
         and each.high is not None and each.value > 0 and each.high - each.low > max(LOOSE * each.value, 4)
-        and not each.element.startswith("spectrum")
+        and not each.element.startswith("spectrum") and each.attribute not in WIDE
     )  # fmt: skip
     if loose:
         yield Concern(Weight.NOTE, f"brackets wider than {LOOSE:.0%} of the value", "run again on an idle GPU", loose)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from gpudissect.report.result import Number, Series
+from gpudissect.report.sm_map import sm_map
+from gpudissect.report.stairs import stairs
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
@@ -16,6 +18,7 @@ MOST_POINTS = 240  # of a curve: more do not fit beside one another
 FEWEST = 3
 MOST_CELLS = 2400  # of a map of accesses
 MOST_BARS = 96  # of a histogram
+TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 Kept = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
 
@@ -23,11 +26,14 @@ Row = dict[str, Number | str | None]
 def series_of(element: str, evidence: Sequence[str], kept: Kept) -> list[Series]:
     """What is kept of a finding's evidence, as curves, a map of single accesses and a histogram; empty without any."""
     traces = [kept[digest] for digest in dict.fromkeys(evidence) if digest in kept]
-    made: list[Series] = []
+    chases = [(chase, trace) for chase, trace in traces if isinstance(chase, Chase)]
+    shape, rest = stairs(element, chases) if element in TLBS else sm_map(element, chases)
+    made = [shape] if shape is not None else []
+    traces = [*rest, *(each for each in traces if not isinstance(each[0], Chase))]
     for (about, unit), rows in _curves(traces).items():
         if (curve := _curve(element, about, unit, rows)) is not None:
             made.append(curve)
-    singles = [(chase, trace) for chase, trace in traces if isinstance(chase, Chase) and chase.timing is Timing.EACH]
+    singles = [(chase, trace) for chase, trace in chases if chase.timing is Timing.EACH]
     made += [each for each in (accesses(element, singles), _histogram(element, singles)) if each is not None]
     return made
 
@@ -92,6 +98,10 @@ def _curve(element: str, about: str, unit: str, rows: list[Row]) -> Series | Non
     varied = [name for name in names[:-1] if len({row[name] for row in rows}) > 1]
     if not varied or len(rows) < FEWEST:
         return None
+    numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
+    what, against, across = about.partition(" against ")
+    if against and across not in varied and numbers:
+        about = f"{what} against {numbers[0]}"
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // MOST_POINTS)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}

@@ -69,7 +69,7 @@ def _machine(result: Result) -> Machine:
             if each.name == CURVES and each.element in KINDS}  # fmt: skip
     curves = {kind: curve for kind, curve in alone.items() if curve is not None}
     return Machine(
-        name=result.device.name, sms=result.device.sm_count, clock_hz=clock, schedulers=_schedulers(result),
+        name=result.device.name, sms=result.device.sm_count, clock_hz=clock, schedulers=schedulers_of(result),
         warps=int(threads) // WARP if isinstance(threads, int) else _most(result), units=units,
         issue=max(values[each, "issue_rate"] for each in elements) / WARP, contention=contention, curves=curves,
     )  # fmt: skip
@@ -85,7 +85,8 @@ def _instructions(values: Mapping[tuple[str, str], float]) -> dict[str, Unit]:
     }  # fmt: skip
 
 
-def _schedulers(result: Result) -> int:
+def schedulers_of(result: Result) -> int:
+    """Warp schedulers of an SM, as documented for its compute capability."""
     capability = str(result.device.facts.get("compute_capability", ""))
     return _SCHEDULERS.get(capability, _SCHEDULERS.get(capability.partition(".")[0], 4))
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report.markup import Child, Markup, tag
-from gpudissect.report.plots.choose import figure_of
-from gpudissect.report.plots.standalone import standalone
 from gpudissect.report.text import bracket, percent, provenance, quantity
 from gpudissect.vocabulary import EACH
 
@@ -40,8 +38,7 @@ def of_result(result: Result) -> str:
 
 def of_series(series: Series) -> str:
     """Its plot; its columns' names where it has none."""
-    figure = figure_of(series)
-    return picture(standalone(figure) if figure is not None else "", f"{series.element}: {series.name}",
+    return picture(series.to_svg(), f"{series.element}: {series.name}",
                    ", ".join(series.columns))  # fmt: skip
 
 

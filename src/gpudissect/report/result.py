@@ -168,12 +168,11 @@ class Series(Record):
         return frame(self.columns)
 
     def to_svg(self) -> str:
-        """Its plot as an SVG file; empty where there is nothing to plot."""
-        from gpudissect.report.plots.choose import figure_of
+        """Its plot, the first if it makes several, as an SVG file; empty where there is nothing to plot."""
+        from gpudissect.report.plots.of_element import figures_of_series
         from gpudissect.report.plots.standalone import standalone
 
-        figure = figure_of(self)
-        return standalone(figure) if figure is not None else ""
+        return next((standalone(figure) for figure in figures_of_series(self)), "")
 
     def save(self, file: str | Path) -> None:
         """Write its plot as .svg. Raises `UsageError` for another name, and where there is nothing to plot."""

@@ -18,6 +18,7 @@ from gpudissect.report import compare as comparing
 from gpudissect.report import files
 from gpudissect.report.check import Concern
 from gpudissect.report.compare import Comparison
+from gpudissect.report.export.traces import check_name
 from gpudissect.report.result import Result
 from gpudissect.report.run_trace import RunTrace
 from gpudissect.session.hiding import Hiding
@@ -40,6 +41,7 @@ def discover(
     compare_methods: bool | None = None,
     record: Name | None = None,
     html: Name | None = None,
+    traces: Name | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Find the memory hierarchy of one GPU, as ``gpudissect discover`` does.
@@ -53,6 +55,7 @@ def discover(
         compare_methods: also read the caches with older methods.
         record: a new folder to keep everything measured in; it replays as ``rec:folder``.
         html: a file for the page, with the traces behind the findings.
+        traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
     None of `elements`, `quick`, `seed` and `compare_methods` means: as the recording was made, or else the default.
@@ -64,7 +67,7 @@ def discover(
     study = Hierarchy(
         elements=known_elements(_listed(elements)), quick=quick, seed=seed, compare_methods=compare_methods
     )
-    return _result(device, study, _path(record), _path(html), progress)
+    return _result(device, study, _path(record), _path(html), progress, _path(traces))
 
 
 def hide(
@@ -138,12 +141,21 @@ def check(*results: Result) -> list[Concern]:
 
 
 def _result(
-    device: str | None, study: Study, record: Path | None, html: Path | None, progress: Progress | None
+    device: str | None,
+    study: Study,
+    record: Path | None,
+    html: Path | None,
+    progress: Progress | None,
+    traces: Path | None = None,
 ) -> Result:
-    check_outputs((html,), device, record)
-    taken = take_apart(_one(device, 2), study, record=record, keep=html is not None, progress=progress)
+    check_name(traces)
+    check_outputs((html, traces), device, record)
+    keep = html is not None or traces is not None
+    taken = take_apart(_one(device, 2), study, record=record, keep=keep, progress=progress)
     if html is not None:
         files.write_text(html, taken.page())
+    if traces is not None:
+        files.write_bytes(traces, taken.traces(traces.suffix))
     if taken.trouble is not None:  # it must not cost the result
         warnings.warn(str(taken.trouble), stacklevel=3)
     if taken.result.interrupted:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudissect.device import find
+from gpudissect.device.base import DeviceInfo
 from gpudissect.device.kept import Keeper
 from gpudissect.device.recorded import Recorder
 from gpudissect.device.recording import ARRAYS, INDEX
@@ -25,12 +26,14 @@ class Taken:
     """What a study gave.
 
     Attributes:
+        info: the device.
         result: the result, of an interrupted study too.
         kept: the traces by the digests of their workloads, where they were kept.
         trouble: why the recording could not be finished; it costs no result.
 
     """
 
+    info: DeviceInfo
     result: Result
     kept: Keeper | None
     trouble: UsageError | None
@@ -41,15 +44,21 @@ class Taken:
 
         return page(self.result, self.kept)
 
+    def traces(self, suffix: str) -> bytes:
+        """What was kept as a table, ``.csv`` or ``.parquet``. Raises `UsageError` for Parquet without pyarrow."""
+        from gpudissect.report.export.traces import FORMATS
+
+        return FORMATS[suffix](self.kept or {}, self.info)
+
 
 def take_apart(
     spec: str, study: Study, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
 ) -> Taken:
     """Run a study on the device of this name, one of `gpudissect.device.find.choose`.
 
-    `record` is a new folder for everything measured; with `keep` the traces are kept in memory, for a page. Raises
-    `DeviceError` for a device that cannot be used, `RecordingError` for a recording that does not answer this study,
-    `UsageError` for a folder that cannot be written. A KeyboardInterrupt ends it with what was measured until then.
+    `record` is a new folder for everything measured; with `keep` the traces are kept in memory, for a page or a table.
+    Raises `DeviceError` for a device that cannot be used, `RecordingError` for a recording that does not answer this
+    study, `UsageError` for a folder that cannot be written. A KeyboardInterrupt ends it with what was measured.
     """
     trouble: UsageError | None = None
     with ExitStack() as stack:
@@ -66,7 +75,8 @@ def take_apart(
                     recorder.close(interrupted=survey.interrupted)
             except UsageError as error:
                 trouble = error
-        return Taken(build(device.info, survey, options, study.held_against(device.info)), keeper, trouble)
+        result = build(device.info, survey, options, study.held_against(device.info))
+        return Taken(device.info, result, keeper, trouble)
 
 
 def check_outputs(outputs: Iterable[Path | None], spec: str | None, record: Path | None) -> None:

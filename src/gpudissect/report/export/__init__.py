@@ -62,6 +62,12 @@ def _parquet(result: Result) -> bytes:
     return findings_parquet(result)
 
 
+def _series_parquet(result: Result) -> bytes:
+    from gpudissect.report.export.tables import series_parquet
+
+    return series_parquet(result)
+
+
 FORMATS: Mapping[str, Format] = {
     "gpu": Format("a GPU file of the catalogue, to simulate what was measured", _gpu),
     "mt4g": Format("MT4G's JSON, for sys-sage and GPUscout", _mt4g),
@@ -70,6 +76,7 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format("findings as CSV", _csv),
     "series": Format("what was seen as CSV, one number a line", _series),
     "parquet": Format("findings as Parquet", _parquet),
+    "series-parquet": Format("what was seen as Parquet, one number a row", _series_parquet),
 }
 """By the name that the command line takes."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudissect.report.export.stated import Known
+from gpudissect.report.export.stated import WARP, Known
+from gpudissect.report.machine import schedulers_of
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import bracket, clean, percent, quantity
 
@@ -17,9 +18,9 @@ _OPCODES = {  # an option wants those of five kinds of instructions; what was me
     "-ptx_opcode_latency_int": ("iadd", "imad"),
     "-ptx_opcode_latency_fp": ("fadd", "fmul", "ffma"),
     "-ptx_opcode_latency_dp": ("dadd", "dfma"),
-    "-ptx_opcode_latency_sfu": ("rcp", "rsq", "sin"),
-    "-ptx_opcode_latency_tesnor": ("mma_f16",),  # spelt so there
 }
+_ONE = {"-ptx_opcode_latency_sfu": "rcp", "-ptx_opcode_latency_tesnor": "mma_f16"}  # spelt so there
+_TRACED = {"int": "iadd", "sp": "fadd", "dp": "dadd", "sfu": "rcp"}  # of Accel-Sim's trace.config: one each
 Line = tuple[str, str]
 """An option with its value, and the comment above it; without an option the comment alone."""
 
@@ -29,7 +30,7 @@ def accelsim(result: Result) -> str:
     known = Known(result)
     lines = [f"# {clean(result.device.name)[:100]}: made by gpudissect export, {result.device.origin.value}",
              "# Lay it over a whole gpgpusim.config of the same generation.", ""]  # fmt: skip
-    for option, comment in (*_chip(known), *_sm(known), *_caches(known), *_latencies(known)):
+    for option, comment in (*_chip(known), *_sm(known), *_caches(known), *_latencies(known), *_traced(known)):
         lines += [f"# {clean(comment)[:300]}", *([option] if option else [])]
     return "\n".join(lines) + "\n"
 
@@ -79,8 +80,13 @@ def _caches(known: Known) -> Iterator[Line]:
     yield from _cache(known, "constant_l1", "-gpgpu_const_cache:l1", "N", "R:f:N:{index},S:2:64,4")
     if (size := known.finding("l2", "capacity")) is not None:
         yield "", f"{_found(size)}: divide it by the memory partitions for -gpgpu_cache:dl2"
-    if (line := known.finding("l2", "line_size")) is not None:
+    sets, ways, line = (known.finding("l2", name) for name in ("sets", "ways", "line_size"))
+    if line is not None:
         yield "", _found(line)
+    if sets is not None and ways is not None and line is not None and isinstance(ways.value, int):
+        form = f"-gpgpu_cache:dl2 S:SETS:{line.value}:{ways.value},..."
+        each = "-gpgpu_n_mem x -gpgpu_n_sub_partition_per_mchannel"
+        yield "", f"{_found(sets)}, {ways.value} ways: {form}, SETS being those of each of {each}, not measured"
 
 
 def _cache(known: Known, element: str, option: str, kind: str, rest: str) -> Iterator[Line]:
@@ -124,8 +130,25 @@ def _latencies(known: Known) -> Iterator[Line]:
         each = [f"{name} {value:.4g}" for name in names if (value := known.number(name, "latency")) is not None]
         if each:
             yield "", f"for {option}: cycles to a dependent instruction, {', '.join(each)}"
+    for option, name in _ONE.items():
+        if (latency := known.finding(name, "latency")) is not None and isinstance(latency.value, int | float):
+            yield f"{option} {round(latency.value)}", _found(latency)
     start = known.finding("launch", "kernel_start")
     clock = known.result.conditions.clock_hz
     if start is not None and clock and isinstance(start.value, int | float):
         cycles = round(start.value * clock / 1e9)
         yield f"-gpgpu_kernel_launch_latency {cycles}", f"{_found(start)}: until the host knows that it ended"
+
+
+def _traced(known: Known) -> Iterator[Line]:
+    """Latency and cycles from one instruction to the next of a unit, of which each scheduler has one."""
+    schedulers = schedulers_of(known.result)
+    for kind, name in _TRACED.items():
+        latency, rate = known.number(name, "latency"), known.number(name, "rate")
+        if latency and rate:
+            every = max(1, round(WARP * schedulers / rate))
+            yield (
+                f"-trace_opcode_latency_initiation_{kind} {round(latency)},{every}",
+                f"trace.config (not for gpgpu-sim alone): {name} {latency:.4g} cycles, {rate:.4g} a cycle of an "
+                f"SM with {schedulers} schedulers, a unit each",
+            )

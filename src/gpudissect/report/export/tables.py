@@ -32,6 +32,11 @@ def findings_parquet(result: Result) -> bytes:
     return parquet(FINDINGS, list(_findings(result)))
 
 
+def series_parquet(result: Result) -> bytes:
+    """Every series as Parquet, one number a row. Raises `UsageError` without pyarrow."""
+    return parquet(SERIES, list(_series(result)))
+
+
 def parquet(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bytes:
     """A Parquet file of these rows; numbers of a column as doubles. Raises `UsageError` without pyarrow."""
     try:

@@ -72,8 +72,8 @@ def hidden(result: Result) -> Iterator[Markup]:
     except UsageError:  # what stands in a stranger's file: the findings are shown all the same
         return
     body = []
-    for sentences, own in groupby(told, key=lambda line: line.endswith(".")):
-        if sentences:
+    for is_text, own in groupby(told, key=lambda line: bool(line) and "  " not in line):  # rows of tables are spaced
+        if is_text:
             body += [tag("p", line) for line in own]
         elif any(text := list(own)):
             rows = [part for line in text for part in (line, Markup("\n"))]

@@ -14,7 +14,7 @@
     of.append(made);
     return made;
   };
-  const LEFT = 62, TOP = 12, ACROSS = 444, UP = 242, LAST = TOP + UP;
+  const LEFT = 74, TOP = 12, ACROSS = 432, UP = 242, LAST = TOP + UP;
 
   function short(value, unit) {
     if (value === null || typeof value === "string") return value ?? "";

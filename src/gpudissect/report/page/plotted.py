@@ -18,6 +18,7 @@ class Plotted:
     def __init__(self) -> None:
         self._size = 0
         self._numbers: dict[str, list[tuple[str, str]]] = {}
+        self._seen: set[str] = set()  # digests of workloads whose traces are drawn, not only what was found by them
         self._data: dict[str, Any] = {}
         self.left_out = 0
 
@@ -42,13 +43,14 @@ class Plotted:
             return Markup("")
         self._size += len(made)
         self._data[identity] = True
+        self._seen.update(() if figure.answers else figure.evidence)
         for digest in figure.evidence:
             self._numbers.setdefault(digest, []).append((identity, figure.title))
         return made
 
     def covers(self, evidence: Sequence[str]) -> bool:
-        """Whether most of this evidence is drawn already."""
-        return 2 * sum(digest in self._numbers for digest in evidence) > len(evidence)
+        """Whether most of what was seen is drawn already."""
+        return 2 * sum(digest in self._seen for digest in evidence) > len(evidence)
 
     def showing(self, evidence: Sequence[str], most: int = 6) -> list[tuple[str, str]]:
         """Plots already drawn that show some of this evidence: fragment and title, those with most of it first."""

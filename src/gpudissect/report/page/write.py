@@ -16,8 +16,7 @@ from gpudissect.report.page.document import document
 from gpudissect.report.page.drawing import drawing
 from gpudissect.report.page.plotted import Plotted, all_of
 from gpudissect.report.plots.choose import figure_of
-from gpudissect.report.plots.figure import Figure
-from gpudissect.report.plots.of_element import figures_together
+from gpudissect.report.plots.of_element import figures_of_series, figures_together, known_machine
 from gpudissect.report.result import Finding, Result, Series
 from gpudissect.report.text import clean, provenance
 
@@ -44,6 +43,7 @@ class _Page:
         for number, (name, _) in enumerate(self._groups):
             self._anchors.setdefault(name, f"e{number}")
         self._plotted = Plotted()
+        self._machine = known_machine(result)
         self._told: set[tuple[str, ...]] = set()  # evidence that is drawn already
         self._number = 0
 
@@ -105,7 +105,7 @@ class _Page:
         return self._anchors[name] if first is group else None
 
     def _of_element(self, name: str, group: Sequence[Finding]) -> Iterator[Child]:
-        plots = all_of(figures_together(group, self._series(name)), self._plotted)
+        plots = all_of(figures_together(group, self._series(name), self._machine), self._plotted)
         yield shown.head()
         yield tag("div", *(self._line(finding) for finding in group), class_="lines")
         yield plots
@@ -147,7 +147,7 @@ class _Page:
     def _strays(self) -> Iterator[Markup]:
         """Series about elements of which there is no finding."""
         strays = [each for each in self._result.series[:MOST_SERIES] if each.element not in self._anchors]
-        figures: list[Figure] = [figure for each in strays if (figure := figure_of(each)) is not None]
+        figures = [figure for each in strays for figure in figures_of_series(each, self._machine)]
         if drawn := all_of(figures, self._plotted):
             yield tag("section", tag("h3", "Also seen"), drawn, class_="element")
 

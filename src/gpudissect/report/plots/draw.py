@@ -16,9 +16,10 @@ from gpudissect.report.plots.figure import Figure, Kind
 from gpudissect.report.plots.scale import Scale, label, scale_of
 
 WIDTH, HEIGHT = 520, 300
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
+TICK = 34  # pixels that the text of a tick takes
 CROWD = 150  # dots of one group from which on they are drawn finer
 SHADES = 9  # colours of a map, style sheet h0 .. h8
 Points = list[tuple[float, float]]
@@ -38,11 +39,13 @@ def svg(figure: Figure, identity: str) -> Markup:
         x, y, marks = _map(figure)
     elif figure.kind is Kind.BARS:
         bars = sorted({place for place, _ in points})
-        places, width = bars if len(bars) <= FEW else None, _step(bars)
+        width = _step(bars)
         x = Scale(x.low - width / 2, x.high + width / 2)
+        apart = ACROSS * width / (x.high - x.low)
+        places = bars if len(bars) <= FEW and apart >= TICK else None
         marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
-        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
+        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)][::-1]  # the first on top
     clip = f"{identity}-clip"
     return tag(
         "svg",
@@ -54,7 +57,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
         tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
         tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
-            transform=f"translate(14 {TOP + UP / 2:g}) rotate(-90)"),
+            transform=f"translate(12 {TOP + UP / 2:g}) rotate(-90)"),
         class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
         data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
                                 [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
@@ -107,7 +110,9 @@ def said(figure: Figure, groups: list[tuple[str, Points]]) -> str:
 
 def _title(figure: Figure, *names: str) -> str:
     unit = figure.unit(names[0])
-    name = names[0] if len(names) == 1 else ", ".join(names) if len(", ".join(names)) < 30 else "value"
+    name = ", ".join(names)
+    if len(names) > 1 and len(name) >= 30:  # the legend has them
+        return unit or "value"
     return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")
 
 

@@ -33,6 +33,7 @@ class Figure:
         colour: of a map the column that is shown as colour; of bars the one that gives groups.
         evidence: digests of the workloads behind it.
         note: one line below the plot.
+        answers: it shows what was found, not what was seen on the way.
 
     """
 
@@ -46,6 +47,7 @@ class Figure:
     colour: str | None = None
     evidence: tuple[str, ...] = ()
     note: str = ""
+    answers: bool = False
 
     def unit(self, name: str) -> str:
         """Unit of a column, empty if it has none."""

@@ -39,6 +39,7 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
                 ys=(name,),
                 by=colour,
                 evidence=finding.evidence,
+                answers=True,
             )
         )
     return made
@@ -64,6 +65,7 @@ def _spectrum(findings: Sequence[Finding]) -> Figure | None:
         x="pattern",
         ys=("latency",),
         evidence=evidence,
+        answers=True,
         note="P1 to P3: hits of the cache, by the TLB that hits (first, second, none); P4: a miss of the cache, P5: of "
         "the TLBs too, P6: and in another page-table window",
     )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpudissect.errors import UsageError
+from gpudissect.models.base import Machine
+from gpudissect.report.machine import KINDS, machine_of
 from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.figure import Figure
+from gpudissect.report.plots.hiding import figures_of_hiding
 from gpudissect.report.plots.lists import figures_of
 from gpudissect.report.plots.sets import figure_of_sets
 from gpudissect.report.result import Finding, Result, Series
@@ -13,12 +17,37 @@ from gpudissect.report.result import Finding, Result, Series
 
 def figures_of_element(result: Result, element: str) -> list[Figure]:
     """The figures of one element of a result; none for an element that it has nothing of."""
-    return figures_together([each for each in result.findings if each.element == element],
-                            [each for each in result.series if each.element == element])  # fmt: skip
+    findings = [each for each in result.findings if each.element == element]
+    return figures_together(findings, [each for each in result.series if each.element == element],
+                            known_machine(result))  # fmt: skip
 
 
-def figures_together(findings: Sequence[Finding], series: Sequence[Series]) -> list[Figure]:
-    """The map of sets, lists of numbers and the spectrum among these findings, and a figure for each series."""
+def figures_together(
+    findings: Sequence[Finding], series: Sequence[Series], machine: Machine | None = None
+) -> list[Figure]:
+    """The map of sets, lists of numbers and the spectrum among these findings, and the figures of each series.
+
+    `machine` is what models of latency hiding are given.
+    """
     sets = figure_of_sets(findings)
-    seen = [figure for each in series if (figure := figure_of(each)) is not None]
+    seen = [figure for each in series for figure in figures_of_series(each, machine)]
     return [*([sets] if sets is not None else []), *figures_of(findings), *seen]
+
+
+def figures_of_series(series: Series, machine: Machine | None = None) -> list[Figure]:
+    """Those that its name asks for, else the one that fits its columns; none where there is nothing to plot."""
+    own = figures_of_hiding(series, machine)
+    if own is not None:
+        return own
+    figure = figure_of(series)
+    return [figure] if figure is not None else []
+
+
+def known_machine(result: Result) -> Machine | None:
+    """The parameters of models of latency hiding, None where a result has none, or some that make no sense."""
+    if not any(each.element in KINDS for each in result.series):
+        return None
+    try:
+        return machine_of(result)
+    except UsageError:
+        return None

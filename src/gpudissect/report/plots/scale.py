@@ -28,7 +28,8 @@ class Scale:
     def ticks(self, most: int = 6, base: int = 10) -> list[float]:
         """Round numbers within, at most about `most` of them."""
         for each in (base, 2):
-            if self.powers and self.high / self.low >= each**2.5:
+            enough = 2 if self.low < 0.1 else 2.5  # powers of two of little numbers are long to read
+            if self.powers and self.high / self.low >= each**enough:
                 return _powers(self.low, self.high, most if each == base else 8, each)
         step = _round((self.high - self.low) / most, base)
         first = math.ceil(self.low / step - 1e-9)

@@ -39,6 +39,7 @@ def figure_of_sets(findings: Sequence[Finding]) -> Figure | None:
         ys=("row",),
         colour="set",
         evidence=found.evidence,
+        answers=True,
         note="by the index function as found, from an address on that is a multiple of everything",
     )
 

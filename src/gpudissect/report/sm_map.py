@@ -1,0 +1,45 @@
+"""A map of the L2 from the traces behind a finding: what a hit takes from every SM to every line."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpudissect.inference.l2_map import Visits, additive
+from gpudissect.report.result import Series
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase, Order, Timing
+
+FEWEST_SMS = 4
+MOST_CELLS = 4000
+Seen = tuple[Chase, Trace]
+
+
+def sm_map(element: str, traces: Sequence[Seen]) -> tuple[Series | None, list[Seen]]:
+    """Cycles of a hit by SM and line, the timer's own included; and the traces that show nothing of it.
+
+    Lines stand in the order of what SMs make of them beyond what each SM and each line takes by itself, so that those
+    of one slice, or of one part, stand together; thinned out evenly. None unless several SMs visited one ring.
+    """
+    by_ring: dict[Order, dict[int, Seen]] = defaultdict(dict)
+    for chase, trace in traces:
+        if chase.timing is Timing.EACH and chase.sm is not None and chase.laps > 1 and chase.picks is None:
+            by_ring[chase.order].setdefault(chase.sm, (chase, trace))
+    visited = max(by_ring.values(), key=len, default={})
+    if len(visited) < FEWEST_SMS or len({(chase.laps, chase.order.count) for chase, _ in visited.values()}) > 1:
+        return None, list(traces)
+    sms = sorted(visited)
+    hits = Visits.of([visited[sm][1].cycles.reshape(visited[sm][0].laps, -1) for sm in sms]).hits
+    left, _, right = np.linalg.svd(additive(hits).residual, full_matrices=False)
+    together = np.argsort(right[0] if left[0, 0] >= 0 else -right[0], kind="stable")
+    kept = together[:: -(-hits.size // MOST_CELLS)]
+    used = dict.fromkeys(visited[sm][1].workload for sm in sms)
+    series = Series(
+        element=element, name="hit latency by sm and line",
+        columns={"sm": tuple(sm for sm in sms for _ in kept), "line": tuple(range(len(kept))) * len(sms),
+                 "latency": tuple(hits[:, kept].ravel().tolist())},
+        units={"latency": "cycles"}, evidence=tuple(used),
+    )  # fmt: skip
+    return series, [each for each in traces if each[1].workload not in used]
