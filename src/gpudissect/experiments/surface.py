@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
-from gpudissect.inference.surface import NEAR, Cell, Plateau, Top, plateau_of, top_of
+from gpudissect.inference.surface import FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
@@ -17,8 +17,8 @@ SAID = 0.0001  # relative: an excess over a bound that is worth a word
 TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
-    f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best, all measured anew, "
-    "the median of those that cannot be told from it"
+    f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best (or as far as runs differ), "
+    "all measured anew, the median of those that cannot be told from it"
 )
 
 
@@ -64,8 +64,8 @@ class Surface:
     def plateau(self) -> Plateau | None:
         """Its plateau, members by their index; None if it was another the second time."""
         near = list(self.again)
-        found = plateau_of([self.first[i] for i in near], list(self.again.values()))
-        return None if found is None else Plateau(found.level, tuple(near[i] for i in found.members), found.width)
+        found = plateau_of([self.first[i] for i in near], list(self.again.values()), nearness(self.first))
+        return None if found is None else replace(found, members=tuple(near[i] for i in found.members))
 
     def words(self, index: int) -> str:
         """A configuration in words: the value of each of its columns."""
@@ -78,12 +78,18 @@ class Surface:
 
 
 def members_to_repeat(in_flight: Sequence[float], first: Sequence[Throughput]) -> list[int]:
-    """Indices of the configurations near the best, the fastest first; at most `MOST_AGAIN`."""
-    return list(_top(in_flight, first).members[:MOST_AGAIN])
+    """Indices of the configurations near the best, the fastest first; at most `MOST_AGAIN`.
+
+    The few fastest, if no more are near: whether one alone is so fast shows when it is measured anew.
+    """
+    members = _top(in_flight, first).members[:MOST_AGAIN]
+    order = sorted(range(len(first)), key=lambda i: -first[i].rate)
+    return [*members, *(i for i in order[:FEWEST] if i not in members)]
 
 
 def _top(in_flight: Sequence[float], first: Sequence[Throughput]) -> Top:
-    return top_of([Cell(flying, each.rate) for flying, each in zip(in_flight, first, strict=True)])
+    cells = [Cell(flying, each.rate) for flying, each in zip(in_flight, first, strict=True)]
+    return top_of(cells, nearness(first))
 
 
 def plateau_found(
@@ -116,12 +122,13 @@ def plateau_found(
     if plateau is None:
         return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
                          min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
-    if top.lonely and not ended:
-        others = [each.rate for i, each in enumerate(surface.first) if i not in top.members]
-        return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(top.members[0])} does better than all "
-                                           "others", max(others, default=rate), max(seen))  # fmt: skip
+    if plateau.lonely and not ended:
+        best, *others = sorted(surface.again, key=lambda i: -surface.again[i].rate)
+        most = max((surface.again[i].rate for i in others), default=rate)
+        return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(best)} does better than all others, "
+                                           "and did when measured anew", min(most, rate), max(seen))  # fmt: skip
     level, share = _below(bound, plateau.level, unit)
-    if (top.rising or top.lonely) and isinstance(bound, Bound):
+    if (top.rising or plateau.lonely) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
     reached = f"first reached with {surface.words(least)}"

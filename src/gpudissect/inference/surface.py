@@ -16,7 +16,9 @@ import numpy as np
 
 from gpudissect.inference.throughput import REPEATS, Throughput
 
-NEAR = 0.015  # relative distance from the best within which cells are measured anew: no plateau is wider
+NEAR = 0.015  # relative distance from the best within which cells are measured anew: no plateau is wider, ...
+FAR = 0.05  # ... unless runs of the same cell differ by more: then so much at most
+MISREAD = 2.0  # errors of a typical cell by which the best may be but the luckiest, and another its equal
 ALIKE = 0.005  # by so much a rate may be misread: no plateau is narrower
 SCATTERS = 3.0  # scatters of a measurement that make two of them differ
 ENOUGH = 4  # cells measured twice from which their scatter is known
@@ -47,12 +49,24 @@ class Top:
 
     @property
     def lonely(self) -> bool:
-        """Whether one cell alone is that fast: a peak, or luck."""
+        """Whether one cell alone was that fast: a peak, or luck."""
         return len(self.members) == 1
 
 
-def top_of(cells: Sequence[Cell]) -> Top:
-    """The top of a surface: what there may be a plateau among.
+def nearness(cells: Sequence[Throughput]) -> float:
+    """How far below the best of cells measured once its equals may lie, relative, by how well a typical one is known.
+
+    Where each run gives something else, the best of many cells is mostly the luckiest. Raises `ValueError` without
+    cells.
+    """
+    if not cells:
+        raise ValueError("a surface needs cells")
+    error = float(np.median([1 - each.low / each.rate for each in cells]))
+    return min(FAR, max(NEAR, MISREAD * error))
+
+
+def top_of(cells: Sequence[Cell], near: float = NEAR) -> Top:
+    """The top of a surface: what there may be a plateau among, all within `near` of the best (relative).
 
     By Little's law throughput rises with what is in flight until something saturates. So it has saturated if much
     less in flight does as well, or if more does worse. Raises `ValueError` without cells.
@@ -62,7 +76,7 @@ def top_of(cells: Sequence[Cell]) -> Top:
     rates = np.array([cell.rate for cell in cells])
     flying = np.array([cell.in_flight for cell in cells])
     order = np.argsort(-rates, kind="stable")
-    members = [int(i) for i in order if rates[i] >= (1 - NEAR) * rates.max()]
+    members = [int(i) for i in order if rates[i] >= (1 - near) * rates.max()]
     own = flying[members]
     rising = bool(flying.max() <= own.max() and own.min() * SATURATED > own.max())
     return Top(tuple(members), rising)
@@ -73,46 +87,61 @@ class Plateau:
     """The level that several configurations reach.
 
     Attributes:
-        level: median of its members the second time. The bracket holds them both times, and whatever was faster.
+        level: median of its members the second time. The bracket holds what is typical of each of them that time, and
+            whatever was faster, the luckiest cell of the first time too.
         members: which of the cells belong to it.
         width: relative distance from the best within which they were looked for.
+        lonely: both times one and the same cell was alone that fast.
     """
 
     level: Throughput
     members: tuple[int, ...]
     width: float
+    lonely: bool = False
 
 
-def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:
+def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput], near: float = NEAR) -> Plateau | None:
     """The plateau among cells near the best, each measured twice; None if they did something else the second time.
 
-    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. Raises
-    `ValueError` without cells.
+    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. No plateau is
+    wider than `near`, relative. Raises `ValueError` without cells.
     """
     if not first or len(first) != len(again):
         raise ValueError(f"a plateau needs members, each measured twice, got {len(first)} and {len(again)}")
     before = np.array([each.rate for each in first])
     after = np.array([each.rate for each in again])
-    width = _width(before, after)
-    order = np.argsort(-before, kind="stable")
-    near = int(np.sum(before >= (1 - width) * before.max()))
-    members = tuple(int(i) for i in order[: max(near, min(FEWEST, len(first)))])
+    width = _width(before, after, near)
+    alone = {_alone(before, near), _alone(after, near)}
+    lonely = len(alone) == 1 and None not in alone
+    members = (int(np.argmax(after)),) if lonely else _members(before, width, near)
     rate = float(np.median(after[list(members)]))
     if abs(rate - float(np.median(before[list(members)]))) > REPEATS * rate:
         return None
-    low = min(each[i].low for each in (first, again) for i in members)
-    high = max(each.high for each in (*first, *again))
-    return Plateau(Throughput(rate, low, high), members, width)
+    low = min(again[i].low for i in members)
+    high = max(*(each.rate for each in first), *(each.high for each in again))
+    return Plateau(Throughput(rate, low, high), members, width, lonely)
 
 
-def _width(before: np.ndarray, after: np.ndarray) -> float:
+def _alone(rates: np.ndarray, near: float) -> int | None:
+    """Which cell is faster than all others by more than `near`, relative; None if more than one comes near the best."""
+    return int(np.argmax(rates)) if np.sum(rates >= (1 - near) * rates.max()) == 1 else None
+
+
+def _members(before: np.ndarray, width: float, near: float) -> tuple[int, ...]:
+    """The fastest within `width` of the best, and a few more if so many are near. If none is, that was luck."""
+    order = np.argsort(-before, kind="stable")
+    alike, about = (int(np.sum(before >= (1 - band) * before.max())) for band in (width, near))
+    return tuple(int(i) for i in order[: max(alike, min(FEWEST, about if about > 1 else len(before)))])
+
+
+def _width(before: np.ndarray, after: np.ndarray, near: float) -> float:
     """How far below the best a cell may lie and be its equal, relative: by what cells differ from themselves.
 
     By how much all of them moved together does not count: that is the GPU's clock, not their scatter. Two cells
     measured once each differ by as much as one that is measured twice.
     """
     if len(before) < ENOUGH:
-        return NEAR
+        return near
     moved = after / before
     scatter = 1.4826 * float(np.median(np.abs(moved - np.median(moved))))  # of a normal distribution
-    return float(min(NEAR, max(ALIKE, SCATTERS * scatter)))
+    return float(min(near, max(ALIKE, SCATTERS * scatter)))
