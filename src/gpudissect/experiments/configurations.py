@@ -26,7 +26,7 @@ COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256), (128, 5
 BETTER = 0.002  # relative, from which a neighbour counts as better
 ROUNDS = 8  # of looking around the best, at most
 RUNS = 2
-RUNS_AGAIN = 5
+RUNS_AGAIN = 6  # an even number: runs of some configurations alternate between two rates
 
 FEWEST_THREADS = 512  # an SM of a GPU that does not say how many it has room for
 BESIDE = 24  # registers of a thread beside those that hold what it moves
@@ -89,7 +89,7 @@ def search(
     chosen = sorted(measured)
     first = tuple(measured[each] for each in chosen)
     flying = tuple(float(min(each.blocks_per_sm, _at_once(each, bench.info)) * each.tile) for each in chosen)
-    near = members_to_repeat(flying, first)
+    near = members_to_repeat(first)
     streams = [replace(ready[chosen[i]], runs=RUNS_AGAIN, repetition=1) for i in near]
     traces = yield streams
     again = {i: read(trace) for i, trace in zip(near, traces, strict=True)}

@@ -23,6 +23,7 @@ from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_f
 from gpudissect.inference.confidence import RATE
 from gpudissect.inference.issue import rate, rate_beyond
 from gpudissect.inference.latency import Latency
+from gpudissect.inference.surface import NEAR
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Instruction, Mix
@@ -97,7 +98,7 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
     traces = yield mixes
     first = tuple(rate_of(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))
     flying = tuple(float(warps * ilp) for warps, ilp in shapes)
-    near = members_to_repeat(flying, first)
+    near = members_to_repeat(first, NEAR)
     anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], 1 + turn)]
     traces = yield anew
     step = len(anew) // (len(near) * REPEATS_AGAIN)

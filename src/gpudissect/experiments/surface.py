@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
-from gpudissect.inference.surface import FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
+from gpudissect.inference.surface import FAR, FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
@@ -17,8 +17,8 @@ SAID = 0.0001  # relative: an excess over a bound that is worth a word
 TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
-    f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best (or as far as runs differ), "
-    "all measured anew, the median of those that cannot be told from it"
+    f"plateau of a searched surface: of the fastest configurations, within {FAR:.0%} of the best, all measured anew, "
+    "the median of those that cannot be told from it"
 )
 
 
@@ -64,7 +64,7 @@ class Surface:
     def plateau(self) -> Plateau | None:
         """Its plateau, members by their index; None if it was another the second time."""
         near = list(self.again)
-        found = plateau_of([self.first[i] for i in near], list(self.again.values()), nearness(self.first))
+        found = plateau_of([self.first[i] for i in near], list(self.again.values()))
         return None if found is None else replace(found, members=tuple(near[i] for i in found.members))
 
     def words(self, index: int) -> str:
@@ -77,14 +77,14 @@ class Surface:
         return Series(element, name, columns, {**units, "rate": unit}, self.evidence)
 
 
-def members_to_repeat(in_flight: Sequence[float], first: Sequence[Throughput]) -> list[int]:
-    """Indices of the configurations near the best, the fastest first; at most `MOST_AGAIN`.
+def members_to_repeat(first: Sequence[Throughput], within: float = FAR) -> list[int]:
+    """Indices of the configurations at most `within` (relative) below the best, the fastest first, but no crowd.
 
     The few fastest, if no more are near: whether one alone is so fast shows when it is measured anew.
     """
-    members = _top(in_flight, first).members[:MOST_AGAIN]
     order = sorted(range(len(first)), key=lambda i: -first[i].rate)
-    return [*members, *(i for i in order[:FEWEST] if i not in members)]
+    near = [i for i in order if first[i].rate >= (1 - within) * first[order[0]].rate]
+    return order[: min(max(len(near), FEWEST), MOST_AGAIN)]
 
 
 def _top(in_flight: Sequence[float], first: Sequence[Throughput]) -> Top:
@@ -124,15 +124,17 @@ def plateau_found(
                          min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
     if plateau.lonely and not ended:
         best, *others = sorted(surface.again, key=lambda i: -surface.again[i].rate)
-        most = max((surface.again[i].rate for i in others), default=rate)
+        second = max((surface.again[i].rate for i in others), default=rate)
         return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(best)} does better than all others, "
-                                           "and did when measured anew", min(most, rate), max(seen))  # fmt: skip
+                                           "and did when measured anew", min(second, rate), max(seen))  # fmt: skip
     level, share = _below(bound, plateau.level, unit)
     if (top.rising or plateau.lonely) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
     reached = f"first reached with {surface.words(least)}"
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
+    if plateau.width > NEAR:
+        alike += f": each gives another rate when it is measured anew, give or take {plateau.scatter:.1%}"
     return Estimate(
         element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
         confidence=confidence, method=method, evidence=surface.evidence, caveats=(reached, alike, *share, *caveats),

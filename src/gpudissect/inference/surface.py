@@ -16,8 +16,8 @@ import numpy as np
 
 from gpudissect.inference.throughput import REPEATS, Throughput
 
-NEAR = 0.015  # relative distance from the best within which cells are measured anew: no plateau is wider, ...
-FAR = 0.05  # ... unless runs of the same cell differ by more: then so much at most
+NEAR = 0.015  # relative distance from the best within which cells are near it
+FAR = 0.05  # relative distance from the best farther than which none is its equal, however much cells scatter
 MISREAD = 2.0  # errors of a typical cell by which the best may be but the luckiest, and another its equal
 ALIKE = 0.005  # by so much a rate may be misread: no plateau is narrower
 SCATTERS = 3.0  # scatters of a measurement that make two of them differ
@@ -91,26 +91,30 @@ class Plateau:
             whatever was faster, the luckiest cell of the first time too.
         members: which of the cells belong to it.
         width: relative distance from the best within which they were looked for.
+        scatter: standard deviation, relative, of what a cell gives the second time over the first.
         lonely: both times one and the same cell was alone that fast.
     """
 
     level: Throughput
     members: tuple[int, ...]
     width: float
-    lonely: bool = False
+    scatter: float
+    lonely: bool
 
 
-def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput], near: float = NEAR) -> Plateau | None:
+def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:
     """The plateau among cells near the best, each measured twice; None if they did something else the second time.
 
-    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. No plateau is
-    wider than `near`, relative. Raises `ValueError` without cells.
+    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. Raises
+    `ValueError` without cells.
     """
     if not first or len(first) != len(again):
         raise ValueError(f"a plateau needs members, each measured twice, got {len(first)} and {len(again)}")
     before = np.array([each.rate for each in first])
     after = np.array([each.rate for each in again])
-    width = _width(before, after, near)
+    scatter = _scatter(before, after)
+    width = float(min(FAR, max(ALIKE, SCATTERS * scatter))) if len(before) >= ENOUGH else NEAR
+    near = max(NEAR, width)
     alone = {_alone(before, near), _alone(after, near)}
     lonely = len(alone) == 1 and None not in alone
     members = (int(np.argmax(after)),) if lonely else _members(before, width, near)
@@ -119,7 +123,7 @@ def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput], near: f
         return None
     low = min(again[i].low for i in members)
     high = max(*(each.rate for each in first), *(each.high for each in again))
-    return Plateau(Throughput(rate, low, high), members, width, lonely)
+    return Plateau(Throughput(rate, low, high), members, width, scatter, lonely)
 
 
 def _alone(rates: np.ndarray, near: float) -> int | None:
@@ -134,14 +138,11 @@ def _members(before: np.ndarray, width: float, near: float) -> tuple[int, ...]:
     return tuple(int(i) for i in order[: max(alike, min(FEWEST, about if about > 1 else len(before)))])
 
 
-def _width(before: np.ndarray, after: np.ndarray, near: float) -> float:
-    """How far below the best a cell may lie and be its equal, relative: by what cells differ from themselves.
+def _scatter(before: np.ndarray, after: np.ndarray) -> float:
+    """By how much a cell differs from itself when it is measured again, relative.
 
     By how much all of them moved together does not count: that is the GPU's clock, not their scatter. Two cells
     measured once each differ by as much as one that is measured twice.
     """
-    if len(before) < ENOUGH:
-        return near
     moved = after / before
-    scatter = 1.4826 * float(np.median(np.abs(moved - np.median(moved))))  # of a normal distribution
-    return float(min(near, max(ALIKE, SCATTERS * scatter)))
+    return 1.4826 * float(np.median(np.abs(moved - np.median(moved))))  # of a normal distribution
