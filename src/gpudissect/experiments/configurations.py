@@ -1,8 +1,11 @@
-"""Configurations of a stream, searched: a coarse grid, then around the best until nothing is better (MC16 s5.1)."""
+"""Configurations of a stream, searched: a coarse grid, then around the best until nothing is better (MC16 s5.1).
+
+To begin with around two of the grid, of different numbers of threads, if both are good.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations, product
 
@@ -10,6 +13,7 @@ from gpudissect.device.base import DeviceInfo
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.mixes import block_limit
 from gpudissect.experiments.surface import Surface, members_to_repeat
+from gpudissect.inference.surface import NEAR
 from gpudissect.inference.throughput import Throughput, throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Stream
@@ -83,7 +87,9 @@ def search(
         best = max(measured, key=lambda each: measured[each].rate)
         if measured[best].rate <= (1 + BETTER) * before:
             break
-        wanted = [each for each in _around(best, list(ready)) if each not in measured]
+        starts = [best] if before else [best, *_other_start(best, measured)]
+        around = dict.fromkeys(each for start in starts for each in _around(start, list(ready)))
+        wanted = [each for each in around if each not in measured]
     if not measured:
         return None
     chosen = sorted(measured)
@@ -146,6 +152,13 @@ def _coarse(ready: Sequence[Configuration]) -> list[Configuration]:
         if staying and max(staying) not in chosen:
             chosen.append(max(staying))
     return chosen or sorted(ready, key=lambda each: each.in_flight)[-1:]
+
+
+def _other_start(best: Configuration, measured: Mapping[Configuration, Throughput]) -> list[Configuration]:
+    """The best of those with another number of threads, if it is about as good: a coarse grid may mislead by luck."""
+    others = [each for each in measured if each.threads != best.threads]
+    other = max(others, key=lambda each: measured[each].rate, default=best)
+    return [other] if others and measured[other].rate >= (1 - NEAR) * measured[best].rate else []
 
 
 def _around(best: Configuration, ready: Sequence[Configuration]) -> list[Configuration]:

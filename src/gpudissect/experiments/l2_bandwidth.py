@@ -25,7 +25,8 @@ from gpudissect.workload.digest import digest
 
 WITHIN = 4  # a part of the L2, of which a near half still holds copies of everything
 MOST_OF_IT = 0.8
-ROUNDS = 1024  # times that a thread goes for what it has in flight: about a millisecond, however much that is
+ROUNDS = 1024  # times that a thread goes for what it has in flight, at least, ...
+LEAST_BYTES = 1 << 30  # ... and bytes that a run moves: a fraction of a millisecond, far more than the timer's step
 NO_BOUND = Unbounded("held against no bound: nobody states what an L2 can give")
 
 
@@ -62,7 +63,7 @@ def _stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench)
     footprint = share * blocks * shape.tile
     return Stream(
         path=Path.GLOBAL_L2, transfer=transfer, footprint=footprint, blocks=blocks, threads=shape.threads,
-        ilp=shape.ilp, width=shape.width, passes=-(-ROUNDS // share),
+        ilp=shape.ilp, width=shape.width, passes=max(-(-ROUNDS // share), -(-LEAST_BYTES // footprint)),
     )  # fmt: skip
 
 
