@@ -47,7 +47,7 @@ def _beside(own: Estimate, l2: Estimate, together: float) -> str | None:
     if high * together < least:
         return None
     if most < low * together:
-        return (f"more than the L2 took when it was written to by itself ({of_l2}): all of it went through the L2, which "
-                "takes at least so much")  # fmt: skip
-    return (f"the same, within the brackets, as the L2 takes by itself ({of_l2}): the way of stores from the SMs to the "
-            "L2 may limit both")  # fmt: skip
+        return (f"more than the L2 took when it was written to by itself ({of_l2}): all of it went through the L2, "
+                "which takes at least so much")  # fmt: skip
+    return (f"the same, within the brackets, as the L2 takes by itself ({of_l2}): the way of stores from the SMs to "
+            "the L2 may limit both")  # fmt: skip
