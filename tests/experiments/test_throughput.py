@@ -300,6 +300,20 @@ def test_loops_do_not_count() -> None:
     assert results["fadd", "rate"].value == pytest.approx(128, rel=1e-3)
 
 
+@pytest.mark.parametrize(("rise", "said"), [(0.0, "99% takes 24 "), (30.0, "99% takes 64 ")])
+def test_what_nearly_all_of_a_rate_takes_is_told(rise: float, said: str) -> None:
+    """One that grows little by little near its limit takes many more warps for the last per cents."""
+
+    class Gradual(SteadyGpu):
+        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+            arrays = super()._mix(mix)
+            more = 1 + rise / (mix.warps * mix.ilp) ** 2
+            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * more).astype(int)}
+
+    warps = found(Gradual(noise=0.0), "warps.fadd")["fadd", "warps_needed"]
+    assert warps.status is Status.FOUND and any(said in each for each in warps.caveats)
+
+
 def test_a_rate_that_takes_more_than_one_chain_a_warp() -> None:
     results = found(SteadyGpu(unit=lambda _: (40.0, 0.25)), "warps.dfma")
     assert results["dfma", "rate"].value == pytest.approx(128, rel=0.01)
