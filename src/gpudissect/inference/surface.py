@@ -23,8 +23,8 @@ ALIKE = 0.005  # by so much a rate may be misread: no plateau is narrower
 SCATTERS = 3.0  # scatters of a measurement that make two of them differ
 ENOUGH = 4  # cells measured twice from which their scatter is known
 FEWEST = 3  # cells that a plateau has, if so many are near the best
-SATURATED = 1.3  # a plateau is reached with so much less in flight than its fullest cell has: without one that would
-# have cost a quarter
+SATURATED = 1.25  # a plateau is reached with so much less in flight than its fullest cell has: without one that would
+# have cost a fifth
 
 
 @dataclass(frozen=True)
