@@ -129,7 +129,7 @@ def _of_shared(it: Processor) -> Truth:
     best = max(WARP * width / each / ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
     return {
         ("shared", "banks"): banks.banks, ("shared", "bank_width"): banks.width,
-        ("shared", "conflict_latency"): banks.conflict_latency / (WARP // banks.lanes), ("shared", "read_rate"): best,
+        ("shared", "conflict_latency"): banks.conflict_latency, ("shared", "read_rate"): best,
         ("shared", "write_rate"): best, ("shared", "copy_rate"): best,
     }  # fmt: skip
 
