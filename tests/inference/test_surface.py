@@ -51,7 +51,9 @@ def seen(rates, error=0.0):
 
 def test_the_level_is_the_median_of_the_second_time_and_the_bracket_holds_both():
     found = plateau_of(seen([100.0, 99.0, 98.6], 0.01), seen([96.0, 97.0, 98.0], 0.01))
-    assert found is not None and found.level == Throughput(97.0, 96 * 0.99, 100.0)
+    assert found is not None and found.level.rate == 97.0
+    error = 97 * 0.01 / 3**0.5
+    assert (found.level.low, found.level.high) == pytest.approx((96 - error, 100 + error))
     assert plateau_of(seen([100.0, 99.0, 98.6]), seen([80.0] * 3)) is None
 
 
@@ -90,7 +92,7 @@ def test_a_clock_that_moved_is_no_scatter():
     rates = [100.0, 99.9, 99.95, 99.0, 98.9]
     found = plateau_of(seen(rates), seen([0.98 * rate for rate in rates]))
     assert found is not None and found.width == ALIKE and found.level.rate == pytest.approx(0.98 * 99.95)
-    assert found.level.high == 100.0, "the first time counts for the bracket"
+    assert found.level.high >= 100.0, "the first time counts for the bracket"
 
 
 def test_what_scatters_much_is_looked_at_together():

@@ -87,8 +87,9 @@ class Plateau:
     """The level that several configurations reach.
 
     Attributes:
-        level: median of its members the second time. The bracket holds what is typical of each of them that time, and
-            whatever was faster, the luckiest cell of the first time too.
+        level: median of its members the second time. The bracket holds each of them as it was that time, and whatever
+            was faster, the luckiest cell of the first time too; beyond these how well the level is known: by how much a
+            typical member may be misread, over the root of how many there are.
         members: which of the cells belong to it.
         width: relative distance from the best within which they were looked for.
         scatter: standard deviation, relative, of what a cell gives the second time over the first.
@@ -121,9 +122,11 @@ def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plat
     rate = float(np.median(after[list(members)]))
     if abs(rate - float(np.median(before[list(members)]))) > REPEATS * rate:
         return None
-    low = min(again[i].low for i in members)
-    high = max(*(each.rate for each in first), *(each.high for each in again))
-    return Plateau(Throughput(rate, low, high), members, width, scatter, lonely)
+    below, above = (float(np.median(each)) / len(members) ** 0.5 for each in zip(
+        *((again[i].rate - again[i].low, again[i].high - again[i].rate) for i in members), strict=True
+    ))  # fmt: skip
+    level = Throughput(rate, float(after[list(members)].min()) - below, float(max(before.max(), after.max())) + above)
+    return Plateau(level, members, width, scatter, lonely)
 
 
 def _alone(rates: np.ndarray, near: float) -> int | None:
