@@ -92,6 +92,16 @@ def _top(in_flight: Sequence[float], first: Sequence[Throughput]) -> Top:
     return top_of(cells, nearness(first))
 
 
+@dataclass(frozen=True)
+class _Doubt:
+    """Why a surface has no plateau that can be believed, and between what its rate may lie."""
+
+    status: Status
+    reason: str
+    low: float | None = None
+    high: float | None = None
+
+
 def plateau_found(
     element: str, attribute: str, surface: Surface, bound: Bound | Unbounded, caveats: tuple[str, ...] = (),
     method: str = METHOD, confidence: float = BANDWIDTH,
@@ -101,44 +111,53 @@ def plateau_found(
     What ends near the bound is as good as one: the bracket reaches up to the bound.
     """
     unit = unit_of(attribute)
-    top, plateau = surface.top, surface.plateau
-    seen = [each.rate for each in (*surface.first, *surface.again.values())]
+    found = _believed(surface, bound, unit)
+    if isinstance(found, _Doubt):
+        low, high = (end if end is None or isinstance(bound, Unbounded) else min(end, bound.rate)
+                     for end in (found.low, found.high))  # fmt: skip
+        return Estimate(element=element, attribute=attribute, status=found.status, low=low, high=high,
+                        reason=found.reason, method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
+    level, share = _below(bound, found.level, unit)
+    if (surface.top.rising or found.lonely) and isinstance(bound, Bound):
+        level = replace(level, high=bound.rate)
+    return Estimate(
+        element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
+        confidence=confidence, method=method, evidence=surface.evidence,
+        caveats=(*_shape(surface, found), *share, *caveats),
+    )  # fmt: skip
 
-    def otherwise(status: Status, reason: str, low: float | None = None, high: float | None = None) -> Estimate:
-        if isinstance(bound, Bound):
-            low, high = (None if end is None else min(end, bound.rate) for end in (low, high))
-        return Estimate(element=element, attribute=attribute, status=status, low=low, high=high, reason=reason,
-                        method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
 
-    rate = plateau.level.rate if plateau is not None else max(each.rate for each in surface.again.values())
+def _believed(surface: Surface, bound: Bound | Unbounded, unit: str) -> Plateau | _Doubt:
+    """The plateau, or why there is none."""
+    top, plateau, again = surface.top, surface.plateau, {i: each.rate for i, each in surface.again.items()}
+    rate = plateau.level.rate if plateau is not None else max(again.values())
+    fastest = max(each.rate for each in surface.first)
     if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
-        return otherwise(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
-                                           f"{said(bound.rate, unit)}")  # fmt: skip
+        return _Doubt(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
+                                        f"{said(bound.rate, unit)}")  # fmt: skip
     ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
     if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
-        least = min(rate, max(each.rate for each in surface.first))
-        return otherwise(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
+        least = min(rate, fastest)
+        return _Doubt(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
     if plateau is None:
-        return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
-                         min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
+        return _Doubt(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
+                      min(again.values()), max(fastest, *again.values()))  # fmt: skip
     if plateau.lonely and not ended:
-        best, *others = sorted(surface.again, key=lambda i: -surface.again[i].rate)
-        second = max((surface.again[i].rate for i in others), default=rate)
-        return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(best)} does better than all others, "
-                                           "and did when measured anew", min(second, rate), max(seen))  # fmt: skip
-    level, share = _below(bound, plateau.level, unit)
-    if (top.rising or plateau.lonely) and isinstance(bound, Bound):
-        level = replace(level, high=bound.rate)
+        best, *others = sorted(again, key=lambda i: -again[i])
+        second = max((again[i] for i in others), default=rate)
+        return _Doubt(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(best)} does better than all others, and "
+                      "did when measured anew", min(second, rate), max(fastest, *again.values()))  # fmt: skip
+    return plateau
+
+
+def _shape(surface: Surface, plateau: Plateau) -> tuple[str, str]:
+    """With which configuration a plateau begins, and how alike its members are."""
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
-    reached = f"first reached with {surface.words(least)}"
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
     if plateau.width > NEAR:
         alike += f": each gives another rate when it is measured anew, give or take {plateau.scatter:.1%}"
-    return Estimate(
-        element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
-        confidence=confidence, method=method, evidence=surface.evidence, caveats=(reached, alike, *share, *caveats),
-    )  # fmt: skip
+    return f"first reached with {surface.words(least)}", alike
 
 
 def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Throughput, tuple[str, ...]]:
