@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from pathlib import Path as FilePath
 
@@ -21,6 +22,7 @@ from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.survey.run import run_survey
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Means, Mix, Path, Stream, Transfer
+from gpudissect.workload.digest import digest
 
 from .driving import estimates, outcome
 from .steady_gpu import CLOCK, FACTS, INFO, PEAK, SMS, Level, SteadyGpu
@@ -377,6 +379,20 @@ def test_every_instruction_has_an_experiment() -> None:
     assert [kind.element for kind in KINDS] == [*INSTRUCTIONS, *ACCESSES]
     parts = {f"{part}.{each}" for each in (*INSTRUCTIONS, *ACCESSES) for part in ("latency", "rate", "warps")}
     assert parts <= set(EXPERIMENTS)
+
+
+def test_runs_that_alternate_are_told_and_count_alike() -> None:
+    class Alternating(SteadyGpu):
+        def _stream(self, stream: Stream) -> dict[str, np.ndarray]:
+            arrays = super()._stream(stream)
+            slower = 1 + 0.04 * ((np.arange(stream.runs) + zlib.crc32(digest(stream).encode())) % 2)
+            return {**arrays, "nanoseconds": np.rint(arrays["nanoseconds"] * slower)}
+
+    read = found(Alternating(noise=0.001), "bandwidth.l2.read")["l2", "read_bandwidth"]
+    assert read.value == pytest.approx(900e9 / 1.02, rel=0.005)
+    assert any("alternate between two rates, up to 4.0% apart" in each for each in read.caveats)
+    steady = found(SteadyGpu(), "bandwidth.l2.read")["l2", "read_bandwidth"]
+    assert not any("alternate" in each for each in steady.caveats)
 
 
 def test_two_runs_agree() -> None:

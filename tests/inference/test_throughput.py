@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.inference.throughput import CLOCK_STEP, Throughput, fastest, repeated, throughput
+from gpudissect.inference.throughput import CLOCK_STEP, Throughput, alternation, fastest, repeated, throughput
 
 
 def test_a_disturbed_run_moves_neither_the_rate_nor_its_bracket():
@@ -52,3 +52,18 @@ def test_the_best_is_measured_anew():
     assert fastest([again, first, again]) == 1
     assert repeated(first, again) == Throughput(4.0e12, 3.9e12, 4.2e12)
     assert repeated(first, Throughput(3.5e12, 3.4e12, 3.6e12)) is None
+
+
+def test_runs_that_alternate():
+    """As reads of an H200's L2: 8.30 and 8.44 TB/s in turns, over and over."""
+    took = np.array([1070, 1052, 1071, 1052, 1070, 1053]) * 1000
+    assert alternation(np.full(6, 10**9), took) == pytest.approx(0.0165, abs=0.001)
+    assert alternation(np.full(4, 10**9), took[:4]) == 0, "too few"
+    assert alternation(np.full(6, 10**9), np.sort(took)) == 0, "a drift"
+
+
+def test_runs_that_scatter_do_not_alternate():
+    rng = np.random.default_rng(5)
+    moved = np.full(6, 10**10)
+    seen = [alternation(moved, (1e7 * (1 + 0.02 * rng.standard_normal(6))).astype(np.int64)) for _ in range(500)]
+    assert np.mean(np.array(seen) > 0) < 0.02

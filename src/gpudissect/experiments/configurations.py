@@ -14,7 +14,7 @@ from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.mixes import block_limit
 from gpudissect.experiments.surface import Surface, members_to_repeat
 from gpudissect.inference.surface import NEAR
-from gpudissect.inference.throughput import Throughput, throughput
+from gpudissect.inference.throughput import Throughput, alternation, throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Stream
 from gpudissect.workload.digest import digest
@@ -99,9 +99,10 @@ def search(
     streams = [replace(ready[chosen[i]], runs=RUNS_AGAIN, repetition=1) for i in near]
     traces = yield streams
     again = {i: read(trace) for i, trace in zip(near, traces, strict=True)}
+    turns = {i: alternation(trace.bytes, trace.nanoseconds) for i, trace in zip(near, traces, strict=True)}
     columns = {name: tuple(float(getattr(each, name)) for each in chosen) for name in COLUMNS}
     evidence += [digest(stream) for stream in streams]
-    return Surface(columns, flying, first, again, tuple(evidence))
+    return Surface(columns, flying, first, again, tuple(evidence), turns)
 
 
 def by_the_clock(trace: Trace) -> Throughput:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
-from gpudissect.inference.surface import FAR, FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
+from gpudissect.inference.surface import ALIKE, FAR, FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
@@ -47,6 +47,7 @@ class Surface:
         first: throughput of each.
         again: of those near the best a second time, by their index, the fastest first.
         evidence: digests of all workloads.
+        alternation: of those measured again how far apart, relative, two rates are between which runs alternate.
     """
 
     columns: Mapping[str, tuple[float, ...]]
@@ -54,6 +55,7 @@ class Surface:
     first: tuple[Throughput, ...]
     again: Mapping[int, Throughput]
     evidence: tuple[str, ...]
+    alternation: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def top(self) -> Top:
@@ -151,13 +153,16 @@ def _believed(surface: Surface, bound: Bound | Unbounded, unit: str) -> Plateau 
     return plateau
 
 
-def _shape(surface: Surface, plateau: Plateau) -> tuple[str, str]:
-    """With which configuration a plateau begins, and how alike its members are."""
+def _shape(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
+    """With which configuration a plateau begins, how alike its members are, and whether runs of them are not."""
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
     if plateau.width > NEAR:
         alike += f": each gives another rate when it is measured anew, give or take {plateau.scatter:.1%}"
-    return f"first reached with {surface.words(least)}", alike
+    apart = [each for i in plateau.members if (each := surface.alternation.get(i, 0.0)) > ALIKE]
+    turns = (f"runs of {len(apart)} of them alternate between two rates, up to {max(apart):.1%} apart: what counts is "
+             "the middle of both",) if apart else ()  # fmt: skip
+    return f"first reached with {surface.words(least)}", alike, *turns
 
 
 def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Throughput, tuple[str, ...]]:

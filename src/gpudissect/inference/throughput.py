@@ -12,6 +12,7 @@ CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to
 REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
 TOGETHER = 0.05  # of a run: if its slowest block took all of it but so much, the rest is starting and ending
 ERRORS = 2.0  # standard errors of a median to either side
+FEWEST_IN_TURN, APART = 3, 2.0  # runs of either kind, and how many times their spread two kinds must lie apart
 OF_MEDIAN, OF_DEVIATIONS = 1.2533, 1.4826
 """Standard error of a median over that of a mean, and a standard deviation over the median deviation from the median,
 of a normal distribution."""
@@ -57,6 +58,19 @@ def _typical(rates: NDArray[np.float64], low: NDArray[np.float64], high: NDArray
     middle = float(np.median(rates))
     error = ERRORS * OF_MEDIAN * OF_DEVIATIONS * float(np.median(np.abs(rates - middle))) / float(np.sqrt(rates.size))
     return Throughput(middle, max(0.0, float(np.median(low)) - error), float(np.median(high)) + error)
+
+
+def alternation(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> float:
+    """How far apart two rates are, relative, between which runs alternate; 0 where they do not, or are too few.
+
+    Every other run is then faster than all runs between, by far more than either kind scatters. Args as `throughput`.
+    """
+    rates = moved / nanoseconds
+    if rates.size < 2 * FEWEST_IN_TURN:
+        return 0.0
+    one, other = sorted((rates[::2], rates[1::2]), key=lambda runs: float(runs.max()))
+    gap = float(other.min() - one.max())
+    return gap / float(np.median(rates)) if gap > APART * max(np.ptp(one), np.ptp(other)) else 0.0
 
 
 def fastest(found: Sequence[Throughput]) -> int:
