@@ -18,8 +18,8 @@ MOST_OF_THEM = (0.025, 0.5, 0.975)
 """Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
 a median is known would be another bracket, far narrower, and of no use to who waits for a block."""
 QUICK, SLOW = 0.25, 0.75
-"""Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what half of
-all take at most."""
+"""Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what most of
+them take at most."""
 STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 
