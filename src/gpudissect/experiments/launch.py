@@ -51,7 +51,7 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names))
     turns, evidence = yield from _in_turns(means)
     alone = [turn[0] for turn in turns]
-    start = _found(names[0], usual(alone), START_METHOD, evidence, (_most(alone), OF_THE_HOST))
+    start = _found(names[0], usual(alone), START_METHOD, evidence[:: len(KERNELS)], (_most(alone), OF_THE_HOST))
     each = interval(KERNELS, turns)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
