@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
@@ -21,7 +19,7 @@ from gpudissect.processor.description import (
     Processor,
     SharedMemory,
 )
-from gpudissect.workload import Instruction, Launch, Means, Mix, Path, Step
+from gpudissect.workload import Instruction, Mix, Path, Step
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SHARE = 0.95
@@ -29,7 +27,6 @@ ARITHMETIC = {
     Instruction.FADD: Pipe.CORE, Instruction.DFMA: Pipe.DOUBLE, Instruction.RSQ: Pipe.SPECIAL,
     Instruction.I2F: Pipe.CONVERT,
 }  # fmt: skip
-RUNS, MANY = 2000, 128
 LONG = 4096  # instructions of a warp from which beginning and ending count little
 Truth = dict[tuple[str, str], float]
 
@@ -69,8 +66,7 @@ def random_processor(seed: int) -> RandomProcessor:
         l2=of_l2, l1=of_l1, blocks=draw.choice([8, 16, 32]), launches=launches,
     )  # fmt: skip
     device = _device(seed, processor, l1, l2, draw)
-    truth = {**_of_memory(processor), **_of_shared(processor), **_of_launches(device)}
-    truth["launch", "block_replacement"] = launches.block_replacement
+    truth = {**_of_memory(processor), **_of_shared(processor), **_of_launches(launches)}
     for each in (*ARITHMETIC, Instruction.LDS):
         truth |= _of_instruction(each, processor, device)
     return RandomProcessor(device, truth, l1.capacity, l2.capacity)
@@ -133,20 +129,19 @@ def _of_shared(it: Processor) -> Truth:
     best = max(WARP * width / each / ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
     return {
         ("shared", "banks"): banks.banks, ("shared", "bank_width"): banks.width,
-        ("shared", "conflict_latency"): banks.conflict_latency / (WARP // banks.lanes), ("shared", "read_rate"): best,
+        ("shared", "conflict_latency"): banks.conflict_latency, ("shared", "read_rate"): best,
         ("shared", "write_rate"): best, ("shared", "copy_rate"): best,
     }  # fmt: skip
 
 
-def _of_launches(device: SimulatedGpu) -> Truth:
-    """What the host typically waits, as very many runs show: being late now and then is part of it."""
-    truth: Truth = {}
-    for means, name in ((Means.STREAM, "kernel"), (Means.GRAPH, "graph")):
-        one, many = (float(np.median(trace.nanoseconds)) for trace in device.run(
-            [Launch(means=means, kernels=count, runs=RUNS) for count in (1, MANY)]
-        ))  # fmt: skip
-        truth |= {("launch", f"{name}_start"): one, ("launch", f"{name}_interval"): (many - one) / (MANY - 1)}
-    return truth
+def _of_launches(launches: Launches) -> Truth:
+    """What starts take if nothing delays them."""
+    times = {
+        "kernel_start": launches.kernel_start, "kernel_interval": launches.kernel_interval,
+        "graph_start": launches.graph_start, "graph_interval": launches.graph_interval,
+        "block_replacement": launches.block_replacement,
+    }  # fmt: skip
+    return {("launch", name): float(time) for name, time in times.items() if time is not None}
 
 
 def _of_instruction(each: Instruction, it: Processor, device: SimulatedGpu) -> Truth:

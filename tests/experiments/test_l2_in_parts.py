@@ -17,9 +17,12 @@ from gpudissect.cachemodel.geometry import (
     Scope,
     Tlb,
 )
+from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.estimate import Status
+from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.base import Bench
+from gpudissect.experiments.capacity import no_more_than_stated
 from gpudissect.inference.homes import find_homes
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
@@ -102,3 +105,24 @@ def test_the_reach_of_a_tlb_is_no_far_part():
     for attribute in ("segment_size", "near_latency", "far_latency"):
         assert found["l2", attribute].status is Status.NOT_FOUND
     assert found["dram", "near_latency"].status is Status.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("stated", "parts", "high"),
+    [
+        (60 * MIB, 1, 60 * MIB),
+        (60 * MIB, 2, 63 * MIB),
+        (64 * MIB, 1, 63 * MIB),
+        (50 * MIB, 1, 63 * MIB),
+        (None, 1, 63 * MIB),
+    ],
+)
+def test_no_more_than_the_driver_states(stated, parts, high):
+    """The bracket ends there, unless what was found lies above it already."""
+    facts = {} if stated is None else {"l2_size": stated}
+    bench = Bench(DeviceInfo(spec="a", name="b", origin=Origin.SIMULATED, sm_count=1, span_limits={}, facts=facts))
+    found = Estimate(element="l2", attribute="capacity", status=Status.FOUND, value=58 * MIB, low=54 * MIB,
+                     high=63 * MIB, confidence=0.9)  # fmt: skip
+    cut = no_more_than_stated(found, parts, bench)
+    assert (cut.value, cut.low, cut.high) == (58 * MIB, 54 * MIB, high)
+    assert bool(cut.caveats) is (high != found.high)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpudissect.inference.issue import latency_by_sm, mean_duration, needed, rate, rate_beyond
+from gpudissect.inference.issue import latency_by_way, mean_duration, needed, rate, rate_beyond
 
 
 def warps(took, count=4, sms=1, start=100):
@@ -42,15 +42,33 @@ def test_duration_is_that_of_the_middle_warp():
         mean_duration(np.zeros(0, int), np.zeros(0, int))
 
 
-def test_an_address_farther_away_is_in_the_bracket():
-    """Two halves of an L2: what one SM sees is one of two numbers."""
-    sm = np.arange(8)
-    took = np.where(sm % 2, 300, 500) * 100
-    runs = [(np.full(8, 7), 7 + took + wait, sm) for wait in (0, 30, 90)]
-    found = latency_by_sm(runs, 100)
-    assert found.cycles == pytest.approx(400.3) and found.low <= 300 and found.high >= 500
+def ways(latencies, waits=(0, 30, 90)):
+    """Runs of one warp on each SM, of 100 instructions."""
+    sm = np.arange(len(latencies))
+    took = np.rint(np.array(latencies) * 100).astype(int)
+    return [(np.full(sm.size, 7), 7 + took + wait, sm) for wait in waits]
+
+
+@pytest.mark.parametrize("near", [40, 66, 90])
+def test_near_and_far_have_the_same_middle_however_many_are_near(near):
+    """Two parts of an L2: what one SM sees of one address is one of two numbers."""
+    rng = np.random.default_rng(near)
+    each = np.concatenate([rng.uniform(280, 310, near), rng.uniform(480, 520, 132 - near)])
+    found = latency_by_way(ways(rng.permutation(each)), 100)
+    assert found.latency.cycles == pytest.approx((295 + 500) / 2, rel=0.015)
+    assert found.near == pytest.approx(295, rel=0.02) and found.far == pytest.approx(500, rel=0.02)
+    assert found.share == pytest.approx(near / 132)
+    assert found.latency.low <= each.min() and each.max() <= found.latency.high
+
+
+@pytest.mark.parametrize("latencies", [[300.0] * 16, np.linspace(190, 230, 80), [300.0] * 8 + [310.0] * 8])
+def test_ways_that_are_alike_or_as_long_as_they_come_are_no_two_groups(latencies):
+    found = latency_by_way(ways(latencies), 100)
+    assert found.near is None and found.far is None
+    assert found.latency.low <= min(latencies) and max(latencies) <= found.latency.high
+    assert found.latency.cycles == pytest.approx(np.median(latencies), rel=0.02)
     with pytest.raises(ValueError, match="runs"):
-        latency_by_sm([], 1)
+        latency_by_way([], 1)
 
 
 class TestNeeded:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.inference.surface import ALIKE, NEAR, Cell, plateau_of, top_of
+from gpudissect.inference.surface import ALIKE, NEAR, Cell, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput, rate_of_one
 
 
@@ -51,7 +51,9 @@ def seen(rates, error=0.0):
 
 def test_the_level_is_the_median_of_the_second_time_and_the_bracket_holds_both():
     found = plateau_of(seen([100.0, 99.0, 98.6], 0.01), seen([96.0, 97.0, 98.0], 0.01))
-    assert found is not None and found.level == Throughput(97.0, 96 * 0.99, 101.0)
+    assert found is not None and found.level.rate == 97.0
+    error = 97 * 0.01 / 3**0.5
+    assert (found.level.low, found.level.high) == pytest.approx((96 - error, 100 + error))
     assert plateau_of(seen([100.0, 99.0, 98.6]), seen([80.0] * 3)) is None
 
 
@@ -63,19 +65,49 @@ def test_what_is_slower_for_good_is_no_part_of_it():
     assert found is not None and set(found.members) == {0, 1, 2} and found.width == ALIKE
 
 
+def test_the_luckiest_of_many_that_scatter_is_no_peak():
+    """One of 45 cells, each the median of two runs that scatter by 1.7 %, seems 4 % faster than all."""
+    first = [100.0] * 44 + [104.0]
+    cells = [Throughput(rate, rate * 0.98, rate * 1.02) for rate in first]
+    assert nearness(cells) == pytest.approx(0.04)
+    again = [100.0 + 0.5 * (i % 3) for i in range(45)]
+    found = plateau_of(cells, seen(again))
+    assert found is not None and not found.lonely and found.level.rate == pytest.approx(100.5, abs=0.6)
+
+
+def test_a_peak_is_one_that_shows_twice():
+    first, again = seen([118.0, 112.0, 111.0]), seen([117.5, 112.5, 111.0])
+    found = plateau_of(first, again)
+    assert found is not None and found.lonely and found.members == (0,) and found.level.rate == 117.5
+    luck = plateau_of(first, seen([112.0, 112.5, 111.0]))
+    assert luck is not None and not luck.lonely and luck.level.rate == 112.0 and luck.level.high == 118.0
+
+
+def test_nothing_is_near_where_there_is_nothing():
+    with pytest.raises(ValueError, match="cells"):
+        nearness([])
+
+
 def test_a_clock_that_moved_is_no_scatter():
     rates = [100.0, 99.9, 99.95, 99.0, 98.9]
     found = plateau_of(seen(rates), seen([0.98 * rate for rate in rates]))
     assert found is not None and found.width == ALIKE and found.level.rate == pytest.approx(0.98 * 99.95)
-    assert found.level.high == 100.0, "the first time counts for the bracket"
+    assert found.level.high >= 100.0, "the first time counts for the bracket"
 
 
 def test_what_scatters_much_is_looked_at_together():
+    """45 equal cells, each the median of two runs that scatter by 2 %: two surveys agree, whoever is the luckiest."""
     rng = np.random.default_rng(3)
-    first, again = (100 * (1 + 0.01 * rng.standard_normal(16)) for _ in range(2))
-    near = first >= (1 - NEAR) * first.max()
-    found = plateau_of(seen(first[near]), seen(again[near]))
-    assert found is not None and found.width == NEAR and len(found.members) == near.sum()
+    found = []
+    for _ in range(60):
+        first, again = (100 * (1 + s * rng.standard_normal(45)) for s in (0.014, 0.009))
+        near = np.argsort(-first)[:16]
+        found.append(plateau_of(seen(first[near]), seen(again[near])))
+        assert found[-1] is not None and not found[-1].lonely
+    values = np.array([each.level.rate for each in found])
+    assert np.median([each.width for each in found]) > NEAR and np.median([len(each.members) for each in found]) > 5
+    assert np.abs(values - 100).max() < 1.5 and values.std() < 0.6
+    assert all(each.level.low <= 100 <= each.level.high for each in found)
 
 
 @given(st.floats(0.5, 1e13), st.floats(0.0005, 0.004), st.floats(0.2, 3.0), st.integers(0, 10_000))
@@ -106,7 +138,8 @@ def test_value_and_best_cells_lie_in_the_bracket(level, scatter, count, seed):
     assert found is not None
     assert found.level.low <= found.level.rate <= found.level.high
     assert found.level.high >= max(each.rate for each in (*first, *again))
-    assert len(found.members) >= min(3, count)
+    near = sum(each.rate >= (1 - NEAR) * first[0].rate for each in first)
+    assert len(found.members) >= (1 if found.lonely else min(3, near))
 
 
 @pytest.mark.parametrize(("first", "again"), [([], []), ([Throughput(1, 1, 1)], [])])

@@ -14,8 +14,7 @@ from gpudissect.trace import Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
 
-RUNS = 3
-RUNS_AGAIN = 7
+RUNS, RUNS_AGAIN = 4, 8  # even numbers: runs may alternate between two rates
 METHOD = "bytes over the time from the first block's start to the last one's end; the best configuration, measured anew"
 
 

@@ -39,7 +39,8 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     level, lines = levels.level("l2"), known["line.l2"]
     if level is not None and level.parts is not None and lines is not None:
         whole, near = yield from parts_plan(level, level.parts, lines.line, bench)
-        return Outcome((_beside_the_driver(whole, bench), near), round(float(whole.high or 0)))
+        whole = no_more_than_stated(_beside_the_driver(whole, bench), 1, bench)
+        return Outcome((whole, no_more_than_stated(near, PARTS, bench)), round(float(whole.high or 0)))
     outcome = yield from capacity_plan("l2", "levels.l2", bench, known)
     (whole,) = outcome.estimates
     if whole.status is Status.FOUND and level is not None and lines is not None:
@@ -154,6 +155,24 @@ def _beside_the_driver(estimate: Estimate, bench: Bench) -> Estimate:
     if (estimate.element, estimate.attribute) != ("l2", "capacity") or not isinstance(stated, int):
         return estimate
     return replace(estimate, caveats=(*estimate.caveats, f"the driver states {format_bytes(stated)}"))
+
+
+def no_more_than_stated(estimate: Estimate, parts: int, bench: Bench) -> Estimate:
+    """Cut the bracket of an L2's size, or of one of its equal parts, off at what the driver states of the whole.
+
+    A share of random lines leaves per cents open, upwards too, and no L2 is larger than its vendor says. What was found
+    is not moved: where it lies above what is stated, the bracket stays as it is.
+    """
+    stated = bench.info.facts.get("l2_size")
+    if not isinstance(stated, int) or not isinstance(estimate.value, int | float) or estimate.high is None:
+        return estimate
+    most = stated // parts
+    if not estimate.value <= most < estimate.high:
+        return estimate
+    whose = format_bytes(stated) if parts == 1 else f"{format_bytes(stated)} for {parts} equal parts"
+    return replace(
+        estimate, high=most, caveats=(*estimate.caveats, f"bracket cut off at what the driver states, {whose}")
+    )
 
 
 def _open_ended(level: Level, size: int) -> Estimate:

@@ -1,8 +1,11 @@
-"""Configurations of a stream, searched: a coarse grid, then around the best until nothing is better (MC16 s5.1)."""
+"""Configurations of a stream, searched: a coarse grid, then around the best until nothing is better (MC16 s5.1).
+
+To begin with around two of the grid, of different numbers of threads, if both are good.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations, product
 
@@ -10,7 +13,8 @@ from gpudissect.device.base import DeviceInfo
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.mixes import block_limit
 from gpudissect.experiments.surface import Surface, members_to_repeat
-from gpudissect.inference.throughput import Throughput, throughput
+from gpudissect.inference.surface import NEAR
+from gpudissect.inference.throughput import Throughput, alternation, throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Stream
 from gpudissect.workload.digest import digest
@@ -26,7 +30,7 @@ COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256), (128, 5
 BETTER = 0.002  # relative, from which a neighbour counts as better
 ROUNDS = 8  # of looking around the best, at most
 RUNS = 2
-RUNS_AGAIN = 5
+RUNS_AGAIN = 6  # an even number: runs of some configurations alternate between two rates
 
 FEWEST_THREADS = 512  # an SM of a GPU that does not say how many it has room for
 BESIDE = 24  # registers of a thread beside those that hold what it moves
@@ -83,19 +87,22 @@ def search(
         best = max(measured, key=lambda each: measured[each].rate)
         if measured[best].rate <= (1 + BETTER) * before:
             break
-        wanted = [each for each in _around(best, list(ready)) if each not in measured]
+        starts = [best] if before else [best, *_other_start(best, measured)]
+        around = dict.fromkeys(each for start in starts for each in _around(start, list(ready)))
+        wanted = [each for each in around if each not in measured]
     if not measured:
         return None
     chosen = sorted(measured)
     first = tuple(measured[each] for each in chosen)
     flying = tuple(float(min(each.blocks_per_sm, _at_once(each, bench.info)) * each.tile) for each in chosen)
-    near = members_to_repeat(flying, first)
+    near = members_to_repeat(first)
     streams = [replace(ready[chosen[i]], runs=RUNS_AGAIN, repetition=1) for i in near]
     traces = yield streams
     again = {i: read(trace) for i, trace in zip(near, traces, strict=True)}
+    turns = {i: alternation(trace.bytes, trace.nanoseconds) for i, trace in zip(near, traces, strict=True)}
     columns = {name: tuple(float(getattr(each, name)) for each in chosen) for name in COLUMNS}
     evidence += [digest(stream) for stream in streams]
-    return Surface(columns, flying, first, again, tuple(evidence))
+    return Surface(columns, flying, first, again, tuple(evidence), turns)
 
 
 def by_the_clock(trace: Trace) -> Throughput:
@@ -146,6 +153,13 @@ def _coarse(ready: Sequence[Configuration]) -> list[Configuration]:
         if staying and max(staying) not in chosen:
             chosen.append(max(staying))
     return chosen or sorted(ready, key=lambda each: each.in_flight)[-1:]
+
+
+def _other_start(best: Configuration, measured: Mapping[Configuration, Throughput]) -> list[Configuration]:
+    """The best of those with another number of threads, if it is about as good: a coarse grid may mislead by luck."""
+    others = [each for each in measured if each.threads != best.threads]
+    other = max(others, key=lambda each: measured[each].rate, default=best)
+    return [other] if others and measured[other].rate >= (1 - NEAR) * measured[best].rate else []
 
 
 def _around(best: Configuration, ready: Sequence[Configuration]) -> list[Configuration]:

@@ -20,6 +20,11 @@ ITERATIONS = 2
 BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
 LINKS_REACH = 1984 << 20  # bytes over which links of 4 bytes lead
 NO_BANKS = "two words between lanes; the banks were not found"
+BESIDE = 24  # registers of a thread beside its chains
+OF_CHAIN, OF_SUMS, OF_TILE, OF_LINE = 2, 6, 4, 7
+"""Of each chain: a double; the sums of a matrix instruction; what it takes to follow links through tiles or lines."""
+WIDE, OF_WIDE, OF_ADDRESS = (Instruction.F2F, Instruction.MMA_F64), 16, 8  # which need more besides, and how many
+FEW_CHAINS = 2  # through memory, of which so many warps as an SM has room for may always have enough
 ALL_SMS = "all SMs at once"
 ONE_SM = "of one SM, all others idle"
 MULTIPLY_ADDS = (
@@ -52,6 +57,26 @@ class Kind:
     def operations(self) -> int:
         """Operations of one instruction of a warp: one a thread, or the multiply-adds of a matrix instruction."""
         return PRODUCTS.get(self.instruction, WARP)
+
+    @property
+    def chains(self) -> tuple[int, ...]:
+        """Of a warp, at which its rate is looked at.
+
+        What memory streams takes many loads under way: of an H200 some 250 of 128 bytes on each SM, and few warps have
+        the registers for many chains. Where an SM starts an instruction on two pipelines in turns, an even number of
+        chains may fall on them unevenly: HFMA2 of an H200 gives 92 of 128 with two chains, 127 with three.
+        """
+        if self.access is Access.STREAMING:
+            return (1, 2, 4, 8, 16)
+        return (1, 2, 3, 4, 8) if self.instruction is Instruction.HFMA2 else (1, 2, 4)
+
+    def registers(self, chains: int) -> int:
+        """Of a thread, at most, with so many chains, by what compilers make of it on any architecture."""
+        if not self.resident:
+            each = OF_TILE if self.access is Access.STREAMING else OF_LINE
+            return BESIDE + OF_ADDRESS + (each * chains if chains > FEW_CHAINS else 0)
+        more = OF_WIDE if self.instruction in WIDE else 0
+        return chains * (OF_SUMS if self.instruction in PRODUCTS else OF_CHAIN) + more + BESIDE
 
     @property
     def resident(self) -> bool:

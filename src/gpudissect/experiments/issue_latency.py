@@ -11,7 +11,8 @@ from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, withou
 from gpudissect.experiments.instructions import ALL_SMS, LONG, OF_LATENCIES, SHORT, Kind, pattern_of, shorter
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
-from gpudissect.inference.issue import latency_by_sm, mean_duration
+from gpudissect.inference.homes import DISTANCE
+from gpudissect.inference.issue import Ways, latency_by_way, mean_duration
 from gpudissect.inference.latency import DRIFT, Latency, lap_latency
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Mix
@@ -22,9 +23,11 @@ AMPLIFIED = (LONG + SHORT) / (LONG - SHORT)
 """By so much more than either of two mixes their difference may be off, relative, if the clock is another in each."""
 LEAST = 0.02  # cycles of a latency that nobody believes to know better
 LEAST_OF_MEMORY = 0.01  # of the latency, of memory
-HOMES = 16  # SMs that count in global memory, each at an address of its own: parts of the L2 lie nearer and farther
 METHOD = f"one warp, {LONG} dependent instructions an iteration less {SHORT}; lower quartile of {REPEATS}"
-METHOD_OF_HOMES = "one warp on each of several SMs, at addresses of its own; median over them, between the extremes"
+METHOD_OF_WAYS = (
+    f"one warp on every SM, at addresses of its own, median of {REPEATS}; half way between near and far ones if there "
+    "are two kinds, else the median; the bracket holds every one"
+)
 
 
 def issue_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
@@ -37,7 +40,7 @@ def issue_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_FOUND, kind.element, caveats[0], "latency"))
     caveats = (*caveats, *OF_LATENCIES.get(kind.element, ()))
     if kind.instruction is Instruction.ATOMG:
-        return (yield from _of_homes(kind, pattern, bench))
+        return (yield from _of_ways(kind, pattern))
     if kind.access is Access.RANDOM:
         pattern = replace(pattern, sms=1)
     if pattern.sms is None:
@@ -62,15 +65,22 @@ def _durations(traces: list[Trace]) -> np.ndarray:
     return np.array([round(mean_duration(trace.begin, trace.end)) for trace in traces], np.int64)
 
 
-def _of_homes(kind: Kind, pattern: Mix, bench: Bench) -> Plan:
-    """Of several SMs and addresses, which lie nearer to each other or farther apart."""
-    sms = min(HOMES, bench.info.sm_count)
-    mixes = [replace(pattern, sms=sms, repetition=turn) for turn in range(REPEATS)]
+def _of_ways(kind: Kind, pattern: Mix) -> Plan:
+    """Of all SMs and as many addresses, which lie nearer to each other or farther apart."""
+    mixes = [replace(pattern, sms=None, repetition=turn) for turn in range(REPEATS)]
     traces = yield mixes
-    latency = latency_by_sm([(each.begin, each.end, each.sm) for each in traces], pattern.instructions)
-    caveats = (f"{sms} SMs, each counts at 32 words of its own: they lie in parts of the L2 nearer to it or farther",)
+    ways = latency_by_way([(each.begin, each.end, each.sm) for each in traces], pattern.instructions)
+    caveats = (f"each of {np.unique(traces[0].sm).size} SMs counts at 32 words of its own: {_near_and_far(ways)}",)
     evidence = tuple(digest(mix) for mix in mixes)
-    return Outcome((_found(kind, latency, evidence, METHOD_OF_HOMES, caveats),), latency)
+    return Outcome((_found(kind, ways.latency, evidence, METHOD_OF_WAYS, caveats),), ways.latency)
+
+
+def _near_and_far(ways: Ways) -> str:
+    if ways.near is None or ways.far is None:
+        apart = ways.latency.high - ways.latency.low > DISTANCE * ways.latency.cycles
+        return "some lie nearer and some farther, in no two groups" if apart else "all lie about as far"
+    return (f"{ways.share:.0%} of them in a near part of the L2, {ways.near:.1f} cycles, the others in a far one, "
+            f"{ways.far:.1f} cycles")  # fmt: skip
 
 
 def _found(

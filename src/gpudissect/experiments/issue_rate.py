@@ -23,15 +23,12 @@ from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_f
 from gpudissect.inference.confidence import RATE
 from gpudissect.inference.issue import rate, rate_beyond
 from gpudissect.inference.latency import Latency
+from gpudissect.inference.surface import NEAR
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Instruction, Mix
 from gpudissect.workload.digest import digest
-from gpudissect.workload.instruction import PRODUCTS
 
-ILPS = (1, 2, 4)
-REGISTERS_OF_CHAIN, REGISTERS_OF_SUMS = 2, 6  # of a thread: a double; sums of a matrix instruction
-WIDE, REGISTERS_OF_WIDE = (Instruction.F2F, Instruction.MMA_F64), 16  # which need more besides
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
 REPEATS_AGAIN = 3
@@ -89,15 +86,13 @@ def rate_of(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput
 
 def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
     """Rates over warps and chains, and those near the best again."""
-    chain = REGISTERS_OF_SUMS if kind.instruction in PRODUCTS else REGISTERS_OF_CHAIN
-    more = REGISTERS_OF_WIDE if kind.instruction in WIDE or not kind.resident else 0
-    shapes = [(warps, ilp) for ilp in ILPS for warps in warp_counts(bench.info)
-              if enough_registers(warps, ilp * chain + more, bench.info)]  # fmt: skip
+    shapes = [(warps, ilp) for ilp in kind.chains for warps in warp_counts(bench.info)
+              if enough_registers(warps, kind.registers(ilp), bench.info)]  # fmt: skip
     mixes = [in_warps(pattern, warps, ilp, bench.info) for warps, ilp in shapes]
     traces = yield mixes
     first = tuple(rate_of(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))
     flying = tuple(float(warps * ilp) for warps, ilp in shapes)
-    near = members_to_repeat(flying, first)
+    near = members_to_repeat(first, NEAR)
     anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], 1 + turn)]
     traces = yield anew
     step = len(anew) // (len(near) * REPEATS_AGAIN)

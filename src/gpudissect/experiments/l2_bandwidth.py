@@ -25,7 +25,9 @@ from gpudissect.workload.digest import digest
 
 WITHIN = 4  # a part of the L2, of which a near half still holds copies of everything
 MOST_OF_IT = 0.8
-ROUNDS = 1024  # times that a thread goes for what it has in flight: about a millisecond, however much that is
+MOST_OVER = 5  # configurations of the plateau that go over most of the L2, too
+ROUNDS = 1024  # times that a thread goes for what it has in flight, at least, ...
+LEAST_BYTES = 1 << 30  # ... and bytes that a run moves: a fraction of a millisecond, far more than the timer's step
 NO_BOUND = Unbounded("held against no bound: nobody states what an L2 can give")
 
 
@@ -62,7 +64,7 @@ def _stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench)
     footprint = share * blocks * shape.tile
     return Stream(
         path=Path.GLOBAL_L2, transfer=transfer, footprint=footprint, blocks=blocks, threads=shape.threads,
-        ilp=shape.ilp, width=shape.width, passes=-(-ROUNDS // share),
+        ilp=shape.ilp, width=shape.width, passes=max(-(-ROUNDS // share), -(-LEAST_BYTES // footprint)),
     )  # fmt: skip
 
 
@@ -70,11 +72,13 @@ def _over_most(
     surface: Surface, transfer: Transfer, target: int, bench: Bench
 ) -> Ask[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The same configurations over most of the L2, in words; and the evidence."""
-    shapes = [configuration(surface, index) for index in surface.again]
+    members = surface.plateau.members if surface.plateau is not None else tuple(surface.again)
+    shapes = [configuration(surface, index) for index in members[:MOST_OVER]]
     streams = [replace(stream, runs=RUNS_AGAIN) for each in shapes
                if (stream := _stream(each, transfer, target, bench)) is not None]  # fmt: skip
     if not streams:
         return (), ()
     traces = yield streams
     rate = float(np.median([by_the_clock(trace).rate for trace in traces]))
-    return (f"over {format_bytes(target)}: {said(rate, 'B/s')}",), tuple(digest(stream) for stream in streams)
+    words = f"the same over {format_bytes(target)}, most of the L2: {said(rate, 'B/s')}"
+    return (words,), tuple(digest(stream) for stream in streams)

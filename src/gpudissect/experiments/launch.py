@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.launching import Duration, interval, replacement, usual
@@ -13,16 +18,19 @@ from gpudissect.workload.digest import digest
 
 NAMES = {Means.STREAM: "kernel", Means.GRAPH: "graph"}
 KERNELS = (1, 2, 8, 32, 128)
+TURNS = 5  # of a survey, one round of it each: a host's pace wanders over seconds
 RUNS = 100
 RUNS_OF_MANY = 20
 START_METHOD = (
-    "one empty kernel, by the host's clock until it knows of its end; median of the runs, 95 % of them in the bracket"
+    "one empty kernel, by the host's clock until it knows of its end; lower quartile, median of "
+    f"{TURNS} turns of {RUNS} runs; bracket from the fastest run to the upper quartile of the slowest turn"
 )
 INTERVAL_METHOD = (
-    "what each further empty kernel adds, median slope over 1 to 128 of them; the slopes between neighbouring numbers "
-    "lie in the bracket"
+    f"what each further empty kernel adds, median slope over 1 to 128 of them, median of {TURNS} turns; each turn and "
+    "the slopes between neighbouring numbers lie in the bracket"
 )
 BY_THE_HOST = "as fast as the host calls: a GPU that could start them sooner waits for it"
+OF_THE_HOST = "the host's work is in it: another host, or one that does other work besides, takes another time"
 
 INSTRUCTION = Instruction.FADD
 BLOCK_WARPS, AT_ONCE, ROUNDS = 4, 2, 4
@@ -41,20 +49,37 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     names = (f"{name}_start", f"{name}_interval")
     if means not in bench.info.means:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names))
-    launches = [Launch(means=means, kernels=n, runs=RUNS if n == 1 else RUNS_OF_MANY) for n in KERNELS]
-    traces = yield launches
-    evidence = tuple(digest(each) for each in launches)
-    took = [trace.nanoseconds for trace in traces]
-    start = _found(names[0], usual(took[0]), START_METHOD, evidence[:1])
-    each = interval(KERNELS, took)
+    turns, evidence = yield from _in_turns(means)
+    alone = [turn[0] for turn in turns]
+    start = _found(names[0], usual(alone), START_METHOD, evidence[:: len(KERNELS)], (_most(alone), OF_THE_HOST))
+    each = interval(KERNELS, turns)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
         paced = (BY_THE_HOST,) if means is Means.STREAM else ()
         further = _found(names[1], each, INTERVAL_METHOD, evidence, paced)
-    columns = {"kernels": tuple(map(float, KERNELS)), "time": tuple(usual(runs).value for runs in took)}
+    took = tuple(usual(runs).value for runs in zip(*turns, strict=True))
+    columns = {"kernels": tuple(map(float, KERNELS)), "time": took}
     series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, evidence)
     return Outcome((start, further), series=(series,))
+
+
+def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], tuple[str, ...]]]:
+    """Nanoseconds of every number of kernels, several times over: each turn in a batch of its own."""
+    turns, evidence = [], []
+    for turn in range(TURNS):
+        launches = [Launch(means=means, kernels=n, runs=RUNS if n == 1 else RUNS_OF_MANY, repetition=turn)
+                    for n in KERNELS]  # fmt: skip
+        traces = yield launches
+        turns.append([trace.nanoseconds for trace in traces])
+        evidence += [digest(each) for each in launches]
+    return turns, tuple(evidence)
+
+
+def _most(turns: Sequence[NDArray[np.int64]]) -> str:
+    """What runs take that somebody waits for, delayed or not."""
+    middle, most = np.quantile(np.concatenate(turns), (0.5, 0.95))
+    return f"half of all runs took up to {middle / 1e3:.2f} us, 95% up to {most / 1e3:.2f} us"
 
 
 def _why_no_start(means: Means, bench: Bench) -> str:

@@ -10,7 +10,7 @@ from gpudissect.workload.mix import MOST_WARPS, WARP
 WARPS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
 """Warps of an SM at which throughput is looked at."""
 FEWEST_WARPS = 16  # that an SM has room for, if it does not say
-BESIDE = 24  # registers of a thread beside its chains
+GRAIN = 8  # registers of a thread that are given out together
 BLOCK, EARLY_BLOCK = 1024, 512  # threads that a block may have; before compute capability 2.0
 
 
@@ -53,9 +53,9 @@ def block_limit(info: DeviceInfo) -> int:
 
 
 def enough_registers(warps: int, needed: int, info: DeviceInfo) -> bool:
-    """Whether an SM has registers for so many warps at once, if a thread needs so many beside `BESIDE`."""
+    """Whether an SM has registers for so many warps at once, if a thread needs so many; it gets them in eights."""
     registers = info.facts.get("registers_per_sm")
-    return not isinstance(registers, int) or warps * WARP * (needed + BESIDE) <= registers
+    return not isinstance(registers, int) or warps * WARP * (-(-needed // GRAIN) * GRAIN) <= registers
 
 
 def steps_between(low: int, high: int, info: DeviceInfo) -> list[int]:

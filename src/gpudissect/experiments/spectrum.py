@@ -35,9 +35,9 @@ from gpudissect.experiments.spectrum_ring import (
 )
 from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.translation import memory
-from gpudissect.inference.latency import lap_latency, middle, middle_half, timing_overhead
+from gpudissect.inference.latency import Latency, lap_latency, middle, middle_half, timing_overhead
 from gpudissect.inference.level import Level, Levels
-from gpudissect.inference.spectrum import Hits, Pattern, of_first_touches, of_hits
+from gpudissect.inference.spectrum import FirstTouches, Hits, Pattern, by_home, of_first_touches, of_hits
 from gpudissect.trace import Trace
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Timing
@@ -93,19 +93,28 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     stairs = (first.stair if first else None, second.stair if second else None)
     l2 = levels.level("l2")
     mixed = l2 is not None and l2.homes is not None
+    touches = first_touches(shape, pairs, rings, traces)
     patterns = (
         *of_hits(_hits(rings, traces, shape, second), *stairs, overhead),
-        *of_first_touches(
-            first_touches(shape, pairs, rings, traces), *stairs, middle_half if mixed else middle, overhead
-        ),
+        *of_first_touches(touches, *stairs, middle_half if mixed else middle, overhead),
     )
+    said = dict(zip(PATTERNS[3:], _of_homes(touches, overhead), strict=True)) if mixed else {}
     evidence = tuple(digest(chase) for chase in (*chases, laps, single))
     return Outcome(
         tuple(
-            _estimate(element, attribute, pattern, evidence, (MIXED,) if mixed and attribute in PATTERNS[3:] else ())
+            _estimate(element, attribute, pattern, evidence, said.get(attribute, ()))
             for attribute, pattern in zip(PATTERNS, patterns, strict=True)
         )
     )
+
+
+def _of_homes(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]:
+    """What to say of P4, P5 and P6 where memory is near and far."""
+    homes = by_home(touches, overhead)
+    if homes is None:
+        return [(MIXED,)] * 3
+    return [(MIXED, f"near lines {near:.0f} cycles, far ones {far:.0f}: the value is the median of both together")
+            for near, far in homes]  # fmt: skip
 
 
 def _cache(path: Path, known: Known) -> tuple[Level | None, int, int]:

@@ -31,19 +31,23 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
         if not isinstance(clock, int | float):
             return Outcome()
         together = clock * bench.info.sm_count
-    told = _told_apart(own, l2, together)
-    if told is None or told:
+    if (caveat := _beside(own, l2, together)) is None:
         return Outcome()
-    said_of = f"{said(float(str(own.value)) * together, 'B/s')} of all SMs" if own.unit == PER_SM else "as much"
-    caveat = (f"{said_of}: the L2 takes no more ({said(float(str(l2.value)), 'B/s')}), so that it may be the way of "
-              "stores from the SMs to the L2 that limits both")  # fmt: skip
-    return Outcome((replace(own, caveats=(*own.caveats, caveat)),))
+    of_all = f"{said(float(str(own.value)) * together, 'B/s')} of all SMs, " if own.unit == PER_SM else ""
+    return Outcome((replace(own, caveats=(*own.caveats, of_all + caveat)),))
 
 
-def _told_apart(own: Estimate, l2: Estimate, together: float) -> bool | None:
-    """Whether the brackets of two rates are apart, one in units of `together` B/s; None without both."""
+def _beside(own: Estimate, l2: Estimate, together: float) -> str | None:
+    """How a rate, in units of `together` B/s, stands to that of the L2, in words; None if it is a limit of its own."""
     ends = (own.low, own.high, l2.low, l2.high)
     if own.value is None or l2.value is None or None in ends:
         return None
     low, high, least, most = (float(str(end)) for end in ends)
-    return high * together < least or most < low * together
+    of_l2 = said(float(str(l2.value)), "B/s")
+    if high * together < least:
+        return None
+    if most < low * together:
+        return (f"more than the L2 took when it was written to by itself ({of_l2}): all of it went through the L2, "
+                "which takes at least so much")  # fmt: skip
+    return (f"the same, within the brackets, as the L2 takes by itself ({of_l2}): the way of stores from the SMs to "
+            "the L2 may limit both")  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.inference.confidence import BANDWIDTH
-from gpudissect.inference.surface import NEAR, Cell, Plateau, Top, plateau_of, top_of
+from gpudissect.inference.surface import ALIKE, FAR, FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
@@ -17,7 +17,7 @@ SAID = 0.0001  # relative: an excess over a bound that is worth a word
 TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
-    f"plateau of a searched surface: of the configurations within {NEAR:.1%} of the best, all measured anew, "
+    f"plateau of a searched surface: of the fastest configurations, within {FAR:.0%} of the best, all measured anew, "
     "the median of those that cannot be told from it"
 )
 
@@ -47,6 +47,7 @@ class Surface:
         first: throughput of each.
         again: of those near the best a second time, by their index, the fastest first.
         evidence: digests of all workloads.
+        alternation: of those measured again how far apart, relative, two rates are between which runs alternate.
     """
 
     columns: Mapping[str, tuple[float, ...]]
@@ -54,6 +55,7 @@ class Surface:
     first: tuple[Throughput, ...]
     again: Mapping[int, Throughput]
     evidence: tuple[str, ...]
+    alternation: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def top(self) -> Top:
@@ -65,7 +67,7 @@ class Surface:
         """Its plateau, members by their index; None if it was another the second time."""
         near = list(self.again)
         found = plateau_of([self.first[i] for i in near], list(self.again.values()))
-        return None if found is None else Plateau(found.level, tuple(near[i] for i in found.members), found.width)
+        return None if found is None else replace(found, members=tuple(near[i] for i in found.members))
 
     def words(self, index: int) -> str:
         """A configuration in words: the value of each of its columns."""
@@ -77,13 +79,29 @@ class Surface:
         return Series(element, name, columns, {**units, "rate": unit}, self.evidence)
 
 
-def members_to_repeat(in_flight: Sequence[float], first: Sequence[Throughput]) -> list[int]:
-    """Indices of the configurations near the best, the fastest first; at most `MOST_AGAIN`."""
-    return list(_top(in_flight, first).members[:MOST_AGAIN])
+def members_to_repeat(first: Sequence[Throughput], within: float = FAR) -> list[int]:
+    """Indices of the configurations at most `within` (relative) below the best, the fastest first, but no crowd.
+
+    The few fastest, if no more are near: whether one alone is so fast shows when it is measured anew.
+    """
+    order = sorted(range(len(first)), key=lambda i: -first[i].rate)
+    near = [i for i in order if first[i].rate >= (1 - within) * first[order[0]].rate]
+    return order[: min(max(len(near), FEWEST), MOST_AGAIN)]
 
 
 def _top(in_flight: Sequence[float], first: Sequence[Throughput]) -> Top:
-    return top_of([Cell(flying, each.rate) for flying, each in zip(in_flight, first, strict=True)])
+    cells = [Cell(flying, each.rate) for flying, each in zip(in_flight, first, strict=True)]
+    return top_of(cells, nearness(first))
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    """Why a surface has no plateau that can be believed, and between what its rate may lie."""
+
+    status: Status
+    reason: str
+    low: float | None = None
+    high: float | None = None
 
 
 def plateau_found(
@@ -95,41 +113,56 @@ def plateau_found(
     What ends near the bound is as good as one: the bracket reaches up to the bound.
     """
     unit = unit_of(attribute)
-    top, plateau = surface.top, surface.plateau
-    seen = [each.rate for each in (*surface.first, *surface.again.values())]
+    found = _believed(surface, bound, unit)
+    if isinstance(found, _Doubt):
+        low, high = (end if end is None or isinstance(bound, Unbounded) else min(end, bound.rate)
+                     for end in (found.low, found.high))  # fmt: skip
+        return Estimate(element=element, attribute=attribute, status=found.status, low=low, high=high,
+                        reason=found.reason, method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
+    level, share = _below(bound, found.level, unit)
+    if (surface.top.rising or found.lonely) and isinstance(bound, Bound):
+        level = replace(level, high=bound.rate)
+    return Estimate(
+        element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
+        confidence=confidence, method=method, evidence=surface.evidence,
+        caveats=(*_shape(surface, found), *share, *caveats),
+    )  # fmt: skip
 
-    def otherwise(status: Status, reason: str, low: float | None = None, high: float | None = None) -> Estimate:
-        if isinstance(bound, Bound):
-            low, high = (None if end is None else min(end, bound.rate) for end in (low, high))
-        return Estimate(element=element, attribute=attribute, status=status, low=low, high=high, reason=reason,
-                        method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
 
-    rate = plateau.level.rate if plateau is not None else max(each.rate for each in surface.again.values())
+def _believed(surface: Surface, bound: Bound | Unbounded, unit: str) -> Plateau | _Doubt:
+    """The plateau, or why there is none."""
+    top, plateau, again = surface.top, surface.plateau, {i: each.rate for i, each in surface.again.items()}
+    rate = plateau.level.rate if plateau is not None else max(again.values())
+    fastest = max(each.rate for each in surface.first)
     if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
-        return otherwise(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
-                                           f"{said(bound.rate, unit)}")  # fmt: skip
+        return _Doubt(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
+                                        f"{said(bound.rate, unit)}")  # fmt: skip
     ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
     if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
-        least = min(rate, max(each.rate for each in surface.first))
-        return otherwise(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
+        least = min(rate, fastest)
+        return _Doubt(Status.NOT_FOUND, f"at least {said(least, unit)}: it still rises {most}", low=least)
     if plateau is None:
-        return otherwise(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
-                         min(each.rate for each in surface.again.values()), max(seen))  # fmt: skip
-    if top.lonely and not ended:
-        others = [each.rate for i, each in enumerate(surface.first) if i not in top.members]
-        return otherwise(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(top.members[0])} does better than all "
-                                           "others", max(others, default=rate), max(seen))  # fmt: skip
-    level, share = _below(bound, plateau.level, unit)
-    if (top.rising or top.lonely) and isinstance(bound, Bound):
-        level = replace(level, high=bound.rate)
+        return _Doubt(Status.AMBIGUOUS, "the best configurations gave another rate when measured anew",
+                      min(again.values()), max(fastest, *again.values()))  # fmt: skip
+    if plateau.lonely and not ended:
+        best, *others = sorted(again, key=lambda i: -again[i])
+        second = max((again[i] for i in others), default=rate)
+        return _Doubt(Status.AMBIGUOUS, f"a peak, no plateau: {surface.words(best)} does better than all others, and "
+                      "did when measured anew", min(second, rate), max(fastest, *again.values()))  # fmt: skip
+    return plateau
+
+
+def _shape(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
+    """With which configuration a plateau begins, how alike its members are, and whether runs of them are not."""
     least = min(plateau.members, key=lambda i: surface.in_flight[i])
-    reached = f"first reached with {surface.words(least)}"
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
-    return Estimate(
-        element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
-        confidence=confidence, method=method, evidence=surface.evidence, caveats=(reached, alike, *share, *caveats),
-    )  # fmt: skip
+    if plateau.width > NEAR:
+        alike += f": each gives another rate when it is measured anew, give or take {plateau.scatter:.1%}"
+    apart = [each for i in plateau.members if (each := surface.alternation.get(i, 0.0)) > ALIKE]
+    turns = (f"runs of {len(apart)} of them alternate between two rates, up to {max(apart):.1%} apart: what counts is "
+             "the middle of both",) if apart else ()  # fmt: skip
+    return f"first reached with {surface.words(least)}", alike, *turns
 
 
 def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Throughput, tuple[str, ...]]:

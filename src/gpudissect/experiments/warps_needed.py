@@ -19,6 +19,9 @@ from gpudissect.workload.digest import digest
 SHARE = 0.95
 """Of the plateau. VV16 (s6.1) says "within a small threshold" and means more than the 92 % of 24 warps, where it lists
 32; it looks at whole warps of each scheduler only, so what it lists may be rounded up."""
+NEARLY_ALL = 0.99
+"""More than so much is what 32 warps give where VV16 (s6.1) lists them: told beside it. It is not the value, for there
+the rate grows little with warps and is known to about as much."""
 SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
 
 
@@ -61,8 +64,21 @@ def _found(
                   f"of {said(plateau, 'ops/cycle')}: it takes more than one chain a warp")  # fmt: skip
         return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=most,
                         reason=reason, method=method, evidence=evidence)  # fmt: skip
+    caveats = (_of_nearly_all(reached.warps, alone, plateau),) if kind.resident else ()
     return Estimate(
         element=kind.element, attribute="warps_needed", status=Status.FOUND, value=reached.warps,
         low=reached.low, high=reached.high if reached.high is not None else most, confidence=WARPS, method=method,
-        evidence=evidence,
+        evidence=evidence, caveats=caveats,
     )  # fmt: skip
+
+
+def _of_nearly_all(fewest: int, alone: Mapping[int, float], plateau: float) -> str:
+    """What it takes for a little more, of the numbers of warps that were tried."""
+    whole = needed(alone, plateau, NEARLY_ALL)
+    if whole.warps is None:
+        return (f"no number of warps with one chain each gives {NEARLY_ALL:.0%} of the plateau, {whole.nearest} "
+                f"{whole.best:.1%}")  # fmt: skip
+    if whole.warps == fewest:
+        return f"these give {NEARLY_ALL:.0%}, too"
+    below = max((count for count in alone if count < whole.warps), default=0)
+    return f"{NEARLY_ALL:.0%} takes {whole.warps} (of those tried; {below} give {alone.get(below, 0.0) / plateau:.1%})"

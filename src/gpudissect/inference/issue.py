@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.inference.latency import DRIFT, Latency, median_latency
+from gpudissect.inference.bimodal import in_two
+from gpudissect.inference.homes import DISTANCE
+from gpudissect.inference.latency import DRIFT, Latency
 from gpudissect.inference.throughput import Throughput
 
 STEP = 0.01  # of the rate: by so much a share that is reached may be misread
@@ -109,13 +111,32 @@ def mean_duration(begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
     return float(np.median(end - begin))
 
 
-def latency_by_sm(
-    runs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]], instructions: int
-) -> Latency:
-    """Cycles of one instruction, where one warp of each of several SMs has another way to go: median over the SMs.
+@dataclass(frozen=True)
+class Ways:
+    """Latency of what lies nearer to some SMs and farther from others.
 
-    The bracket holds what each of them took in any run, and `DRIFT` more. What loops cost is not taken off: it is
-    little beside such ways. `runs` are begin, end and SM of every warp, each (warps,). Raises `ValueError` without any.
+    Attributes:
+        latency: half way between near and far where there are two groups, else the median of all ways. The bracket
+            holds every way.
+        near, far: medians of the two groups, cycles; None where ways are all alike, or as long as they come.
+        share: of all ways that are near ones.
+    """
+
+    latency: Latency
+    near: float | None = None
+    far: float | None = None
+    share: float = 1.0
+
+
+def latency_by_way(
+    runs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]], instructions: int
+) -> Ways:
+    """Cycles of one instruction, where one warp of each of many SMs has another way to go.
+
+    Where the ways fall into two groups, a median of all would be one or the other, or something between that is none,
+    as it happens: half way between the two does not ask which SM fell to which address. The bracket holds what each
+    took, median over the runs, and `DRIFT` more. What loops cost is not taken off: it is little beside such ways.
+    `runs` are begin, end and SM of every warp, each (warps,). Raises `ValueError` without any.
     """
     if not runs:
         raise ValueError("latencies by SM need runs")
@@ -123,9 +144,15 @@ def latency_by_sm(
     for begin, end, sm in runs:
         for took, one in zip((end - begin).tolist(), sm.tolist(), strict=True):
             by_sm.setdefault(one, []).append(took / instructions)
-    each = [Latency(float(np.median(took)), min(took), max(took)) for took in by_sm.values()]
-    found = median_latency(each)
-    return Latency(found.cycles, found.low * (1 - DRIFT), found.high * (1 + DRIFT))
+    each = np.array([float(np.median(took)) for took in by_sm.values()])
+    low, high = float(each.min()) * (1 - DRIFT), float(each.max()) * (1 + DRIFT)
+    far = in_two(each)
+    if far is None:
+        return Ways(Latency(float(np.median(each)), low, high))
+    nearer, farther = float(np.median(each[~far])), float(np.median(each[far]))
+    if farther - nearer < DISTANCE * nearer:
+        return Ways(Latency(float(np.median(each)), low, high))
+    return Ways(Latency((nearer + farther) / 2, low, high), nearer, farther, 1 - float(far.mean()))
 
 
 def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:

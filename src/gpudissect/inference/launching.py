@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -16,7 +16,11 @@ TICK = 1.0  # cycle: two readings of a clock may lie so much farther apart, or c
 WAITED = 0.25  # quantile of waits from which blocks must have waited for one another
 MOST_OF_THEM = (0.025, 0.5, 0.975)
 """Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
-a median is known would be another bracket, far narrower, and of no use to who waits for a kernel."""
+a median is known would be another bracket, far narrower, and of no use to who waits for a block."""
+QUICK, SLOW = 0.25, 0.75
+"""Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what most of
+them take at most."""
+STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 
 @dataclass(frozen=True)
@@ -28,40 +32,48 @@ class Duration:
     high: float
 
 
-def usual(nanoseconds: NDArray[np.int64]) -> Duration:
-    """Median of runs; 95 % of them lie within the bracket. Raises `ValueError` without runs."""
-    if nanoseconds.size == 0:
-        raise ValueError("a time needs runs")
-    low, middle, high = np.quantile(nanoseconds, MOST_OF_THEM)
-    return Duration(float(middle), float(low), float(high))
+def usual(nanoseconds: Sequence[NDArray[np.int64]]) -> Duration:
+    """What runs take that nothing delays, from several turns of them at different times, each of shape (runs,).
 
-
-def interval(kernels: Sequence[int], nanoseconds: Sequence[NDArray[np.int64]]) -> Duration | None:
-    """Time that each further kernel adds: median slope of all pairs of numbers of kernels.
-
-    `nanoseconds[i]` are the runs with `kernels[i]` kernels. The slope is robust (Theil 1950, Sen 1968), each pair
-    counting by its distance. Few kernels may cost another time each than many, so the bracket holds the slopes between
-    all neighbouring numbers, and three standard errors of that from the fewest to the most. None if more kernels take
-    no longer. Raises `ValueError` for fewer than two numbers.
+    The lower quartile of a turn, the median of the turns. The bracket reaches from the fastest run of all to the upper
+    quartile of the slowest turn: a host's pace wanders, more from one turn to the next than within one. Raises
+    `ValueError` without runs.
     """
-    if len(set(kernels)) < 2 or len(kernels) != len(nanoseconds):
+    if not nanoseconds or any(turn.size == 0 for turn in nanoseconds):
+        raise ValueError("a time needs runs")
+    value = float(np.median([np.quantile(turn, QUICK) for turn in nanoseconds]))
+    low = min(float(turn.min()) for turn in nanoseconds)
+    high = max(float(np.quantile(turn, SLOW)) for turn in nanoseconds)
+    return Duration(value, low * (1 - STEADY), max(high, value * (1 + STEADY)))
+
+
+def interval(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]]) -> Duration | None:
+    """Time that each further kernel adds: median slope of all pairs of numbers of kernels, median of the turns.
+
+    `turns[t][i]` are the runs with `kernels[i]` kernels, at one time; of them the lower quartile counts. The slope is
+    robust (Theil 1950, Sen 1968), each pair counting by its distance. Few kernels may cost another time each than many,
+    so the bracket holds the slopes between all neighbouring numbers, what each turn gave, and the slope of the fastest
+    runs. None if more kernels take no longer. Raises `ValueError` for fewer than two numbers.
+    """
+    if len(set(kernels)) < 2 or not turns or any(len(kernels) != len(turn) for turn in turns):
         raise ValueError(f"an interval needs several numbers of kernels, got {list(kernels)}")
-    took = {count: usual(each).value for count, each in sorted(zip(kernels, nanoseconds, strict=True))}
-    pairs = sorted(((took[more] - took[few]) / (more - few), more - few) for few, more in combinations(took, 2))
-    weights = np.cumsum([weight for _, weight in pairs]) / sum(weight for _, weight in pairs)
-    value = pairs[int(np.searchsorted(weights, 0.5))][0]
+    every = [{count: float(np.quantile(runs, QUICK)) for count, runs in sorted(zip(kernels, turn, strict=True))}
+             for turn in turns]  # fmt: skip
+    fastest = {count: min(float(turn[i].min()) for turn in turns) for i, count in enumerate(kernels)}
+    values = [_slope(took) for took in every]
+    value = float(np.median(values))
+    took = {count: float(np.median([turn[count] for turn in every])) for count in every[0]}
     slopes = [(took[more] - took[few]) / (more - few) for few, more in pairwise(took)]
-    runs = dict(zip(kernels, nanoseconds, strict=True))
-    fewest, most = min(kernels), max(kernels)
-    error = 3 * float(np.hypot(_error(runs[fewest]), _error(runs[most]))) / (most - fewest)
-    low, high = min(*slopes, value - error), max(*slopes, value + error)
+    seen = (*slopes, *values, _slope(dict(sorted(fastest.items()))))
+    low, high = min(seen) * (1 - STEADY), max(*seen, value * (1 + STEADY))
     return Duration(value, max(0.0, low), high) if value > 0 else None
 
 
-def _error(runs: NDArray[np.int64]) -> float:
-    """Standard error of the median, from the deviations of the runs."""
-    spread = 1.4826 * float(np.median(np.abs(runs - np.median(runs))))
-    return 1.2533 * spread / float(np.sqrt(runs.size))
+def _slope(took: Mapping[int, float]) -> float:
+    """Median slope of all pairs of numbers of kernels, each pair counting by its distance."""
+    pairs = sorted(((took[more] - took[few]) / (more - few), more - few) for few, more in combinations(took, 2))
+    weights = np.cumsum([weight for _, weight in pairs]) / sum(weight for _, weight in pairs)
+    return pairs[int(np.searchsorted(weights, 0.5))][0]
 
 
 def replacement(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
+from gpudissect.inference.bimodal import in_two
 from gpudissect.inference.latency import Latency, middle
 from gpudissect.inference.translation import Stair
 
@@ -154,6 +155,21 @@ def of_first_touches(
         absent = Pattern(None, Status.NOT_FOUND, reason)
         return at_hand, absent, absent
     return at_hand, Pattern(typical(touches.near, overhead)), _switched(touches, typical, overhead)
+
+
+def by_home(touches: FirstTouches, overhead: Latency) -> tuple[tuple[float, float], ...] | None:
+    """Cycles of near and of far lines among those at hand, those near to the page before and those far from it.
+
+    Which lines are near shows over several roles of the same lines, and without `overhead`, what timing one access
+    adds. None if they do not fall into two groups.
+    """
+    far = in_two((touches.at_hand + touches.near) / 2)
+    if far is None:
+        return None
+    return tuple(
+        (float(np.median(role[~far])) - overhead.cycles, float(np.median(role[far])) - overhead.cycles)
+        for role in (touches.at_hand, touches.near, touches.far)
+    )
 
 
 def _switched(touches: FirstTouches, typical: Typical, overhead: Latency) -> Pattern:

@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to 1024, by GPU
 REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
 TOGETHER = 0.05  # of a run: if its slowest block took all of it but so much, the rest is starting and ending
+ERRORS = 2.0  # standard errors of a median to either side
+FEWEST_IN_TURN, APART = 3, 2.0  # runs of either kind, and how many times their spread two kinds must lie apart
+OF_MEDIAN, OF_DEVIATIONS = 1.2533, 1.4826
+"""Standard error of a median over that of a mean, and a standard deviation over the median deviation from the median,
+of a normal distribution."""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Bytes per second, bytes or operations a cycle, and their bracket."""
+    """Bytes per second, bytes or operations a cycle, and the bracket of what is typical of them.
+
+    A run that somebody disturbs is slower by as much as it likes: no bracket holds what was seen once.
+    """
 
     rate: float
     low: float
@@ -23,7 +31,7 @@ class Throughput:
 
 
 def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Throughput:
-    """Bytes per second from runs: their median, bracketed by the slowest and fastest and by the timer's step.
+    """Bytes per second from runs: their median, bracketed by how well it is known and by the timer's step.
 
     Args:
         moved: bytes of each run, shape (runs,).
@@ -38,7 +46,31 @@ def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Thro
         raise ValueError(f"a run of {nanoseconds.min()} ns is too short for a timer with steps of {CLOCK_STEP} ns")
     rates = moved / nanoseconds * 1e9
     low, high = moved / (nanoseconds + CLOCK_STEP) * 1e9, moved / (nanoseconds - CLOCK_STEP) * 1e9
-    return Throughput(float(np.median(rates)), float(low.min()), float(high.max()))
+    return _typical(rates, low, high)
+
+
+def _typical(rates: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> Throughput:
+    """Median of runs, each of which may have been misread between `low` and `high`, all of shape (runs,).
+
+    The bracket holds `ERRORS` standard errors of the median, from the deviations of the runs, and the misreading of a
+    typical run.
+    """
+    middle = float(np.median(rates))
+    error = ERRORS * OF_MEDIAN * OF_DEVIATIONS * float(np.median(np.abs(rates - middle))) / float(np.sqrt(rates.size))
+    return Throughput(middle, max(0.0, float(np.median(low)) - error), float(np.median(high)) + error)
+
+
+def alternation(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> float:
+    """How far apart two rates are, relative, between which runs alternate; 0 where they do not, or are too few.
+
+    Every other run is then faster than all runs between, by far more than either kind scatters. Args as `throughput`.
+    """
+    rates = moved / nanoseconds
+    if rates.size < 2 * FEWEST_IN_TURN:
+        return 0.0
+    one, other = sorted((rates[::2], rates[1::2]), key=lambda runs: float(runs.max()))
+    gap = float(other.min() - one.max())
+    return gap / float(np.median(rates)) if gap > APART * max(np.ptp(one), np.ptp(other)) else 0.0
 
 
 def fastest(found: Sequence[Throughput]) -> int:
@@ -86,5 +118,4 @@ def rate_of_one(
     together = ~lacking & (slowest >= (1 - TOGETHER) * took)
     shortest = np.where(together, np.fmin(slowest, took), took)
     shortest = np.where(lacking, took, np.fmin(shortest, np.fmax(took - step, 1.0)))
-    rates = own / took
-    return Throughput(float(np.median(rates)), float((own / longest).min()), float((own / shortest).max()))
+    return _typical(own / took, own / longest, own / shortest)

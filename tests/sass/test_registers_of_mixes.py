@@ -1,0 +1,51 @@
+"""Mixes that experiments ask for have the registers they are thought to need: else an SM has no room for the warps."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from gpudissect.device.cuda.bodies import body_of, runnable
+from gpudissect.device.cuda.compile import compile_cubin
+from gpudissect.experiments.instructions import KINDS, LONG, Kind
+from gpudissect.workload import Access, Instruction, Mix, Step
+
+REGISTERS_OF_SM = 65536
+THREADS = {"sm_75": 1024, "sm_80": 2048, "sm_90": 2048, "sm_120": 1536}
+BY_NAME = {kind.element: kind for kind in KINDS}
+NARROW = ("ldg_streaming", "ldg_random", "hfma2", "f2f", "mma_f16", "mma_s8")
+COUNT_OF_REGISTERS = re.compile(rb"\x04\x2f\x08\x00.{4}(.{4})", re.DOTALL)
+"""EIATTR_REGCOUNT in a cubin: kind and size, the function, how many."""
+
+
+def registers(mix: Mix, arch: str) -> int:
+    """Of a thread, as the compiler gave them out: in eights."""
+    cubin = compile_cubin("mix.cu", body_of(mix, divmod(int(arch[3:]), 10)).macros, arch)
+    found = [int.from_bytes(each, "little") for each in COUNT_OF_REGISTERS.findall(cubin)]
+    assert found
+    return -(-max(found) // 8) * 8
+
+
+def mix_of(kind: Kind, chains: int) -> Mix:
+    plain = Mix(body=(Step(kind.instruction, LONG // chains),), warps=16, block_size=512, iterations=1, ilp=chains)
+    return plain if kind.resident else replace(plain, access=kind.access, footprint=1 << 30, cold=True)
+
+
+@pytest.mark.parametrize("arch", THREADS)
+@pytest.mark.parametrize("element", NARROW)
+def test_no_more_than_is_thought(element: str, arch: str) -> None:
+    kind = BY_NAME[element]
+    if kind.instruction not in runnable(divmod(int(arch[3:]), 10)):
+        pytest.skip("this architecture does not have it")
+    for chains in kind.chains:
+        needed, thought = registers(mix_of(kind, chains), arch), -(-kind.registers(chains) // 8) * 8
+        full = REGISTERS_OF_SM // THREADS[arch]
+        assert needed <= max(thought, full), f"{chains} chains"
+
+
+def test_loads_that_stream_come_with_so_many_chains_that_memory_is_filled() -> None:
+    kind = BY_NAME["ldg_streaming"]
+    most = max(chains * min(64, REGISTERS_OF_SM // 32 // kind.registers(chains)) for chains in kind.chains)
+    assert most >= 1.25 * 256, "an H200 needs some 256 loads of a warp under way"
+    assert BY_NAME["ldg"].chains == (1, 2, 4) and kind.access is Access.STREAMING
+    assert kind.instruction is Instruction.LDG
