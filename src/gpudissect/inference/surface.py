@@ -120,6 +120,7 @@ def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plat
     lonely = len(alone) == 1 and None not in alone
     members = (int(np.argmax(after)),) if lonely else _members(before, width, near)
     rate = float(np.median(after[list(members)]))
+    members = tuple(i for i in members if abs(after[i] - rate) <= near * rate)  # the others were not alike but lucky
     if abs(rate - float(np.median(before[list(members)]))) > REPEATS * rate:
         return None
     below, above = (float(np.median(each)) / len(members) ** 0.5 for each in zip(
