@@ -113,7 +113,7 @@ def test_brackets(low, high, unit, text):
 
 def test_probabilities_never_round_up_to_certainty():
     assert [percent(share) for share in (None, 0, 0.5, 0.98, 0.994, 0.9999, 1)] == [
-        "", "0%", "50%", "98%", "99.4%", "99.9%", "100%"
+        "", "0%", "50%", "98%", "99.4%", "99.99%", "100%"
     ]  # fmt: skip
 
 

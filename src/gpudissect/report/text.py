@@ -81,7 +81,7 @@ def percent(share: float | None) -> str:
     """A probability in percent, never rounded up to certainty."""
     if share is None:
         return ""
-    return f"{share:.0%}" if share < 0.99 or share == 1 else f"{min(int(share * 1000) / 10, 99.9):g}%"
+    return f"{share:.0%}" if share < 0.99 or share == 1 else f"{min(int(share * 10000) / 100, 99.99):g}%"
 
 
 def _decimal(value: float, unit: str) -> str:
