@@ -87,3 +87,16 @@ class Device(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
+
+
+class NothingHeld:
+    """What holds nothing open: a device to be closed, or used as a context manager, all the same."""
+
+    def close(self) -> None:
+        """Nothing to give back; may be called any number of times."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

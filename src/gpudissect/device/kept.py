@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Self
 
-from gpudissect.device.base import Device, DeviceInfo
+from gpudissect.device.base import Device, DeviceInfo, NothingHeld
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
@@ -15,7 +14,7 @@ MOST_BYTES = 1 << 30
 Kept = tuple[Workload, Trace]
 
 
-class Keeper(Mapping[str, Kept]):
+class Keeper(NothingHeld, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and the first trace that it gave.
 
     It holds only what `device` ran through it, `most_bytes` of arrays at most. Closing leaves `device` open.
@@ -40,15 +39,6 @@ class Keeper(Mapping[str, Kept]):
                 self._kept[trace.workload] = workload, trace
                 self._left -= size
         return traces
-
-    def close(self) -> None:
-        """Nothing is held open; may be called any number of times."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def __getitem__(self, digest: str) -> Kept:
         return self._kept[digest]

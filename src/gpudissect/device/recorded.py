@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 import gpudissect
 from gpudissect import errors
 from gpudissect.device import packed_warps, recording
-from gpudissect.device.base import Device, DeviceInfo, Origin
+from gpudissect.device.base import Device, DeviceInfo, NothingHeld, Origin
 from gpudissect.device.recording import Entry
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
@@ -128,7 +128,7 @@ class Recorder:
             self._trouble = error
 
 
-class RecordedGpu:
+class RecordedGpu(NothingHeld):
     """A device that answers from a recording. `options` are those it was recorded with."""
 
     def __init__(self, folder: FilePath, content: recording.Recording) -> None:
@@ -185,15 +185,6 @@ class RecordedGpu:
         self._given = turns
         self._asked[key] += 1
         return traces
-
-    def close(self) -> None:
-        """Nothing is held open; may be called any number of times."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _take(self, entry: Entry, data: bytes) -> None:
         if "trace" in entry:

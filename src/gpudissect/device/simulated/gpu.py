@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Self
 
 from gpudissect import __version__
 from gpudissect.cachemodel.check import check_hierarchy
 from gpudissect.cachemodel.geometry import Hierarchy, Route
 from gpudissect.cachemodel.hierarchy import HierarchyModel
-from gpudissect.device.base import DeviceInfo, Origin
+from gpudissect.device.base import DeviceInfo, NothingHeld, Origin
 from gpudissect.device.simulated.launches import means_of, run_launch
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
@@ -27,7 +26,7 @@ DEFAULT_LIMIT = 1 << 34  # bytes of a path for which the hierarchy names none
 MAX_COUNT = 1 << 24  # positions of a ring: 128 MiB of offsets
 
 
-class SimulatedGpu:
+class SimulatedGpu(NothingHeld):
     """A GPU that exists only as a `Hierarchy`, and a `Processor` if it runs more than chases.
 
     Keeps `device.base.Device`.
@@ -104,15 +103,6 @@ class SimulatedGpu:
         a chase that spans more than its path has.
         """
         return [self._run(workload) for workload in batch]
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     def _memory(self, sms: int) -> Memory:
         """Memory with the private caches of so many SMs. Made when it is first needed: it loads the compiler."""
