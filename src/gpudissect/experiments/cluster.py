@@ -9,6 +9,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.bandwidth import bandwidth_found, best_of, why_no_streams
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.latency import LAPS, METHOD, latency_found, over_the_same
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import Latency, lap_latency, median_latency
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing
@@ -56,7 +57,7 @@ def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
         f"clusters of {len(ranks)} blocks; {_by_rank(found, traces)}",
     )
     method = f"{METHOD}; median {OVER_RANKS}"
-    hit = latency_found("cluster", "hit_latency", median_latency(others), method, evidence)
+    hit = latency_found("cluster", "hit_latency", median_latency(others), method, evidence, TIMED)
     return Outcome((replace(hit, caveats=caveats), *_distances(others, evidence)))
 
 
@@ -94,8 +95,8 @@ def _distances(others: Sequence[Latency], evidence: tuple[str, ...]) -> tuple[Es
     if far.low <= near.high:
         return without(Status.NOT_FOUND, "cluster", ONE_DISTANCE, "near_latency", "far_latency")
     return (
-        latency_found("cluster", "near_latency", near, f"{METHOD}; least {OVER_RANKS}", evidence),
-        latency_found("cluster", "far_latency", far, f"{METHOD}; most {OVER_RANKS}", evidence),
+        latency_found("cluster", "near_latency", near, f"{METHOD}; least {OVER_RANKS}", evidence, TIMED),
+        latency_found("cluster", "far_latency", far, f"{METHOD}; most {OVER_RANKS}", evidence, TIMED),
     )
 
 

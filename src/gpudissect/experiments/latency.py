@@ -95,9 +95,11 @@ def penalty_found(level: Level) -> Estimate:
     )  # fmt: skip
 
 
-def latency_found(element: str, attribute: str, latency: Latency, method: str, evidence: tuple[str, ...]) -> Estimate:
-    """The estimate of a latency, in cycles."""
+def latency_found(
+    element: str, attribute: str, latency: Latency, method: str, evidence: tuple[str, ...], confidence: float = LATENCY
+) -> Estimate:
+    """The estimate of a latency, in cycles; of those that random GPUs have not it is less sure."""
     return Estimate(
         element=element, attribute=attribute, status=Status.FOUND, value=latency.cycles,
-        low=latency.low, high=latency.high, confidence=LATENCY, method=method, evidence=evidence,
+        low=latency.low, high=latency.high, confidence=confidence, method=method, evidence=evidence,
     )  # fmt: skip

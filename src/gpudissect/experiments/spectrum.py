@@ -35,6 +35,7 @@ from gpudissect.experiments.spectrum_ring import (
 )
 from gpudissect.experiments.tlb import TlbLevel
 from gpudissect.experiments.translation import memory
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import Latency, lap_latency, middle, middle_half, timing_overhead
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.spectrum import FirstTouches, Hits, Pattern, by_home, of_first_touches, of_hits
@@ -181,7 +182,7 @@ def _estimate(
 ) -> Estimate:
     latency = pattern.latency
     if latency is not None and pattern.status is Status.FOUND:
-        found = latency_found(element, attribute, latency, METHOD, evidence)
+        found = latency_found(element, attribute, latency, METHOD, evidence, TIMED)
         return replace(found, caveats=(*pattern.caveats, *caveats))
     return Estimate(
         element=element, attribute=attribute, status=pattern.status, reason=pattern.reason, method=METHOD,

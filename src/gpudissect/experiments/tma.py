@@ -11,6 +11,7 @@ from gpudissect.experiments.l2_latency import FROM_ONE_SM
 from gpudissect.experiments.latency import latency_found
 from gpudissect.experiments.peak import THE_MEMORY, peak
 from gpudissect.experiments.surface import Bound
+from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import lap_latency, median_latency
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing
@@ -63,7 +64,7 @@ def tma_latency_plan(bench: Bench, known: Known) -> Plan:
         )
         caveats += (f"loads past the L1 of the same lines: {direct.cycles:.1f} cycles",)
     evidence = tuple(digest(chase) for chase in (*copies, *loads))
-    hit = latency_found("tma", "hit_latency", latency, METHOD, evidence)
+    hit = latency_found("tma", "hit_latency", latency, METHOD, evidence, TIMED)
     return Outcome((replace(hit, caveats=caveats),))
 
 

@@ -31,7 +31,7 @@ DOUBTFUL = 0.5
 """The same, where something speaks against it."""
 
 TIMED = 0.95
-"""A time within its bracket, of instructions, conflicts, launches and the timer."""
+"""A time within its bracket, of what random GPUs have not: instructions, conflicts, launches, clusters, spectra."""
 
 BANKS = 0.95
 """A layout of banks that explains every stride, and no other does: 100 of 100."""
