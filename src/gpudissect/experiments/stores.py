@@ -1,7 +1,7 @@
 """Whether writes to different levels are held up by one and the same limit: the way of stores from the SMs to the L2.
 
-An L1 that writes through hands on what it is given, and memory gets what the L2 was given before. So neither can take
-more than the L2, and where one takes as much, it tells nothing of the level it was asked about but "at least so much".
+An L1 that writes through hands on what it is given, and memory gets what the L2 was given before. So what they take
+goes through the L2: where one takes as much, the way there may limit both; where more, the L2 takes at least so much.
 Held against what was found, nothing is run.
 """
 
@@ -20,7 +20,7 @@ PER_SM = "B/cycle"
 
 
 def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """What was found of writes to an element, with a caveat if the L2 takes no more."""
+    """What was found of writes to an element, with a caveat on how it stands to what the L2 takes."""
     yield from ()
     own, l2 = known[WRITES[element]], known[TO_THE_L2]
     if not isinstance(own, Estimate) or not isinstance(l2, Estimate):

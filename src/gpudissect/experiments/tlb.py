@@ -15,7 +15,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.tlb_cost import PENALTY_SPREAD, Costs, costs_of
 from gpudissect.experiments.translation import LAPS, Translations, memory
-from gpudissect.inference.confidence import BRACKETED, EXACT, LATENCY
+from gpudissect.inference.confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.inference.first_miss import Fit, probe_sizes
 from gpudissect.inference.level import Levels
 from gpudissect.inference.translation import Penalties, Stair, next_stair
@@ -298,9 +298,6 @@ def _ambiguous(element: str, reason: str) -> tuple[Estimate, ...]:
 
 
 def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: bool) -> tuple[Estimate, ...]:
-    before, costs = last.costs.own if last else (0.0,), level.costs.own
-    low, high = min(costs) - max(before), max(costs) - min(before)
-    penalty = float(np.median(costs) - np.median(before))
     reach = level.entries * level.page
 
     def found(attribute: str, value: float, confidence: float, low: float, high: float, *caveats: str) -> Estimate:
@@ -316,13 +313,31 @@ def _found(element: str, level: TlbLevel, last: TlbLevel | None, page_known: boo
         return found(attribute, value, sure, value - slack * unit, value + slack * unit)
 
     exact = EXACT if page_known else BRACKETED
-    told = ["more than a hit in it, the line in the L2"]
-    if not level.costs.alike:
-        other = float(np.median(level.costs.at_random) - np.median(before))
-        told.append(f"of pages in order; in random order {other:.1f}: they jump between windows of the page table")
     return (
         counted("entries", level.entries, 1),
         found("page_size", level.page, exact, level.page, level.page, "what one entry covers"),
         counted("reach", reach, level.page),
-        found("miss_penalty", penalty, LATENCY, low - PENALTY_SPREAD, high + PENALTY_SPREAD, *told),
+        _penalty(element, level, last),
     )
+
+
+def _penalty(element: str, level: TlbLevel, last: TlbLevel | None) -> Estimate:
+    """What a miss costs beyond one in the level before only."""
+    before = (last.costs.own or (last.stair.cycles,)) if last else (0.0,)
+    costs, sure = level.costs.own, LATENCY
+    if not costs:
+        (estimate,) = without(Status.NOT_FOUND, element, "measured anew, no page was slow", "miss_penalty")
+        return estimate
+    told = ["more than a hit in it, the line in the L2"]
+    if not level.costs.in_order:
+        told.append("in order no page is slow: it may be what jumps between windows of the page table cost")
+        sure = DOUBTFUL
+    elif level.costs.at_random and not level.costs.alike:
+        other = float(np.median(level.costs.at_random) - np.median(before))
+        told.append(f"of pages in order; in random order {other:.1f}: they jump between windows of the page table")
+    return Estimate(
+        element=element, attribute="miss_penalty", status=Status.FOUND,
+        value=float(np.median(costs) - np.median(before)), low=min(costs) - max(before) - PENALTY_SPREAD,
+        high=max(costs) - min(before) + PENALTY_SPREAD, confidence=sure, method=METHOD, evidence=level.evidence,
+        caveats=tuple(told),
+    )  # fmt: skip

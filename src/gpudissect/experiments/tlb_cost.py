@@ -30,14 +30,14 @@ class Costs:
     @property
     def alike(self) -> bool:
         """Whether the order makes no difference."""
-        if not self.in_order:
-            return True
+        if not self.in_order or not self.at_random:
+            return False
         return abs(float(np.median(self.in_order) - np.median(self.at_random))) <= 2 * PENALTY_SPREAD
 
     @property
     def own(self) -> tuple[float, ...]:
-        """Those of a miss in the TLB alone."""
-        return (*self.in_order, *self.at_random) if self.alike else self.in_order
+        """Those of a miss in the TLB alone; at random if no page is slow in order."""
+        return (*self.in_order, *self.at_random) if self.alike else self.in_order or self.at_random
 
 
 def costs_of(ring: Pages, page: int, stair: Stair, bench: Bench) -> Ask[Costs]:
@@ -48,10 +48,10 @@ def costs_of(ring: Pages, page: int, stair: Stair, bench: Bench) -> Ask[Costs]:
     for repetition in range(1, ROUNDS + 1):
         afresh = Translations(page, bench, repetition)
         (shuffled,) = yield from afresh.penalties([ring])
-        (ordered,) = yield from afresh.visits([ring], LAPS, repetition)
+        (ordered,) = yield from afresh.visits([ring], LAPS)
         evidence += afresh.evidence
         for told, costs in ((shuffled, at_random), (ordered, in_order)):
             typical = np.median(told, axis=0)  # of each page: single accesses are delayed by chance
             if (slower := typical[typical >= stair.threshold]).size:
                 costs.append(float(np.median(slower)))
-    return Costs(tuple(in_order), tuple(at_random) or (stair.cycles,), tuple(evidence))
+    return Costs(tuple(in_order), tuple(at_random), tuple(evidence))

@@ -60,7 +60,7 @@ class Translations:
         """Cycles of every access beyond its line alone; a page that comes again in a lap is asked for another word."""
         yield from self._measure_alone(np.unique(np.concatenate(list(sequences))))
         rings = [self._chase_over(self._offsets(pages) + PATH.word * _again(pages), laps) for pages in sequences]
-        traces = yield [replace(ring, repetition=repetition) for ring in rings]
+        traces = yield [replace(ring, repetition=self.repetition + repetition) for ring in rings]
         self.evidence += [trace.workload for trace in traces]
         return [
             trace.cycles.reshape(laps, pages.size) - np.array([self._alone[page] for page in pages.tolist()])

@@ -5,7 +5,8 @@ often answers of each kind were right on random simulated GPUs, seeds 120000 to 
 150325, 160000 to 160309 and 170000 to 170499 of `validation/calibrate.py`. Whether that holds for GPUs that were not
 counted is on docs/calibration.md. Of a real GPU they say as much as it is built like one of these; that its accesses
 are foretold (`prediction`) tells whether it is. Those of throughput are held against random simulated SMs by
-`validation/calibrate_throughput.py`; the counts below are of its seeds 1000 to 1049.
+`validation/calibrate_throughput.py`; the counts below are of its seeds 1000 to 1049, before plateaus and their brackets
+were drawn as they are now.
 """
 
 EXACT = 0.9998

@@ -47,11 +47,6 @@ class Top:
     members: tuple[int, ...]
     rising: bool
 
-    @property
-    def lonely(self) -> bool:
-        """Whether one cell alone was that fast: a peak, or luck."""
-        return len(self.members) == 1
-
 
 def nearness(cells: Sequence[Throughput]) -> float:
     """How far below the best of cells measured once its equals may lie, relative, by how well a typical one is known.
@@ -106,7 +101,8 @@ class Plateau:
 def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:
     """The plateau among cells near the best, each measured twice; None if they did something else the second time.
 
-    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice. Raises
+    Members are chosen by the first time and counted by the second, so that nobody's luck counts twice; those far from
+    the level the second time are left out, of the bracket too, and there is none if they are half of them. Raises
     `ValueError` without cells.
     """
     if not first or len(first) != len(again):
@@ -120,9 +116,12 @@ def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plat
     lonely = len(alone) == 1 and None not in alone
     members = (int(np.argmax(after)),) if lonely else _members(before, width, near)
     rate = float(np.median(after[list(members)]))
-    members = tuple(i for i in members if abs(after[i] - rate) <= near * rate)  # the others were not alike but lucky
     if abs(rate - float(np.median(before[list(members)]))) > REPEATS * rate:
         return None
+    kept = tuple(i for i in members if abs(after[i] - rate) <= near * rate)  # the others were not alike but lucky
+    if 2 * len(kept) <= len(members):
+        return None  # they fell apart: no level
+    members = kept
     below, above = (float(np.median(each)) / len(members) ** 0.5 for each in zip(
         *((again[i].rate - again[i].low, again[i].high - again[i].rate) for i in members), strict=True
     ))  # fmt: skip

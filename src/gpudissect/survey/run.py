@@ -219,13 +219,15 @@ class _Run:
                     self._enough(each)
 
     def _enough(self, each: _Running) -> None:
-        """Let an experiment end; what it cannot make sense of is as if it had not begun."""
+        """Let an experiment end with what it has; most cannot do without the rest, and are as if they had not begun."""
         try:
             each.plan.throw(Enough())
         except StopIteration as stop:
             self.outcomes[each.experiment.name] = stop.value
-        except Exception:  # most cannot do without the rest
+        except Enough:
             return
+        except Exception as error:  # it could, and stumbled
+            self._fail(each.experiment, _said(error))
 
     @property
     def _total(self) -> int:
@@ -285,7 +287,7 @@ class _Run:
         self._enough(each)
         if each.experiment.name in self.outcomes:
             self.failures.append(Failure(each.experiment.name, reason))
-        else:
+        elif each.experiment.name not in self.failed:
             self._fail(each.experiment, reason)
 
     def _fail(self, experiment: Experiment, reason: str, consequence: bool = False) -> None:

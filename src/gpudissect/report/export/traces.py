@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from gpudissect.workload import Chase, Stream, Workload
 NAMES = ("workload", "kind", "path")
 """Of each row: the digest that findings name as their evidence, what kind of workload it is, its way to memory."""
 Labels = tuple[str, str, str]
+NO_PYARROW = "Parquet needs pyarrow: pip install 'gpudissect[parquet]'"
 
 
 def traces_csv(kept: Kept, info: DeviceInfo) -> bytes:
@@ -41,7 +43,7 @@ def traces_parquet(kept: Kept, info: DeviceInfo) -> bytes:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UsageError("Parquet needs pyarrow: pip install 'gpudissect[parquet]'") from None
+        raise UsageError(NO_PYARROW) from None
     parts: dict[str, list[NDArray[np.int64]]] = {name: [] for name in _columns(kept, info)}
     lacking: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in parts}
     labels, sizes = [], []
@@ -70,9 +72,11 @@ FORMATS: Mapping[str, Callable[[Kept, DeviceInfo], bytes]] = {".csv": traces_csv
 
 
 def check_name(file: Path | None) -> None:
-    """Raise `UsageError`, before anything is measured, for a name that says neither format."""
+    """Raise `UsageError`, before anything is measured, for a name of neither format or one that cannot be written."""
     if file is not None and file.suffix not in FORMATS:
         raise UsageError(f"cannot write {file}: the name of a file of traces must end in {' or '.join(FORMATS)}")
+    if file is not None and file.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise UsageError(NO_PYARROW)
 
 
 def _tables(kept: Kept, info: DeviceInfo) -> Iterator[tuple[Labels, Columns]]:
