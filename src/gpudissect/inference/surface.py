@@ -121,7 +121,7 @@ def plateau_of(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plat
     kept = tuple(i for i in members if abs(after[i] - rate) <= near * rate)  # the others were not alike but lucky
     if 2 * len(kept) <= len(members):
         return None  # they fell apart: no level
-    members = kept
+    members, rate = kept, float(np.median(after[list(kept)]))
     below, above = (float(np.median(each)) / len(members) ** 0.5 for each in zip(
         *((again[i].rate - again[i].low, again[i].high - again[i].rate) for i in members), strict=True
     ))  # fmt: skip
