@@ -204,7 +204,8 @@ def _who_first(told: Mapping[str, Any]) -> Iterator[str]:
         yield "take all they can use, the others wait until they have ended. Under such a rule the youngest warps bear"
         yield "the waiting, and end last; what all of them attain together hardly depends on it."
         yield '(`scheduling = "oldest"` in a GPU file makes blocks of the simulated GPU end alike; but rates of'
-        yield "instructions, measured on it as on the real one, are then up to 8 % too low: the files of Hopper do not say it.)"
+        yield "instructions, measured on it as on the real one, are then up to 8 % too low: the files of Hopper do not"
+        yield "say it.)"
 
 
 def _simulated(machine: Machine, seen: Seen) -> Iterator[str]:
