@@ -16,7 +16,7 @@ from reliability import Bin, bins, picture
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.inference.disagreement import Unforetold, Whole
-from gpudissect.inference.prediction import DRAWN, Tally
+from gpudissect.inference.prediction import DRAWN, Tally, bound
 from gpudissect.report.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
@@ -141,6 +141,10 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
     yield f"- Geometry ({', '.join(GEOMETRY)}) of L1, texture cache and L2 in one part: {exact} of {len(geometry)} "
     yield f"  exactly right ({exact / len(geometry):.2%})."
     yield f"- Wrong with a confidence above {SURE}: {wrong} of {len(sure)} ({wrong / len(sure):.2%})."
+    struck = {a.seed for a in answers if a.right is False and (a.found.confidence or 0) > SURE}
+    low, high = bound(len(every) - len(struck), len(every))
+    yield f"- Answers of one GPU are not independent. GPUs with such a wrong answer: {len(struck)} of {len(every)} "
+    yield f"  (95 %: {1 - high:.2%} .. {1 - low:.2%})."
     for title, noise in (("no access delayed", 0.0), ("0.5 % of the accesses delayed", 0.005)):
         alike = [one for one in every if one.noise == noise]
         for drawn in (False, True):
