@@ -72,7 +72,7 @@ def page(
         under_load(first, kinds, shown),
         singles(kinds, shown),
         _blocks(kinds, shown),
-        models(machine, kinds, shown),
+        models(results, machine, kinds, shown),
         why_refined(machine, kinds, shown),
         queues(machine, kinds, shown, corner),
         agreement(results),

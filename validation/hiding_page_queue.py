@@ -86,7 +86,7 @@ def queues(machine: Machine, kinds: Sequence[Seen], shown: Mapping[str, str], co
         yield from _by_warps(machine, seen)
     yield from ("", shown["queues"]) if "queues" in shown else ()
     if corner is not None:
-        yield from _apart(machine, json.loads(corner.read_text()), corner.name)
+        yield from _apart(machine, having[0], json.loads(corner.read_text()), corner.name)
     if any(seen.kind in machine.contention for seen in having):
         yield from _simulated(machine, having[0])
 
@@ -124,7 +124,7 @@ def _by_warps(machine: Machine, seen: Seen) -> Iterator[str]:
                f"for each load, is not explained here but for the loop's own instructions, 3 or 4 a turn.")  # fmt: skip
 
 
-def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str]:
+def _apart(machine: Machine, seen: Seen, told: Mapping[str, Any], name: str) -> Iterator[str]:
     """What is left of the loss where there is no load on memory, or no memory at all; who goes first."""
     yield from ("", "### The same apart from all else", "")
     yield f"Measured by `validation/hiding_corner.py` in a run of its own ([data]({name})), instructions a cycle of one"
@@ -140,9 +140,10 @@ def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str
     lost: dict[str, float] = {}
     for (where, alpha), own in rates.items():
         if where in PLACES:
-            row, bounds = _apart_row(machine, PLACES[where], alpha, own, top)
+            row, bounds, _ = _apart_row(machine, PLACES[where], alpha, own, top)
             lost[where] = max(bounds - 1, lost.get(where, 0.0))
             yield row
+    yield from _otherwise(machine, seen, rates, top)
     yield ""
     if lost.get("one", 0.0) > ALIKE * lost.get("all", inf):
         yield "- One SM alone loses about as much as all together: it is not that others load the memory."
@@ -151,14 +152,15 @@ def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str
     many = {each["warps"]: each["rate"] for each in told["rates"] if each["where"] == "rounds"}
     if many and (few := rates.get(("all", told["rates"][0]["alpha"]), {})):
         by = [f"{rate:.3f} in place of {few[warps]:.3f} with {warps} warps" for warps, rate in many.items()]
-        more = max(rate / few[warps] - 1 for warps, rate in many.items())
-        yield (f"- In four times as many rounds of blocks as elsewhere it is {listed(by)}: how runs begin and end has "
-               f"at most {max(more, 0.0):.1%} of it.")  # fmt: skip
-    apart = [abs(share - 1) for each in told["ends"] if each["what"] != "additions alone"
-             for share in each.get("places", ()) if len(each["places"]) == machine.schedulers]  # fmt: skip
-    if apart and max(apart) < FOLLOWS / 2:
-        yield (f"- Of blocks with a warp for each scheduler all warps take equally long, within {max(apart):.1%}: it "
-               f"is not that schedulers have unequal work.")  # fmt: skip
+        more = [f"{rate / few[warps] - 1:+.1%}" for warps, rate in many.items()]
+        yield (f"- In four times as many rounds of blocks as elsewhere it is {listed(by)} ({listed(more)}): "
+               + ("how runs begin and end is no part of it." if max(rate / few[warps] for warps, rate in many.items())
+                  <= 1 else "by so much at most how runs begin and end is part of it."))  # fmt: skip
+    loaded, alone = _unequal(machine, told, False), _unequal(machine, told, True)
+    if loaded is not None and loaded < FOLLOWS / 2:
+        beside = "" if alone is None else f" (of additions alone, {alone:.1%})"
+        yield (f"- Where there are loads, all warps of blocks with one for each scheduler take equally long, within "
+               f"{loaded:.1%}{beside}: it is not that schedulers have unequal work.")  # fmt: skip
     medians = {alpha: float(np.median(list(own.values()))) for alpha, own in sorted(adds.items())}
     if medians and max(medians.values()) < (1 + FOLLOWS / 2) * min(medians.values()):
         lengths = [f"{rate:.3f} with {alpha}" for alpha, rate in medians.items()]
@@ -167,10 +169,40 @@ def _apart(machine: Machine, told: Mapping[str, Any], name: str) -> Iterator[str
     yield from _who_first(told)
 
 
+def _otherwise(
+    machine: Machine, seen: Seen, rates: Mapping[tuple[str, int], Mapping[int, float]], top: float
+) -> Iterator[str]:  # fmt: skip
+    """Where this run and the one that the page is of measured the same mix, and not the same rate."""
+    measured = {each.loop.alpha: each for each in samples(seen)}
+    for (where, alpha), own in rates.items():
+        if where != "all" or alpha not in measured:
+            continue
+        best = best_samples(measured[alpha], machine.schedulers)
+        there = {int(warps): float(rate) for warps, rate in zip(best.warps, best.rate, strict=True) if warps in own}
+        apart = {warps: own[warps] / rate - 1 for warps, rate in there.items()}
+        if not apart or max(map(abs, apart.values())) <= FOLLOWS:
+            continue
+        shown = sorted({min(there), _apart_row(machine, where, alpha, own, top)[2]} & set(there))
+        rows = [f"{own[warps]:.3f} in place of {there[warps]:.3f} with {warps} warps" for warps in shown]
+        cycles = [min(there) * (alpha + 1) / each[min(there)] - alpha * machine.unit("fadd").latency
+                  for each in (own, there)]  # fmt: skip
+        yield ""
+        yield (f"All SMs at alpha {alpha:g} are the mix of the table above, in another run, and it was another rate: "
+               f"{listed(rows)}; with the fewest warps a load took {cycles[0]:.0f} cycles in place of {cycles[1]:.0f}. "
+               f"Why is not known, so only quotients within a row compare.")  # fmt: skip
+
+
+def _unequal(machine: Machine, told: Mapping[str, Any], alone: bool) -> float | None:
+    """By how much warps of a block took more or less than their mean, of additions alone or of all else."""
+    apart = [abs(share - 1) for each in told["ends"] if (each["what"] == "additions alone") is alone
+             for share in each.get("places", ()) if len(each["places"]) == machine.schedulers]  # fmt: skip
+    return max(apart, default=None)
+
+
 def _apart_row(
     machine: Machine, where: str, alpha: int, own: Mapping[int, float], top: float
-) -> tuple[str, float]:  # fmt: skip
-    """A row of the table, and the bounds over what was measured where that is worst."""
+) -> tuple[str, float, int]:  # fmt: skip
+    """A row of the table; the bounds over what was measured where that is worst, and with how many warps."""
     fewest = min(own)
     adding = alpha * machine.unit("fadd").latency
     waiting = fewest * (alpha + 1) / own[fewest] - adding
@@ -185,7 +217,7 @@ def _apart_row(
     bounds, queued = ratios(worst)
     row = (f"| {where} | {alpha} | {waiting:.0f} | {worst} | {own[worst]:.3f} | {bounds:.3f} | {queued:.3f} | "
            f"{max(own)}: {own[max(own)]:.3f} |")  # fmt: skip
-    return row, bounds
+    return row, bounds, worst
 
 
 def _who_first(told: Mapping[str, Any]) -> Iterator[str]:

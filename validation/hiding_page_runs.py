@@ -63,5 +63,5 @@ def _models_agree(results: Sequence[Result]) -> Iterator[str]:
             if any(each is None or key not in each.series[WORST].columns["model"] for each in runs):
                 continue  # a result that is older than the model
             found = [worst_alpha(each, key)[0] for each in runs if each is not None]
-            told = ", ".join(f"{each:.3g}" for each in found)
+            told = ", ".join(f"{each:.3f}" for each in found)
             yield f"| {seen.title} | most that the {key} model is over | {told} | {max(found) / min(found) - 1:.1%} |"

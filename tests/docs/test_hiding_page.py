@@ -57,6 +57,8 @@ def test_what_was_measured_of_the_corner_stands_beside(result: Path, tmp_path: P
     assert run(result, "--into", tmp_path).returncode == 0
     text = (tmp_path / "gtx980-latency-hiding.md").read_text()
     assert "One SM alone loses about as much" in text and "the oldest block that can go on" in text
+    assert "(-0.5% and -0.5%): how runs begin and end is no part of it" in text
+    assert "within 0.2% (of additions alone, 0.4%)" in text
     for each in known["rates"]:
         each["rate"] = 3.9 if each["where"] == "one" else each["rate"]
     for each in known["ends"]:
@@ -95,3 +97,48 @@ def test_results_without_latency_hiding_are_refused(result: Path, tmp_path: Path
     empty.write_text(json.dumps(told | {"findings": [], "series": []}))
     made = run(empty, "--into", tmp_path)
     assert made.returncode == 2 and "holds no parameters of latency hiding" in made.stderr
+
+
+def changed(result: Path, into: Path, refined: float, rates: float = 1.0) -> Path:
+    """The same with another worst over-estimate of the refined model, and peaks of additions so many times as high."""
+    told = json.loads(result.read_text())
+    for each in told["findings"]:
+        if each["attribute"] in ("arithmetic_rate", "issue_rate"):
+            each |= {name: each[name] * rates for name in ("value", "low", "high")}
+    for each in told["series"]:
+        if each["name"] == "worst estimate over measurement":
+            each["columns"]["over"][each["columns"]["model"].index("refined")] = refined
+    path = into / f"{refined}-{rates}.json"
+    path.write_text(json.dumps(told))
+    return path
+
+
+def test_the_worst_of_all_runs_decides(result: Path, tmp_path: Path) -> None:
+    runs = [changed(result, tmp_path, refined) for refined in (1.052, 1.124)]
+    assert run(*runs, "--into", tmp_path, "--name", "made-up").returncode == 0
+    text = (tmp_path / "made-up-latency-hiding.md").read_text()
+    assert (
+        "at most 1.124 (" in text and "by run 1.052, 1.124), at the 1.12 that VV16's GPUs let expect, not safe" in text
+    )
+    assert "saw a lower peak" not in text
+
+
+def test_a_lower_peak_does_not_flatter_a_model(result: Path, tmp_path: Path) -> None:
+    """The first run's own samples count with the peak that another saw."""
+    runs = [changed(result, tmp_path, 1.052, 0.98), changed(result, tmp_path, 1.06)]
+    assert run(*runs, "--into", tmp_path, "--name", "made-up").returncode == 0
+    text = (tmp_path / "made-up-latency-hiding.md").read_text()
+    assert "by run 1.052, 1.060), **above** the 1.12" in text
+    assert "The first run saw a lower peak of additions, 125.4 ops/cycle where another saw 128.0; with that" in text
+
+
+def test_the_page_that_is_kept_is_what_is_made(tmp_path: Path) -> None:
+    kept = SCRIPT.parents[1] / "docs" / "results"
+    for name in ("h200-latency-hiding.json", "h200-latency-hiding-corner.json"):
+        (tmp_path / name).write_bytes((kept / name).read_bytes())
+    results = (tmp_path / "h200-latency-hiding.json", kept / "h200-kinds-latency-hiding.json")
+    assert run(*results, "--into", tmp_path).returncode == 0
+    text = (tmp_path / "h200-latency-hiding.md").read_text()
+    assert text == (kept / "h200-latency-hiding.md").read_text()
+    assert "All SMs at alpha 181 are the mix of the table above, in another run, and it was another rate" in text
+    assert "Why is not known, so only quotients within a row compare." in text

@@ -28,6 +28,7 @@ from gpudissect.experiments.hiding_mixes import (
 )
 from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.oversubscription import oversubscription_plan
+from gpudissect.experiments.peak import peak
 from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.workload import Instruction, Mix
 
@@ -74,8 +75,11 @@ def test_maxwell_from_loads_to_models() -> None:
     cusp = by_attribute(hiding)["cusp_alpha"]
     assert cusp.low is not None and cusp.high is not None and cusp.low < 49 < cusp.high
     fitted = by_attribute(contention)
-    assert fitted["contention_base"].value == pytest.approx(372, rel=0.03)
-    assert fitted["contention_ceiling"].value == pytest.approx(221e9, rel=0.06)
+    base, ceiling = fitted["contention_base"], fitted["contention_ceiling"]
+    assert base.value == pytest.approx(372, rel=0.04) and base.low <= 372 <= base.high
+    assert ceiling.value == pytest.approx(221e9, rel=0.03) and ceiling.low <= 221e9 <= ceiling.high
+    assert by_attribute(hiding)["read_bandwidth"].value <= ceiling.low and ceiling.high <= peak(bench.info).rate
+    assert any("more than the memory can give" in each for each in ceiling.caveats), "a fit alone is open above that"
     singles = contention.series[1].columns
     assert all(low <= high for low, high in zip(singles["p5"], singles["p95"], strict=True))
     assert singles["p50"][-1] > 1.5 * singles["p50"][0] and min(singles["samples"]) > 1000
@@ -111,6 +115,22 @@ def test_a_bracket_reaches_down_to_where_nothing_was_run() -> None:
     assert quick["cusp_warps"].status is Status.NOT_FOUND or quick["cusp_warps"].low < quick["cusp_warps"].value
     assert set(quick["issue_rate"].evidence) > set(quick["access_rate"].evidence), "it is of every mix"
     assert 1 == quick["load_imbalance"].low <= quick["load_imbalance"].value, "no SM takes longer than the longest"
+
+
+def test_far_more_than_the_banks_can_give_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut off at the bound it would look as sure as what was measured: no rate is found, nor what is a share of it."""
+    (lds,) = [kind for kind in KINDS if kind.name == "lds"]
+    with open_device("sim:gtx980") as device:
+        bench = Bench(device.info)
+        fair = by_attribute(outcome_of(device, hiding_plan(lds, QUICK, bench, {})))
+        monkeypatch.setattr("gpudissect.experiments.hiding_bounds.BANKED", 0.84)
+        refused = outcome_of(device, hiding_plan(lds, QUICK, bench, {}))
+    found = by_attribute(refused)
+    assert fair["access_rate"].status is fair["warps_for_90"].status is Status.FOUND
+    for attribute in ("access_rate", "warps_for_90", "warps_for_95", "cusp_alpha", "cusp_warps"):
+        assert found[attribute].status is Status.NOT_FOUND and "than the banks can give" in found[attribute].reason
+    assert found["arithmetic_rate"].status is found["arithmetic_warps"].status is Status.FOUND
+    assert found["access_latency"].status is Status.FOUND and refused.knowledge is None and refused.series
 
 
 def test_bounds_of_real_gpus() -> None:

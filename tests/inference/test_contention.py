@@ -22,6 +22,14 @@ def test_what_was_made_by_the_formula_comes_back(a: float, b: float, c: float, t
     assert found.latency(np.array([2 * found.c]))[0] == np.inf
 
 
+def test_no_ceiling_is_above_what_there_can_be() -> None:
+    x = np.linspace(1.0, 90.0, 20)
+    y = 400 + 30 * x / (100 - x)
+    held = fit(x, y, 95.0)
+    assert held is not None and held.c == pytest.approx(95.0) and held.error > 0.001
+    assert fit(x, y, 200.0) == fit(x, y) and fit(x, y, 89.0) is None
+
+
 @pytest.mark.parametrize("gpu", VV16)
 def test_table_6_5_with_noise(gpu: str) -> None:
     a, b, c = VV16[gpu]

@@ -1,12 +1,13 @@
 """Warps that queue: against chains of states that are solved one by one, and against what is known at the ends."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 
 from gpudissect.models import by_key
-from gpudissect.models.base import Contention, Loop, Machine, Unit
+from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit
 from gpudissect.models.bounds import peak
 from gpudissect.models.queued import visits
 
@@ -92,6 +93,24 @@ def test_between_whole_warps_of_a_scheduler_it_is_a_mean():
     loop = Loop(alpha=181, access="lds")
     four, six, eight = (float(QUEUED.throughput(H200_LIKE, loop, n)) for n in (16, 18, 20))
     assert six == pytest.approx((four + eight) / 2)
+
+
+def test_what_issues_again_takes_slots_from_additions():
+    """An access that is issued 32 times (VV16 s4.7) with 32 additions: half of all that schedulers start."""
+    again = replace(H200_LIKE.units["lds"], slots=32.0)
+    machine = replace(H200_LIKE, units=dict(H200_LIKE.units) | {"lds": again})
+    loop = Loop(alpha=32, access="lds")
+    top = machine.issue * 33 / 64
+    assert peak(machine, loop) == pytest.approx(top)
+    assert float(QUEUED.throughput(machine, loop, 1024)) == pytest.approx(top, rel=0.01)
+    knee = [float(model.throughput(machine, loop, 12)) for model in (QUEUED, REFINED)]
+    assert knee[0] < 0.98 * knee[1]
+
+
+def test_the_nearer_bound_is_what_binds():
+    loop = Loop(alpha=181)
+    assert QUEUED.limit(H200_LIKE, loop, 4) is Limit.LATENCY
+    assert QUEUED.limit(H200_LIKE, loop, 64) is REFINED.limit(H200_LIKE, loop, 64) is not Limit.LATENCY
 
 
 @pytest.mark.parametrize("alpha", [0, inf])

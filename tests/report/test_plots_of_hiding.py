@@ -26,7 +26,8 @@ def figures(h200):
 
 def test_models_stand_over_what_was_measured(figures, h200):
     figure = figures["throughput against warps at alpha 8, and by models"]
-    assert figure.ys[0] == "measured" and {"basic", "refined", "hong-kim"} <= set(figure.ys)
+    assert figure.ys[0] == "measured" and figure.ys[1:4] == ("basic", "refined", "queued") and "sim" not in figure.ys
+    assert "queued: refined, with queues" in figure.note
     curves = {name: dict(points) for name, points in groups_of(figure)}
     assert set(curves["measured"]) < set(curves["basic"]) and max(curves["basic"].values()) == 100
     seen = h200.seen("hiding", "throughput against warps and alpha").columns

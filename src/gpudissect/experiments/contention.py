@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
-from gpudissect.inference.confidence import RATE
+from gpudissect.experiments.peak import peak
+from gpudissect.experiments.surface import SLACK, Bound, said
+from gpudissect.inference.confidence import UNTRIED
 from gpudissect.inference.contention import Distribution, Fit, distribution, fit, spreads
 from gpudissect.inference.warps import Lifetimes, attained
 from gpudissect.series import Series
@@ -29,7 +32,7 @@ BINS = 80
 LOOSE = 0.10  # root mean square of a fit's relative residuals from which on it is no fit
 METHOD = (
     "fit of a + b x / (c - x) to the mean latency of warps at every occupancy (VV16 s6.4, table 6.5); bracket: two "
-    "standard errors, by leaving out a tenth of the throughputs at a time"
+    "standard errors, by leaving out a tenth of the throughputs at a time; the ceiling is above all that was seen"
 )
 
 
@@ -55,14 +58,18 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     """Coefficients of latency under load; knowledge: the fit in accesses a cycle of one SM, None without a good one."""
     hiding: Hiding | None = known[needs]
     if hiding is None:
-        return Outcome(without(Status.NOT_FOUND, kind.element, "no access could be measured", *ATTRIBUTES))
+        reason = "no peak of accesses and additions could be measured"
+        return Outcome(without(Status.NOT_FOUND, kind.element, reason, *ATTRIBUTES))
     curve = [point for point in hiding.points if point.alpha == 0.0 and point.ilp == 1]
     rates = np.array([point.accesses for point in curve])
     latencies = np.array([point.latency for point in curve])
     clocks = [point.clock_hz for point in curve if point.clock_hz is not None]
     clock = float(np.median(clocks)) if clocks else float(bench.info.facts.get("clock_hz", 0.0))
     scale = hiding.access_bytes * bench.info.sm_count * clock
-    found = fit(rates, latencies)
+    bound = peak(bench.info)
+    most = bound.rate / scale if isinstance(bound, Bound) and scale > 0 else inf
+    free = fit(rates, latencies)
+    found = free if free is None or free.c <= most else fit(rates, latencies, most)
     mixes = _sampled(hiding, quick, bench)
     try:
         ran, traces = yield from at_full_clock(mixes)
@@ -73,9 +80,11 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     series: tuple[Series, ...] = (_means(kind, rates, latencies, found, scale),)
     if loads:
         series += (_singles(kind, loads, evidence), _histogram(kind, loads, evidence))
-    errors = None if found is None else spreads(rates, latencies, found)
-    known_fit = found if found is not None and found.error <= LOOSE and errors is not None else None
-    return Outcome(_estimates(kind, found, errors, scale), known_fit, series)
+    errors = None if free is None else spreads(rates, latencies, free)
+    fastest = max(point.accesses for point in hiding.points if point.alpha == 0.0)
+    estimates = _estimates(kind, found, errors, scale, fastest, most)
+    sound = all(each.status is Status.FOUND for each in estimates)
+    return Outcome(estimates, found if sound else None, series)
 
 
 def _sampled(hiding: Hiding, quick: bool, bench: Bench) -> list[Mix]:
@@ -101,8 +110,9 @@ def _load(mix: Mix, trace: Trace, hiding: Hiding, scale: float) -> Load:
 
 
 def _estimates(
-    kind: Kind, found: Fit | None, errors: tuple[float, float, float] | None, scale: float
+    kind: Kind, found: Fit | None, errors: tuple[float, float, float] | None, scale: float, fastest: float, most: float,
 ) -> tuple[Estimate, ...]:  # fmt: skip
+    """`scale`: B/s of one access a cycle of one SM; `fastest`, `most`: of these, seen and what the memory can give."""
     if found is None:
         reason = "latency does not rise towards a ceiling of throughput: too few warps to saturate the memory"
         return without(Status.NOT_FOUND, kind.element, reason, *ATTRIBUTES)
@@ -112,14 +122,29 @@ def _estimates(
     if errors is None:
         reason = "without some of the occupancies latency does not rise towards a ceiling: nothing is known of it"
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
+    if (beyond := fastest / found.c - 1) > SLACK:
+        reason = f"{beyond:.1%} more was read than the ceiling of the fit: several chains a warp go beyond it"
+        return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
     caveats = (f"latencies are {found.error:.1%} off the fit, at most {found.worst:.0%}",)
-    scales = (1.0, 1.0, scale)
-    return tuple(
-        Estimate(element=kind.element, attribute=attribute, status=Status.FOUND, value=value * unit,
-                 low=max(0.0, value - error) * unit, high=(value + error) * unit, confidence=RATE, method=METHOD,
-                 caveats=caveats)
-        for attribute, value, error, unit in zip(ATTRIBUTES, (found.a, found.b, found.c), errors, scales, strict=True)
+    base, rise = (
+        Estimate(element=kind.element, attribute=attribute, status=Status.FOUND, value=value,
+                 low=max(0.0, value - error), high=value + error, confidence=UNTRIED, method=METHOD, caveats=caveats)
+        for attribute, value, error in zip(ATTRIBUTES[:2], (found.a, found.b), errors[:2], strict=True)
     )  # fmt: skip
+    return base, rise, _ceiling(kind, (found.c, errors[2], fastest, most), scale, caveats)
+
+
+def _ceiling(
+    kind: Kind, rates: tuple[float, float, float, float], scale: float, caveats: tuple[str, ...]
+) -> Estimate:  # fmt: skip
+    """In B/s: it is never reached, so above all that was seen, and no higher than what the memory can give."""
+    value, error, fastest, most = (rate * scale for rate in rates)
+    low, high = max(value - error, fastest), value + error
+    if high > most:
+        caveats = (*caveats, f"the fit alone would let it be {said(high, 'B/s')}: more than the memory can give")
+        high = most
+    return Estimate(element=kind.element, attribute=ATTRIBUTES[2], status=Status.FOUND, value=value,
+                    low=min(low, value), high=high, confidence=UNTRIED, method=METHOD, caveats=caveats)  # fmt: skip
 
 
 def _means(kind: Kind, rates: np.ndarray, latencies: np.ndarray, found: Fit | None, scale: float) -> Series:

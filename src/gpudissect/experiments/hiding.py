@@ -10,7 +10,7 @@ from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Ask, Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_bounds import access_bound, starts
-from gpudissect.experiments.hiding_findings import estimates_of, series_of
+from gpudissect.experiments.hiding_findings import estimates_of, misread, series_of
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import (
     FULL_CLOCK,
@@ -57,7 +57,7 @@ METHOD = "chains of loads, each address by the load before, {} additions between
 
 
 def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
-    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where nothing can be measured.
+    """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where no peak could be measured.
 
     The quick grid is run first. Broken off behind it, it gives what it has.
     """
@@ -80,17 +80,19 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
     pairs = [*first.values(), *(answers[mix] for mix in mixes if mix in answers)]
     pairs = [(mix, trace) for mix, trace in pairs if mix.width == width or not _accesses(mix)]
     if len(answers) < len(mixes):  # of what did not come to all warps nobody knows how many are enough
-        whole = {mix.body for mix, _ in pairs if mix.warps == max(each.warps for each in mixes)}
+        most = max(mix.warps for mix in mixes)
+        whole = {mix.body for mix, _ in pairs if mix.warps == most}
         pairs = [(mix, trace) for mix, trace in pairs if mix.body in whole]
     points = tuple(point_of(mix, trace) for mix, trace in pairs)
     hiding = _hiding(kind, points, width, paces, bench.info)
     slow = slow_ones([trace for _, trace in pairs])
     caveats = (f"{slow} mixes ran below {FULL_CLOCK:.0%} of the full clock",) if slow else ()
     if len(answers) < len(mixes):
-        caveats = (*caveats, f"broken off after {len(answers)} of {len(mixes)} mixes")
+        caveats = (*caveats, f"only {len(answers)} of {len(mixes)} mixes were run")
     clocks = sorted(trace.context.clock_hz for _, trace in pairs if trace.context.clock_hz is not None)
     clock = clocks[len(clocks) // 2] if clocks else None
-    return Outcome(estimates_of(hiding, bench, clock, caveats), hiding, (series_of(hiding),))
+    sound = None if misread(hiding.accesses, hiding.arithmetic, hiding.issue) else hiding
+    return Outcome(estimates_of(hiding, bench, clock, caveats), sound, (series_of(hiding),))
 
 
 def _attributes(kind: Kind) -> tuple[str, ...]:

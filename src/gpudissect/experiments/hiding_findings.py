@@ -10,7 +10,8 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, without
 from gpudissect.experiments.hiding_known import SHARES, Hiding, cusp_of, needed
 from gpudissect.experiments.hiding_mixes import reachable
-from gpudissect.inference.confidence import BANDWIDTH, RATE, TIMED
+from gpudissect.experiments.surface import SLACK
+from gpudissect.inference.confidence import BANDWIDTH, RATE, TIMED, UNTRIED, WARPS
 from gpudissect.inference.hiding import NEAR_BEST, Level
 from gpudissect.series import Series
 from gpudissect.workload.mix import WARP
@@ -32,7 +33,10 @@ def _evidence(hiding: Hiding, *alphas: float) -> tuple[str, ...]:
 def estimates_of(
     hiding: Hiding, bench: Bench, clock: float | None, caveats: tuple[str, ...]
 ) -> tuple[Estimate, ...]:  # fmt: skip
-    """All of them, found or not. `clock`: Hz while mixes ran, None if not seen; `caveats` go with what was found."""
+    """All of them, found or not. `clock`: Hz while mixes ran, None if not seen; `caveats` go with what was found.
+
+    A rate by more than `SLACK` above what bounds it was misread: it is not found, nor what is a share of it.
+    """
     element = hiding.kind.element
 
     def found(
@@ -51,6 +55,9 @@ def estimates_of(
     ) -> Estimate:  # fmt: skip
         """Of a level, in another unit: `scale` of them for one instruction a cycle of one SM."""
         told = found(attribute, level.rate * scale, 0.0, confidence, f"{PLATEAU}: {what}")
+        if reason := misread(level):
+            return Estimate(element=element, attribute=attribute, status=Status.NOT_FOUND, reason=reason,
+                            method=told.method, evidence=told.evidence)  # fmt: skip
         return replace(told, low=level.low * scale, high=level.high * scale, caveats=(*caveats, *_words(level)))
 
     estimates = [
@@ -61,7 +68,7 @@ def estimates_of(
               "additions alone, smallest mean latency of a warp (VV16 table 6.2)"),
         rate("arithmetic_rate", hiding.arithmetic, "additions alone (VV16 table 6.1)"),
         rate("issue_rate", hiding.issue, "the fastest mixes, one chain a warp: schedulers start at least so many"),
-        found("load_imbalance", max(p.imbalance for p in hiding.curve(0.0).values()), RATE_ERROR, RATE,
+        found("load_imbalance", max(p.imbalance for p in hiding.curve(0.0).values()), RATE_ERROR, UNTRIED,
               "accesses alone: the longest time of an SM over the mean one, worst occupancy (VV16 s5.5)", least=1.0),
     ]  # fmt: skip
     if hiding.kind.of_memory:
@@ -70,12 +77,18 @@ def estimates_of(
             scale = hiding.access_bytes * bench.info.sm_count * hertz
             how = "accesses alone, with 1, 2 and 4 chains a warp (VV16 table 6.4)"
             estimates.append(rate("read_bandwidth", hiding.accesses, how, scale, BANDWIDTH))
-        estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, RATE,
+        estimates.append(found("access_bytes", float(hiding.access_bytes), 0.0, UNTRIED,
                                f"{hiding.width} bytes a lane: with fewer, memory is not filled" if hiding.width > 4
                                else "4 bytes a lane fill the memory"))  # fmt: skip
     estimates += _warps(hiding, bench, caveats)
     estimates += _cusp(hiding, bench, caveats)
     return tuple(estimates)
+
+
+def misread(*levels: Level) -> str:
+    """Why one of these cannot be: more than bounds it, and by more than is cut off. Empty if all can."""
+    over = max(levels, key=lambda level: level.over)
+    return f"{over.over:.1%} more were measured than {over.bound} can give" if over.over > SLACK else ""
 
 
 def _words(level: Level) -> Iterator[str]:
@@ -95,8 +108,11 @@ def _fewest_left(measured: Iterable[int], warps: int, bench: Bench) -> int:
 def _warps(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> list[Estimate]:
     rows = [("warps_for_90", 0.0, SHARES[0]), ("warps_for_95", 0.0, SHARES[1]),
             ("arithmetic_warps", math.inf, ARITHMETIC_SHARE)]  # fmt: skip
-    found = []
+    found: list[Estimate] = []
     for attribute, alpha, share in rows:
+        if reason := misread(hiding.issue, hiding.arithmetic if math.isinf(alpha) else hiding.accesses):
+            found += without(Status.NOT_FOUND, hiding.kind.element, reason, attribute)
+            continue
         curve, peak, evidence = hiding.curve(alpha), hiding.peak(alpha), _evidence(hiding, alpha)
         at, most = needed(hiding, alpha, share), max(curve)
         if at.warps is None:
@@ -107,7 +123,7 @@ def _warps(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> list[Estim
             continue
         found.append(Estimate(
             element=hiding.kind.element, attribute=attribute, status=Status.FOUND, value=at.warps,
-            low=_fewest_left(curve, at.low or at.warps, bench), high=at.high or most, confidence=RATE,
+            low=_fewest_left(curve, at.low or at.warps, bench), high=at.high or most, confidence=WARPS,
             method=f"fewest warps of an SM at {share:.0%} of the peak", evidence=evidence, caveats=caveats,
         ))  # fmt: skip
     return found
@@ -115,13 +131,15 @@ def _warps(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> list[Estim
 
 def _cusp(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> Sequence[Estimate]:
     element, at = hiding.kind.element, cusp_of(hiding)
+    if reason := misread(hiding.issue, hiding.arithmetic, hiding.accesses):
+        return without(Status.NOT_FOUND, element, reason, "cusp_alpha", "cusp_warps")
     if at is None:
         reason = "warps needed for 90 % of the peak do not rise and then fall with arithmetic intensity"
         return without(Status.NOT_FOUND, element, reason, "cusp_alpha", "cusp_warps")
     evidence = _evidence(hiding, *(alpha for alpha in hiding.alphas if at.low <= alpha <= at.high))
     where = Estimate(
         element=element, attribute="cusp_alpha", status=Status.FOUND, value=at.alpha, low=at.low, high=at.high,
-        confidence=RATE, method="additions an access at which 90 % of the peak needs most warps (VV16 s4.5)",
+        confidence=UNTRIED, method="additions an access at which 90 % of the peak needs most warps (VV16 s4.5)",
         evidence=evidence, caveats=caveats,
     )  # fmt: skip
     measured = sorted({point.warps for point in hiding.points if at.low <= point.alpha <= at.high and point.ilp == 1})
@@ -133,7 +151,7 @@ def _cusp(hiding: Hiding, bench: Bench, caveats: tuple[str, ...]) -> Sequence[Es
     return where, Estimate(
         element=element, attribute="cusp_warps", status=Status.FOUND, value=at.warps,
         low=_fewest_left(measured, at.warps, bench), high=at.warps,
-        confidence=RATE, method="warps of an SM that it takes there", evidence=evidence, caveats=caveats,
+        confidence=UNTRIED, method="warps of an SM that it takes there", evidence=evidence, caveats=caveats,
     )  # fmt: skip
 
 

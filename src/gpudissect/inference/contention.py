@@ -43,21 +43,24 @@ class Fit:
         return found
 
 
-def fit(throughput: Floats, latency: Floats) -> Fit | None:
+def fit(throughput: Floats, latency: Floats, most: float = np.inf) -> Fit | None:
     """Fit mean latencies (cycles, shape (samples,)) at throughputs (any unit, same shape); VV16 table 6.5.
 
-    For every ceiling a and b follow from least squares of relative residuals; the best ceiling is refined once. Samples
-    of a high throughput weigh more, as there. None if there are too few, or if latency does not rise with throughput:
-    then nothing saturates, and no ceiling is known.
+    For every ceiling a and b follow from least squares of relative residuals; the best ceiling is refined once, none is
+    above `most`, in the unit of throughput. Samples of a high throughput weigh more, as there. None if there are too
+    few, or if latency does not rise with throughput: then nothing saturates, and no ceiling is known.
     """
     x, y = np.asarray(throughput, np.float64), np.asarray(latency, np.float64)
     if x.shape != y.shape or x.size < FEWEST or x.min() <= 0 or y.min() <= 0:
         return None
     weight = (ERROR + (1 - ERROR) * x / x.max()) / y
-    best = min((_at(x, y, weight, c) for c in CEILINGS * x.max()), key=lambda found: found[0])
+    if most < CEILINGS[0] * x.max():
+        return None
+    ceilings = np.minimum(CEILINGS * x.max(), most)
+    best = min((_at(x, y, weight, c) for c in ceilings), key=lambda found: found[0])
     step = CEILINGS[1] / CEILINGS[0]
     near = np.geomspace(max(best[3] / step, x.max() * 1.0005), best[3] * step, 60)
-    _, a, b, c = min((_at(x, y, weight, each) for each in near), key=lambda found: found[0])
+    _, a, b, c = min((_at(x, y, weight, each) for each in np.minimum(near, most)), key=lambda found: found[0])
     if b <= 0 or a <= 0 or c >= 0.98 * CEILINGS[-1] * x.max():
         return None
     residuals = (a + b * x / (c - x)) / y - 1

@@ -19,7 +19,7 @@ from math import inf, isinf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpudissect.models.base import Floats, Loop, Machine
+from gpudissect.models.base import Floats, Limit, Loop, Machine
 from gpudissect.models.bounds import access_latency, peak
 from gpudissect.models.volkov import HALVINGS, Refined
 
@@ -54,11 +54,16 @@ class Queued(Refined):
         found: Floats = (low + high) / 2
         return found
 
+    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
+        """The nearer of the two bounds that meet here: with queues neither is quite reached."""
+        return Refined().limit(machine, loop, warps)
+
 
 def _throughput(machine: Machine, loop: Loop, chains: Floats, waiting: Floats) -> Floats:
     """Instructions a cycle of one SM, if an access takes so many cycles; shapes as `chains`."""
     unit, adding = machine.unit(loop.access), machine.unit(loop.arithmetic)
-    fastest = min(adding.throughput / loop.alpha, machine.issue * loop.access_share) / machine.schedulers
+    started = machine.issue / (loop.alpha * adding.slots + unit.slots)
+    fastest = min(adding.throughput / loop.alpha, started) / machine.schedulers
     cycles = loop.alpha * adding.latency
     # Memory is no station of the SM: how soon it is full its latency under load says.
     places = np.full(chains.shape, inf) if unit.bytes else waiting * unit.throughput / machine.schedulers

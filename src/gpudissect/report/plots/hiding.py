@@ -17,7 +17,7 @@ from gpudissect.report.plots.figure import Column, Figure, Kind
 from gpudissect.report.result import Series
 
 OVER = (0.0, 8.0, 32.0, 128.0)  # alphas at which models are drawn over what was measured
-SHOWN = ("basic", "refined", "cuda-guide", "hong-kim", "baghsorkhi", "zhang-owens", "sim")
+SHOWN = ("basic", "refined", "queued", "cuda-guide", "hong-kim", "baghsorkhi", "zhang-owens")
 PLACES = 32  # occupancies, besides those measured, at which a model is drawn: its corners lie between
 MOST_ROWS = 4000
 
@@ -52,7 +52,10 @@ def _throughput(series: Series, machine: Machine | None) -> Iterator[Figure]:
         every = {"measured": curves[alpha], **_modelled(machine, loop, curves[alpha])}
         shares = {name: {warps: float(f"{100 * rate / top:.5g}") for warps, rate in curve.items()}
                   for name, curve in every.items()}  # fmt: skip
-        note = "percent of the peak; models with the parameters found here, basic and refined: Volkov 2016"
+        note = (
+            "percent of the peak; models with the parameters found here, basic and refined: Volkov 2016; queued: "
+            "refined, with queues"
+        )
         yield _wide(series, f"throughput against warps at alpha {alpha:g}, and by models", shares, note, "%")
 
 
