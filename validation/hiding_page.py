@@ -64,7 +64,7 @@ def page(
     machine, kinds = machine_of(first), kinds_of(first)
     shown = {each.key: f"![{capital(each.title)}]({folder}/{each.key}.svg)" for each in drawn}
     parts = [
-        _head(first, len(results), kept),
+        _head(first, len(kinds), len(results), kept),
         _in_words(machine, kinds),
         _parameters(first, machine, kinds),
         _throughput(kinds, shown),
@@ -80,14 +80,15 @@ def page(
     return "\n".join(line for part in parts for line in part) + "\n"
 
 
-def _head(result: Result, runs: int, kept: str | None) -> Iterator[str]:
+def _head(result: Result, kinds: int, runs: int, kept: str | None) -> Iterator[str]:
     device, facts, conditions = result.device, result.device.facts, result.conditions
     what = [f"{device.sm_count} SMs"]
     what += [f"compute capability {facts['compute_capability']}"] if facts.get("compute_capability") else []
     environment = result.environment
     what += [f"driver {clean(environment['driver'])}"] if environment.get("driver") else []
     what += [f"CUDA {clean(environment['cuda_driver'])}"] if environment.get("cuda_driver") else []
-    yield f"# {clean(device.name)}: latency hiding, {device.origin.value}"
+    of = f" of {kinds} kinds of access" if kinds > 1 else ""
+    yield f"# {clean(device.name)}: latency hiding{of}, {device.origin.value}"
     yield ""
     options = f"`gpudissect hide{' --quick' if result.options.quick else ''}`"
     yield f"Made by `python validation/hiding_page.py` from {runs} result{'s' if runs > 1 else ''} of {options} on"

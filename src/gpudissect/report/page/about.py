@@ -14,7 +14,10 @@ from gpudissect.report.result import Result
 from gpudissect.report.text import clean, quantity
 
 _CAUTIONS = ("throttling", "other_processes")
-_UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz"}
+_UNITS = {
+    "clock_hz": "Hz", "memory_clock_hz": "Hz", "l2_size": "B", "l2_fetch_limit": "B", "memory_size": "B",
+    "constant_size": "B", "shared_per_sm": "B", "shared_per_block": "B",
+}  # fmt: skip
 MOST_ROWS = 500
 LINE = 2000  # characters: sentences are not broken, the reader's window does that
 
@@ -117,7 +120,7 @@ def environment(result: Result) -> Iterator[Markup]:
     """Versions, and everything that is stated of the device."""
     device = result.device
     rows = [(name, text) for name, text in list(result.environment.items())[:MOST_ROWS]]
-    rows += [(words(name), _fact(value, _UNITS.get(name, "B" if name.endswith("size") else "")))
+    rows += [(words(name), _fact(value, _UNITS.get(name, "")))
              for name, value in list(device.facts.items())[:MOST_ROWS] if value is not None]  # fmt: skip
     rows += [(f"no path {path}", reason) for path, reason in list(device.unsupported.items())[:MOST_ROWS]]
     yield _folded("Device and versions", rows)
