@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from gpudissect.device.base import DeviceInfo
+from gpudissect.device.capability import schedulers
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Ask, Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.experiments.hiding_bounds import access_bound, starts
@@ -24,7 +25,6 @@ from gpudissect.experiments.hiding_mixes import (
     mix_of,
     occupancies,
     reachable,
-    schedulers,
     slow_ones,
 )
 from gpudissect.experiments.mixes import why_no_mix
@@ -215,5 +215,5 @@ def _hiding(kind: Kind, points: tuple[Point, ...], width: int, paces: Paces, inf
 
 def _level(points: Sequence[Point], info: DeviceInfo, bound: Bound | Unbounded) -> Level:
     if isinstance(bound, Unbounded):
-        return level(points, schedulers(info))
-    return level(points, schedulers(info), bound.rate, bound.what)
+        return level(points, schedulers(info.facts))
+    return level(points, schedulers(info.facts), bound.rate, bound.what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpudissect.device.base import DeviceInfo
+from gpudissect.device.capability import by_capability
 from gpudissect.experiments.hiding_mixes import Kind
 from gpudissect.experiments.issue_bound import ISSUES
 from gpudissect.experiments.peak import THE_MEMORY, peak
@@ -21,7 +22,7 @@ NOT_STATED = Unbounded("")
 
 def starts(info: DeviceInfo) -> Bound | Unbounded:
     """What the schedulers can start, and so the most of anything."""
-    found = _of_capability(ISSUES, info)
+    found = by_capability(ISSUES, info.facts)
     return NOT_STATED if found is None else Bound(float(found), "the schedulers")
 
 
@@ -34,10 +35,5 @@ def access_bound(kind: Kind, moved: int, info: DeviceInfo) -> Bound | Unbounded:
         return Bound(bound.rate / (moved * info.sm_count * float(clock)), THE_MEMORY)
     if kind.instruction is Instruction.LDS:
         return Bound(BANKED, "the banks")
-    found = _of_capability(FUNCTIONS, info)
+    found = by_capability(FUNCTIONS, info.facts)
     return NOT_STATED if found is None else Bound(found / WARP, "the units for special functions")
-
-
-def _of_capability(known: dict[str, int], info: DeviceInfo) -> int | None:
-    capability = str(info.facts.get("compute_capability", ""))
-    return known.get(capability, known.get(capability.partition(".")[0]))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpudissect.device.base import DeviceInfo
+from gpudissect.device.capability import by_capability, schedulers
 from gpudissect.experiments.base import Ask, Bench
 from gpudissect.experiments.footprint import MOST, WITHOUT_L2
 from gpudissect.experiments.mixes import most_warps
@@ -23,7 +24,6 @@ ALONE = 64  # additions of an iteration where there is nothing else
 FULL_CLOCK = 0.97  # of the fastest clock seen: what was measured below is measured again
 AGAIN = 2  # times, at most
 ROUNDS = 5  # of blocks, where warps go at unequal paces
-SCHEDULERS = {"1": 1, "2": 2, "6.0": 2}  # of an SM, by compute capability; of others 4 (VV16 table 2.6)
 MOST_BLOCKS = {"1": 8, "2": 8}  # that an SM holds for sure; of others 16
 MOST_BLOCK = {"1": 16}  # warps of a block; of others 32
 
@@ -85,22 +85,12 @@ FULL = Grid((0.0, 0.25, 0.5, *STEPS, math.inf))
 QUICK = Grid((0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf), every=False, evenly=(2, 4, 6, 8, 10, 12, 14, 16))
 
 
-def schedulers(info: DeviceInfo) -> int:
-    """Warp schedulers of an SM, by its compute capability; 4 if it does not say."""
-    return _of_capability(SCHEDULERS, info, 4)
-
-
-def _of_capability(known: dict[str, int], info: DeviceInfo, otherwise: int) -> int:
-    capability = str(info.facts.get("compute_capability", ""))
-    return known.get(capability, known.get(capability.partition(".")[0], otherwise))
-
-
 def blocks_of(warps: int, info: DeviceInfo) -> list[int]:
     """Sizes of blocks, in threads, in which an SM can be given so many warps and no more, falling; none: it cannot be.
 
     It holds no more blocks than its generation's fewest; a block no more warps than its most (VV16 s5.7).
     """
-    blocks, largest = _of_capability(MOST_BLOCKS, info, 16), _of_capability(MOST_BLOCK, info, 32)
+    blocks, largest = by_capability(MOST_BLOCKS, info.facts) or 16, by_capability(MOST_BLOCK, info.facts) or 32
     fitting = [each for each in range(min(largest, warps), 0, -1) if warps % each == 0 and warps // each <= blocks]
     return [WARP * each for each in fitting] if warps <= most_warps(info) else []
 
@@ -112,7 +102,7 @@ def reachable(info: DeviceInfo) -> list[int]:
 
 def occupancies(grid: Grid, info: DeviceInfo) -> list[int]:
     """Warps at which all mixes run: equally many for every scheduler (VV16 s5.8), one alone, all that there can be."""
-    each, most = schedulers(info), most_warps(info)
+    each, most = schedulers(info.facts), most_warps(info)
     all_of_one = most // each
     some = grid.evenly or range(1, all_of_one)
     wanted = (*(n for n in some if n < all_of_one), all_of_one)

@@ -8,10 +8,11 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from gpudissect.device.base import DeviceInfo
+from gpudissect.device.capability import schedulers
 from gpudissect.experiments.base import Bench, Known, Outcome
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_known import needed as measured
-from gpudissect.experiments.hiding_mixes import Kind, schedulers
+from gpudissect.experiments.hiding_mixes import Kind
 from gpudissect.experiments.mixes import most_warps
 from gpudissect.inference.contention import Fit
 from gpudissect.inference.hiding import Point
@@ -54,7 +55,7 @@ def machine_of(hiding: Hiding, contention: Fit | None, info: DeviceInfo) -> Mach
     adding = Unit(resource="cores", latency=hiding.arithmetic_latency, throughput=hiding.arithmetic.rate)
     terms = {} if contention is None else {kind.name: Contention(contention.a, ((contention.b, contention.c),))}
     return Machine(
-        name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info), warps=most_warps(info),
+        name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info.facts), warps=most_warps(info),
         issue=hiding.issue.rate, units={ARITHMETIC: adding, kind.name: access}, contention=terms,
         curves={kind.name: _curve(hiding.curve(0.0)), ARITHMETIC: _curve(hiding.curve(math.inf))},
     )  # fmt: skip

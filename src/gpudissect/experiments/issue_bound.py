@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpudissect.device.base import DeviceInfo
+from gpudissect.device.capability import by_capability
 from gpudissect.experiments.base import Known
 from gpudissect.experiments.instructions import Kind
 from gpudissect.experiments.surface import Bound, Unbounded
@@ -27,6 +28,5 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, known: Known) -> Boun
     layout = known.get("banks.shared")
     if kind.instruction in SHARED and isinstance(layout, Layout):
         return Bound(WARP / layout.turns(stride, WORD), "the banks")
-    capability = str(info.facts.get("compute_capability", ""))
-    issues = ISSUES.get(capability, ISSUES.get(capability.partition(".")[0]))
+    issues = by_capability(ISSUES, info.facts)
     return NOT_KNOWN if issues is None else Bound(float(issues * kind.operations), "the schedulers")

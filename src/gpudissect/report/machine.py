@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpudissect.device.capability import schedulers
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.models.base import WARP, Contention, Curve, Machine, Unit
@@ -26,7 +27,6 @@ _RESOURCES = {
     **dict.fromkeys(_CORES, "cores"),
 }
 """Functional units that instructions share; of others each has its own."""
-_SCHEDULERS = {"1": 1, "2": 2, "6.0": 2}
 
 
 def machine_of(result: Result) -> Machine:
@@ -87,8 +87,7 @@ def _instructions(values: Mapping[tuple[str, str], float]) -> dict[str, Unit]:
 
 def schedulers_of(result: Result) -> int:
     """Warp schedulers of an SM, as documented for its compute capability."""
-    capability = str(result.device.facts.get("compute_capability", ""))
-    return _SCHEDULERS.get(capability, _SCHEDULERS.get(capability.partition(".")[0], 4))
+    return schedulers(result.device.facts)
 
 
 def _most(result: Result) -> int:

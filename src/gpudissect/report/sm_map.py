@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpudissect.inference.l2_map import Visits, additive
+from gpudissect.inference.l2_map import FEWEST_SMS, Visits, additive
 from gpudissect.report.result import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Order, Timing
 
-FEWEST_SMS = 4
 MOST_CELLS = 4000
 Seen = tuple[Chase, Trace]
 
