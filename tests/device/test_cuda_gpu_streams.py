@@ -43,8 +43,17 @@ def test_odd_shapes(
 
 
 @every_transfer
+@pytest.mark.parametrize("path", [Path.GLOBAL, Path.GLOBAL_L2], ids=str)
+def test_laps(gpu: CudaGpu, path: Path, transfer: Transfer) -> None:
+    stream = Stream(path=path, transfer=transfer, footprint=7 * 512 * 3 * 16, blocks=2000 * 4, threads=512, ilp=3,
+                    width=16, laps=2000, runs=2)  # fmt: skip
+    (trace,) = gpu.run([stream])
+    assert trace.bytes.tolist() == [stream.moved] * 2
+
+
+@every_transfer
 @pytest.mark.parametrize(("way", "path", "argument"), [
-    (Through, Path.GLOBAL, 3), (Through, Path.GLOBAL_L2, 4), (Inside, Path.SHARED, 2),
+    (Through, Path.GLOBAL, 3), (Through, Path.GLOBAL_L2, 5), (Inside, Path.SHARED, 2),
 ], ids=["tile", "pass", "shared pass"])  # fmt: skip
 def test_a_kernel_that_does_less_is_noticed(
     gpu: CudaGpu, monkeypatch: pytest.MonkeyPatch, way: type, path: Path, argument: int, transfer: Transfer

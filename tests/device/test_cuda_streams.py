@@ -73,7 +73,7 @@ class StreamBoard(FakeBoard):
                 words = np.arange(footprint // 4, dtype=np.uint64)
                 neighbour = (int(report["rank"]) + 1) % cluster
                 words = (words + np.uint64((neighbour + 1) * 0x9E3779B9)) & np.uint64(0xFFFFFFFF)
-                report["sum"] = passes * int(words.sum()) + (5 << 32)  # only the low half counts
+                report["sum"] = passes * int(words.sum()) & LOW
         if kernel.name == "stream_global":
             self._stream_global(kernel, reports, block, *arguments[1:])
         if kernel.name == "stream_shared":
@@ -82,7 +82,16 @@ class StreamBoard(FakeBoard):
         self.runs += 1
 
     def _stream_global(
-        self, kernel: FakeKernel, reports: Any, block: int, source: int, target: int, tiles: int, passes: int, salt: int
+        self,
+        kernel: FakeKernel,
+        reports: Any,
+        block: int,
+        source: int,
+        target: int,
+        tiles: int,
+        around: int,
+        passes: int,
+        salt: int,
     ) -> None:
         macros = dict(part.split("=") for part in kernel.path.split() if "=" in part)
         words = block * int(macros["ILP"]) * int(macros["WIDTH"]) // 4  # of a tile
@@ -91,7 +100,7 @@ class StreamBoard(FakeBoard):
             there = self._view(target + 4 * words * tile, np.dtype(np.uint32), words)
             here = self._view(source + 4 * words * tile, np.dtype(np.uint32), words)
             if "TRANSFER_READ" in kernel.path:
-                reports["sum"][tile % len(reports)] += np.uint64(passes * int(here.sum(dtype=np.uint64)) & LOW)
+                reports["sum"][tile % around :: around] += np.uint32(passes * int(here.sum(dtype=np.uint64)) & LOW)
             elif "TRANSFER_WRITE" in kernel.path:
                 there[:] = words_at(np.arange(words), mask, salt + passes - 1)
             else:
@@ -146,13 +155,17 @@ def test_bulk_copies() -> None:
     (TILES, ""), (TILES | {"path": Path.GLOBAL_L2, "blocks": 9}, "more blocks than tiles"),
     (TILES | {"threads": 20, "footprint": 11 * 20 * 3 * 8}, "no whole warps"), (INSIDE, ""),
     (TILES | {"passes": 2**32 - 1}, ""), (INSIDE | {"passes": 2**32 - 1}, ""),
+    (TILES | {"blocks": 12, "laps": 4, "passes": 1}, "as many blocks again as go through it"),
 ])  # fmt: skip
 def test_tiles(fields: dict[str, Any], shape: str, transfer: Transfer) -> None:
     board, stream = StreamBoard(), Stream(**fields | {"transfer": transfer})
     trace = run(stream, board)
     inside = stream.path is Path.SHARED
     copied = transfer is Transfer.COPY
-    assert trace.bytes.tolist() == [stream.footprint * stream.passes * (1 + copied) * (3 if inside else 1)] * 2
+    assert (
+        trace.bytes.tolist()
+        == [stream.footprint * stream.passes * stream.laps * (1 + copied) * (3 if inside else 1)] * 2
+    )
     assert trace.cycles.shape == (2, stream.blocks)
     assert trace.cycles[1].tolist() == [2 * (10200 + block) for block in range(stream.blocks)]
     assert trace.context.notes["blocks_per_sm"] == "1"
@@ -254,6 +267,8 @@ def test_what_does_not_fit(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("fields", "message"), [
+    (TILES | {"laps": 2}, "in one pass each"), (INSIDE | {"laps": 3, "passes": 1}, "only on paths"),
+    (TILES | {"laps": 2, "passes": 1}, "whole laps"), (TILES | {"laps": 0}, "must be positive"),
     (RING | {"cluster": 1}, "two blocks or more"), (RING | {"blocks": 6}, "whole clusters"),
     (RING | {"footprint": 8200}, "no multiple"), (RING | {"transfer": Transfer.WRITE}, "can only read"),
     (RING | {"width": 32}, "4, 8 or 16"), (RING | {"cluster": 32, "blocks": 32}, "whole clusters of 1 to 16"),

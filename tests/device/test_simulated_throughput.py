@@ -169,6 +169,14 @@ def test_many_short_blocks_move_no_more_than_memory_can(transfer: Transfer) -> N
     assert 0.8 * bandwidth(stay) < bandwidth(many) <= 1.01 * bandwidth(stay)
 
 
+def test_laps_of_short_blocks_are_as_many_passes() -> None:
+    stay = Stream(path=Path.GLOBAL_L2, transfer=Transfer.READ, footprint=1 << 19, blocks=32, threads=512, ilp=4,
+                  width=4, passes=64)  # fmt: skip
+    come = replace(stay, passes=1, laps=64, blocks=64 * 64)
+    assert come.moved == stay.moved
+    assert 0.8 * bandwidth(stay) < bandwidth(come) <= 1.01 * bandwidth(stay), "an SM waits for each block"
+
+
 def test_of_very_many_blocks_no_trace_tells_each_ones_cycles() -> None:
     few, many = (replace(COPY, ilp=1, threads=128, blocks=blocks) for blocks in (MOST_TOLD, 2 * MOST_TOLD))
     assert run(few).cycles.shape == (3, MOST_TOLD)

@@ -130,5 +130,7 @@ def test_the_end_waits_for_every_thread(arch: str, path: Path, transfer: Transfe
     elif path is Path.GLOBAL:
         fences = [at for at, i in enumerate(code) if i.name == "MEMBAR"]
         assert fences and max(accesses) < fences[0] < barriers[1], "stores are on their way still"
+        skips = [i for i in code[max(accesses) : fences[0]] if i.target is not None and i.target > fences[0]]
+        assert skips and skips[-1].predicate, "a block that another follows would wait, too"
     clocks = [at for at, i in enumerate(code) if i.reads_clock]
     assert len(clocks) == 2 and clocks[0] < min(accesses) and barriers[1] < clocks[1]

@@ -41,6 +41,7 @@ STREAMS = (
     STREAM,
     replace(STREAM, passes=2),
     replace(STREAM, runs=2),
+    replace(STREAM, path=Path.GLOBAL, width=16, laps=2),
     replace(STREAM, repetition=1),
     replace(STREAM, blocks=8),
     replace(STREAM, path=Path.CLUSTER, width=16, cluster=2),
@@ -61,7 +62,7 @@ def test_every_field_counts():
     (OTHERS[18], "035201320ad09d3c4d286fcc9e214ff0"),
     (OTHERS[19], "aff4aebe73049c2a924d4463b4f7691d"),
     (STREAM, "996ee840d35397f529041ab8b6d03ce1"),
-    (STREAMS[6], "c6123ac884595532798b790ff3f3ff19"),
+    (STREAMS[7], "c6123ac884595532798b790ff3f3ff19"),
     (Chase(path=Path.CODE, order=Sequential(8, 128), timing=Timing.LAP), "3fad66bf00d8181ad947856f91ec8bbc"),
 ])  # fmt: skip
 def test_it_is_the_same_in_every_version(chase, frozen):

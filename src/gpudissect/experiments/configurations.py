@@ -20,13 +20,13 @@ from gpudissect.workload import Stream
 from gpudissect.workload.digest import digest
 
 BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
-MANY_BLOCKS = (64, 128, 256, 512, 1024)
+MANY_BLOCKS = (64, 128, 256, 512, 1024, 2048)
 """Blocks of an SM of which only some run at a time: when one ends, another takes its place. Each does little, and all
 that run are somewhere else in time: on an H200 memory takes more from them than from blocks that stay."""
 THREADS = (32, 64, 128, 256, 512, 1024)
 ILPS = (1, 2, 4, 8)
 WIDTHS = (4, 8, 16)
-COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256), (128, 512), (1, 4), (4, 16)
+COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256, 2048), (128, 512), (1, 4), (4, 16)
 BETTER = 0.002  # relative, from which a neighbour counts as better
 ROUNDS = 8  # of looking around the best, at most
 RUNS = 2
@@ -94,7 +94,7 @@ def search(
         return None
     chosen = sorted(measured)
     first = tuple(measured[each] for each in chosen)
-    flying = tuple(float(min(each.blocks_per_sm, _at_once(each, bench.info)) * each.tile) for each in chosen)
+    flying = tuple(float(min(each.blocks_per_sm, at_once(each, bench.info)) * each.tile) for each in chosen)
     near = members_to_repeat(first)
     streams = [replace(ready[chosen[i]], runs=RUNS_AGAIN, repetition=1) for i in near]
     traces = yield streams
@@ -118,14 +118,14 @@ def configuration(surface: Surface, index: int) -> Configuration:
 def resident(info: DeviceInfo) -> Iterator[Configuration]:
     """Those of which all blocks run at once: threads of an SM and registers are enough."""
     for each in _every(BLOCKS, info):
-        if each.blocks_per_sm <= _at_once(each, info):
+        if each.blocks_per_sm <= at_once(each, info):
             yield each
 
 
 def oversubscribed(info: DeviceInfo) -> Iterator[Configuration]:
     """Those with many more blocks than run at once."""
     for each in _every(MANY_BLOCKS, info):
-        if 1 <= _at_once(each, info) < each.blocks_per_sm:
+        if 1 <= at_once(each, info) < each.blocks_per_sm:
             yield each
 
 
@@ -134,8 +134,8 @@ def _every(blocks: Sequence[int], info: DeviceInfo) -> Iterator[Configuration]:
     yield from (Configuration(*values) for values in product(blocks, threads, ILPS, WIDTHS))
 
 
-def _at_once(shape: Configuration, info: DeviceInfo) -> int:
-    """Blocks that an SM runs at once, as far as its threads and registers tell."""
+def at_once(shape: Configuration, info: DeviceInfo) -> int:
+    """Blocks that an SM can run at once, as far as its threads and registers tell."""
     threads, registers = (info.facts.get(name) for name in ("threads_per_sm", "registers_per_sm"))
     most = (threads if isinstance(threads, int) else FEWEST_THREADS) // shape.threads
     if not isinstance(registers, int):

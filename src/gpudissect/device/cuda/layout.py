@@ -34,7 +34,8 @@ TURN = np.dtype([
 TURN_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of turns, as ``kernels/turns.cuh`` numbers them."""
 STREAM_REPORT = np.dtype([
-    ("begin", "u8"), ("end", "u8"), ("cycles", "u8"), ("sum", "u8"), ("sm", "u4"), ("rank", "u4"),
+    ("begin", "u8"), ("end", "u8"), ("cycles", "u8"), ("sm", "u4"), ("rank", "u4"), ("sum", "u4"),
+    ("unused", "u4", (7,)),
 ])  # fmt: skip
 """What every block of a stream tells, as in ``kernels/stream.cuh``."""
 MIX_REPORT = np.dtype([

@@ -43,4 +43,4 @@ class Inside:
         # Block b lays words of salt ~(salt + b), which is -1 - salt - b.
         first = stream.passes * sum_of_range(0, words, -1 - salt(run)) & LOW
         each = np.arange(stream.blocks, dtype=np.uint64) * np.uint64(stream.passes * words & LOW)
-        return bool((reports["sum"] & np.uint64(LOW) != np.uint64(first) - each & np.uint64(LOW)).any())
+        return bool((reports["sum"] != np.uint64(first) - each & np.uint64(LOW)).any())

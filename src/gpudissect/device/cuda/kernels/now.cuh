@@ -29,3 +29,10 @@ __device__ __forceinline__ u32 sm_number() {
     asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
     return sm;
 }
+
+// How many numbers there are for SMs: as many as SMs, or more.
+__device__ __forceinline__ u32 sm_numbers() {
+    u32 numbers;
+    asm volatile("mov.u32 %0, %%nsmid;" : "=r"(numbers));
+    return numbers;
+}

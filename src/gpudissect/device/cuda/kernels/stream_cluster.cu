@@ -43,13 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) stream_cluster(StreamRepor
     const u32 all = __syncthreads_or(sum != 0);
     const u64 end = timer_ns(), died = sm_cycles();
     StreamReport* const report = reports + blockIdx.x;
-    if (all) atomicAdd(&report->sum, static_cast<u64>(sum));
-    if (threadIdx.x == 0) {
-        report->begin = begin;
-        report->end = end;
-        report->cycles = died - born;
-        report->sm = sm_number();
-        report->rank = rank;
-    }
+    if (all) atomicAdd(&report->sum, sum);
+    if (threadIdx.x == 0) tell(report, begin, end, died - born, rank);
     meet();
 }
