@@ -89,6 +89,9 @@ class FakeBoard:
         raw = np.ascontiguousarray(data).view(np.uint8).ravel()
         self.memory[address - BASE : address - BASE + raw.size] = raw
 
+    def clear(self, address: int, size: int) -> None:
+        self.memory[address - BASE : address - BASE + size] = 0
+
     def copy(self, target: int, source: int, size: int) -> None:
         self.memory[target - BASE : target - BASE + size] = self.memory[source - BASE : source - BASE + size]
 

@@ -20,13 +20,13 @@ from gpudissect.workload import Stream
 from gpudissect.workload.digest import digest
 
 BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
-MANY_BLOCKS = (64, 128, 256, 512, 1024, 2048)
+MANY_BLOCKS = (64, 128, 256, 512, 1024)
 """Blocks of an SM of which only some run at a time: when one ends, another takes its place. Each does little, and all
 that run are somewhere else in time: on an H200 memory takes more from them than from blocks that stay."""
 THREADS = (32, 64, 128, 256, 512, 1024)
 ILPS = (1, 2, 4, 8)
 WIDTHS = (4, 8, 16)
-COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256, 2048), (128, 512), (1, 4), (4, 16)
+COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256, 1024), (128, 512), (1, 4), (4, 16)
 BETTER = 0.002  # relative, from which a neighbour counts as better
 ROUNDS = 8  # of looking around the best, at most
 RUNS = 2

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _REASONS = {
     0x04: "power cap",
@@ -24,10 +24,11 @@ _REASONS = {
 """Bits of NVML's clock event reasons that mean a lower clock than asked for (nvml.h, nvmlClocksEventReason*)."""
 
 
-def clock_rate(cycles: Sequence[int], ns: Sequence[int]) -> float | None:
-    """SM clock in Hz from what blocks saw on both clocks, None if the global timer stood still."""
-    told = [c / n * 1e9 for c, n in zip(cycles, ns, strict=True) if n > 0]
-    return float(np.median(told)) if told else None
+def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
+    """SM clock in Hz from what blocks saw on both clocks, each (blocks,); None if the global timer stood still."""
+    ran, took = np.asarray(cycles, np.float64), np.asarray(ns, np.float64)
+    told = ran[moved := took > 0] / took[moved] * 1e9
+    return float(np.median(told)) if told.size else None
 
 
 class Watch:

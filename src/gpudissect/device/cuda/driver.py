@@ -116,6 +116,11 @@ class Board:
         (status,) = self.driver.cuMemcpyHtoDAsync(address, data.ctypes.data, data.nbytes, self._stream)
         _check(self.driver, status, "a copy to the GPU failed", KernelFailed)
 
+    def clear(self, address: int, size: int) -> None:
+        """Queue zeros into device memory: far faster than to bring them there."""
+        (status,) = self.driver.cuMemsetD8Async(address, 0, size, self._stream)
+        _check(self.driver, status, "memory of the GPU could not be cleared", KernelFailed)
+
     def copy(self, target: int, source: int, size: int) -> None:
         """Queue a copy within the device."""
         (status,) = self.driver.cuMemcpyDtoDAsync(target, source, size, self._stream)

@@ -79,8 +79,7 @@ class Through:
         """READ: do the words come to what lies there, block by block?  Else: is any word not what it should be?"""
         if self._sums is not None:
             return bool((reports["sum"] != self._sums).any())
-        none = np.zeros(1, np.uint64)
-        self._board.upload(self._counter, none)
+        self._board.clear(self._counter, _COUNTER)
         if self._stream.transfer is Transfer.WRITE:  # every team leaves the same words, in every pass the next ones
             mask = team(self._stream.threads) * self._stream.width // 4 - 1
             left = salt(run) + self._stream.passes - 1 & LOW

@@ -30,6 +30,7 @@ STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED, Path.CLUSTER, Path.TMA)
 _PATIENCE = (20.0, 1e-9)  # seconds a run may take: this, and this for each byte
 _MOST_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over; each makes a report
 _MOST_PASSES = 2**32 - 1
+_ENOUGH = 4096  # blocks of a run that tell the clock
 _OF_BLOCKS = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)  # paths whose traces tell the cycles of every block
 
 
@@ -64,8 +65,7 @@ class Streamer:
         grid = (stream.blocks, 1)
         seen = []
         for run in range(1 + stream.runs):
-            empty = np.zeros(stream.blocks, STREAM_REPORT)
-            self._board.upload(reports, empty)
+            self._board.clear(reports, size)
             arguments = way.arguments(reports, run)
             self._board.launch(way.kernel, grid, stream.threads, way.shared, *arguments, cluster=stream.cluster)
             self._board.wait(_PATIENCE[0] + _PATIENCE[1] * stream.moved)
@@ -104,13 +104,13 @@ def _check_ran(stream: Stream, reports: NDArray[Any]) -> None:
 
 def _trace(stream: Stream, seen: list[NDArray[Any]], device: str, shared: int) -> Trace:
     nanoseconds = np.array([int(part["end"].max()) - int(part["begin"].min()) for part in seen], np.int64)
-    every = np.concatenate(seen)
+    some = np.concatenate([part[:: -(-part.size // _ENOUGH)] for part in seen])
     at_once = all(part["begin"].max() < part["end"].min() for part in seen)
-    sms = [np.unique(part["sm"], return_counts=True)[1] for part in seen]
+    sms = [blocks[blocks > 0] for blocks in (np.bincount(part["sm"]) for part in seen)]
     fewest, most = min(int(part.min()) for part in sms), max(int(part.max()) for part in sms)
     context = Context(
         device=device,
-        clock_hz=clock_rate(every["cycles"].tolist(), (every["end"] - every["begin"]).tolist()),
+        clock_hz=clock_rate(some["cycles"], some["end"] - some["begin"]),
         notes={
             "shared_bytes": str(shared),
             "sms": str(sms[0].size),
