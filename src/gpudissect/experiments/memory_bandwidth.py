@@ -15,7 +15,7 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Stream, Transfer
 
 BEYOND_L2 = 128
-"""Footprint, in L2 capacities. What stays in the L2 is then little, and thousands of short blocks have a few tiles
+"""Footprint, of both sides of a copy together, in L2 capacities. What stays in the L2 is then little, and thousands of short blocks have a few tiles
 each: on an H200 stores do best so (three tiles each 4.66 TB/s, seven 4.60, fifteen 4.54, blocks that stay 4.25),
 whatever their cache hint; with one tile each what a block takes to begin counts."""
 
@@ -27,7 +27,8 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     if (reason := why_no_streams(path, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
     l2 = max(l2_sizes(bench, known), default=None)
-    target = beyond(BEYOND_L2, l2, path, 2 if transfer is Transfer.COPY else 1, bench)
+    sides = 2 if transfer is Transfer.COPY else 1
+    target = beyond(BEYOND_L2 // sides, l2, path, sides, bench)
 
     def make(shape: Configuration) -> Stream | None:
         blocks = shape.blocks_per_sm * bench.info.sm_count
@@ -44,7 +45,7 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
     caveat = f"over {format_bytes(target)}" + (f", {target / l2:.3g} times the L2" if l2 else "")
     found = plateau_found("dram", attribute, surface, peak(bench.info), (caveat,))
-    found = _less_what_stayed(found, target, l2)
+    found = _less_what_stayed(found, sides * target, l2)
     series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
     return Outcome((found,), found, (series,))
 
