@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpudissect.workload import Access as Access
     from gpudissect.workload import Bounds as Bounds
     from gpudissect.workload import Chase as Chase
+    from gpudissect.workload import Clock as Clock
     from gpudissect.workload import Explicit as Explicit
     from gpudissect.workload import Instruction as Instruction
     from gpudissect.workload import Launch as Launch
@@ -65,7 +66,7 @@ _HOMES = {
     "gpudissect.session.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
-        "Access", "Bounds", "Chase", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",
+        "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",
         "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn",
     ),
 }  # fmt: skip

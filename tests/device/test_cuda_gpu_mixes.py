@@ -11,7 +11,7 @@ import pytest
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.errors import DeviceError
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Chase, Instruction, Launch, Means, Mix, Path, Sequential, Step, Timing
+from gpudissect.workload import Access, Chase, Clock, Instruction, Launch, Means, Mix, Path, Sequential, Step, Timing
 
 pytestmark = pytest.mark.gpu
 ONE_WARP: dict[str, Any] = {"warps": 1, "block_size": 32, "iterations": 2048, "sms": 1}
@@ -144,6 +144,14 @@ def test_empty_kernels(gpu: CudaGpu, means: Means) -> None:
     assert one.nanoseconds.shape == (50,) and (one.nanoseconds > 1000).all()
     each = (np.median(many.nanoseconds) - np.median(one.nanoseconds)) / 64
     assert 100 < each < 50_000
+
+
+@pytest.mark.parametrize("means", list(Means))
+def test_queued_kernels_come_as_fast_as_the_gpu_can(gpu: CudaGpu, means: Means) -> None:
+    """However long the host takes for a call."""
+    few, many = gpu.run([Launch(means=means, kernels=n, runs=5, clock=Clock.GPU) for n in (1, 101)])
+    each = (many.nanoseconds - few.nanoseconds) / 100
+    assert each.min() > 100 and each.max() < 1.05 * each.min()
 
 
 def test_a_cold_mix_finds_nothing_in_the_l2(gpu: CudaGpu) -> None:

@@ -19,7 +19,7 @@ from gpudissect.device.cuda.mixes import Mixer
 from gpudissect.device.cuda.plan import Machine
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Access, Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
 
 SMS, PER_SM, RESERVED, THREADS = 4, 65536, 1024, 2048
@@ -224,6 +224,7 @@ class FakeDriver:
 
     def __init__(self, fail: str = "") -> None:
         self.started, self.graphs, self.waits, self.fail = 0, 0, 0, fail
+        self.arguments: list[int] = []
         ok, bad = SimpleNamespace(name="SUCCESS"), SimpleNamespace(name="CUDA_ERROR_X")
         self.CUresult = SimpleNamespace(CUDA_SUCCESS=ok)
         self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
@@ -236,8 +237,10 @@ class FakeDriver:
         self.cuGraphInstantiate = lambda *_: (bad if fail == "graph" else ok, 8)
         self.status = lambda what: (bad if fail == what else ok,)
 
-    def cuLaunchKernel(self, *_: Any) -> Any:
+    def cuLaunchKernel(self, *given: Any) -> Any:
         self.started += 1
+        if given[9]:
+            self.arguments.append(given[9][0][0])
         return self.status("launch")
 
     def cuGraphLaunch(self, *_: Any) -> Any:
@@ -250,7 +253,11 @@ class FakeDriver:
 
 
 def launcher(driver: FakeDriver) -> Launcher:
-    board = SimpleNamespace(driver=driver, stream=SimpleNamespace(handle=3), wait=lambda seconds: None)
+    marks = np.array([500, 2000], np.uint64).view(np.uint8)
+    board = SimpleNamespace(
+        driver=driver, stream=SimpleNamespace(handle=3), wait=lambda seconds: None, allocate=lambda size: 64,
+        free=lambda address: None, download=lambda address, size: marks,
+    )  # fmt: skip
     handle = SimpleNamespace(handle=SimpleNamespace(handle=11))
     return Launcher(board, lambda *_: handle, name="fake")  # type: ignore[arg-type, return-value]
 
@@ -263,6 +270,28 @@ def test_launches() -> None:
     driver = FakeDriver()
     trace = launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
     assert trace.nanoseconds.shape == (5,) and (driver.started, driver.graphs, driver.waits) == (3, 15, 15)
+
+
+def test_launches_by_the_clock_of_the_gpu() -> None:
+    """One that holds the GPU, a mark, the kernels, another mark; what the marks tell counts."""
+    driver = FakeDriver()
+    trace = launcher(driver).run(Launch(means=Means.STREAM, kernels=3, runs=2, clock=Clock.GPU))
+    assert trace.nanoseconds.tolist() == [1500, 1500]
+    assert driver.started == 3 * (1 + 2 + 3) and driver.arguments[1:3] == [64, 72], "one run goes before"
+    assert driver.arguments[0] >= 1_000_000
+    driver = FakeDriver()
+    launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=2, clock=Clock.GPU))
+    assert (driver.started, driver.graphs) == (2 + 3 + 3, 3)
+
+
+def test_a_host_that_is_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(0, 1 << 60, 1 << 40))
+    monkeypatch.setattr("gpudissect.device.cuda.launches.time.perf_counter_ns", lambda: next(ticks))
+    driver = FakeDriver()
+    with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
+        launcher(driver).run(Launch(means=Means.STREAM, kernels=3, clock=Clock.GPU))
+    held = driver.arguments[::3]
+    assert held == sorted(held) and len(set(held)) == 4, "longer each time"
 
 
 @pytest.mark.parametrize("fail", ["launch", "graph", "graph launch", "wait"])

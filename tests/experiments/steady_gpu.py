@@ -13,7 +13,7 @@ from gpudissect.inference.banks import Layout
 from gpudissect.processor.banks import addresses, passes
 from gpudissect.processor.description import SharedMemory
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Stream, Transfer, Workload
+from gpudissect.workload import Access, Clock, Instruction, Launch, Means, Mix, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
 
 SMS = 8
@@ -84,7 +84,8 @@ class SteadyGpu:
             arrays = self._replaced(workload) if workload.rounds > 1 else self._mix(workload)
         else:
             assert isinstance(workload, Launch)
-            rate = self.start + (workload.kernels - 1) * self.interval
+            first = self.start - self.interval if workload.clock is Clock.HOST else self.interval
+            rate = first + workload.kernels * self.interval
             arrays = {"nanoseconds": np.rint(rate * self._luck(workload, workload.runs))}
         return Trace(digest(workload), arrays, Context("fake", clock_hz=CLOCK))
 

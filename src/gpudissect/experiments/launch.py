@@ -13,23 +13,24 @@ from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.launching import Duration, interval, replacement, usual
 from gpudissect.series import Series
-from gpudissect.workload import Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
 
 NAMES = {Means.STREAM: "kernel", Means.GRAPH: "graph"}
 KERNELS = (1, 2, 8, 32, 128)
 TURNS = 5  # of a survey, one round of it each: a host's pace wanders over seconds
 RUNS = 100
-RUNS_OF_MANY = 20
+RUNS_OF_MANY = 5
 START_METHOD = (
     "one empty kernel, by the host's clock until it knows of its end; lower quartile, median of "
     f"{TURNS} turns of {RUNS} runs; bracket from the fastest run to the upper quartile of the slowest turn"
 )
 INTERVAL_METHOD = (
-    f"what each further empty kernel adds, median slope over 1 to 128 of them, median of {TURNS} turns; each turn and "
-    "the slopes between neighbouring numbers lie in the bracket"
+    "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins, median slope "
+    f"over 1 to 128 of them, median of {TURNS} turns; each turn and the slopes between neighbouring numbers lie in the "
+    "bracket"
 )
-BY_THE_HOST = "as fast as the host calls: a GPU that could start them sooner waits for it"
+FROM_THE_HOST = "the GPU fetches each from the host: from one process to another this differs by up to a sixth"
 OF_THE_HOST = "the host's work is in it: another host, or one that does other work besides, takes another time"
 
 INSTRUCTION = Instruction.FADD
@@ -49,31 +50,38 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     names = (f"{name}_start", f"{name}_interval")
     if means not in bench.info.means:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names))
-    turns, evidence = yield from _in_turns(means)
-    alone = [turn[0] for turn in turns]
-    start = _found(names[0], usual(alone), START_METHOD, evidence[:: len(KERNELS)], (_most(alone), OF_THE_HOST))
-    each = interval(KERNELS, turns)
+    turns, asked = yield from _in_turns(means)
+    alone, rows = [turn[0] for turn in turns], [turn[1:] for turn in turns]
+    called, queued = (tuple(digest(each) for each in asked if each.clock is clock) for clock in (Clock.HOST, Clock.GPU))
+    start = _found(names[0], usual(alone), START_METHOD, called, (_most(alone), OF_THE_HOST))
+    each = interval(KERNELS, rows)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
-        paced = (BY_THE_HOST,) if means is Means.STREAM else ()
-        further = _found(names[1], each, INTERVAL_METHOD, evidence, paced)
-    took = tuple(usual(runs).value for runs in zip(*turns, strict=True))
+        fetched = (FROM_THE_HOST,) if means is Means.STREAM else ()
+        further = _found(names[1], each, INTERVAL_METHOD, queued, fetched)
+    took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
     columns = {"kernels": tuple(map(float, KERNELS)), "time": took}
-    series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, evidence)
+    series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, queued)
     return Outcome((start, further), series=(series,))
 
 
-def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], tuple[str, ...]]]:
-    """Nanoseconds of every number of kernels, several times over: each turn in a batch of its own."""
-    turns, evidence = [], []
+def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Launch]]]:
+    """Nanoseconds of one kernel by the host and of every number of them by the GPU, several times over.
+
+    Each turn is a batch of its own.
+    """
+    turns: list[list[NDArray[np.int64]]] = []
+    asked: list[Launch] = []
     for turn in range(TURNS):
-        launches = [Launch(means=means, kernels=n, runs=RUNS if n == 1 else RUNS_OF_MANY, repetition=turn)
-                    for n in KERNELS]  # fmt: skip
+        launches = [
+            Launch(means=means, runs=RUNS, repetition=turn),
+            *(Launch(means=means, kernels=n, runs=RUNS_OF_MANY, repetition=turn, clock=Clock.GPU) for n in KERNELS),
+        ]
         traces = yield launches
         turns.append([trace.nanoseconds for trace in traces])
-        evidence += [digest(each) for each in launches]
-    return turns, tuple(evidence)
+        asked += launches
+    return turns, asked
 
 
 def _most(turns: Sequence[NDArray[np.int64]]) -> str:

@@ -15,9 +15,9 @@ from gpudissect.units import format_bytes
 from gpudissect.workload import Stream, Transfer
 
 BEYOND_L2 = 128
-"""Footprint, of both sides of a copy together, in L2 capacities. What stays in the L2 is then little, and thousands of short blocks have a few tiles
-each: on an H200 stores do best so (three tiles each 4.66 TB/s, seven 4.60, fifteen 4.54, blocks that stay 4.25),
-whatever their cache hint; with one tile each what a block takes to begin counts."""
+"""Footprint, of both sides of a copy together, in L2 capacities. What stays in the L2 is then little, and thousands of
+short blocks have a few tiles each: on an H200 stores do best so (one to three tiles each 4.67 TB/s, six 4.59, fifteen
+4.54, blocks that stay 4.25), whatever their cache hint."""
 
 
 def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:

@@ -2,7 +2,7 @@
 
 from gpudissect.workload.chase import Bounds, Chase, Path, Timing, Turn
 from gpudissect.workload.instruction import Instruction
-from gpudissect.workload.launch import Launch, Means
+from gpudissect.workload.launch import Clock, Launch, Means
 from gpudissect.workload.mix import Access, Mix, Step
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
 from gpudissect.workload.stream import Stream, Transfer
@@ -10,6 +10,6 @@ from gpudissect.workload.stream import Stream, Transfer
 Workload = Chase | Stream | Mix | Launch
 
 __all__ = [
-    "Access", "Bounds", "Chase", "Explicit", "Instruction", "Launch", "Means", "Mix", "Order", "Path",
+    "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Order", "Path",
     "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn", "Workload",
 ]  # fmt: skip

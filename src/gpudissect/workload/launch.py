@@ -18,12 +18,21 @@ class Means(StrEnum):
     GRAPH = "graph"  # one call for a graph that was made of them before
 
 
+class Clock(StrEnum):
+    """Who says how long kernels took."""
+
+    HOST = "host"
+    GPU = "gpu"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """`kernels` empty kernels of one warp, one after the other, `runs` times.
 
-    Yields `nanoseconds` (runs,) of the host's clock, from before the first is started until it is known that the last
-    has ended.
+    Yields `nanoseconds` (runs,). By the host's clock they last from before the first is started until it is known that
+    the last has ended. By the GPU's, the global timer, from the begin of one more kernel before them, that notes the
+    time, to the begin of another after them; the GPU is kept busy until all are queued, so that it does not wait for
+    the host.
 
     Raises `WorkloadError` for counts that are not positive or too large.
 
@@ -33,6 +42,7 @@ class Launch:
     kernels: int = 1
     runs: int = 100
     repetition: int = 0
+    clock: Clock = Clock.HOST
 
     def __post_init__(self) -> None:
         if not 1 <= self.kernels <= MOST_KERNELS or not 1 <= self.runs <= MOST_RUNS:

@@ -8,9 +8,9 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError
 from gpudissect.processor.description import Launches
 from gpudissect.trace import Array
-from gpudissect.workload import Launch, Means
+from gpudissect.workload import Clock, Launch, Means
 
-RUN_TO_RUN = 0.1  # standard deviation of runs, relative, at a jitter of 1
+RUN_TO_RUN = {Clock.HOST: 0.1, Clock.GPU: 0.002}  # standard deviation of runs, relative, at a jitter of 1
 LATE = 100  # a host is that much more often late than a GPU's clock
 LATE_MEAN = 10_000.0  # ns by which it then is, on average
 
@@ -29,8 +29,9 @@ def run_launch(launch: Launch, launches: Launches, noise: Noise, seed: int, name
             raise DeviceError(f"{name} launches no graphs: its GPU file does not describe that")
         start, interval = launches.graph_start, launches.graph_interval
     draws = np.random.default_rng([seed, noise.seed])
-    whole = start + (launch.kernels - 1) * interval
-    spread = 1 + RUN_TO_RUN * noise.jitter * np.abs(draws.standard_normal(launch.runs))
-    odds = min(1.0, LATE * noise.outliers)
+    by_host = launch.clock is Clock.HOST
+    whole = start + (launch.kernels - 1) * interval if by_host else (launch.kernels + 1) * interval
+    spread = 1 + RUN_TO_RUN[launch.clock] * noise.jitter * np.abs(draws.standard_normal(launch.runs))
+    odds = min(1.0, LATE * noise.outliers) if by_host else 0.0
     late = draws.exponential(LATE_MEAN, launch.runs) * (draws.random(launch.runs) < odds)
     return {"nanoseconds": np.rint(whole * spread + late).astype(np.int64)}
