@@ -16,6 +16,8 @@ WIDEST = 44  # characters of a value in its line; a longer one stands whole belo
 DIGESTS = 8  # of the evidence, written out; the result file has them all
 SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
          Verdict.NOT_COMPARABLE: "–"}  # fmt: skip
+NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
+NO_PLOT = "No plot: what they gave is not kept in this result, or is too little to draw."
 Links = Sequence[tuple[str, str]]
 
 
@@ -104,17 +106,22 @@ def _known(known: Published, finding: Finding) -> str:
 
 def _plots(finding: Finding, plots: Child, links: Links) -> Markup:
     """The evidence: which workloads, and what they gave."""
-    if not finding.evidence:
-        said = "No workload of its own: it follows from other findings, or from what the device states."
-        return tag("div", tag("p", said, class_="evidence"))
-    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
-    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
-    count = len(finding.evidence)
-    said = f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
     see: list[Child] = []
     for number, (fragment, title) in enumerate(links):
         see += [", " if number else " See ", tag("a", title, href=f"#{fragment}")]
-    return tag("div", tag("p", said, *see, class_="evidence"), tag("div", plots, class_="plots"))
+    see += ["."] if links else []
+    if not links and finding.evidence:
+        see = [f" {NO_PLOT}"]
+    return tag("div", tag("p", _workloads(finding), *see, class_="evidence"), tag("div", plots, class_="plots"))
+
+
+def _workloads(finding: Finding) -> str:
+    if not finding.evidence:
+        return NO_WORKLOAD
+    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
+    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
+    count = len(finding.evidence)
+    return f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
 
 
 def instructions(rows: Iterable[Sequence[str]], columns: Sequence[str], anchors: Mapping[str, str]) -> Markup:

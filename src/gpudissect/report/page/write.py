@@ -7,7 +7,8 @@ from itertools import groupby
 
 from gpudissect.device.base import Origin
 from gpudissect.report import instructions
-from gpudissect.report.evidence import Kept, series_of
+from gpudissect.report.evidence import ALL, Kept
+from gpudissect.report.keep import with_evidence
 from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of
 from gpudissect.report.page import findings as shown
@@ -15,7 +16,6 @@ from gpudissect.report.page.about import conditions, environment, facts, foretol
 from gpudissect.report.page.document import document
 from gpudissect.report.page.drawing import drawing
 from gpudissect.report.page.plotted import Plotted, all_of
-from gpudissect.report.plots.choose import figure_of
 from gpudissect.report.plots.of_element import figures_of_series, figures_together, known_machine
 from gpudissect.report.result import Finding, Result, Series
 from gpudissect.report.text import clean, provenance
@@ -28,15 +28,15 @@ WIDE, NARROW = 760, 380
 def page(result: Result, kept: Kept | None = None) -> str:
     """The page of a result: one HTML file that needs nothing else.
 
-    `kept` has the traces behind the findings by the digests of their workloads, where they are at hand: then each
-    finding shows what it was read from.
+    Each finding shows what it was read from, as far as the result keeps that. `kept` has the traces by the digests of
+    their workloads, where they are at hand: then it is drawn of them, finer.
     """
-    return _Page(result, kept or {}).text()
+    return _Page(with_evidence(result, kept or {}, ALL)).text()
 
 
 class _Page:
-    def __init__(self, result: Result, kept: Kept) -> None:
-        self._result, self._kept = result, kept
+    def __init__(self, result: Result) -> None:
+        self._result = result
         self._findings = result.findings[:MOST_FINDINGS]
         self._groups = [(name, list(own)) for name, own in groupby(self._findings, key=lambda each: each.element)]
         self._anchors: dict[str, str] = {}
@@ -44,7 +44,6 @@ class _Page:
             self._anchors.setdefault(name, f"e{number}")
         self._plotted = Plotted()
         self._machine = known_machine(result)
-        self._told: set[tuple[str, ...]] = set()  # evidence that is drawn already
         self._number = 0
 
     def text(self) -> str:
@@ -105,24 +104,23 @@ class _Page:
         return self._anchors[name] if first is group else None
 
     def _of_element(self, name: str, group: Sequence[Finding]) -> Iterator[Child]:
-        plots = all_of(figures_together(group, self._series(name), self._machine), self._plotted)
+        series = self._series(name, group)
+        known = {finding.attribute for finding in group}
+        of_all = [each for each in series if not known.intersection(each.shows)]
+        plots = all_of(figures_together(group, of_all, self._machine), self._plotted)
+        within = [self._evidence(finding, series) for finding in group]  # first, so that every line can refer to them
         yield shown.head()
-        yield tag("div", *(self._line(finding) for finding in group), class_="lines")
+        yield tag("div", *map(self._line, group, within), class_="lines")
         yield plots
 
-    def _line(self, finding: Finding) -> Markup:
+    def _line(self, finding: Finding, own: Child) -> Markup:
         self._number += 1
-        links = self._plotted.showing(finding.evidence)
-        own = self._evidence(finding)
-        return shown.line(finding, f"f{self._number}", own, links)
+        return shown.line(finding, f"f{self._number}", own, self._plotted.showing(finding))
 
-    def _evidence(self, finding: Finding) -> Child:
+    def _evidence(self, finding: Finding, series: Sequence[Series]) -> Child:
         """What is kept of the evidence, once: other findings that rest on the same refer to it."""
-        if not self._kept or finding.evidence in self._told or self._plotted.covers(finding.evidence):
-            return None
-        self._told.add(finding.evidence)
-        figures = map(figure_of, series_of(finding.element, finding.evidence, self._kept))
-        return all_of((figure for figure in figures if figure is not None), self._plotted)
+        own = [each for each in series if each.shows and each.shows[0] == finding.attribute]
+        return all_of((figure for each in own for figure in figures_of_series(each, self._machine)), self._plotted)
 
     def _instructions(self, groups: Sequence[tuple[str, list[Finding]]]) -> Iterator[Markup]:
         if not groups:
@@ -141,8 +139,14 @@ class _Page:
             yield tag("details", tag("summary", tag("code", name)), *self._of_element(name, group), class_="group",
                       id=self._anchor(name, group))  # fmt: skip
 
-    def _series(self, element: str) -> list[Series]:
-        return [series for series in self._result.series[:MOST_SERIES] if series.element == element]
+    def _series(self, element: str, group: Sequence[Finding]) -> list[Series]:
+        """Those of an element; what was kept of the evidence of findings has theirs."""
+        behind = {finding.attribute: finding.evidence for finding in group}
+        own = [series for series in self._result.series[:MOST_SERIES] if series.element == element]
+        return [
+            series.model_copy(update={"evidence": behind.get(series.shows[0], ())}) if series.shows else series
+            for series in own
+        ]
 
     def _strays(self) -> Iterator[Markup]:
         """Series about elements of which there is no finding."""
@@ -154,8 +158,6 @@ class _Page:
     def _colophon(self) -> str:
         result, left = self._result, self._plotted.left_out
         made = f"Made by gpudissect {clean(result.environment.get('gpudissect', ''))}."
-        if not self._kept:
-            made += (
-                " The traces behind the findings are not on this page: discover --html has them, of a recording too."
-            )
+        if not any(series.shows for series in result.series):
+            made += " The file keeps nothing of the traces behind single findings: discover --html has them."
         return made + (f" {left} plots were left out to keep the page small." if left else "")

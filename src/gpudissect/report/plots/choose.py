@@ -18,7 +18,7 @@ _IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")  # their product is wh
 
 
 def figure_of(series: Series) -> Figure | None:
-    """The plot of a series; None where there is nothing to plot: fewer than two points, or no numbers.
+    """The plot of a series; None where there is nothing to plot: no numbers, or a single one.
 
     Columns that were chosen come before those that were measured (`gpudissect.series`): the last numeric column goes
     upwards, with all that share its unit; "... against NAME" or "... by NAME" says what goes across, else the chosen
@@ -27,10 +27,13 @@ def figure_of(series: Series) -> Figure | None:
     """
     columns: dict[str, Column] = {name: column[:MOST_POINTS] for name, column in series.columns.items()}
     numeric = [name for name, column in columns.items() if _is_numeric(column)]
-    if not numeric or len(next(iter(columns.values()))) < 2:
+    is_histogram = series.name.startswith("histogram")  # of which one bar says something: all took the same
+    if not numeric:
         return None
     units = dict(series.units)
     ys = _measured(numeric, units)
+    if len(columns[ys[0]]) < (1 if is_histogram or len(ys) > 1 else 2):
+        return None
     chosen = [name for name in columns if name not in ys]
     if all(name in chosen for name in _IN_FLIGHT):
         columns = {"in flight": _product(columns), **columns}
@@ -45,7 +48,7 @@ def figure_of(series: Series) -> Figure | None:
         x, name = "number", re.sub(r" against \w+", ", one by one", name)
     title = f"{title_of(series.element)}: {name}"
     shown = dict(title=title, columns=columns, units=units, evidence=series.evidence)
-    if name.startswith("histogram"):
+    if is_histogram:
         return Figure(kind=Kind.BARS, x=x, ys=tuple(ys), by=_group(chosen, columns, x), **shown)  # type: ignore[arg-type]
     if (down := _grid(name, chosen, columns, x)) is not None and len(ys) == 1:
         return Figure(kind=Kind.MAP, x=x, ys=(down,), colour=ys[0], **shown)  # type: ignore[arg-type]
@@ -53,6 +56,8 @@ def figure_of(series: Series) -> Figure | None:
     ordered = x != "number" and " by " not in name and _is_function(columns, x, by)
     kind = Kind.LINES if ordered else Kind.DOTS
     note = "bytes in flight on an SM: blocks x threads x accesses x width" if x == "in flight" else ""
+    if texts := [each.replace("_", " ") for each in chosen if each in series.columns and x == "number"]:
+        note = f"in the order of the table, which says the {' and the '.join(texts)} of each"
     return Figure(kind=kind, x=x, ys=tuple(ys), by=by, note=note, **shown)  # type: ignore[arg-type]
 
 

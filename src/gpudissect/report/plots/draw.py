@@ -33,7 +33,9 @@ def svg(figure: Figure, identity: str) -> Markup:
         return Markup("")
     x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
     share = figure.unit(figure.ys[0]) == "%"
-    y = scale_of([each[1] for each in points] + ([0, 100] if share else []), from_zero=True)
+    heights = {each[1] for each in points}
+    zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
+    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True)
     places: list[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
