@@ -78,7 +78,7 @@ def _measured(numeric: list[str], units: dict[str, str]) -> list[str]:
         return [last]
     tail = [last]
     for name in reversed(numeric[1:-1]):
-        if units.get(name) != units[last]:
+        if units.get(name) != units[last] or len(tail) == MOST_GROUPS:
             break
         tail.insert(0, name)
     return tail
