@@ -13,7 +13,19 @@ from gpudissect.units import format_bytes
 
 def clean(text: str) -> str:
     """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, most: int) -> str:
+    """As much of a text as fits, with a mark where something is left out."""
+    return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
+
+
+def brief(text: str, most: int) -> str:
+    """A text of a stranger's, printable and no longer than that."""
+    return cut(clean(text[: most + 1]), most)
 
 
 def provenance(origin: Origin, recorded: Origin | None) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudissect.estimate import Status
-from gpudissect.report.markup import Child, Markup, tag
+from gpudissect.report.markup import LONGEST, Child, Markup, tag
 from gpudissect.report.names import words
 from gpudissect.report.result import Finding, Number, Published, Value
-from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.report.text import bracket, brief, cut, percent, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
+LONGEST_NAME = 80  # characters of the name of an attribute, an element, a device
 WIDEST = 44  # characters of a value in its line; a longer one stands whole below
 DIGESTS = 8  # of the evidence, written out; the result file has them all
 SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
@@ -30,7 +31,7 @@ def head() -> Markup:
 def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
     """One finding. `plots` stand inside; `links` lead to plots that stand elsewhere (fragment, title)."""
     cells = [
-        tag("span", words(finding.attribute), class_="c-attribute"),
+        tag("span", brief(words(finding.attribute), LONGEST_NAME), class_="c-attribute"),
         tag("span", *_value(finding), class_="c-value"),
         _cell("bracket", "bracket", bracket(finding.low, finding.high, finding.unit)),
         _cell("confidence", "confidence", _confidence(finding)),
@@ -57,8 +58,13 @@ def _value(finding: Finding) -> Iterable[Child]:
 
 def short(value: Value | None, unit: str, attribute: str = "") -> str:
     """A value as much as fits a line."""
-    text = quantity(value, unit, EACH.get(attribute, "values"))
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+    text = _said(value, unit, EACH.get(attribute, "values"))
+    return cut(text, WIDEST)
+
+
+def _said(value: Value | None, unit: str, each: str = "values") -> str:
+    """A value in words, of a text no more than anyone reads."""
+    return quantity(value[: LONGEST + 1] if isinstance(value, str) else value, unit, each)
 
 
 def _confidence(finding: Finding) -> str:
@@ -68,8 +74,8 @@ def _confidence(finding: Finding) -> str:
 def _published(known: Published | None) -> str:
     if known is None:
         return ""
-    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit)
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+    text = _said(known.value, known.unit) or bracket(known.low, known.high, known.unit)
+    return cut(text, WIDEST)
 
 
 def _verdict(known: Published | None) -> Markup:
@@ -82,7 +88,7 @@ def _verdict(known: Published | None) -> Markup:
 
 def _about(finding: Finding) -> list[Markup]:
     """What the line has no room for, as a list of terms."""
-    whole = quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    whole = _said(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
     rows: list[tuple[str, Child]] = []
     if finding.reason:
         rows.append((finding.status.value, finding.reason))
@@ -100,7 +106,7 @@ def _about(finding: Finding) -> list[Markup]:
 
 
 def _known(known: Published, finding: Finding) -> str:
-    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit) or "something else"
+    text = _said(known.value, known.unit) or bracket(known.low, known.high, known.unit) or "something else"
     return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
 
 

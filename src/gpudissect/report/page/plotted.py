@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpudissect.report.markup import Markup, data, tag
+from gpudissect.report.page.room import FOR_PLOTS, Room
 from gpudissect.report.plots.draw import legend, svg
 from gpudissect.report.plots.figure import Figure
 from gpudissect.report.result import Finding
 
-ENOUGH = 2_400_000  # characters of plots: a page stays below three million
 MOST_LINKS = 6
 Link = tuple[str, str]
 """The fragment of a plot, and its title."""
@@ -20,7 +20,7 @@ class Plotted:
     """Draws figures until the page is full; counts what it had no room for."""
 
     def __init__(self) -> None:
-        self._size = 0
+        self._room = Room(FOR_PLOTS)
         self._numbers: dict[str, list[Link]] = {}  # plots by the digests of workloads whose traces they draw
         self._made_for: dict[tuple[str, str], list[Link]] = {}  # by element and attribute of what they show
         self._data: dict[str, Any] = {}
@@ -28,6 +28,9 @@ class Plotted:
 
     def draw(self, figure: Figure) -> Markup:
         """A figure as an element of the page; empty where nothing can be drawn or there is no room left."""
+        if self._room.is_full:
+            self.left_out += 1
+            return Markup("")
         identity = f"p{len(self._data) + 1}"
         drawn = svg(figure, identity)
         if not drawn:
@@ -42,10 +45,9 @@ class Plotted:
             tag("p", figure.note, class_="note") if figure.note else None, block,
             class_="plot", id=identity,
         )  # fmt: skip
-        if self._size + len(made) > ENOUGH:
+        if not self._room.has(made):
             self.left_out += 1
             return Markup("")
-        self._size += len(made)
         self._data[identity] = True
         for digest in figure.evidence:
             self._numbers.setdefault(digest, []).append((identity, figure.title))

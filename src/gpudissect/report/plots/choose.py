@@ -10,9 +10,11 @@ from typing import TypeGuard
 from gpudissect.report.names import title_of
 from gpudissect.report.plots.figure import Column, Figure, Kind
 from gpudissect.report.result import Series
+from gpudissect.report.text import brief
 
 MOST_GROUPS = 8  # lines that a reader can tell apart
 MOST_POINTS = 4000
+LONGEST_NAME = 200  # characters
 MAP_SIDE = 6  # different values on both sides from which on a full grid is a map
 _IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")  # their product is what an SM has in flight (Little's law)
 
@@ -27,7 +29,8 @@ def figure_of(series: Series) -> Figure | None:
     """
     columns: dict[str, Column] = {name: column[:MOST_POINTS] for name, column in series.columns.items()}
     numeric = [name for name, column in columns.items() if _is_numeric(column)]
-    is_histogram = series.name.startswith("histogram")  # of which one bar says something: all took the same
+    name = brief(series.name, LONGEST_NAME)
+    is_histogram = name.startswith("histogram")  # of which one bar says something: all took the same
     if not numeric:
         return None
     units = dict(series.units)
@@ -41,12 +44,11 @@ def figure_of(series: Series) -> Figure | None:
         chosen = ["in flight", *chosen]
         x: str | None = "in flight"
     else:
-        x = _across(series.name, [name for name in chosen if name in numeric], columns)
-    name = series.name
+        x = _across(name, [each for each in chosen if each in numeric], columns)
     if x is None:
         columns = {"number": tuple(range(len(columns[ys[0]]))), **columns}
         x, name = "number", re.sub(r" against \w+", ", one by one", name)
-    title = f"{title_of(series.element)}: {name}"
+    title = f"{brief(title_of(series.element), LONGEST_NAME)}: {name}"
     shown = dict(title=title, columns=columns, units=units, evidence=series.evidence)
     if is_histogram:
         return Figure(kind=Kind.BARS, x=x, ys=tuple(ys), by=_group(chosen, columns, x), **shown)  # type: ignore[arg-type]
