@@ -14,7 +14,8 @@ from gpudissect.estimate import Status
 from gpudissect.report.evidence import series_of
 from gpudissect.report.files import load
 from gpudissect.report.page.write import page
-from gpudissect.report.result import Failure, Series
+from gpudissect.report.result import Failure, Published, Series
+from gpudissect.report.verdict import Verdict
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as Way
@@ -131,7 +132,7 @@ def test_a_hostile_result_makes_a_harmless_page():
 
 def monstrous():
     """Ten thousand findings of different elements, and everything in it as long as can be."""
-    long = NASTY * 2000
+    long = NASTY * 200
     made = hostile(10_000)
     findings = [each.model_copy(update={"element": f"{long}{n // 4}", "method": long, "caveats": (long,) * 9})
                 for n, each in enumerate(made.findings)]  # fmt: skip
@@ -161,6 +162,14 @@ def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
     names = [value for name, value in Read(text).attributes if name == "id"]
     assert len(names) == len(set(names))
     assert {value[1:] for name, value in Read(text).attributes if name == "href" and value[0] == "#"} <= set(names)
+
+
+def test_a_published_range_is_shown_as_one():
+    known = Published(value=220, low=200, high=250, unit="cycles", verdict=Verdict.OVERLAPS, text="why")
+    text = page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))
+    assert re.search(r'c-published"><span class="aside">published </span>200 .. 250 cycles</span>', text)
+    assert "overlaps</span>" in text and "v-overlaps" in text
+    assert "200 .. 250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
 
 
 def test_a_long_name_is_cut_where_it_is_shown():

@@ -89,6 +89,11 @@ def bracket(low: float | None, high: float | None, unit: str) -> str:
     return f"{first} .. {last}"
 
 
+def published_words(value: Value | None, low: float | None, high: float | None, unit: str) -> str:
+    """What a document gives: its range where it gives one, else its value."""
+    return bracket(low, high, unit) if (low, high) != (None, None) and low != high else quantity(value, unit)
+
+
 def percent(share: float | None) -> str:
     """A probability in percent, never rounded up to certainty."""
     if share is None:

@@ -8,14 +8,14 @@ from gpudissect.estimate import Status
 from gpudissect.report.markup import LONGEST, Child, Markup, tag
 from gpudissect.report.names import words
 from gpudissect.report.result import Finding, Number, Published, Value
-from gpudissect.report.text import bracket, brief, cut, percent, quantity
+from gpudissect.report.text import bracket, brief, cut, percent, published_words, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
 LONGEST_NAME = 80  # characters of the name of an attribute, an element, a device
 WIDEST = 44  # characters of a value in its line; a longer one stands whole below
 DIGESTS = 8  # of the evidence, written out; the result file has them all
-SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
+SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
          Verdict.NOT_COMPARABLE: "–"}  # fmt: skip
 NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
 NO_PLOT = "No plot: what they gave is not kept in this result, or is too little to draw."
@@ -74,8 +74,13 @@ def _confidence(finding: Finding) -> str:
 def _published(known: Published | None) -> str:
     if known is None:
         return ""
-    text = _said(known.value, known.unit) or bracket(known.low, known.high, known.unit)
-    return cut(text, WIDEST)
+    return cut(_given(known), WIDEST)
+
+
+def _given(known: Published) -> str:
+    """What the document says; a list or a range in full."""
+    value = known.value[: LONGEST + 1] if isinstance(known.value, str) else known.value
+    return published_words(value, known.low, known.high, known.unit)
 
 
 def _verdict(known: Published | None) -> Markup:
@@ -106,7 +111,9 @@ def _about(finding: Finding) -> list[Markup]:
 
 
 def _known(known: Published, finding: Finding) -> str:
-    text = _said(known.value, known.unit) or bracket(known.low, known.high, known.unit) or "something else"
+    text = _given(known) or "something else"
+    if known.value is not None and (known.low, known.high) != (None, None):
+        text += f", of which {_said(known.value, known.unit)} is taken as the value"
     return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
 
 
