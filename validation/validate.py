@@ -15,7 +15,7 @@ from gpudissect.device.find import open_device
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.comparison import Reading
 from gpudissect.report.text import bracket, quantity
-from gpudissect.report.verdict import Verdict, judge
+from gpudissect.report.verdict import Verdict, judge, lies_within
 from gpudissect.survey.registry import MEASURED
 from gpudissect.survey.run import Survey, run_survey
 
@@ -59,8 +59,13 @@ class Row:
 
     @property
     def agrees(self) -> bool:
-        good = (Verdict.AGREES, Verdict.FINER)
-        return all(each is not None and judge(each, self.published).verdict in good for each in self.found)
+        return all(each is not None and _again(each, self.published) for each in self.found)
+
+
+def _again(found: Estimate, published: Published) -> bool:
+    verdict = judge(found, published).verdict
+    within = isinstance(found.value, int | float) and lies_within(found.value, published)
+    return verdict in (Verdict.AGREES, Verdict.FINER) or (verdict is Verdict.OVERLAPS and within)
 
 
 def _close(found: Estimate, published: Published) -> bool:

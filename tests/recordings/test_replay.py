@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from tests.report.leading import without_evidence
 
 from gpudissect.device.base import Origin
+from gpudissect.device.kept import Keeper
 from gpudissect.device.recorded import RecordedGpu
 from gpudissect.report.build import build
 from gpudissect.report.files import load
+from gpudissect.report.keep import with_evidence
+from gpudissect.report.page.write import page
 from gpudissect.report.result import Options
 from gpudissect.survey.run import run_survey
 
@@ -21,9 +25,14 @@ def recorded():
 
 
 @pytest.fixture(scope="module")
-def replayed(recorded):
+def kept():
     with RecordedGpu.open(ROOT / "tests" / "recordings" / "h200") as gpu:
-        return build(gpu.info, run_survey(gpu, elements=recorded.options.elements), Options())
+        yield Keeper(gpu)
+
+
+@pytest.fixture(scope="module")
+def replayed(recorded, kept):
+    return build(kept.info, run_survey(kept, elements=recorded.options.elements), Options())
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +60,11 @@ def test_the_h200s_numbers_are_these(measured):
     assert 23 <= found["shared", "hit_latency"] <= 30
     assert 600 <= found["dram", "wide_latency"] <= 720
     assert found["l2", "near_latency"] < found["l2", "far_latency"] < found["dram", "near_latency"]
+
+
+def test_every_finding_leads_to_a_plot_of_what_it_was_read_from(replayed, kept):
+    of_the_file = with_evidence(replayed, kept)
+    assert without_evidence(of_the_file, page(of_the_file)) == []
+    assert len(of_the_file.to_json()) < 1.2 * len(replayed.to_json())
+    fine = page(replayed, kept)
+    assert without_evidence(replayed, fine) == [] and len(fine) < 3_000_000

@@ -14,7 +14,8 @@ from gpudissect.estimate import Status
 from gpudissect.report.evidence import series_of
 from gpudissect.report.files import load
 from gpudissect.report.page.write import page
-from gpudissect.report.result import Series
+from gpudissect.report.result import Failure, Published, Series
+from gpudissect.report.verdict import Verdict
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as Way
@@ -129,12 +130,56 @@ def test_a_hostile_result_makes_a_harmless_page():
     assert len(text) < 3_000_000
 
 
-def test_ten_thousand_findings_make_a_page_that_is_still_one():
+def monstrous():
+    """Ten thousand findings of different elements, and everything in it as long as can be."""
+    long = NASTY * 200
+    made = hostile(10_000)
+    findings = [each.model_copy(update={"element": f"{long}{n // 4}", "method": long, "caveats": (long,) * 9})
+                for n, each in enumerate(made.findings)]  # fmt: skip
+    device = made.device.model_copy(update={
+        "name": long, "spec": long, "facts": {**{f"{n}{long[:9000]}": long for n in range(300)}, "l2_size": long},
+        "unsupported": {f"{n}": long for n in range(300)},
+    })  # fmt: skip
+    series = [Series(element="l1", name=f"{long}{n}", columns={"t": (long,) * 9, "x": [*range(9)], "y": [*range(9)]})
+              for n in range(300)]  # fmt: skip
+    failures = tuple(Failure(experiment=long, reason=long) for _ in range(300))
+    environment = {f"{n}": long for n in range(600)}
+    return made.model_copy(update={"device": device, "findings": tuple(findings), "failures": failures,
+                                   "series": tuple(series), "environment": environment})  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [lambda: hostile(10_000), monstrous])
+def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
+    made = make()
     begin = time.perf_counter()
-    text = page(hostile(10_000))
+    text = page(made)
     assert time.perf_counter() - begin < 3
-    assert "the first of 100" in text
-    assert len(text) < 12_000_000
+    assert len(text.encode()) < 3_000_000
+    lines = text.count('class="finding"')
+    assert 10 < lines < 2001
+    left = len(made.findings) - lines
+    assert f"The first {lines} of {len(made.findings)} findings; {left} are left out to keep this page small" in text
+    names = [value for name, value in Read(text).attributes if name == "id"]
+    assert len(names) == len(set(names))
+    assert {value[1:] for name, value in Read(text).attributes if name == "href" and value[0] == "#"} <= set(names)
+
+
+def test_a_published_range_is_shown_as_one():
+    known = Published(value=220, low=200, high=250, unit="cycles", verdict=Verdict.OVERLAPS, text="why")
+    text = page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))
+    assert re.search(r'c-published"><span class="aside">published </span>200 .. 250 cycles</span>', text)
+    assert "overlaps</span>" in text and "v-overlaps" in text
+    assert "200 .. 250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
+
+
+def test_a_long_name_is_cut_where_it_is_shown():
+    text = page(result(PLAIN, name="A" * 200_000, spec="B" * 200_000, facts={"compute_capability": "C" * 200_000}))
+    assert (
+        len(re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]) <= 80 and len(re.search("<title>(.*?)</title>", text)[1]) < 110
+    )
+    assert len(re.search(r'<h1 title="(A+ …)"', text)[1]) <= 400
+    assert not re.search("A{401}|B{201}|C{41}", re.sub("(?s)<details class=.group.*", "", text))
+    assert "<h1>Made Up 1</h1>" in page(result(PLAIN))
 
 
 def test_results_without_this_or_that_have_pages_too():

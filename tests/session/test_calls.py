@@ -45,8 +45,10 @@ def test_a_finding_and_a_series_by_name(result):
     assert result.finding("shared", "hit_latency").unit == "cycles"
     with pytest.raises(KeyError, match=r"no shared\.hit_latncy; of shared there is .*hit_latency"):
         result.finding("shared", "hit_latncy")
-    with pytest.raises(KeyError, match="no series 'x' of timer; there is none"):
+    with pytest.raises(KeyError, match="no series 'x' of timer; there is latency of a load by lap"):
         result.seen("timer", "x")
+    with pytest.raises(KeyError, match="no series 'x' of l2; there is none"):
+        result.seen("l2", "x")
 
 
 def test_recorded_and_replayed_with_a_page(tmp_path):

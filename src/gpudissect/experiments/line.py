@@ -13,6 +13,7 @@ from gpudissect.inference.confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.inference.level import Level, Levels
 from gpudissect.inference.line import SMALLEST_GAP, Hits, one_line
 from gpudissect.inference.occupancy import Occupancy, occupancy
+from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 
@@ -82,14 +83,14 @@ def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
         estimate = Estimate(element=element, attribute="line_size", status=status, reason=reason,
                             low=widest.line if widest.open_ended else fetch, method=METHOD,
                             evidence=tuple(prober.evidence))  # fmt: skip
-        return Outcome((fetch_estimate, estimate), Lines(fetch, None))  # a granule is as fine as need be
+        return Outcome((fetch_estimate, estimate), Lines(fetch, None), prober.series)  # a granule is as fine as need be
     held = yield from prober.full_lines(widest.line, count)
     estimate = Estimate(
         element=element, attribute="line_size", status=Status.FOUND, value=widest.line, low=widest.line,
         high=widest.line, confidence=min(widest.sure, EXACT), method=METHOD, evidence=tuple(prober.evidence),
         caveats=(ONCE,) if prober.once else (),
     )  # fmt: skip
-    return Outcome((fetch_estimate, estimate), Lines(widest.line, held, tuple(prober.evidence)))
+    return Outcome((fetch_estimate, estimate), Lines(widest.line, held, tuple(prober.evidence)), prober.series)
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     for width in (2 * fetch << i for i in range(DOUBLINGS)):
         drawn_apart = (*offsets, *(width // 2 + offset for offset in offsets))
         pairs = yield from prober.ask(Blocks(count, width, drawn_apart, prober.span(count, width)), PROBES)
+        prober.compare(width // 2, pairs, single, double)
         together = one_line(pairs, single, double)
         sure = min(sure, max(together, 1 - together))
         if together >= 0.5:
@@ -142,6 +144,23 @@ class _Prober:
         self.evidence: list[str] = []
         self.room: int | None = None
         self.once = False  # whether lines touched only once are held in greater number
+        self.compared: list[tuple[int, tuple[Hits, Hits, Hits]]] = []
+
+    def compare(self, distance: int, pairs: Hits, single: Hits, double: Hits) -> None:
+        """Note what pairs of granules so far apart gave, beside half of them and twice as many blocks."""
+        self.compared.append((distance, (pairs, single, double)))
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Hits of pairs by the distance between their words, and those of what they are compared with."""
+        if not self.compared:
+            return ()
+        columns: dict[str, tuple[float | str, ...]] = {"distance": tuple(each for each, _ in self.compared)}
+        names = ("pairs", "if one line", "if two lines")
+        for number, name in enumerate(names):
+            columns[name] = tuple(round(100 * seen[number].share, 2) for _, seen in self.compared)
+        units = {"distance": "B"} | dict.fromkeys(names, "%")
+        return (Series(self.level.element, "hits against distance of a second word", columns, units),)
 
     def span(self, count: int, size: int) -> int:
         """Bytes over which to scatter so many blocks; in one comparison the same, for translations cost something."""

@@ -91,6 +91,18 @@ def replacement(
         at_once: blocks that an SM runs at a time.
 
     """
+    every = waits_for_a_place(begin, end, sm, block, at_once)
+    if every.size < LEAST:
+        return None
+    low, middle, high = (float(each) for each in np.quantile(every, MOST_OF_THEM))
+    low, high = max(low - TICK, 0.0), high + TICK
+    return Latency(middle, low, high) if float(np.quantile(every, WAITED)) > 0 else None
+
+
+def waits_for_a_place(
+    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], block: NDArray[np.int64], at_once: int
+) -> NDArray[np.int64]:
+    """Cycles of every replacement, SM by SM; see `replacement`. Empty if no SM ran more than `at_once` blocks."""
     waited: list[NDArray[np.int64]] = []
     for one in np.unique(sm):
         own = sm == one
@@ -102,9 +114,4 @@ def replacement(
         np.maximum.at(last, which, end[own])
         later = np.sort(first)[at_once:]
         waited.append(later - np.sort(last)[: later.size])
-    every = np.concatenate(waited) if waited else np.empty(0, np.int64)
-    if every.size < LEAST:
-        return None
-    low, middle, high = (float(each) for each in np.quantile(every, MOST_OF_THEM))
-    low, high = max(low - TICK, 0.0), high + TICK
-    return Latency(middle, low, high) if float(np.quantile(every, WAITED)) > 0 else None
+    return np.concatenate(waited) if waited else np.empty(0, np.int64)

@@ -4,38 +4,60 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from gpudissect.inference.launching import waits_for_a_place
+from gpudissect.report.laps import by_lap
 from gpudissect.report.result import Number, Series
+from gpudissect.report.second_words import second_words
 from gpudissect.report.sm_map import sm_map
 from gpudissect.report.stairs import stairs
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
 
-MOST_POINTS = 240  # of a curve: more do not fit beside one another
-FEWEST = 3
-MOST_CELLS = 2400  # of a map of accesses
-MOST_BARS = 96  # of a histogram
+FEWEST = 3  # rows that make a curve
+KINDS = 2  # rows that can be compared where they are of different kinds
+EARLIER = "earlier turn"
 TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 Kept = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
 
 
-def series_of(element: str, evidence: Sequence[str], kept: Kept) -> list[Series]:
+@dataclass(frozen=True)
+class Limits:
+    """How much is kept of a curve (points), of a map of accesses or of SMs (cells), of a histogram (bars)."""
+
+    points: int
+    cells: int
+    sm_cells: int
+    bars: int
+
+
+ALL = Limits(points=240, cells=2400, sm_cells=4000, bars=96)
+"""Of a page whose traces are at hand: more does not fit beside one another."""
+
+
+def series_of(element: str, evidence: Sequence[str], kept: Kept, limits: Limits = ALL) -> list[Series]:
     """What is kept of a finding's evidence, as curves, a map of single accesses and a histogram; empty without any."""
     traces = [kept[digest] for digest in dict.fromkeys(evidence) if digest in kept]
     chases = [(chase, trace) for chase, trace in traces if isinstance(chase, Chase)]
-    shape, rest = stairs(element, chases) if element in TLBS else sm_map(element, chases)
-    made = [shape] if shape is not None else []
-    traces = [*rest, *(each for each in traces if not isinstance(each[0], Chase))]
-    for (about, unit), rows in _curves(traces).items():
-        if (curve := _curve(element, about, unit, rows)) is not None:
-            made.append(curve)
-    singles = [(chase, trace) for chase, trace in chases if chase.timing is Timing.EACH]
-    made += [each for each in (accesses(element, singles), _histogram(element, singles)) if each is not None]
-    return made
+    shape = stairs(element, chases) if element in TLBS else sm_map(element, chases, limits.sm_cells)
+    mixes = [(mix, trace) for mix, trace in traces if isinstance(mix, Mix)]
+    waits = _replacements(element, mixes, limits.bars)
+    drawn = {digest for each in (shape, waits) if each is not None for digest in each.evidence}
+    curves = []
+    for (about, unit), rows in _curves(each for each in traces if each[1].workload not in drawn).items():
+        if (curve := _curve(element, about, unit, rows, limits.points)) is not None:
+            curves.append(curve)
+    drawn = {digest for curve in curves for digest in curve.evidence}
+    laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in drawn]
+    singles = [each for each in chases if each[0].timing is Timing.EACH]
+    made = [shape, by_lap(element, laps), *curves, second_words(element, singles),
+            accesses(element, singles, limits.cells), _histogram(element, singles, limits.bars), waits]  # fmt: skip
+    return [each for each in made if each is not None]
 
 
 def _curves(traces: Iterable[tuple[Workload, Trace]]) -> dict[tuple[str, str], list[Row]]:
@@ -56,7 +78,7 @@ def _curves(traces: Iterable[tuple[Workload, Trace]]) -> dict[tuple[str, str], l
 
 def _of_chase(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
     order = chase.order
-    row: Row = {"path": chase.path.value, "order": type(order).__name__.lower(), "before": _turns(chase)}
+    row: Row = {"path": chase.path.value, "order": type(order).__name__.lower(), EARLIER: _turns(chase)}
     row |= {"sm": chase.sm, "peer": chase.peer if chase.path is Path.CLUSTER else None}
     if isinstance(order, Explicit):
         across, row["lines"] = "lines", order.count
@@ -90,20 +112,28 @@ def _turns(chase: Chase) -> str:
     return ", ".join(f"{turn.path.value} warp {turn.warp} SM {turn.sm}" for turn in chase.before[:2]) or "nobody"
 
 
-def _curve(element: str, about: str, unit: str, rows: list[Row]) -> Series | None:
-    """Columns that vary, thinned out evenly; None where nothing was varied, or only once."""
+def _curve(element: str, about: str, unit: str, rows: list[Row], most: int) -> Series | None:
+    """Columns that vary, thinned out evenly; None of so few that they make no curve, and are of no two kinds either.
+
+    Where nothing was varied but which lines a ring has, ring by ring.
+    """
     evidence = tuple(str(row.pop("")) for row in rows)
     names = list(rows[0])
     measured = names[-1]
     varied = [name for name in names[:-1] if len({row[name] for row in rows}) > 1]
-    if not varied or len(rows) < FEWEST:
+    kinds = any(isinstance(row[name], str) for name in varied for row in rows)
+    if len(rows) < (KINDS if kinds else FEWEST):
         return None
+    if not varied:
+        one = "ring" if " against " in about else "run"
+        about, varied = f"{about.partition(' against ')[0]} by {one}", [one]
+        rows = [{one: number, **row} for number, row in enumerate(rows)]
     numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
     what, against, across = about.partition(" against ")
-    if against and across not in varied and numbers:
-        about = f"{what} against {numbers[0]}"
+    if against and across not in varied:
+        about = f"{what} against {numbers[0]}" if numbers else f"{what} by {varied[0]}"
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
-    rows = rows[:: -(-len(rows) // MOST_POINTS)]
+    rows = rows[:: -(-len(rows) // most)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}
     units = {measured: unit} | {name: "B" for name in ("footprint", "stride", "width") if name in varied}
     if about.startswith("time of"):
@@ -118,15 +148,15 @@ def _rank(value: Number | str | None) -> tuple[float, str]:
     return (float("inf"), value) if isinstance(value, str) else (float(value), "")
 
 
-def accesses(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series | None:
+def accesses(element: str, singles: Sequence[tuple[Chase, Trace]], most: int = ALL.cells) -> Series | None:
     """The cycles of every access of one chase by position and lap, of the one with most laps."""
     several = [(chase, trace) for chase, trace in singles if chase.laps > 1 and chase.timed_per_lap > 1]
     if not several:
         return None
     chase, trace = max(several, key=lambda each: min(each[0].laps, each[0].timed_per_lap))
     across = chase.timed_per_lap
-    laps = min(chase.laps, max(2, MOST_CELLS // min(across, 80)))
-    every = -(-across * laps // MOST_CELLS)
+    laps = min(chase.laps, max(2, most // min(across, 80)))
+    every = -(-across * laps // most)
     lap, position = np.divmod(np.arange(across * laps), across)
     rank = np.argsort(np.argsort(trace.offsets[:across]))  # neighbours in memory stand side by side
     shown = rank[position] % every == 0
@@ -138,7 +168,7 @@ def accesses(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series | N
     )  # fmt: skip
 
 
-def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series | None:
+def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]], most: int) -> Series | None:
     """How often each latency was seen over all accesses that were timed by themselves; by path."""
     by_path: dict[str, list[np.ndarray]] = defaultdict(list)
     for chase, trace in singles:
@@ -146,25 +176,43 @@ def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]]) -> Series |
     pooled = {path: np.concatenate(parts) for path, parts in by_path.items()}
     if not pooled or max(each.size for each in pooled.values()) < 8:
         return None
-    together = np.concatenate(list(pooled.values()))
-    low, high = np.percentile(together, (0, 99.5))
-    width = max(1, -(-int(high - low + 1) // MOST_BARS))
-    paths: list[str] = []
-    cycles: list[int] = []
-    counts: list[int] = []
-    for path, values in pooled.items():
-        binned = Counter(((values[values <= high] - int(low)) // width).tolist())
-        for place in sorted(binned):
-            paths.append(path)
-            cycles.append(int(low) + place * width)
-            counts.append(binned[place])
+    rows = _binned(pooled, most)
     columns: dict[str, tuple[Number | str | None, ...]] = {}
     if len(pooled) > 1:
-        columns["path"] = tuple(paths)
-    columns |= {"cycles": tuple(cycles), "accesses": tuple(counts)}
+        columns["path"] = tuple(row[0] for row in rows)
+    columns |= {"cycles": tuple(row[1] for row in rows), "accesses": tuple(row[2] for row in rows)}
     evidence = tuple(trace.workload for _, trace in singles)
     return Series(element=element, name="histogram of single latencies", columns=columns,
                   units={"cycles": "cycles"}, evidence=evidence)  # fmt: skip
+
+
+def _binned(pooled: Mapping[str, np.ndarray], most: int) -> list[tuple[str, int, int]]:
+    """How often each number of cycles was seen, of each name; in at most so many bins, less the last half percent."""
+    low, high = np.percentile(np.concatenate(list(pooled.values())), (0, 99.5))
+    width = max(1, -(-int(high - low + 1) // most))
+    rows: list[tuple[str, int, int]] = []
+    for name, values in pooled.items():
+        binned = Counter(((values[values <= high] - int(low)) // width).tolist())
+        rows += [(name, int(low) + place * width, binned[place]) for place in sorted(binned)]
+    return rows
+
+
+def _replacements(element: str, mixes: Sequence[tuple[Mix, Trace]], most: int) -> Series | None:
+    """How often a block waited so long for the place of another, of blocks more than an SM runs at once."""
+    waits: list[np.ndarray] = []
+    for mix, trace in mixes:
+        if mix.rounds > 1 and mix.block_size and "block" in trace.arrays:
+            at_once = max(1, 32 * mix.warps // mix.block_size)
+            waits.append(waits_for_a_place(trace.begin, trace.end, trace.sm, trace.block, at_once))
+    together = np.concatenate(waits) if waits else np.empty(0, np.int64)
+    if element != "launch" or together.size < 8:
+        return None
+    rows = _binned({"": together}, most)
+    columns: dict[str, tuple[Number | str | None, ...]] = {
+        "cycles": tuple(row[1] for row in rows), "blocks": tuple(row[2] for row in rows)
+    }  # fmt: skip
+    return Series(element=element, name="histogram of waits for a block's place", columns=columns,
+                  units={"cycles": "cycles"}, evidence=tuple(trace.workload for _, trace in mixes))  # fmt: skip
 
 
 def _short(value: Number | str | None) -> Number | str | None:

@@ -14,7 +14,7 @@ from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS, unit_of
 
 COLUMNS = ("instruction", "latency (cycles)", "rate (ops/cycle of an SM)", "warps needed", "published", "verdict")
 _ATTRIBUTES = ("latency", "rate", "warps_needed")
-_GRAVEST = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.FINER, Verdict.AGREES)
+_GRAVEST = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.OVERLAPS, Verdict.FINER, Verdict.AGREES)
 
 
 def is_of_instruction(finding: Finding) -> bool:

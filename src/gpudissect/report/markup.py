@@ -11,9 +11,7 @@ from gpudissect.report.text import clean
 
 _VOID = frozenset({"meta", "input", "br", "hr", "link", "img"})
 _EMPTY_SVG = frozenset({"path", "line", "rect", "circle", "use"})
-LONGEST = (
-    4000  # characters of one text from a device or a file; nobody reads more, and a browser lays it out all the same
-)
+LONGEST = 2000  # characters of one text from a file; nobody reads more, and a browser lays it out all the same
 
 
 class Markup(str):

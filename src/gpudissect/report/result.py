@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA = "gpudissect/1"
+_NUMBERS = r"(?:-?\d[\d.eE+-]*|null)"
+_LONG_LISTS = re.compile(rf"(?<=\[)\n( +){_NUMBERS}(?:,\n +{_NUMBERS}){{2,}}(?=\n +\])")
+_A_LINE = 16
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
 Value = Number | str | tuple[Number, ...]
 
@@ -145,6 +149,9 @@ class Series(Record):
     """Unit of each column that has one."""
     evidence: tuple[str, ...] = ()
     """Digests of the workloads behind it."""
+    shows: tuple[str, ...] = ()
+    """Attributes of its element of which it shows the evidence, thinned out: it has that of those findings, and none of
+    its own here."""
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -263,7 +270,7 @@ class Result(Record):
 
     def to_json(self) -> str:
         """The text of the result file."""
-        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+        return _LONG_LISTS.sub(_in_lines, self.model_dump_json(by_alias=True, indent=2)) + "\n"
 
     def save(self, file: str | Path) -> None:
         """Write the result file. Raises `UsageError` for one that cannot be written."""
@@ -334,6 +341,13 @@ class Result(Record):
         from gpudissect.report.notebook import of_result
 
         return of_result(self)
+
+
+def _in_lines(numbers: re.Match[str]) -> str:
+    """Numbers of a list, several a line: one a line would make a file of plots half as long again."""
+    given = numbers[0].split()
+    rows = (" ".join(given[n : n + _A_LINE]) for n in range(0, len(given), _A_LINE))
+    return "".join(f"\n{numbers[1]}{row}" for row in rows)
 
 
 def json_schema() -> dict[str, Any]:

@@ -12,15 +12,15 @@ from gpudissect.report.result import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Order, Timing
 
-MOST_CELLS = 4000
 Seen = tuple[Chase, Trace]
 
 
-def sm_map(element: str, traces: Sequence[Seen]) -> tuple[Series | None, list[Seen]]:
-    """Cycles of a hit by SM and line, the timer's own included; and the traces that show nothing of it.
+def sm_map(element: str, traces: Sequence[Seen], most: int) -> Series | None:
+    """Cycles of a hit by SM and line, the timer's own included.
 
     Lines stand in the order of what SMs make of them beyond what each SM and each line takes by itself, so that those
-    of one slice, or of one part, stand together; thinned out evenly. None unless several SMs visited one ring.
+    of one slice, or of one part, stand together; thinned out evenly to `most` cells. None unless several SMs visited
+    one ring.
     """
     by_ring: dict[Order, dict[int, Seen]] = defaultdict(dict)
     for chase, trace in traces:
@@ -28,17 +28,16 @@ def sm_map(element: str, traces: Sequence[Seen]) -> tuple[Series | None, list[Se
             by_ring[chase.order].setdefault(chase.sm, (chase, trace))
     visited = max(by_ring.values(), key=len, default={})
     if len(visited) < FEWEST_SMS or len({(chase.laps, chase.order.count) for chase, _ in visited.values()}) > 1:
-        return None, list(traces)
+        return None
     sms = sorted(visited)
     hits = Visits.of([visited[sm][1].cycles.reshape(visited[sm][0].laps, -1) for sm in sms]).hits
     left, _, right = np.linalg.svd(additive(hits).residual, full_matrices=False)
     together = np.argsort(right[0] if left[0, 0] >= 0 else -right[0], kind="stable")
-    kept = together[:: -(-hits.size // MOST_CELLS)]
+    kept = together[:: -(-hits.size // most)]
     used = dict.fromkeys(visited[sm][1].workload for sm in sms)
-    series = Series(
+    return Series(
         element=element, name="hit latency by sm and line",
         columns={"sm": tuple(sm for sm in sms for _ in kept), "line": tuple(range(len(kept))) * len(sms),
                  "latency": tuple(hits[:, kept].ravel().tolist())},
         units={"latency": "cycles"}, evidence=tuple(used),
     )  # fmt: skip
-    return series, [each for each in traces if each[1].workload not in used]

@@ -20,8 +20,8 @@ TRIMMED = 99  # percent of the accesses that count: what a refresh of the memory
 Seen = tuple[Chase, Trace]
 
 
-def stairs(element: str, traces: Sequence[Seen]) -> tuple[Series | None, list[Seen]]:
-    """Mean latency against pages, a line for each distance between pages; and the traces that show nothing of it.
+def stairs(element: str, traces: Sequence[Seen]) -> Series | None:
+    """Mean latency against pages, a line for each distance between pages.
 
     A ring belongs to it if each of its lines lies in a page of its own. None without a distance of which several
     numbers of pages were tried; several rings of as many pages count by their mean.
@@ -40,15 +40,14 @@ def stairs(element: str, traces: Sequence[Seen]) -> tuple[Series | None, list[Se
             by_pages[chase.order.count].append(_mean(trace.cycles))
         rows += [(distance, pages, round(float(np.mean(means)), 1)) for pages, means in sorted(by_pages.items())]
     if not rows:
-        return None, list(traces)
+        return None
     names = ("distance", "pages", "latency")
     columns: dict[str, tuple[Number | str | None, ...]] = {
         name: tuple(row[n] for row in rows) for n, name in enumerate(names)
     }
     used = dict.fromkeys(trace.workload for each in most for _, trace in at[each])
-    series = Series(element=element, name="latency against pages", columns=columns,
-                    units={"distance": "B", "latency": "cycles"}, evidence=tuple(used))  # fmt: skip
-    return series, [each for each in traces if each[1].workload not in used]
+    return Series(element=element, name="latency against pages", columns=columns,
+                  units={"distance": "B", "latency": "cycles"}, evidence=tuple(used))  # fmt: skip
 
 
 def _apart(offsets: NDArray[np.int64]) -> int:

@@ -17,7 +17,7 @@ from gpudissect.estimate import Status
 from gpudissect.report import instructions
 from gpudissect.report.foretold import Prediction
 from gpudissect.report.result import Finding, Result
-from gpudissect.report.text import bracket, clean, percent, provenance, quantity
+from gpudissect.report.text import bracket, clean, percent, provenance, published_words, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
@@ -43,7 +43,8 @@ _FACTS = (
 )
 _CAUTIONS = ("throttling", "other_processes")  # notes of the conditions that every reader must see
 _VERDICT_STYLE = {
-    Verdict.AGREES: "green", Verdict.FINER: "green", Verdict.AS_PRINTED: "yellow", Verdict.DIFFERS: "bold red",
+    Verdict.AGREES: "green", Verdict.FINER: "green", Verdict.OVERLAPS: "yellow", Verdict.AS_PRINTED: "yellow",
+    Verdict.DIFFERS: "bold red",
 }  # fmt: skip
 
 
@@ -172,10 +173,10 @@ def _cells(finding: Finding) -> dict[str, Text]:
     }
     if (known := finding.published) is not None:
         unit = clean(known.unit)
-        cells["published"] = Text(_short(quantity(known.value, unit) or bracket(known.low, known.high, unit)))
+        cells["published"] = Text(_short(published_words(known.value, known.low, known.high, unit)))
         cells["source"] = Text(clean(known.source))
         cells["verdict"] = Text(known.verdict.value, _VERDICT_STYLE.get(known.verdict, "dim"))
-        if known.verdict in (Verdict.DIFFERS, Verdict.FINER):
+        if known.verdict in (Verdict.DIFFERS, Verdict.FINER, Verdict.OVERLAPS):
             cells["why"] = Text(clean(known.text))
     return cells
 

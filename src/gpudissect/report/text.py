@@ -13,7 +13,19 @@ from gpudissect.units import format_bytes
 
 def clean(text: str) -> str:
     """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, most: int) -> str:
+    """As much of a text as fits, with a mark where something is left out."""
+    return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
+
+
+def brief(text: str, most: int) -> str:
+    """A text of a stranger's, printable and no longer than that."""
+    return cut(clean(text[: most + 1]), most)
 
 
 def provenance(origin: Origin, recorded: Origin | None) -> str:
@@ -75,6 +87,11 @@ def bracket(low: float | None, high: float | None, unit: str) -> str:
     if unit and first.endswith(tail := last[last.index(" ") :]):  # say a common unit once
         first = first.removesuffix(tail)
     return f"{first} .. {last}"
+
+
+def published_words(value: Value | None, low: float | None, high: float | None, unit: str) -> str:
+    """What a document gives: its range where it gives one, else its value."""
+    return bracket(low, high, unit) if (low, high) != (None, None) and low != high else quantity(value, unit)
 
 
 def percent(share: float | None) -> str:

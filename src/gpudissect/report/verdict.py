@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +23,8 @@ class Verdict(StrEnum):
     """How a finding stands to a published value, the friendliest first."""
 
     AGREES = "agrees"  # equal, or the published value lies within the bracket that was found
-    FINER = "finer"  # the published value is a range, and what was found lies within it
+    FINER = "finer"  # the published value is a range, and what was found lies within it, with its bracket
+    OVERLAPS = "overlaps"  # it is a range, and the bracket that was found lies partly in it
     AS_PRINTED = "as printed"  # equal to what the document prints, not to the structure behind it
     DIFFERS = "differs"
     NOT_COMPARABLE = "not comparable"  # nothing found
@@ -57,8 +59,8 @@ def judge(found: Estimate, published: Published) -> Judgement:
         return Judgement(Verdict.AGREES, "within the bracket found")
     if found.unit == "cycles" and abs(value - known) <= 1:
         return Judgement(Verdict.AGREES, "within one cycle")
-    if (published.low, published.high) != (None, None) and _within(value, published):
-        return Judgement(Verdict.FINER, f"within {bracket(published.low, published.high, published.unit)}")
+    if (published.low, published.high) != (None, None) and low <= _high(published) and high >= _low(published):
+        return _beside_a_range(value, low, high, published)
     if published.printed is not None and value == published.printed:
         return Judgement(Verdict.AS_PRINTED, f"as printed; the structure has {quantity(known, published.unit)}")
     return Judgement(Verdict.DIFFERS, _difference(value, known, found.unit))
@@ -97,9 +99,27 @@ def _both_open(found: Estimate, published: Published) -> bool:
     return found.low is not None and published.low is not None and found.low >= published.low
 
 
-def _within(value: float, published: Published) -> bool:
-    above = published.low is None or published.low <= value
-    return above and (published.high is None or value <= published.high)
+def lies_within(value: float, published: Published) -> bool:
+    """Whether a number lies in the published range."""
+    return _low(published) <= value <= _high(published)
+
+
+def _low(published: Published) -> float:
+    return -math.inf if published.low is None else published.low
+
+
+def _high(published: Published) -> float:
+    return math.inf if published.high is None else published.high
+
+
+def _beside_a_range(value: float, low: float, high: float, published: Published) -> Judgement:
+    """What was found, of which some lies in the published range."""
+    given = bracket(published.low, published.high, published.unit)
+    if lies_within(low, published) and lies_within(high, published):
+        return Judgement(Verdict.FINER, f"within {given}")
+    if lies_within(value, published):
+        return Judgement(Verdict.OVERLAPS, f"within {given}, but the bracket found reaches beyond")
+    return Judgement(Verdict.OVERLAPS, f"outside of {given}, but the bracket found reaches into it")
 
 
 def _difference(value: float, known: float, unit: str) -> str:

@@ -9,16 +9,19 @@ from pathlib import Path
 
 from gpudissect.device import find
 from gpudissect.device.base import DeviceInfo
-from gpudissect.device.kept import Keeper
+from gpudissect.device.kept import MOST_BYTES, Keeper
 from gpudissect.device.recorded import Recorder
 from gpudissect.device.recording import ARRAYS, INDEX
 from gpudissect.errors import UsageError
 from gpudissect.report.build import build
 from gpudissect.report.files import check_apart, check_writable
+from gpudissect.report.keep import with_evidence
 from gpudissect.report.result import Result
 from gpudissect.session.saving import uninterrupted
 from gpudissect.session.study import Study
 from gpudissect.survey.run import Progress
+
+FOR_THE_RESULT = 128 << 20  # bytes of traces: a survey of an H200 has a quarter of it
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def take_apart(
 ) -> Taken:
     """Run a study on the device of this name, one of `gpudissect.device.find.choose`.
 
-    `record` is a new folder for everything measured; with `keep` the traces are kept in memory, for a page or a table.
+    `record` is a new folder for everything measured; with `keep` the traces are handed out, for a page or a table.
     Raises `DeviceError` for a device that cannot be used, `RecordingError` for a recording that does not answer this
     study, `UsageError` for a folder that cannot be written. A KeyboardInterrupt ends it with what was measured.
     """
@@ -67,16 +70,17 @@ def take_apart(
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
-        keeper = Keeper(device) if keep else None
-        survey = study.survey(device if keeper is None else keeper, options, progress)
+        keeper = Keeper(device, MOST_BYTES if keep else FOR_THE_RESULT)
+        survey = study.survey(keeper, options, progress)
         if recorder is not None:
             try:
                 with uninterrupted():
                     recorder.close(interrupted=survey.interrupted)
             except UsageError as error:
                 trouble = error
-        result = build(device.info, survey, options, study.held_against(device.info))
-        return Taken(device.info, result, keeper, trouble)
+        built = build(device.info, survey, options, study.held_against(device.info))
+        result = with_evidence(built, keeper)
+        return Taken(device.info, result, keeper if keep else None, trouble)
 
 
 def check_outputs(outputs: Iterable[Path | None], spec: str | None, record: Path | None) -> None:

@@ -11,7 +11,7 @@ from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of, words
 from gpudissect.report.page.findings import plain
 from gpudissect.report.result import Result
-from gpudissect.report.text import clean, quantity
+from gpudissect.report.text import brief, clean, quantity
 
 _CAUTIONS = ("throttling", "other_processes")
 _UNITS = {
@@ -19,6 +19,7 @@ _UNITS = {
     "constant_size": "B", "shared_per_sm": "B", "shared_per_block": "B",
 }  # fmt: skip
 MOST_ROWS = 500
+LONGEST_FACT = 40  # characters
 LINE = 2000  # characters: sentences are not broken, the reader's window does that
 
 
@@ -30,7 +31,7 @@ def facts(result: Result) -> str:
                              ("l2_size", "L2", "B"), ("shared_per_sm", "shared memory an SM", "B"),
                              ("memory_size", "memory", "B")):  # fmt: skip
         if (value := device.facts.get(name)) is not None:
-            parts.append(f"{what} {_fact(value, unit)}")
+            parts.append(f"{what} {brief(_fact(value, unit), LONGEST_FACT)}")
     return "Stated, not measured: " + ", ".join(parts) + "."
 
 

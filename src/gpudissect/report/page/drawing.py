@@ -13,10 +13,11 @@ from gpudissect.estimate import Status
 from gpudissect.report.markup import Markup, tag
 from gpudissect.report.names import title_of
 from gpudissect.report.result import Finding, Result
-from gpudissect.report.text import quantity
+from gpudissect.report.text import brief, quantity
 
 GAP, PAD, LINE, HEAD = 10, 12, 15, 24
 LETTERS, BOLD = 6.3, 7.7  # width of a letter of the small print, and of a title
+LONGEST_NAME = 80  # characters
 Findings = Mapping[tuple[str, str], Finding]
 _ARRAYS = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "icache_l15")
 _TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
@@ -80,7 +81,7 @@ def drawing(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
             down += LINE
             parts.append(tag("text", line, x=PAD, y=down + 4, class_="place lacking"))
         down += 6
-    about = f"Memory hierarchy of {result.device.name}"
+    about = f"Memory hierarchy of {brief(result.device.name, LONGEST_NAME)}"
     return tag("svg", *parts, class_="hierarchy", viewBox=f"0 0 {width} {down + 4:g}", role="group", aria_label=about)
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudissect.estimate import Status
-from gpudissect.report.markup import Child, Markup, tag
+from gpudissect.report.markup import LONGEST, Child, Markup, tag
 from gpudissect.report.names import words
 from gpudissect.report.result import Finding, Number, Published, Value
-from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.report.text import bracket, brief, cut, percent, published_words, quantity
 from gpudissect.report.verdict import Verdict
 from gpudissect.vocabulary import EACH
 
+LONGEST_NAME = 80  # characters of the name of an attribute, an element, a device
 WIDEST = 44  # characters of a value in its line; a longer one stands whole below
 DIGESTS = 8  # of the evidence, written out; the result file has them all
-SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
+SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
          Verdict.NOT_COMPARABLE: "–"}  # fmt: skip
+NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
+NO_PLOT = "No plot: what they gave is not kept in this result, or is too little to draw."
 Links = Sequence[tuple[str, str]]
 
 
@@ -28,7 +31,7 @@ def head() -> Markup:
 def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
     """One finding. `plots` stand inside; `links` lead to plots that stand elsewhere (fragment, title)."""
     cells = [
-        tag("span", words(finding.attribute), class_="c-attribute"),
+        tag("span", brief(words(finding.attribute), LONGEST_NAME), class_="c-attribute"),
         tag("span", *_value(finding), class_="c-value"),
         _cell("bracket", "bracket", bracket(finding.low, finding.high, finding.unit)),
         _cell("confidence", "confidence", _confidence(finding)),
@@ -55,8 +58,13 @@ def _value(finding: Finding) -> Iterable[Child]:
 
 def short(value: Value | None, unit: str, attribute: str = "") -> str:
     """A value as much as fits a line."""
-    text = quantity(value, unit, EACH.get(attribute, "values"))
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+    text = _said(value, unit, EACH.get(attribute, "values"))
+    return cut(text, WIDEST)
+
+
+def _said(value: Value | None, unit: str, each: str = "values") -> str:
+    """A value in words, of a text no more than anyone reads."""
+    return quantity(value[: LONGEST + 1] if isinstance(value, str) else value, unit, each)
 
 
 def _confidence(finding: Finding) -> str:
@@ -66,8 +74,13 @@ def _confidence(finding: Finding) -> str:
 def _published(known: Published | None) -> str:
     if known is None:
         return ""
-    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit)
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 2]} …"
+    return cut(_given(known), WIDEST)
+
+
+def _given(known: Published) -> str:
+    """What the document says; a list or a range in full."""
+    value = known.value[: LONGEST + 1] if isinstance(known.value, str) else known.value
+    return published_words(value, known.low, known.high, known.unit)
 
 
 def _verdict(known: Published | None) -> Markup:
@@ -80,7 +93,7 @@ def _verdict(known: Published | None) -> Markup:
 
 def _about(finding: Finding) -> list[Markup]:
     """What the line has no room for, as a list of terms."""
-    whole = quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    whole = _said(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
     rows: list[tuple[str, Child]] = []
     if finding.reason:
         rows.append((finding.status.value, finding.reason))
@@ -98,23 +111,30 @@ def _about(finding: Finding) -> list[Markup]:
 
 
 def _known(known: Published, finding: Finding) -> str:
-    text = quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit) or "something else"
+    text = _given(known) or "something else"
+    if known.value is not None and (known.low, known.high) != (None, None):
+        text += f", of which {_said(known.value, known.unit)} is taken as the value"
     return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
 
 
 def _plots(finding: Finding, plots: Child, links: Links) -> Markup:
     """The evidence: which workloads, and what they gave."""
-    if not finding.evidence:
-        said = "No workload of its own: it follows from other findings, or from what the device states."
-        return tag("div", tag("p", said, class_="evidence"))
-    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
-    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
-    count = len(finding.evidence)
-    said = f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
     see: list[Child] = []
     for number, (fragment, title) in enumerate(links):
         see += [", " if number else " See ", tag("a", title, href=f"#{fragment}")]
-    return tag("div", tag("p", said, *see, class_="evidence"), tag("div", plots, class_="plots"))
+    see += ["."] if links else []
+    if not links and finding.evidence:
+        see = [f" {NO_PLOT}"]
+    return tag("div", tag("p", _workloads(finding), *see, class_="evidence"), tag("div", plots, class_="plots"))
+
+
+def _workloads(finding: Finding) -> str:
+    if not finding.evidence:
+        return NO_WORKLOAD
+    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
+    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
+    count = len(finding.evidence)
+    return f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
 
 
 def instructions(rows: Iterable[Sequence[str]], columns: Sequence[str], anchors: Mapping[str, str]) -> Markup:

@@ -317,7 +317,7 @@
     add("CSV", () => save([["element", "attribute", "value", "bracket", "confidence", "published", "verdict"], ...findings.map((each) => {
       const of = (name) => { const cell = each.querySelector(`.c-${name}`)?.cloneNode(true); cell?.querySelectorAll(".aside").forEach((aside) => aside.remove()); return cell?.textContent ?? ""; };
       const group = each.closest(".group, .element");
-      return [group.querySelector("h3 code, summary code, h3").textContent, ...["attribute", "value", "bracket", "confidence", "published", "verdict"].map(of)];
+      return [(group.querySelector("h3 code, summary code") ?? group.querySelector("h3")).textContent, ...["attribute", "value", "bracket", "confidence", "published", "verdict"].map(of)];
     })], "findings.csv"));
   }
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from gpudissect.report.markup import Markup, data, tag
+from gpudissect.report.page.room import FOR_PLOTS, Room
 from gpudissect.report.plots.draw import legend, svg
 from gpudissect.report.plots.figure import Figure
+from gpudissect.report.result import Finding
 
-ENOUGH = 2_400_000  # characters of plots: a page stays below three million
+MOST_LINKS = 6
+Link = tuple[str, str]
+"""The fragment of a plot, and its title."""
 
 
 class Plotted:
     """Draws figures until the page is full; counts what it had no room for."""
 
     def __init__(self) -> None:
-        self._size = 0
-        self._numbers: dict[str, list[tuple[str, str]]] = {}
-        self._seen: set[str] = set()  # digests of workloads whose traces are drawn, not only what was found by them
+        self._room = Room(FOR_PLOTS)
+        self._numbers: dict[str, list[Link]] = {}  # plots by the digests of workloads whose traces they draw
+        self._made_for: dict[tuple[str, str], list[Link]] = {}  # by element and attribute of what they show
         self._data: dict[str, Any] = {}
         self.left_out = 0
 
     def draw(self, figure: Figure) -> Markup:
         """A figure as an element of the page; empty where nothing can be drawn or there is no room left."""
+        if self._room.is_full:
+            self.left_out += 1
+            return Markup("")
         identity = f"p{len(self._data) + 1}"
         drawn = svg(figure, identity)
         if not drawn:
@@ -38,27 +45,24 @@ class Plotted:
             tag("p", figure.note, class_="note") if figure.note else None, block,
             class_="plot", id=identity,
         )  # fmt: skip
-        if self._size + len(made) > ENOUGH:
+        if not self._room.has(made):
             self.left_out += 1
             return Markup("")
-        self._size += len(made)
         self._data[identity] = True
-        self._seen.update(() if figure.answers else figure.evidence)
         for digest in figure.evidence:
             self._numbers.setdefault(digest, []).append((identity, figure.title))
+        for name in figure.shows:
+            self._made_for.setdefault(name, []).append((identity, figure.title))
         return made
 
-    def covers(self, evidence: Sequence[str]) -> bool:
-        """Whether most of what was seen is drawn already."""
-        return 2 * sum(digest in self._seen for digest in evidence) > len(evidence)
-
-    def showing(self, evidence: Sequence[str], most: int = 6) -> list[tuple[str, str]]:
-        """Plots already drawn that show some of this evidence: fragment and title, those with most of it first."""
-        seen: dict[tuple[str, str], int] = {}
-        for digest in evidence:
+    def showing(self, finding: Finding, most: int = MOST_LINKS) -> list[Link]:
+        """Plots already drawn that show this: those made for it, then those with most of its evidence."""
+        seen: dict[Link, int] = {}
+        for digest in finding.evidence:
             for plot in self._numbers.get(digest, ()):
                 seen[plot] = seen.get(plot, 0) + 1
-        return sorted(seen, key=lambda plot: -seen[plot])[:most]
+        own = self._made_for.get((finding.element, finding.attribute), [])
+        return list(dict.fromkeys([*own, *sorted(seen, key=lambda plot: -seen[plot])]))[:most]
 
 
 def all_of(figures: Iterable[Figure], plotted: Plotted) -> Markup:

@@ -10,15 +10,17 @@ from typing import TypeGuard
 from gpudissect.report.names import title_of
 from gpudissect.report.plots.figure import Column, Figure, Kind
 from gpudissect.report.result import Series
+from gpudissect.report.text import brief
 
 MOST_GROUPS = 8  # lines that a reader can tell apart
 MOST_POINTS = 4000
+LONGEST_NAME = 200  # characters
 MAP_SIDE = 6  # different values on both sides from which on a full grid is a map
 _IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")  # their product is what an SM has in flight (Little's law)
 
 
 def figure_of(series: Series) -> Figure | None:
-    """The plot of a series; None where there is nothing to plot: fewer than two points, or no numbers.
+    """The plot of a series; None where there is nothing to plot: no numbers, or a single one.
 
     Columns that were chosen come before those that were measured (`gpudissect.series`): the last numeric column goes
     upwards, with all that share its unit; "... against NAME" or "... by NAME" says what goes across, else the chosen
@@ -27,10 +29,14 @@ def figure_of(series: Series) -> Figure | None:
     """
     columns: dict[str, Column] = {name: column[:MOST_POINTS] for name, column in series.columns.items()}
     numeric = [name for name, column in columns.items() if _is_numeric(column)]
-    if not numeric or len(next(iter(columns.values()))) < 2:
+    name = brief(series.name, LONGEST_NAME)
+    is_histogram = name.startswith("histogram")  # of which one bar says something: all took the same
+    if not numeric:
         return None
     units = dict(series.units)
     ys = _measured(numeric, units)
+    if len(columns[ys[0]]) < (1 if is_histogram or len(ys) > 1 else 2):
+        return None
     chosen = [name for name in columns if name not in ys]
     if all(name in chosen for name in _IN_FLIGHT):
         columns = {"in flight": _product(columns), **columns}
@@ -38,14 +44,13 @@ def figure_of(series: Series) -> Figure | None:
         chosen = ["in flight", *chosen]
         x: str | None = "in flight"
     else:
-        x = _across(series.name, [name for name in chosen if name in numeric], columns)
-    name = series.name
+        x = _across(name, [each for each in chosen if each in numeric], columns)
     if x is None:
         columns = {"number": tuple(range(len(columns[ys[0]]))), **columns}
         x, name = "number", re.sub(r" against \w+", ", one by one", name)
-    title = f"{title_of(series.element)}: {name}"
+    title = f"{brief(title_of(series.element), LONGEST_NAME)}: {name}"
     shown = dict(title=title, columns=columns, units=units, evidence=series.evidence)
-    if name.startswith("histogram"):
+    if is_histogram:
         return Figure(kind=Kind.BARS, x=x, ys=tuple(ys), by=_group(chosen, columns, x), **shown)  # type: ignore[arg-type]
     if (down := _grid(name, chosen, columns, x)) is not None and len(ys) == 1:
         return Figure(kind=Kind.MAP, x=x, ys=(down,), colour=ys[0], **shown)  # type: ignore[arg-type]
@@ -53,6 +58,8 @@ def figure_of(series: Series) -> Figure | None:
     ordered = x != "number" and " by " not in name and _is_function(columns, x, by)
     kind = Kind.LINES if ordered else Kind.DOTS
     note = "bytes in flight on an SM: blocks x threads x accesses x width" if x == "in flight" else ""
+    if texts := [each.replace("_", " ") for each in chosen if each in series.columns and x == "number"]:
+        note = f"in the order of the table, which says the {' and the '.join(texts)} of each"
     return Figure(kind=kind, x=x, ys=tuple(ys), by=by, note=note, **shown)  # type: ignore[arg-type]
 
 
@@ -73,7 +80,7 @@ def _measured(numeric: list[str], units: dict[str, str]) -> list[str]:
         return [last]
     tail = [last]
     for name in reversed(numeric[1:-1]):
-        if units.get(name) != units[last]:
+        if units.get(name) != units[last] or len(tail) == MOST_GROUPS:
             break
         tail.insert(0, name)
     return tail

@@ -21,6 +21,8 @@ ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
 TICK = 34  # pixels that the text of a tick takes
 CROWD = 150  # dots of one group from which on they are drawn finer
+SIZES = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
+HOLLOW = (2, 3, 6, 7)  # styles whose marks have a hole
 SHADES = 9  # colours of a map, style sheet h0 .. h8
 Points = list[tuple[float, float]]
 
@@ -33,7 +35,9 @@ def svg(figure: Figure, identity: str) -> Markup:
         return Markup("")
     x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
     share = figure.unit(figure.ys[0]) == "%"
-    y = scale_of([each[1] for each in points] + ([0, 100] if share else []), from_zero=True)
+    heights = {each[1] for each in points}
+    zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
+    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True)
     places: list[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
@@ -45,7 +49,9 @@ def svg(figure: Figure, identity: str) -> Markup:
         places = bars if len(bars) <= FEW and apart >= TICK else None
         marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
-        marks = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)][::-1]  # the first on top
+        drawn = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
+        below = sorted(range(len(drawn)), key=lambda n: (SIZES.index(_style(n) // 2), n), reverse=True)
+        marks = [drawn[n] for n in below]  # small marks on large ones, and the first on top
     clip = f"{identity}-clip"
     return tag(
         "svg",
@@ -75,10 +81,20 @@ def legend(figure: Figure) -> Markup:
                    f" {label(high, unit)} {figure.colour or ''}{_of(unit)}", class_="legend")  # fmt: skip
     if len(names) < 2:
         return Markup("")
-    keys = [tag("span", tag("svg", tag("path", class_=f"line s{_style(n)}", d="M1 6h22"),
-                            tag("path", class_=f"dot s{_style(n)}", d="M12 6h0"), viewBox="0 0 24 12",
-                            aria_hidden="true"), name, class_="key") for n, name in enumerate(names)]  # fmt: skip
+    keys = [tag("span", tag("svg", *key(figure.kind, n), viewBox="0 0 24 12", aria_hidden="true"), name, class_="key")
+            for n, name in enumerate(names)]  # fmt: skip
     return tag("p", *keys, class_="legend")
+
+
+def key(kind: Kind, number: int) -> Iterator[Markup]:
+    """A mark as in the plot, 24 by 12: a line with its dot, a dot, a bar."""
+    style = f"s{_style(number)}"
+    if kind is Kind.BARS:
+        yield tag("path", class_=f"line {style}" if number else "bar s0", d="M4 1h16v10h-16z")
+        return
+    if kind is Kind.LINES:
+        yield tag("path", class_=f"line {style}", d="M1 6h22")
+    yield from _marks(number, style, Markup("M12 6h0"))
 
 
 def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
@@ -87,14 +103,14 @@ def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
     split = figure.by if figure.by is not None else figure.colour if figure.kind is Kind.BARS else None
     for name in figure.ys:
         rows = zip(across, figure.columns[name], figure.columns[split] if split else across, strict=True)
-        kept = [(x, y, key) for x, y, key in rows if is_finite(x) and is_finite(y)]
+        kept = [(x, y, value) for x, y, value in rows if is_finite(x) and is_finite(y)]
         if split is None:
             yield name, [(x, y) for x, y, _ in kept]
             continue
-        keys = dict.fromkeys(key for _, _, key in kept)
-        for key in sorted(keys, key=lambda key: (not is_finite(key), key if is_finite(key) else 0, str(key))):
-            said = label(key, figure.unit(split)) if is_finite(key) else str(key)
-            yield f"{split} {said}", [(x, y) for x, y, other in kept if other == key]
+        values = dict.fromkeys(value for _, _, value in kept)
+        for value in sorted(values, key=lambda each: (not is_finite(each), each if is_finite(each) else 0, str(each))):
+            said = label(value, figure.unit(split)) if is_finite(value) else str(value)
+            yield f"{split} {said}", [(x, y) for x, y, other in kept if other == value]
 
 
 def said(figure: Figure, groups: list[tuple[str, Points]]) -> str:
@@ -140,12 +156,17 @@ def _place(x: float, y: float, across: Scale, up: Scale) -> str:
 
 def _group(points: Points, x: Scale, y: Scale, number: int, kind: Kind) -> Markup:
     style = f"s{_style(number)}" + (" fine" if len(points) > CROWD else "")
-    dots = "".join(f"M{_place(*point, x, y)}h0" for point in points)
-    drawn = [tag("path", class_=f"dot {style}", d=Markup(dots))]
+    dots = Markup("".join(f"M{_place(*point, x, y)}h0" for point in points))
+    drawn = _marks(number, style, dots)
     if kind is Kind.LINES and len(points) > 1:
         line = "L".join(_place(*point, x, y) for point in sorted(points))
         drawn.insert(0, tag("path", class_=f"line {style}", d=Markup(f"M{line}")))
     return Markup("".join(drawn))
+
+
+def _marks(number: int, style: str, dots: Markup) -> list[Markup]:
+    hole = [tag("path", class_=f"dot {style} hole", d=dots)] if _style(number) in HOLLOW else []
+    return [tag("path", class_=f"dot {style}", d=dots), *hole]
 
 
 def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
@@ -156,7 +177,8 @@ def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Mark
     for place, height in points:
         middle, top = LEFT + ACROSS * x.at(place), TOP + UP * (1 - y.at(height))
         drawn += f"M{middle - half:.1f} {down}V{top:.1f}h{2 * half:.1f}V{down}z"
-    return tag("path", class_=f"bar s{_style(number)}", d=Markup(drawn))
+    style = f"line s{_style(number)}" if number else "bar s0"  # outlines, through which the first ones are seen
+    return tag("path", class_=style, d=Markup(drawn))
 
 
 def range_of(figure: Figure) -> tuple[float, float]:

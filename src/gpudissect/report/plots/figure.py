@@ -34,6 +34,7 @@ class Figure:
         evidence: digests of the workloads behind it.
         note: one line below the plot.
         answers: it shows what was found, not what was seen on the way.
+        shows: elements and attributes of the findings that it is made for, beside those that rest on its evidence.
 
     """
 
@@ -48,6 +49,7 @@ class Figure:
     evidence: tuple[str, ...] = ()
     note: str = ""
     answers: bool = False
+    shows: tuple[tuple[str, str], ...] = ()
 
     def unit(self, name: str) -> str:
         """Unit of a column, empty if it has none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpudissect.errors import UsageError
 from gpudissect.models.base import Machine
@@ -13,6 +14,14 @@ from gpudissect.report.plots.hiding import figures_of_hiding
 from gpudissect.report.plots.lists import figures_of
 from gpudissect.report.plots.sets import figure_of_sets
 from gpudissect.report.result import Finding, Result, Series
+
+SEEN_IN = {
+    "misses against footprint": ("capacity",),
+    "latency against footprint": ("miss_penalty",),
+    "hits against distance of a second word": ("line_size",),
+    "latency against throughput": ("contention_base", "contention_rise", "contention_ceiling"),
+}
+"""Attributes that an experiment's own series show, by its name, though a finding may rest on more, or on others."""
 
 
 def figures_of_element(result: Result, element: str) -> list[Figure]:
@@ -37,10 +46,11 @@ def figures_together(
 def figures_of_series(series: Series, machine: Machine | None = None) -> list[Figure]:
     """Those that its name asks for, else the one that fits its columns; none where there is nothing to plot."""
     own = figures_of_hiding(series, machine)
-    if own is not None:
-        return own
-    figure = figure_of(series)
-    return [figure] if figure is not None else []
+    if own is None:
+        figure = figure_of(series)
+        own = [figure] if figure is not None else []
+    shows = tuple((series.element, each) for each in series.shows or SEEN_IN.get(series.name, ()))
+    return [replace(figure, shows=shows) for figure in own]
 
 
 def known_machine(result: Result) -> Machine | None:

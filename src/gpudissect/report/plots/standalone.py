@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from gpudissect.report.markup import Markup, shown, tag
-from gpudissect.report.plots.choose import MOST_GROUPS
-from gpudissect.report.plots.draw import HEIGHT, SHADES, WIDTH, groups_of, range_of, svg
+from gpudissect.report.plots.draw import HEIGHT, SHADES, WIDTH, groups_of, key, range_of, svg
 from gpudissect.report.plots.figure import Figure, Kind
 from gpudissect.report.plots.scale import label
 
@@ -62,13 +61,8 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
         wide = round(30 + LETTER * len(said) + 14)
         if x > MARGIN and x + wide > WIDTH:
             x, y = MARGIN, y + LINE
-        style = f"s{number % MOST_GROUPS}"
-        bars = figure.kind is Kind.BARS
-        mark = [tag("path", class_=f"bar {style}", d=f"M{x + 5} {y - 3}h14v10h-14z")] if bars else [
-            tag("path", class_=f"line {style}", d=f"M{x} {y + 2}h24"),
-            tag("path", class_=f"dot {style}", d=f"M{x + 12} {y + 2}h0"),
-        ]  # fmt: skip
-        made += [*mark, tag("text", said, x=x + 29, y=y + 6)]
+        mark = tag("g", *key(figure.kind, number), transform=f"translate({x} {y - 4})")
+        made += [mark, tag("text", said, x=x + 29, y=y + 6)]
         x += wide
     return made, y + LINE
 
