@@ -21,6 +21,7 @@ KERNELS = (1, 2, 8, 32, 128)
 TURNS = 5  # of a survey, one round of it each: a host's pace wanders over seconds
 RUNS = 100
 RUNS_OF_MANY = 5
+QUANTILES = {0.0: "fastest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
 START_METHOD = (
     "one empty kernel, by the host's clock until it knows of its end; lower quartile, median of "
     f"{TURNS} turns of {RUNS} runs; bracket from the fastest run to the upper quartile of the slowest turn"
@@ -63,7 +64,16 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
     columns = {"kernels": tuple(map(float, KERNELS)), "time": took}
     series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, queued)
-    return Outcome((start, further), series=(series,))
+    return Outcome((start, further), series=(_by_turn(name, alone, called), series))
+
+
+def _by_turn(name: str, turns: Sequence[NDArray[np.int64]], evidence: tuple[str, ...]) -> Series:
+    """What a start took, turn by turn."""
+    columns: dict[str, tuple[float, ...]] = {"turn": tuple(float(1 + number) for number in range(len(turns)))}
+    for quantile, what in QUANTILES.items():
+        columns[what] = tuple(float(np.quantile(turn, quantile)) for turn in turns)
+    units = dict.fromkeys(QUANTILES.values(), "ns")
+    return Series("launch", f"time of a {name}'s start by turn", columns, units, evidence)
 
 
 def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Launch]]]:
