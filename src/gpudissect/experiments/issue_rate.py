@@ -23,7 +23,7 @@ from gpudissect.experiments.surface import Surface, members_to_repeat, plateau_f
 from gpudissect.inference.confidence import RATE
 from gpudissect.inference.issue import rate, rate_beyond
 from gpudissect.inference.latency import Latency
-from gpudissect.inference.surface import NEAR
+from gpudissect.inference.surface import FAR, NEAR
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Trace
 from gpudissect.workload import Instruction, Mix
@@ -32,6 +32,7 @@ from gpudissect.workload.digest import digest
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
 REPEATS_AGAIN = 3
+LOOKS = 3  # at each number of warps and chains, of what memory gives: one run alone may be off by a twentieth
 METHOD = (
     "first warp's begin to last one's end on an SM; over warps and independent chains the median of those "
     "that cannot be told from the best, measured anew"
@@ -89,17 +90,20 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
     shapes = [(warps, ilp) for ilp in kind.chains for warps in warp_counts(bench.info)
               if enough_registers(warps, kind.registers(ilp), bench.info)]  # fmt: skip
     mixes = [in_warps(pattern, warps, ilp, bench.info) for warps, ilp in shapes]
-    traces = yield mixes
-    first = tuple(rate_of(kind, mix, trace) for mix, trace in zip(mixes, traces, strict=True))
+    looks = 1 if kind.resident else LOOKS
+    seen = [replace(mix, repetition=look) for mix in mixes for look in range(looks)]
+    traces = yield seen
+    rates = [rate_of(kind, mix, trace) for mix, trace in zip(seen, traces, strict=True)]
+    first = tuple(_of_several(rates[i : i + looks]) for i in range(0, len(rates), looks))
     flying = tuple(float(warps * ilp) for warps, ilp in shapes)
-    near = members_to_repeat(first, NEAR)
-    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], 1 + turn)]
+    near = members_to_repeat(first, NEAR if kind.resident else FAR)
+    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], looks + turn)]
     traces = yield anew
     step = len(anew) // (len(near) * REPEATS_AGAIN)
     every = [_rate_again(kind, anew[k : k + step], traces[k : k + step], idle) for k in range(0, len(anew), step)]
     again = {i: _of_several(every[n * REPEATS_AGAIN : (n + 1) * REPEATS_AGAIN]) for n, i in enumerate(near)}
     columns = {"warps": tuple(float(each[0]) for each in shapes), "chains": tuple(float(each[1]) for each in shapes)}
-    return Surface(columns, flying, first, again, tuple(digest(mix) for mix in (*mixes, *anew)))
+    return Surface(columns, flying, first, again, tuple(digest(mix) for mix in (*seen, *anew)))
 
 
 def _both(kind: Kind, mix: Mix, repetition: int) -> tuple[Mix, ...]:
