@@ -100,8 +100,8 @@ def launch() -> Plot:
     columns = _columns(_survey("gtx980", "launch"), "time against kernels, kernel")
     plot = Plot(
         "Time of a row of empty kernels against how many there are",
-        Axis("kernels, one started after the other", 0, 132, ticks=(1, 32, 64, 96, 128)),
-        Axis("µs until the host knows", 0, 420, ticks=(0, 100, 200, 300, 400)),
+        Axis("kernels, all queued before the first begins", 0, 132, ticks=(1, 32, 64, 96, 128)),
+        Axis("µs from a mark before them to one after", 0, 420, ticks=(0, 100, 200, 300, 400)),
     )
     plot.line(columns["kernels"], columns["time"] / 1e3, "one", "the slope is kernel_interval")
     return plot
