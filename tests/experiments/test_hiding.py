@@ -10,6 +10,7 @@ import pytest
 from gpudissect.device.find import open_device
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Outcome
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.contention import contention_plan
 from gpudissect.experiments.hiding import hiding_plan
 from gpudissect.experiments.hiding_bounds import access_bound, starts
@@ -29,7 +30,6 @@ from gpudissect.experiments.hiding_mixes import (
 from gpudissect.experiments.hiding_models import models_plan
 from gpudissect.experiments.oversubscription import oversubscription_plan
 from gpudissect.experiments.peak import peak
-from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.workload import Instruction, Mix
 
 from .driving import outcome

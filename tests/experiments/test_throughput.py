@@ -14,9 +14,9 @@ from gpudissect.device.recorded import RecordedGpu, Recorder
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench
+from gpudissect.experiments.bound import Bound
 from gpudissect.experiments.instructions import KINDS
 from gpudissect.experiments.issue_bound import issue_bound
-from gpudissect.experiments.surface import Bound
 from gpudissect.inference.banks import Layout
 from gpudissect.inference.level import Absence
 from gpudissect.survey.registry import EXPERIMENTS

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench
+from gpudissect.experiments.bound import Bound, Unbounded, below, excess, refusal
 from gpudissect.inference.confidence import BANDWIDTH
 from gpudissect.inference.throughput import Throughput, fastest, repeated, throughput
 from gpudissect.trace import Trace
+from gpudissect.vocabulary import unit_of
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
 
@@ -51,27 +53,23 @@ def best_of(streams: Sequence[Stream]) -> Ask[Measured]:
 
 
 def bandwidth_found(
-    element: str, attribute: str, measured: Measured, most: float | None, bound: str, caveats: tuple[str, ...]
+    element: str, attribute: str, measured: Measured, bound: Bound | Unbounded, caveats: tuple[str, ...]
 ) -> Estimate:
-    """The estimate of a bandwidth, in B/s.
-
-    Nothing above `most` (B/s) is believed: that is what `bound` (in words) can move; None if nobody knows.
-    """
+    """The estimate of a bandwidth, in B/s: nothing above a bound is believed."""
     both = repeated(measured.first, measured.second)
-    if most is not None and measured.second.rate > most:
-        reason = f"{measured.second.rate / 1e12:.4g} TB/s were read, more than {bound} can give: {most / 1e12:.4g} TB/s"
+    if (reason := refusal(measured.second.rate, bound, unit_of(attribute))) is not None:
         return Estimate(element=element, attribute=attribute, status=Status.NOT_FOUND, reason=reason, method=METHOD,
                         evidence=measured.evidence)  # fmt: skip
     if both is None:
-        ends = sorted((measured.first.rate, measured.second.rate))
-        return Estimate(element=element, attribute=attribute, status=Status.AMBIGUOUS, low=ends[0], high=ends[1],
+        low, high = sorted(bound.end(each.rate) for each in (measured.first, measured.second))
+        return Estimate(element=element, attribute=attribute, status=Status.AMBIGUOUS, low=low, high=high,
                         reason="the best configuration moved another amount when it was measured anew",
                         method=METHOD, evidence=measured.evidence, caveats=caveats)  # fmt: skip
-    unbounded = () if most is not None else (f"not held against what {bound} can give: the driver does not say",)
+    level = below(both, bound)
+    words = (bound.why,) if isinstance(bound, Unbounded) else excess(both.rate, bound)
     return Estimate(
-        element=element, attribute=attribute, status=Status.FOUND, value=both.rate, low=both.low,
-        high=both.high if most is None else min(both.high, most),
-        confidence=BANDWIDTH, method=METHOD, evidence=measured.evidence, caveats=(*caveats, *unbounded),
+        element=element, attribute=attribute, status=Status.FOUND, value=level.rate, low=level.low, high=level.high,
+        confidence=BANDWIDTH, method=METHOD, evidence=measured.evidence, caveats=(*caveats, *words),
     )  # fmt: skip
 
 

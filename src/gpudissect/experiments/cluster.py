@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.bandwidth import bandwidth_found, best_of, why_no_streams
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.latency import LAPS, METHOD, latency_found, over_the_same
 from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import Latency, lap_latency, median_latency
@@ -34,7 +35,8 @@ AT_A_TIME = 64 << 10  # bytes that all threads of a block read in one round, in 
 ROUNDS = 2  # that a footprint takes, if shared memory is large enough
 READ = 32 << 20  # bytes that each block reads in a run: about a millisecond
 BANKS = 128  # bytes an SM's shared memory gives in a cycle: 32 banks of 4 bytes
-BOUND = "the banks of all SMs"
+ALL_BANKS = "the banks of all SMs"
+NO_CLOCK = Unbounded(f"not held against what {ALL_BANKS} can give: the driver does not say")
 
 
 def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
@@ -115,7 +117,7 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
     streams += [_ring_of_blocks(rounds, *fitting[0], *shape) for shape in SHAPES[1:]]
     measured = yield from best_of(streams)
     clock = bench.info.facts.get("clock_hz")
-    most = measured.best.blocks * BANKS * float(clock) if clock else None
+    most = Bound(measured.best.blocks * BANKS * float(clock), ALL_BANKS) if clock else NO_CLOCK
     by_size = ", ".join(
         f"{stream.cluster}: {each.rate / 1e12:.3g}" for stream, each in zip(streams, measured.each, strict=True)
         if (stream.threads, stream.ilp) == SHAPES[0]
@@ -125,7 +127,7 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         f"{measured.best.blocks} blocks of {measured.best.threads} threads with {measured.best.ilp} loads of {WIDTH} B "
         f"in flight, clusters of {measured.best.cluster}",
     )
-    return Outcome((bandwidth_found("cluster", "read_bandwidth", measured, most, BOUND, caveats),))
+    return Outcome((bandwidth_found("cluster", "read_bandwidth", measured, most, caveats),))
 
 
 def _ring_of_blocks(rounds: int, size: int, count: int, threads: int, ilp: int) -> Stream:

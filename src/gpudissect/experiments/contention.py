@@ -10,10 +10,10 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import SLACK, Bound, said
 from gpudissect.experiments.hiding_known import Hiding
 from gpudissect.experiments.hiding_mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.experiments.peak import peak
-from gpudissect.experiments.surface import SLACK, Bound, said
 from gpudissect.inference.confidence import UNTRIED
 from gpudissect.inference.contention import Distribution, Fit, distribution, fit, spreads
 from gpudissect.inference.warps import Lifetimes, attained

@@ -10,6 +10,7 @@ from gpudissect.device.base import DeviceInfo
 from gpudissect.device.capability import schedulers
 from gpudissect.estimate import Status
 from gpudissect.experiments.base import Ask, Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.hiding_bounds import access_bound, starts
 from gpudissect.experiments.hiding_findings import estimates_of, misread, series_of
 from gpudissect.experiments.hiding_known import Hiding
@@ -28,7 +29,6 @@ from gpudissect.experiments.hiding_mixes import (
     slow_ones,
 )
 from gpudissect.experiments.mixes import why_no_mix
-from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.inference.hiding import Level, Point, level, unloaded
 from gpudissect.inference.warps import (
     Lifetimes,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.device.capability import by_capability
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.hiding_mixes import Kind
 from gpudissect.experiments.issue_bound import ISSUES
 from gpudissect.experiments.peak import THE_MEMORY, peak
-from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.workload import Instruction
 from gpudissect.workload.mix import WARP
 

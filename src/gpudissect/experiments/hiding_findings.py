@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, without
+from gpudissect.experiments.bound import SLACK
 from gpudissect.experiments.hiding_known import SHARES, Hiding, cusp_of, needed
 from gpudissect.experiments.hiding_mixes import reachable
-from gpudissect.experiments.surface import SLACK
 from gpudissect.inference.confidence import BANDWIDTH, RATE, TIMED, UNTRIED, WARPS
 from gpudissect.inference.hiding import NEAR_BEST, Level
 from gpudissect.series import Series

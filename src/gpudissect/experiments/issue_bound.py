@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpudissect.device.base import DeviceInfo
 from gpudissect.device.capability import by_capability
 from gpudissect.experiments.base import Known
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.instructions import Kind
-from gpudissect.experiments.surface import Bound, Unbounded
 from gpudissect.inference.banks import WORD, Layout
 from gpudissect.workload.instruction import SHARED
 from gpudissect.workload.mix import WARP

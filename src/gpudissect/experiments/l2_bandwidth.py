@@ -16,6 +16,7 @@ import numpy as np
 from gpudissect.estimate import Status
 from gpudissect.experiments.bandwidth import why_no_streams
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import Unbounded, said
 from gpudissect.experiments.configurations import (
     RUNS_AGAIN,
     Configuration,
@@ -27,7 +28,7 @@ from gpudissect.experiments.configurations import (
     search,
 )
 from gpudissect.experiments.footprint import l2_sizes
-from gpudissect.experiments.surface import Surface, Unbounded, plateau_found, said
+from gpudissect.experiments.surface import Surface, plateau_found
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpudissect.device.base import DeviceInfo
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.surface import Bound, Unbounded
+from gpudissect.experiments.bound import Bound, Unbounded
 
 DATA_RATE = 2
 """Transfers in a cycle of the memory's clock, where the device does not say: drivers state a clock of which both edges

@@ -9,8 +9,9 @@ import numpy as np
 from gpudissect.estimate import Status
 from gpudissect.experiments.bandwidth import why_no_streams
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import Bound, Unbounded
 from gpudissect.experiments.configurations import Configuration, resident, search
-from gpudissect.experiments.surface import Bound, Unbounded, plateau_found
+from gpudissect.experiments.surface import plateau_found
 from gpudissect.inference.banks import Layout
 from gpudissect.inference.level import Levels
 from gpudissect.inference.throughput import CLOCK_STEP, Throughput, rate_of_one

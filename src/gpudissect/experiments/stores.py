@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpudissect.estimate import Estimate
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan
-from gpudissect.experiments.surface import said
+from gpudissect.experiments.bound import said
 
 TO_THE_L2 = "bandwidth.l2.write"
 WRITES = {"dram": "bandwidth.dram.write", "l1": "bandwidth.l1.write"}

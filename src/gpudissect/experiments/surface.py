@@ -6,35 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpudissect.estimate import Estimate, Status
+from gpudissect.experiments.bound import Bound, Unbounded, below, excess, refusal, said
 from gpudissect.inference.confidence import BANDWIDTH
 from gpudissect.inference.surface import ALIKE, FAR, FEWEST, NEAR, Cell, Plateau, Top, nearness, plateau_of, top_of
 from gpudissect.inference.throughput import Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
 
-SLACK = 0.005  # relative: by so much a rate may be misread, and be above a bound that holds
-SAID = 0.0001  # relative: an excess over a bound that is worth a word
 TELLING = 0.1  # share of a bound from which it tells something
 MOST_AGAIN = 16  # configurations near the best that are measured anew
 METHOD = (
     f"plateau of a searched surface: of the fastest configurations, within {FAR:.0%} of the best, all measured anew, "
     "the median of those that cannot be told from it"
 )
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What cannot be exceeded: a rate in the unit of the attribute, and what cannot do more, in words."""
-
-    rate: float
-    what: str
-
-
-@dataclass(frozen=True)
-class Unbounded:
-    """That nobody knows what cannot be exceeded, and why, in words."""
-
-    why: str
 
 
 @dataclass(frozen=True)
@@ -115,11 +99,10 @@ def plateau_found(
     unit = unit_of(attribute)
     found = _believed(surface, bound, unit)
     if isinstance(found, _Doubt):
-        low, high = (end if end is None or isinstance(bound, Unbounded) else min(end, bound.rate)
-                     for end in (found.low, found.high))  # fmt: skip
+        low, high = (None if end is None else bound.end(end) for end in (found.low, found.high))
         return Estimate(element=element, attribute=attribute, status=found.status, low=low, high=high,
                         reason=found.reason, method=method, evidence=surface.evidence, caveats=caveats)  # fmt: skip
-    level, share = _below(bound, found.level, unit)
+    level, share = below(found.level, bound), _of_the_bound(bound, found.level.rate, unit)
     if (surface.top.rising or found.lonely) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)
     return Estimate(
@@ -134,10 +117,9 @@ def _believed(surface: Surface, bound: Bound | Unbounded, unit: str) -> Plateau 
     top, plateau, again = surface.top, surface.plateau, {i: each.rate for i, each in surface.again.items()}
     rate = plateau.level.rate if plateau is not None else max(again.values())
     fastest = max(each.rate for each in surface.first)
-    if isinstance(bound, Bound) and rate > (1 + SLACK) * bound.rate:
-        return _Doubt(Status.NOT_FOUND, f"{said(rate, unit)} were measured, more than {bound.what} can give: "
-                                        f"{said(bound.rate, unit)}")  # fmt: skip
-    ended = isinstance(bound, Bound) and rate >= (1 - NEAR) * bound.rate  # it can rise no farther
+    if (reason := refusal(rate, bound, unit)) is not None:
+        return _Doubt(Status.NOT_FOUND, reason)
+    ended = isinstance(bound, Bound) and bound.share(rate) >= 1 - NEAR  # it can rise no farther
     if top.rising and not ended:
         most = f"with as much in flight as was tried ({surface.words(top.members[0])})"
         least = min(rate, fastest)
@@ -165,18 +147,10 @@ def _shape(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
     return f"first reached with {surface.words(least)}", alike, *turns
 
 
-def _below(bound: Bound | Unbounded, level: Throughput, unit: str) -> tuple[Throughput, tuple[str, ...]]:
-    """A level cut off at what cannot be exceeded; and what to say of it."""
+def _of_the_bound(bound: Bound | Unbounded, rate: float, unit: str) -> tuple[str, ...]:
+    """What share of a bound a rate is and what was cut off, in words; or why there is no bound."""
     if isinstance(bound, Unbounded):
-        return level, ((bound.why,) if bound.why else ())
-    value = min(level.rate, bound.rate)
-    part = level.rate / bound.rate
-    share = f"{part:.1%} of what {bound.what} can give, {said(bound.rate, unit)}"
-    more = (f"{part - 1:.2%} more were measured: misread",) if part - 1 > SAID else ()
-    words = (share, *more) if part >= TELLING else ()
-    return Throughput(value, min(level.low, value), min(level.high, bound.rate)), words
-
-
-def said(rate: float, unit: str) -> str:
-    """A rate in words."""
-    return f"{rate / 1e9:.4g} GB/s" if unit == "B/s" else f"{rate:.4g} {unit}"
+        return (bound.why,) if bound.why else ()
+    if bound.share(rate) < TELLING:
+        return ()
+    return (f"{bound.share(rate):.1%} of what {bound.what} can give, {said(bound.rate, unit)}", *excess(rate, bound))

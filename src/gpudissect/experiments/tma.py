@@ -9,8 +9,7 @@ from gpudissect.experiments.bandwidth import Measured, bandwidth_found, best_of,
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.l2_latency import FROM_ONE_SM
 from gpudissect.experiments.latency import latency_found
-from gpudissect.experiments.peak import THE_MEMORY, peak
-from gpudissect.experiments.surface import Bound
+from gpudissect.experiments.peak import peak
 from gpudissect.inference.confidence import TIMED
 from gpudissect.inference.latency import lap_latency, median_latency
 from gpudissect.units import format_bytes
@@ -92,8 +91,7 @@ def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         f"over {format_bytes(cached.best.footprint)}, in the L2: {cached.second.rate / 1e12:.4g} TB/s",
     )
     evidence = (*memory.evidence, *cached.evidence)
-    most = bound.rate if isinstance(bound, Bound) else None
-    found = bandwidth_found("tma", "read_bandwidth", replace(memory, evidence=evidence), most, THE_MEMORY, caveats)
+    found = bandwidth_found("tma", "read_bandwidth", replace(memory, evidence=evidence), bound, caveats)
     if found.low is not None:  # what the run before left in the L2 need not have come from memory
         found = replace(found, low=found.low * (1 - min(1.0, l2 / best.footprint)))
     return Outcome((found,))

@@ -8,10 +8,10 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.bound import said
 from gpudissect.experiments.instructions import Kind, in_warps
 from gpudissect.experiments.issue_rate import Rated, rate_of
 from gpudissect.experiments.mixes import steps_between, why_no_mix
-from gpudissect.experiments.surface import said
 from gpudissect.inference.confidence import WARPS
 from gpudissect.inference.issue import Needed, needed
 from gpudissect.workload.digest import digest
