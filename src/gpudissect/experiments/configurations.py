@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 from gpudissect.device.base import DeviceInfo
 from gpudissect.experiments.base import Ask, Bench
-from gpudissect.experiments.mixes import block_limit
+from gpudissect.experiments.mixes import block_limit, given
 from gpudissect.experiments.surface import Surface, members_to_repeat
 from gpudissect.inference.surface import NEAR
 from gpudissect.inference.throughput import Throughput, alternation, throughput
@@ -140,7 +140,7 @@ def at_once(shape: Configuration, info: DeviceInfo) -> int:
     most = (threads if isinstance(threads, int) else FEWEST_THREADS) // shape.threads
     if not isinstance(registers, int):
         return most
-    return min(most, registers // (shape.threads * (shape.ilp * shape.width // 4 + BESIDE)))
+    return min(most, registers // (shape.threads * given(shape.ilp * shape.width // 4 + BESIDE)))
 
 
 def _coarse(ready: Sequence[Configuration]) -> list[Configuration]:

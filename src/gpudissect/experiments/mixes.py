@@ -53,9 +53,14 @@ def block_limit(info: DeviceInfo) -> int:
 
 
 def enough_registers(warps: int, needed: int, info: DeviceInfo) -> bool:
-    """Whether an SM has registers for so many warps at once, if a thread needs so many; it gets them in eights."""
+    """Whether an SM has registers for so many warps at once, if a thread needs so many."""
     registers = info.facts.get("registers_per_sm")
-    return not isinstance(registers, int) or warps * WARP * (-(-needed // GRAIN) * GRAIN) <= registers
+    return not isinstance(registers, int) or warps * WARP * given(needed) <= registers
+
+
+def given(needed: int) -> int:
+    """Registers that a thread gets if it needs so many: they are given out in eights."""
+    return -(-needed // GRAIN) * GRAIN
 
 
 def steps_between(low: int, high: int, info: DeviceInfo) -> list[int]:
