@@ -37,7 +37,7 @@ def svg(figure: Figure, identity: str) -> Markup:
     share = figure.unit(figure.ys[0]) == "%"
     heights = {each[1] for each in points}
     zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
-    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True)
+    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True, powers=figure.powers)
     places: list[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
