@@ -150,6 +150,7 @@ def test_on_paper_everything_is_open_and_nothing_cut(opened, name):
 def test_the_badge_is_one_box_on_a_phone(opened, name):
     page = opened(name, 390)
     assert page.tab.evaluate("document.querySelector('.origin').getClientRects().length") == 1
+    assert page.tab.evaluate("document.querySelector('.origin').getBoundingClientRect().height") < 30  # of one line
 
 
 def test_a_long_name_leaves_room_for_the_rest(opened):

@@ -1,10 +1,17 @@
 """Traces behind a finding that make a plot of their own: the stairs of a TLB, the map of an L2."""
 
+import json
+import re
+
 import numpy as np
 from tests.report.made_up import result
 
 from gpudissect.report.evidence import series_of
 from gpudissect.report.page.write import page
+from gpudissect.report.plots.choose import figure_of
+from gpudissect.report.plots.draw import svg
+from gpudissect.report.plots.figure import Kind
+from gpudissect.report.result import Series
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
@@ -61,7 +68,7 @@ def test_the_map_of_an_l2_puts_lines_of_one_part_together():
     assert set(cycles[0]) == {200, 260}  # hits, not first touches
     assert np.count_nonzero(np.diff(cycles[0])) == 1  # all near lines, then all far ones
     few = {name: kept[name] for name in list(kept)[:3]}
-    assert not [each for each in series_of("l2", tuple(few), few) if "by sm" in each.name]
+    assert not [each for each in series_of("l2", tuple(few), few) if "by sm and line" in each.name]
 
 
 def test_a_map_of_many_sms_is_thinned_out():
@@ -86,4 +93,12 @@ def test_a_curve_is_named_after_what_was_varied():
         chase = Chase(path=Path.GLOBAL_L2, order=Explicit(np.arange(4) * 128), timing=Timing.LAP, laps=3, sm=sm)
         kept[f"{sm}"] = (chase, Trace(f"{sm}", {"cycles": np.full(3, 800 + sm)}, Context("x", sm=sm)))
     (curve,) = series_of("l2", tuple(kept), kept)
-    assert curve.name == "latency against sm" and curve.columns["sm"] == (0, 1, 2)
+    assert curve.name == "latency by sm" and curve.columns["sm"] == (0, 1, 2)
+
+
+def test_numbers_of_sms_are_no_scale():
+    columns = {"sm": (1, 100, 131), "latency": (200.0, 210.0, 205.0)}
+    made = figure_of(Series(element="l2", name="latency by sm", columns=columns, units={"latency": "cycles"}))
+    assert made.kind is Kind.DOTS
+    (across, _) = json.loads(re.search(r'data-scales="(.*?)"', svg(made, "p"))[1].replace("&quot;", '"'))
+    assert across[2] == 0  # not by powers

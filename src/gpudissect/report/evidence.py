@@ -21,6 +21,7 @@ from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Work
 FEWEST = 3  # rows that make a curve
 KINDS = 2  # rows that can be compared where they are of different kinds
 EARLIER = "earlier turn"
+NUMBERED = ("sm", "peer")  # of which a number is a name: what lies between two of them is nothing
 TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 Kept = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
@@ -131,7 +132,8 @@ def _curve(element: str, about: str, unit: str, rows: list[Row], most: int) -> S
     numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
     what, against, across = about.partition(" against ")
     if against and across not in varied:
-        about = f"{what} against {numbers[0]}" if numbers else f"{what} by {varied[0]}"
+        others = [name for name in numbers if name not in NUMBERED]
+        about = f"{what} against {others[0]}" if others else f"{what} by {(numbers or varied)[0]}"
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // most)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}

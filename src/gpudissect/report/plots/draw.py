@@ -20,6 +20,7 @@ LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
 TICK = 34  # pixels that the text of a tick takes
+NUMBERED = ("sm", "peer", "lap", "ring", "run", "number")  # across: neighbours stand equally far apart
 CROWD = 150  # dots of one group from which on they are drawn finer
 SIZES = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
 HOLLOW = (2, 3, 6, 7)  # styles whose marks have a hole
@@ -33,7 +34,8 @@ def svg(figure: Figure, identity: str) -> Markup:
     points = [point for _, own in groups for point in own]
     if not points:
         return Markup("")
-    x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
+    is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
+    x = scale_of([each[0] for each in points], powers=False if is_even else None)
     share = figure.unit(figure.ys[0]) == "%"
     heights = {each[1] for each in points}
     zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
