@@ -4,6 +4,7 @@ import json
 import re
 
 import numpy as np
+import pytest
 from tests.report.made_up import result
 
 from gpudissect.report.evidence import series_of
@@ -13,7 +14,7 @@ from gpudissect.report.plots.draw import svg
 from gpudissect.report.plots.figure import Kind
 from gpudissect.report.result import Series
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Explicit, Path, Timing
+from gpudissect.workload import Chase, Explicit, Instruction, Mix, Path, Step, Timing
 
 MIB = 1 << 20
 KEPT = 16  # pages
@@ -102,3 +103,27 @@ def test_numbers_of_sms_are_no_scale():
     assert made.kind is Kind.DOTS
     (across, _) = json.loads(re.search(r'data-scales="(.*?)"', svg(made, "p"))[1].replace("&quot;", '"'))
     assert across[2] == 0  # not by powers
+
+
+def test_what_varies_most_goes_across():
+    kept = {}
+    for peer in range(4):
+        for stride in (16, 32):
+            order = Explicit(np.arange(4) * stride)
+            chase = Chase(path=Path.CLUSTER, order=order, timing=Timing.LAP, laps=3, peer=peer)
+            name = f"{peer} {stride}"
+            kept[name] = (chase, Trace(name, {"cycles": np.full(3, 800 + peer)}, Context("x")))
+    (curve,) = series_of("cluster", tuple(kept), kept)
+    assert curve.name == "latency by peer"
+
+
+def test_chains_of_two_lengths_give_what_one_instruction_takes():
+    kept = {}
+    for count in (320, 512):
+        for run in range(3):
+            mix = Mix(body=(Step(Instruction.FFMA, count),), warps=1, block_size=32, iterations=2, repetition=run)
+            end = np.array([4 * mix.instructions + 60 + run])
+            kept[f"{count} {run}"] = (mix, Trace(f"{count} {run}", {"begin": np.array([0]), "end": end}, Context("x")))
+    (shown,) = series_of("ffma", tuple(kept), kept)
+    assert shown.name == "latency of an instruction by run"
+    assert shown.columns["latency"] == pytest.approx((4, 4, 4), abs=0.01)

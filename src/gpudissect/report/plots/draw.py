@@ -59,7 +59,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         "svg",
         tag("title", figure.title), tag("desc", said(figure, groups)),
         tag("clipPath", tag("rect", x=LEFT, y=TOP, width=ACROSS, height=UP), id=clip),
-        tag("g", _axis(x, figure.unit(figure.x), "x", places), class_="axis x"),
+        tag("g", _axis(x, figure.unit(figure.x), "x", places or _whole(figure, x)), class_="axis x"),
         tag("g", _axis(y, figure.unit(figure.ys[0]), "y"), class_="axis y"),
         tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
@@ -150,6 +150,13 @@ def _axis(scale: Scale, unit: str, which: str, places: list[float] | None = None
             at = TOP + UP * (1 - place)
             yield tag("line", x1=LEFT, x2=LEFT + ACROSS, y1=at, y2=at)
             yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+
+
+def _whole(figure: Figure, x: Scale) -> list[float] | None:
+    """Ticks at whole numbers, of what is numbered."""
+    if figure.x not in NUMBERED:
+        return None
+    return [each for each in x.ticks(5) if each == int(each)] or None
 
 
 def _place(x: float, y: float, across: Scale, up: Scale) -> str:
