@@ -57,8 +57,10 @@ def series_of(element: str, evidence: Sequence[str], kept: Kept, limits: Limits 
     drawn = {digest for curve in curves for digest in curve.evidence}
     laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in drawn]
     singles = [each for each in chases if each[0].timing is Timing.EACH]
-    made = [shape, by_lap(element, laps), runs, *curves, second_words(element, singles),
-            accesses(element, singles, limits.cells), _histogram(element, singles, limits.bars), waits]  # fmt: skip
+    one_by_one = [curve for curve in curves if " by " in curve.name]  # says least: behind what has a shape
+    made = [shape, by_lap(element, laps), runs, second_words(element, singles),
+            *(curve for curve in curves if curve not in one_by_one), accesses(element, singles, limits.cells),
+            *one_by_one, _histogram(element, singles, limits.bars), waits]  # fmt: skip
     return [each for each in made if each is not None]
 
 
