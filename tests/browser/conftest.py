@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import hostile
+from tests.report.test_page import monstrous
 
 import gpudissect
 from gpudissect.device.find import open_device
@@ -59,7 +59,7 @@ def pages(tmp_path_factory):
     texts = {
         "hide": page_of(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
         "gtx980": page_of(simulated, kept),
-        "hostile": page_of(hostile(10_000)),
+        "hostile": page_of(monstrous()),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

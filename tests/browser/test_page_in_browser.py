@@ -122,6 +122,40 @@ def test_the_filter_leaves_what_was_asked_for(opened):
     page.tab.wait_for_timeout(400)
     shown = page.tab.locator(".finding:visible .c-attribute").all_text_contents()
     assert "near latency" in shown and len(shown) < 10
+    every = page.tab.locator(".finding").count()
+    status = page.tab.get_by_role("status")
+    assert status.text_content() == f"{len(shown)} of {every} findings"
+    page.tab.get_by_label("Filter").fill("")
+    page.tab.wait_for_timeout(400)
+    assert status.text_content() == "" and page.tab.locator(".element .finding:visible").count() > len(shown)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_on_paper_everything_is_open_and_nothing_cut(opened, name):
+    page = opened(name)
+    folded = page.tab.evaluate("document.querySelectorAll('details:not([open])').length")
+    page.tab.emulate_media(media="print")
+    page.tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert folded > 10 and page.tab.locator("details:not([open])").count() == 0
+    assert page.tab.locator(".evidence").first.is_visible()
+    wide = """[...document.querySelectorAll('main *')].filter(each => !each.closest('svg, .aside, #tools') &&
+              each.getBoundingClientRect().right > innerWidth + 1).map(each => each.className + each.tagName)"""
+    page.tab.set_viewport_size({"width": 720, "height": 1000})  # a sheet of A4
+    assert page.tab.evaluate(wide) == []
+    page.tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.tab.locator("details:not([open])").count() == folded
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_badge_is_one_box_on_a_phone(opened, name):
+    page = opened(name, 390)
+    assert page.tab.evaluate("document.querySelector('.origin').getClientRects().length") == 1
+    assert page.tab.evaluate("document.querySelector('.origin').getBoundingClientRect().height") < 30  # of one line
+
+
+def test_a_long_name_leaves_room_for_the_rest(opened):
+    page = opened("hostile", 390)
+    assert page.tab.evaluate("document.querySelector('h1').getBoundingClientRect().height") < 300
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])

@@ -1,12 +1,20 @@
 """Traces behind a finding that make a plot of their own: the stairs of a TLB, the map of an L2."""
 
+import json
+import re
+
 import numpy as np
+import pytest
 from tests.report.made_up import result
 
 from gpudissect.report.evidence import series_of
 from gpudissect.report.page.write import page
+from gpudissect.report.plots.choose import figure_of
+from gpudissect.report.plots.draw import svg
+from gpudissect.report.plots.figure import Kind
+from gpudissect.report.result import Series
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Explicit, Path, Timing
+from gpudissect.workload import Chase, Explicit, Instruction, Mix, Path, Step, Timing
 
 MIB = 1 << 20
 KEPT = 16  # pages
@@ -61,7 +69,7 @@ def test_the_map_of_an_l2_puts_lines_of_one_part_together():
     assert set(cycles[0]) == {200, 260}  # hits, not first touches
     assert np.count_nonzero(np.diff(cycles[0])) == 1  # all near lines, then all far ones
     few = {name: kept[name] for name in list(kept)[:3]}
-    assert not [each for each in series_of("l2", tuple(few), few) if "by sm" in each.name]
+    assert not [each for each in series_of("l2", tuple(few), few) if "by sm and line" in each.name]
 
 
 def test_a_map_of_many_sms_is_thinned_out():
@@ -86,4 +94,36 @@ def test_a_curve_is_named_after_what_was_varied():
         chase = Chase(path=Path.GLOBAL_L2, order=Explicit(np.arange(4) * 128), timing=Timing.LAP, laps=3, sm=sm)
         kept[f"{sm}"] = (chase, Trace(f"{sm}", {"cycles": np.full(3, 800 + sm)}, Context("x", sm=sm)))
     (curve,) = series_of("l2", tuple(kept), kept)
-    assert curve.name == "latency against sm" and curve.columns["sm"] == (0, 1, 2)
+    assert curve.name == "latency by sm" and curve.columns["sm"] == (0, 1, 2)
+
+
+def test_numbers_of_sms_are_no_scale():
+    columns = {"sm": (1, 100, 131), "latency": (200.0, 210.0, 205.0)}
+    made = figure_of(Series(element="l2", name="latency by sm", columns=columns, units={"latency": "cycles"}))
+    assert made.kind is Kind.DOTS
+    (across, _) = json.loads(re.search(r'data-scales="(.*?)"', svg(made, "p"))[1].replace("&quot;", '"'))
+    assert across[2] == 0  # not by powers
+
+
+def test_what_varies_most_goes_across():
+    kept = {}
+    for peer in range(4):
+        for stride in (16, 32):
+            order = Explicit(np.arange(4) * stride)
+            chase = Chase(path=Path.CLUSTER, order=order, timing=Timing.LAP, laps=3, peer=peer)
+            name = f"{peer} {stride}"
+            kept[name] = (chase, Trace(name, {"cycles": np.full(3, 800 + peer)}, Context("x")))
+    (curve,) = series_of("cluster", tuple(kept), kept)
+    assert curve.name == "latency by peer"
+
+
+def test_chains_of_two_lengths_give_what_one_instruction_takes():
+    kept = {}
+    for count in (320, 512):
+        for run in range(3):
+            mix = Mix(body=(Step(Instruction.FFMA, count),), warps=1, block_size=32, iterations=2, repetition=run)
+            end = np.array([4 * mix.instructions + 60 + run])
+            kept[f"{count} {run}"] = (mix, Trace(f"{count} {run}", {"begin": np.array([0]), "end": end}, Context("x")))
+    (shown,) = series_of("ffma", tuple(kept), kept)
+    assert shown.name == "latency of an instruction by run"
+    assert shown.columns["latency"] == pytest.approx((4, 4, 4), abs=0.01)

@@ -164,6 +164,18 @@ def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
     assert {value[1:] for name, value in Read(text).attributes if name == "href" and value[0] == "#"} <= set(names)
 
 
+@pytest.mark.parametrize(("name", "value", "shown"), [
+    ("dram.capacity", 150109880320, "139.8 GiB"), ("l2.capacity", 80 << 30, "80 GiB"),
+    ("l1.capacity", 24608, "24.03125 KiB"),
+    ("l1.capacity", 24575, "23.99902 KiB"), ("hiding.cusp_alpha", 45.25483399593904, "45.25"), ("l1.ways", 4.0, "4"),
+    ("l1.replacement_policy", "lru", "LRU"), ("l1.replacement_policy", "plru", "PLRU"),
+    ("l1.replacement_policy", "random", "random"), ("l1.replacement_policy", "weighted 0.5 0.5", "weighted 0.5 0.5"),
+    ("l1.shared_with", "lru", "lru"),
+])  # fmt: skip
+def test_values_have_the_digits_and_the_spelling_that_a_reader_wants(name, value, shown):
+    assert f"<strong>{shown}</strong>" in page(result({name: value}))
+
+
 def test_a_published_range_is_shown_as_one():
     known = Published(value=220, low=200, high=250, unit="cycles", verdict=Verdict.OVERLAPS, text="why")
     text = page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))

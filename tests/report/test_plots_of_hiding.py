@@ -1,12 +1,14 @@
 """Plots of latency hiding: what was measured with models over it, warps needed, errors of the models."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from gpudissect.report.files import load
 from gpudissect.report.page.write import page
-from gpudissect.report.plots.draw import groups_of
+from gpudissect.report.plots.draw import groups_of, svg
 from gpudissect.report.plots.of_element import figures_of_element, figures_of_series, known_machine
 from gpudissect.report.plots.standalone import standalone
 from gpudissect.report.result import Series
@@ -57,6 +59,12 @@ def test_every_model_has_its_error(figures, h200):
     worst = figures["worst estimate over measurement, model by model"]
     models = len({*asked["model"]})
     assert "1 Volkov 2016, refined" in worst.note and worst.columns["number"] == tuple(range(1, models + 1))
+
+
+def test_errors_of_models_are_drawn_by_powers(figures):
+    for name in ("error of models by alpha, the best", "error of models by alpha, the others"):
+        (_, up) = json.loads(re.search(r'data-scales="(.*?)"', svg(figures[name], "p"))[1].replace("&quot;", '"'))
+        assert up[2] == 1 and up[0] > 0, name
 
 
 def test_rates_by_size_of_blocks_are_rates(figures):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpudissect.inference.launching import waits_for_a_place
-from gpudissect.report.laps import by_lap
+from gpudissect.report.laps import by_lap, by_run
 from gpudissect.report.result import Number, Series
 from gpudissect.report.second_words import second_words
 from gpudissect.report.sm_map import sm_map
@@ -21,6 +21,7 @@ from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Work
 FEWEST = 3  # rows that make a curve
 KINDS = 2  # rows that can be compared where they are of different kinds
 EARLIER = "earlier turn"
+NUMBERED = ("sm", "peer")  # of which a number is a name: what lies between two of them is nothing
 TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 Kept = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
@@ -47,7 +48,8 @@ def series_of(element: str, evidence: Sequence[str], kept: Kept, limits: Limits 
     shape = stairs(element, chases) if element in TLBS else sm_map(element, chases, limits.sm_cells)
     mixes = [(mix, trace) for mix, trace in traces if isinstance(mix, Mix)]
     waits = _replacements(element, mixes, limits.bars)
-    drawn = {digest for each in (shape, waits) if each is not None for digest in each.evidence}
+    runs = by_run(element, mixes)
+    drawn = {digest for each in (shape, waits, runs) if each is not None for digest in each.evidence}
     curves = []
     for (about, unit), rows in _curves(each for each in traces if each[1].workload not in drawn).items():
         if (curve := _curve(element, about, unit, rows, limits.points)) is not None:
@@ -55,8 +57,10 @@ def series_of(element: str, evidence: Sequence[str], kept: Kept, limits: Limits 
     drawn = {digest for curve in curves for digest in curve.evidence}
     laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in drawn]
     singles = [each for each in chases if each[0].timing is Timing.EACH]
-    made = [shape, by_lap(element, laps), *curves, second_words(element, singles),
-            accesses(element, singles, limits.cells), _histogram(element, singles, limits.bars), waits]  # fmt: skip
+    one_by_one = [curve for curve in curves if " by " in curve.name]  # says least: behind what has a shape
+    made = [shape, by_lap(element, laps), runs, second_words(element, singles),
+            *(curve for curve in curves if curve not in one_by_one), accesses(element, singles, limits.cells),
+            *one_by_one, _histogram(element, singles, limits.bars), waits]  # fmt: skip
     return [each for each in made if each is not None]
 
 
@@ -129,9 +133,11 @@ def _curve(element: str, about: str, unit: str, rows: list[Row], most: int) -> S
         about, varied = f"{about.partition(' against ')[0]} by {one}", [one]
         rows = [{one: number, **row} for number, row in enumerate(rows)]
     numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
+    numbers.sort(key=lambda name: -len({row[name] for row in rows}))  # what varies most goes across
     what, against, across = about.partition(" against ")
     if against and across not in varied:
-        about = f"{what} against {numbers[0]}" if numbers else f"{what} by {varied[0]}"
+        first = (numbers or varied)[0]
+        about = f"{what} {'against' if numbers and first not in NUMBERED else 'by'} {first}"
     rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // most)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence, Set
 
 from gpudissect.estimate import Status
 from gpudissect.report.evidence import Kept, Limits, series_of
@@ -33,14 +34,21 @@ def with_evidence(result: Result, kept: Kept, limits: Limits = KEPT) -> Result:
             sharing[finding.element, finding.evidence].append(finding.attribute)
     drawn: dict[tuple[str, str], set[str]] = defaultdict(set)  # digests behind each kind of series kept here
     made: list[Series] = []
+    singular = {each for names in ONLY_OF.values() for each in names}
     for (element, evidence), attributes in sharing.items():
+        if _mostly(evidence, own[element]) and singular.isdisjoint(attributes):
+            continue  # its experiment has drawn it
         for series in series_of(element, evidence, kept, limits):
             only = ONLY_OF.get(series.name)
             shows = tuple(each for each in attributes if only is None or each in only)
             kind = series.name.split(",")[0]
             told = drawn[element, kind] if only else drawn[element, kind] | own[element]
-            if not shows or 2 * len(told & set(series.evidence)) > len(series.evidence):
+            if not shows or _mostly(series.evidence, told):
                 continue
             drawn[element, kind].update(series.evidence)
             made.append(series.model_copy(update={"evidence": (), "shows": shows}))
     return result.model_copy(update={"series": (*result.series, *made)})
+
+
+def _mostly(evidence: Sequence[str], told: Set[str]) -> bool:
+    return 2 * len(told & set(evidence)) > len(evidence)

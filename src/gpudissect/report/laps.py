@@ -1,4 +1,4 @@
-"""What a load takes by whole laps of pure pointer chases, from the traces behind a latency."""
+"""What one load or instruction takes, from the traces behind a latency: those of a long chain less a short one's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpudissect.inference.issue import mean_duration
 from gpudissect.report.result import Series
 from gpudissect.trace import Trace
-from gpudissect.workload import Chase
+from gpudissect.workload import Chase, Mix
 
 FEWEST = 8  # laps
+FEWEST_RUNS = 3
 MOST = 200
 
 
@@ -35,4 +37,24 @@ def by_lap(element: str, rings: Sequence[tuple[Chase, Trace]]) -> Series | None:
         element=element, name="latency of a load by lap",
         columns={"lap": tuple(range(took.size)), "latency": tuple(round(each, 3) for each in took.tolist())},
         units={"latency": "cycles"}, evidence=tuple(used),
+    )  # fmt: skip
+
+
+def by_run(element: str, mixes: Sequence[tuple[Mix, Trace]]) -> Series | None:
+    """Cycles of an instruction in each run of the longer of two chains of one warp, less what the shorter one takes.
+
+    None unless mixes are of one warp and of two lengths, several runs of each.
+    """
+    took: dict[int, list[float]] = {}
+    for mix, trace in mixes:
+        took.setdefault(mix.instructions, []).append(float(round(mean_duration(trace.begin, trace.end))))
+    alone = all((mix.warps, mix.ilp) == (1, 1) for mix, _ in mixes)
+    if not alone or len(took) != 2 or min(map(len, took.values())) < FEWEST_RUNS:
+        return None
+    short, long = sorted(took)
+    each = (np.array(took[long]) - np.quantile(took[short], 0.25)) / (long - short)
+    return Series(
+        element=element, name="latency of an instruction by run",
+        columns={"run": tuple(range(each.size)), "latency": tuple(round(one, 4) for one in each.tolist())},
+        units={"latency": "cycles"}, evidence=tuple(trace.workload for _, trace in mixes),
     )  # fmt: skip

@@ -21,7 +21,7 @@ from gpudissect.session.saving import uninterrupted
 from gpudissect.session.study import Study
 from gpudissect.survey.run import Progress
 
-FOR_THE_RESULT = 128 << 20  # bytes of traces: a survey of an H200 has a quarter of it
+FOR_THE_RESULT = 256 << 20  # bytes of traces: half a survey of an H200 has 34 million
 
 
 @dataclass(frozen=True)

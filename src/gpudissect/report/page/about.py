@@ -10,6 +10,7 @@ from gpudissect.report.hiding import is_answered, lines
 from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of, words
 from gpudissect.report.page.findings import plain
+from gpudissect.report.page.words import value_words
 from gpudissect.report.result import Result
 from gpudissect.report.text import brief, clean, quantity
 
@@ -145,4 +146,4 @@ def _fact(value: float | int | str, unit: str) -> str:
         return value
     if unit == "Hz":
         return f"{value / 1e6:.6g} MHz"
-    return quantity(value, unit) if unit else plain(value)
+    return value_words(value, unit) if unit else plain(value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from gpudissect.estimate import Status
 from gpudissect.report.markup import Markup, tag
 from gpudissect.report.names import title_of
+from gpudissect.report.page.words import value_words
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import brief, quantity
 
@@ -186,7 +187,7 @@ def _value(by_name: Findings, element: str, attribute: str) -> str:
     if finding is None:
         return ""
     if finding.status in (Status.FOUND, Status.STATED):
-        return quantity(finding.value, finding.unit)
+        return value_words(finding.value, finding.unit, finding.attribute)
     if finding.attribute in ("capacity", "reach") and finding.low is not None and finding.high is None:
         return f"at least {quantity(finding.low, finding.unit)}"
     return ""

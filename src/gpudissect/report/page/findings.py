@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpudissect.estimate import Status
-from gpudissect.report.markup import LONGEST, Child, Markup, tag
+from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import words
+from gpudissect.report.page.words import value_words
 from gpudissect.report.result import Finding, Number, Published, Value
-from gpudissect.report.text import bracket, brief, cut, percent, published_words, quantity
+from gpudissect.report.text import bracket, brief, cut, percent, published_words
 from gpudissect.report.verdict import Verdict
-from gpudissect.vocabulary import EACH
 
 LONGEST_NAME = 80  # characters of the name of an attribute, an element, a device
 WIDEST = 44  # characters of a value in its line; a longer one stands whole below
@@ -35,7 +35,7 @@ def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
         tag("span", *_value(finding), class_="c-value"),
         _cell("bracket", "bracket", bracket(finding.low, finding.high, finding.unit)),
         _cell("confidence", "confidence", _confidence(finding)),
-        _cell("published", "published", _published(finding.published)),
+        _cell("published", "published", _published(finding.published, finding.attribute)),
         _verdict(finding.published),
     ]
     return tag("details", tag("summary", *cells), tag("div", *_about(finding), _plots(finding, plots, links),
@@ -58,28 +58,25 @@ def _value(finding: Finding) -> Iterable[Child]:
 
 def short(value: Value | None, unit: str, attribute: str = "") -> str:
     """A value as much as fits a line."""
-    text = _said(value, unit, EACH.get(attribute, "values"))
+    text = value_words(value, unit, attribute)
     return cut(text, WIDEST)
-
-
-def _said(value: Value | None, unit: str, each: str = "values") -> str:
-    """A value in words, of a text no more than anyone reads."""
-    return quantity(value[: LONGEST + 1] if isinstance(value, str) else value, unit, each)
 
 
 def _confidence(finding: Finding) -> str:
     return "stated" if finding.status is Status.STATED else percent(finding.confidence)
 
 
-def _published(known: Published | None) -> str:
+def _published(known: Published | None, attribute: str) -> str:
     if known is None:
         return ""
-    return cut(_given(known), WIDEST)
+    return cut(_given(known, attribute), WIDEST)
 
 
-def _given(known: Published) -> str:
-    """What the document says; a list or a range in full."""
-    value = known.value[: LONGEST + 1] if isinstance(known.value, str) else known.value
+def _given(known: Published, attribute: str) -> str:
+    """What the document says: its range, where it gives one."""
+    if known.value is not None and (known.low, known.high) == (None, None):
+        return value_words(known.value, known.unit, attribute)
+    value = None if isinstance(known.value, str) else known.value
     return published_words(value, known.low, known.high, known.unit)
 
 
@@ -93,7 +90,7 @@ def _verdict(known: Published | None) -> Markup:
 
 def _about(finding: Finding) -> list[Markup]:
     """What the line has no room for, as a list of terms."""
-    whole = _said(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    whole = value_words(finding.value, finding.unit, finding.attribute)
     rows: list[tuple[str, Child]] = []
     if finding.reason:
         rows.append((finding.status.value, finding.reason))
@@ -111,9 +108,9 @@ def _about(finding: Finding) -> list[Markup]:
 
 
 def _known(known: Published, finding: Finding) -> str:
-    text = _given(known) or "something else"
+    text = _given(known, finding.attribute) or "something else"
     if known.value is not None and (known.low, known.high) != (None, None):
-        text += f", of which {_said(known.value, known.unit)} is taken as the value"
+        text += f", of which {value_words(known.value, known.unit)} is taken as the value"
     return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
 
 

@@ -294,12 +294,16 @@
     const label = make("label", "Filter ", tools), input = make("input", "", label);
     input.type = "search";
     input.size = 16;
+    const status = make("span", "", tools);
+    status.setAttribute("role", "status");
     let waiting = 0;
     input.addEventListener("input", () => {
       clearTimeout(waiting);
       waiting = setTimeout(() => {
         const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
         for (const each of findings) each.hidden = !wanted.every((word) => texts.get(each).includes(word));
+        const left = findings.filter((each) => !each.hidden).length;
+        status.textContent = wanted.length ? `${left} of ${findings.length} findings` : "";
         for (const group of document.querySelectorAll(".element, .element .group")) {
           const own = [...group.querySelectorAll(".finding")];
           group.hidden = wanted.length > 0 && own.length > 0 && own.every((each) => each.hidden);
@@ -320,6 +324,14 @@
       return [(group.querySelector("h3 code, summary code") ?? group.querySelector("h3")).textContent, ...["attribute", "value", "bracket", "confidence", "published", "verdict"].map(of)];
     })], "findings.csv"));
   }
+
+  // On paper nothing can be opened: all that is shown is, and is folded again afterwards.
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")].filter((each) => !each.hidden);
+    for (const each of folded) each.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const each of folded) each.open = false; folded = []; });
 
   // A link into something folded opens it.
   function follow() {

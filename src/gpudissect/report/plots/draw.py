@@ -20,6 +20,7 @@ LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
 ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 FEW = 10  # bars of which each has its tick
 TICK = 34  # pixels that the text of a tick takes
+NUMBERED = ("sm", "peer", "lap", "ring", "run", "number")  # across: neighbours stand equally far apart
 CROWD = 150  # dots of one group from which on they are drawn finer
 SIZES = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
 HOLLOW = (2, 3, 6, 7)  # styles whose marks have a hole
@@ -33,11 +34,12 @@ def svg(figure: Figure, identity: str) -> Markup:
     points = [point for _, own in groups for point in own]
     if not points:
         return Markup("")
-    x = scale_of([each[0] for each in points], powers=False if figure.kind is Kind.BARS else None)
+    is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
+    x = scale_of([each[0] for each in points], powers=False if is_even else None)
     share = figure.unit(figure.ys[0]) == "%"
     heights = {each[1] for each in points}
     zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
-    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True)
+    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True, powers=figure.powers)
     places: list[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
@@ -57,7 +59,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         "svg",
         tag("title", figure.title), tag("desc", said(figure, groups)),
         tag("clipPath", tag("rect", x=LEFT, y=TOP, width=ACROSS, height=UP), id=clip),
-        tag("g", _axis(x, figure.unit(figure.x), "x", places), class_="axis x"),
+        tag("g", _axis(x, figure.unit(figure.x), "x", places or _whole(figure, x)), class_="axis x"),
         tag("g", _axis(y, figure.unit(figure.ys[0]), "y"), class_="axis y"),
         tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
         tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
@@ -148,6 +150,13 @@ def _axis(scale: Scale, unit: str, which: str, places: list[float] | None = None
             at = TOP + UP * (1 - place)
             yield tag("line", x1=LEFT, x2=LEFT + ACROSS, y1=at, y2=at)
             yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+
+
+def _whole(figure: Figure, x: Scale) -> list[float] | None:
+    """Ticks at whole numbers, of what is numbered."""
+    if figure.x not in NUMBERED:
+        return None
+    return [each for each in x.ticks(5) if each == int(each)] or None
 
 
 def _place(x: float, y: float, across: Scale, up: Scale) -> str:

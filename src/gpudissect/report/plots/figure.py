@@ -33,6 +33,7 @@ class Figure:
         colour: of a map the column that is shown as colour; of bars the one that gives groups.
         evidence: digests of the workloads behind it.
         note: one line below the plot.
+        powers: its scale upwards is one of powers, whatever its numbers; None where they decide.
         answers: it shows what was found, not what was seen on the way.
         shows: elements and attributes of the findings that it is made for, beside those that rest on its evidence.
 
@@ -48,6 +49,7 @@ class Figure:
     colour: str | None = None
     evidence: tuple[str, ...] = ()
     note: str = ""
+    powers: bool | None = None
     answers: bool = False
     shows: tuple[tuple[str, str], ...] = ()
 

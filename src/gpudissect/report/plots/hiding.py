@@ -108,6 +108,7 @@ def _errors(series: Series, _: Machine | None) -> Iterator[Figure]:
         yield Figure(
             title=f"{title_of(series.element)}: error of models by alpha, {'the others' if n else 'the best'}",
             kind=Kind.LINES, columns=part, x="alpha", ys=("times off",), by="model", evidence=series.evidence,
+            powers=True,
             note="at the occupancy where it is worst: estimate over measurement, or measurement over estimate",
         )  # fmt: skip
 
@@ -128,7 +129,8 @@ def _worst(series: Series, _: Machine | None) -> Iterator[Figure]:
     names = "; ".join(f"{n} {name}" for n, name in zip(ordered["number"], ordered["name"], strict=True))
     yield Figure(
         title=f"{title_of(series.element)}: {series.name}, model by model", kind=Kind.DOTS, columns=ordered,
-        x="number", ys=("over", "under"), evidence=series.evidence, note=f"1 is right, above it too much; {names}",
+        x="number", ys=("over", "under"), evidence=series.evidence, powers=True,
+        note=f"1 is right, above it too much; {names}",
     )  # fmt: skip
 
 

@@ -38,7 +38,10 @@ class Scale:
 
 
 def scale_of(values: Sequence[float], *, from_zero: bool = False, powers: bool | None = None) -> Scale:
-    """The scale that shows finite numbers best, with a little room at both ends; `powers` where that is known."""
+    """The scale that shows finite numbers best, with a little room at both ends; `powers` where that is known.
+
+    With `from_zero` a scale begins there, without room, where the numbers come near enough to it.
+    """
     low, high = min(values), max(values)
     if powers is None:
         powers = low > 0 and high / low >= DECADES
@@ -50,7 +53,7 @@ def scale_of(values: Sequence[float], *, from_zero: bool = False, powers: bool |
     if low == high:
         low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
     room = 0.04 * (high - low)
-    return Scale(low if low == 0 else low - room, high + room)
+    return Scale(low if from_zero and low == 0 else low - room, high + room)
 
 
 def label(value: float, unit: str) -> str:

@@ -40,7 +40,7 @@ def figure_of_sets(findings: Sequence[Finding]) -> Figure | None:
         colour="set",
         evidence=found.evidence,
         answers=True,
-        note="by the index function as found, from an address on that is a multiple of everything",
+        note="by the index function as found, from address 0 on",
     )
 
 
