@@ -39,7 +39,7 @@ def parse(data: bytes) -> tuple[str, Any]:
     except UnicodeDecodeError:
         raise NotJson(f"it is not text; {_NEXT}") from None
     except json.JSONDecodeError as error:
-        if data.lstrip()[:1] == b"{" and error.pos >= len(text.rstrip()) - 1 or "Unterminated" in error.msg:
+        if (data.lstrip()[:1] == b"{" and error.pos >= len(text.rstrip()) - 1) or "Unterminated" in error.msg:
             raise NotJson("it is not JSON: it is cut off; copy it again, whole") from None
         raise NotJson(f"it is not JSON (line {error.lineno}, column {error.colno}); {_NEXT}") from None
     except RecursionError:
