@@ -9,6 +9,7 @@ from tests.report.made_up import PLAIN, finding, result
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.report.check import concerns
 from gpudissect.report.compare import compare
 from gpudissect.report.compare_table import print_comparison, to_json
 from gpudissect.report.likeness import Likeness, judge
@@ -164,3 +165,18 @@ def test_it_is_printed_and_written():
     assert content["counts"]["different"] == 1
     page = side_by_side(made)
     assert "<script>x" not in page and page.count('class="verdict different"') == 1
+
+
+def read_by(findings, code):
+    return result(findings).model_copy(update={"code": code, "environment": {"gpudissect": "0.1.0"}})
+
+
+def test_that_other_code_read_the_traces_is_said_where_something_differs():
+    other = PLAIN | {"l1.hit_latency": 50.0}
+    made = compare([read_by(PLAIN, "abc"), read_by(other, "")], ["a.json", "b.json"])
+    assert "read by other code (a.json: 0.1.0, code abc; b.json: 0.1.0, code unknown)" in made.read
+    for said in (str(made), to_json(made), side_by_side(made), made._repr_html_()):
+        assert "read by other code" in said
+    assert [each.what for each in concerns([read_by(PLAIN, "abc"), read_by(other, "d")]) if "other code" in each.what]
+    assert compare([read_by(PLAIN, "abc"), read_by(PLAIN, "d")]).read == ""  # it made no difference
+    assert compare([read_by(PLAIN, "abc"), read_by(other, "abc")]).read == ""

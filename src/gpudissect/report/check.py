@@ -223,6 +223,8 @@ def _between_runs(results: Sequence[Result], names: Sequence[str]) -> Iterator[C
     if moved:
         yield Concern(Weight.UNSTABLE, f"{len(moved)} values differ from run to run by more than their brackets",
                       "rely on neither; gpudissect compare shows them", tuple(moved))  # fmt: skip
+    if made.read:
+        yield Concern(Weight.NOTE, made.read, "read them with one version: replay recordings of both")
     for obstacle in made.obstacles:
         yield Concern(Weight.NOTE, obstacle, "run again under the same conditions")
 

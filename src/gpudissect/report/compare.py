@@ -60,6 +60,7 @@ class Comparison:
         rows: every attribute that any of them has, in the order of the vocabulary.
         obstacles: what keeps values of these results from being compared, in words.
         files: where the results were read from, as many; empty if they were not.
+        read: that other code read the traces of one than of another, where something differs; else empty.
 
     """
 
@@ -67,6 +68,7 @@ class Comparison:
     rows: tuple[Row, ...]
     obstacles: tuple[str, ...]
     files: tuple[str, ...] = ()
+    read: str = ""
 
     @property
     def counts(self) -> Mapping[Likeness, int]:
@@ -136,7 +138,18 @@ def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
     keys = sorted({key for table in tables for key in table}, key=_place)
     refusals = _Refusals(results, files or [letter(n) for n in range(len(results))])
     rows = tuple(_row(key, tuple(table.get(key) for table in tables), refusals) for key in keys)
-    return Comparison(tuple(results), rows, refusals.said, tuple(files))
+    apart = any(row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS) for row in rows)
+    return Comparison(tuple(results), rows, refusals.said, tuple(files), _read(results, files) if apart else "")
+
+
+def _read(results: Sequence[Result], files: Sequence[str]) -> str:
+    """That what differs may differ by the code that read the traces; empty if one code read them all."""
+    if len({(each.code, each.environment.get("gpudissect")) for each in results}) == 1:
+        return ""
+    names = files or [letter(n) for n in range(len(results))]
+    told = [clean(f"{name}: {each.environment.get('gpudissect', '?'):.40}, code {each.code or 'unknown':.40}")
+            for name, each in zip(names, results, strict=True)]  # fmt: skip
+    return f"read by other code ({'; '.join(told)}): what differs may differ by that; recordings, replayed, tell"
 
 
 def in_common(results: Sequence[Result]) -> set[Key]:

@@ -41,7 +41,7 @@ def print_comparison(out: Console, made: Comparison, *, everything: bool) -> Non
         origin = provenance(device.origin, device.recorded_origin)
         read = f"  {clean(file)}" if file else ""
         out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim"), read))
-    for obstacle in made.obstacles:
+    for obstacle in (*made.obstacles, *([made.read] if made.read else [])):
         out.print(Text(obstacle, "bold yellow"))
     shown = [row for row in made.rows if everything or row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS)]
     if shown:
@@ -57,9 +57,10 @@ def to_json(made: Comparison) -> str:
         for row in made.rows
     ]  # fmt: skip
     results = [{"letter": letter(n), "name": each.device.name, "spec": each.device.spec,
-                "origin": each.device.origin.value, "clock_hz": each.conditions.clock_hz,
+                "origin": each.device.origin.value, "clock_hz": each.conditions.clock_hz, "code": each.code,
                 "file": made.files[n] if made.files else None} for n, each in enumerate(made.results)]  # fmt: skip
-    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "counts": made.counts, "rows": rows}
+    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "read": made.read,
+             "counts": made.counts, "rows": rows}  # fmt: skip
     return json.dumps(whole, indent=2) + "\n"
 
 

@@ -260,6 +260,8 @@ class Result(Record):
     """Duration of the survey."""
     workloads: int | None = None
     """How many workloads it ran."""
+    code: str = ""
+    """Digest of the code that read the traces; empty if it is not known, as of results of earlier versions."""
 
     def to_json(self) -> str:
         """The text of the result file."""

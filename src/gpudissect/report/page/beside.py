@@ -51,9 +51,10 @@ def _devices(made: Comparison) -> Iterator[Markup]:
 
 
 def _caution(made: Comparison) -> Markup | None:
-    if not made.obstacles:
+    said = [*made.obstacles, *([made.read] if made.read else [])]
+    if not said:
         return None
-    return tag("div", tag("ul", *(tag("li", each) for each in made.obstacles)), class_="caution", role="note")
+    return tag("div", tag("ul", *(tag("li", each) for each in said)), class_="caution", role="note")
 
 
 def _named(made: Comparison) -> Iterator[Markup]:
