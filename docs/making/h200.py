@@ -1,4 +1,4 @@
-"""What an H200 gave, out of its result file: for the tables and one picture of the pages."""
+"""What an H200 gave, out of its result file: for the tables and pictures of the pages."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def _result() -> Result:
 def values(element: str, attribute: str) -> NDArray[np.float64]:
     """A list that was found, one number an SM."""
     return np.array(next(f.value for f in _result().findings if (f.element, f.attribute) == (element, attribute)))
+
+
+def plots(element: str) -> dict[str, str]:
+    """Every plot of one element by its title, as SVG."""
+    return _result().plots(element)
 
 
 def rows(elements: Collection[str], attributes: Collection[str]) -> Iterator[tuple[str, ...]]:

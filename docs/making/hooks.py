@@ -1,8 +1,8 @@
 """What mkdocs calls while it builds: what is made from the code takes its place on the pages.
 
 A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (what an H200 gave for the
-words in the head of the page), `catalogue` (its README), `picture NAME`. Nothing that is made is kept in the
-repository, so nothing goes stale.
+words in the head of the page), `seen` (what it showed, in pictures), `catalogue` (its README), `picture NAME`. Nothing
+that is made is kept in the repository, so nothing goes stale.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from making import commands, h200, navigation, words
+from making import commands, h200, navigation, seen, words
 from making.pictures import PICTURES
 
 DOCS = Path(__file__).parents[1]
 CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
 log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts what it warns of
+WIDE = 8  # columns of a table that needs the whole width
 MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9_-]+))? -->")
 LOADS = re.compile(r"""<(?:link|script|img|iframe|source|video|audio|object|embed)\b[^>]*?"""
                    r"""\b(?:href|src|srcset|data)=["']?((?:https?:)?//[^"'\s>]+)""")  # fmt: skip
@@ -50,6 +51,8 @@ def _made(what: str, name: str, source: Path) -> str:
         return CATALOGUE.read_text(encoding="utf-8").partition("\n")[2]
     if what == "h200":
         return _table(source)
+    if what == "seen" and (pictures := seen.gallery()):
+        return f'<p class="seen" markdown="0">{pictures}</p>'
     if what == "picture" and name in PICTURES:
         plot = PICTURES[name]()
         caption = f"<figcaption>{html.escape(plot.title)}.</figcaption>"
@@ -64,6 +67,13 @@ def _table(source: Path) -> str:
     if len(lines) == 2:
         log.warning("%s: the H200 gave nothing for the words in its head", source.name)
     return "\n".join(lines)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """A table of many columns takes the place of the list of contents beside it: not to be scrolled on a desk."""
+    if max((row.count("<th") for row in html.split("</tr>")), default=0) >= WIDE:
+        page.meta.setdefault("hide", ["toc"])
+    return html
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import gpudissect
 
+HIDING = Path(__file__).parents[2] / "docs" / "results" / "h200-latency-hiding.json"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1]), "LC_ALL": "C"}
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
@@ -55,6 +56,10 @@ def offered(script: Path, *words: str, at: int | None = None) -> list[str]:
         (("discover", "--device", "=", "sim", ":", "gtx9"), ["gtx980"]),
         (("export", "r.json", "--format", "=", "mt"), ["mt4g"]),
         (("mix", "--run", "fa"), ["fadd"]),
+        (("predict", str(HIDING), "--run", "ldg"), ["ldg_streaming"]),
+        (("predict", str(HIDING), "--run", "ldg_streaming", ":", "1,mma"), []),  # which this result does not know
+        (("predict", "no.json", "--run", "ldg_streaming", ":", "1,fa"), ["1,fadd"]),
+        (("predict", str(HIDING), "--warps", "8", "--access", "ld"), ["ldg_streaming"]),
         (("mix", "--run", "fadd", ":", "4,mma_f"), ["4,mma_f16", "4,mma_f64"]),
     ],
 )

@@ -30,7 +30,7 @@ def test_what_it_writes_is_a_device(gpudissect, tmp_path):
         (("export", "-f", "gpu"), "Missing argument 'FILE'"),
         (("export", H200, "-f", "xml"), "no such format: xml; there is gpu"),
         (("export", "nowhere.json", "-f", "gpu"), "cannot read nowhere.json: No such file"),
-        (("export", "empty.json", "-f", "gpu"), "empty.json is no result file: it is not JSON"),
+        (("export", "empty.json", "-f", "gpu"), "empty.json is no result file: it is empty"),
         (("export", "nothing.json", "-f", "gpu"), "run discover on all elements"),
         (("export", H200, "-f", "gpu", "-o", "no/folder.toml"), "cannot write no/folder.toml: there is no folder no"),
         (("export", H200, "-f", "gpu", "-o", "."), "it is a folder; name a file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,20 @@ def test_the_answer(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [each.value for each in first.findings] == [each.value for each in second.findings]
     names = {each.name for each in first.series}
     assert {"latency against throughput", "single latencies", "latency histogram", "occupancy against time"} <= names
+
+
+def test_its_traces_are_a_table_that_the_findings_name_theirs_in(result: Path, capsys) -> None:
+    table = result.parent / "traces.csv"
+    again = result.parent / "traced.json"
+    replay = f"rec:{result.parent / 'rec'}"
+    assert main(["hide", "-d", replay, "--traces", str(table), "-o", str(again)]) == 0
+    with table.open(newline="") as file:
+        told = {row["workload"] for row in csv.DictReader(file)}
+    named = {digest for finding in load(again).findings for digest in finding.evidence}
+    assert named and named <= told
+    capsys.readouterr()
+    assert main(["hide", "-d", replay, "--traces", str(result.parent / "t.txt")]) == 2
+    assert "must end in .csv or .parquet" in capsys.readouterr().err
 
 
 def test_a_result_is_shown_with_its_answer(result: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,16 +20,31 @@ from gpudissect.cli.progress import time_left
         (50, 100, 1.0, ""),  # too soon
         (100, 100, 60.0, ""),
         (98, 100, 20.0, "a few seconds left"),
-        (90, 100, 20.0, "5 to 15 s left"),
-        (153, 197, 18.0, "10 to 40 s left"),  # it was 30
-        (121, 197, 6.2, "10 to 40 s left"),  # 11
+        (90, 100, 20.0, "1 to 15 s left"),
+        (153, 197, 18.0, "1 to 35 s left"),  # it was 30
+        (121, 197, 6.2, "1 to 30 s left"),  # 11
         (63, 197, 32.0, ""),
-        (60, 100, 60.0, "2 to 7 min left"),
+        (60, 100, 60.0, "1 to 5 min left"),
         (5, 8, 47.0, ""),  # too few
     ],
 )
 def test_time_left(done, total, elapsed, said):
     assert time_left(done, total, elapsed) == said
+
+
+GTX_980 = 43.5, ((127, 14.3), (135, 16.2), (141, 18.0), (152, 19.8), (153, 23.8), (155, 27.1), (162, 29.8), (163, 34.2),
+                 (165, 36.0), (180, 37.8), (186, 39.5), (191, 42.1))  # fmt: skip
+H200 = 48.3, ((121, 13.9), (138, 16.2), (139, 19.4), (141, 23.0), (145, 25.2), (148, 30.7), (150, 34.4), (155, 36.4),
+              (160, 38.3), (166, 40.7), (171, 42.7), (177, 44.7), (183, 47.3))  # fmt: skip
+
+
+@pytest.mark.parametrize(("whole", "seen"), [GTX_980, H200])
+def test_whole_surveys_of_simulated_gpus_ended_within_what_was_said(whole, seen):
+    for done, elapsed in seen:
+        said = time_left(done, 197, elapsed)
+        low, high = map(int, re.findall(r"[0-9]+", said)) if "to" in said else (0, 10)
+        scale = 60 if "min" in said else 1
+        assert low * scale <= whole - elapsed <= high * scale, (done, said)
 
 
 def on_terminal(columns: int, *arguments: str, **variables: str) -> tuple[str, int]:

@@ -50,3 +50,12 @@ def test_check(survey, gpudissect):
     assert code == 4 and "3 values differ from run to run" in out
     code, out, _ = gpudissect("check", "a.json", "b.json", "--json")
     assert code == 4 and json.loads(out)["stable"] is False
+    assert json.loads(out)["concerns"][0]["files"] == json.loads(out)["files"] == ["a.json", "b.json"]
+
+
+def test_check_says_whose_each_concern_is(survey, gpudissect):
+    gpudissect("discover", "-o", "a.json")
+    gpudissect("discover", "-o", "quick.json", "--quick")
+    code, out, _ = gpudissect("check", "a.json", "quick.json", "quick.json")
+    assert code == 0 and "\nnote (quick.json, quick.json): a quick run" in out
+    assert "note: a quick run" in gpudissect("check", "quick.json")[1]

@@ -1,6 +1,10 @@
 """What is made takes its place on every page, and what would be fetched from elsewhere is found."""
 
+import base64
+import html
+import re
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
@@ -23,6 +27,22 @@ def test_a_mark_that_nothing_is_made_for_is_warned_of(caplog):
     page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
     hooks.on_page_markdown("<!-- made: gold -->", page, None, None)
     assert "gold" in caplog.text
+
+
+def test_what_an_h200_showed_is_drawn_from_its_result_file():
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/h200.md"))
+    text = hooks.on_page_markdown((DOCS / "results" / "h200.md").read_text(encoding="utf-8"), page, None, None)
+    drawn = re.findall('<img class="seen" alt="([^"]+)" src="data:image/svg[+]xml;base64,([^"]+)">', text)
+    assert len(drawn) >= 8
+    for title, picture in drawn:
+        assert ElementTree.fromstring(base64.b64decode(picture)).get("aria-label") == html.unescape(title)
+
+
+def test_a_table_of_many_columns_takes_the_whole_width():
+    for columns, hidden in ((9, ["toc"]), (5, None)):
+        page = SimpleNamespace(meta={})
+        hooks.on_page_content("<table><tr>" + "<th>x</th>" * columns + "</tr></table>", page, None, None)
+        assert page.meta.get("hide") == hidden
 
 
 @pytest.mark.parametrize(

@@ -75,5 +75,36 @@ def test_runs_that_differ_are_not_stable():
     assert found[0].about == ("l1.hit_latency",)
 
 
+def test_results_of_discover_and_of_hide_are_each_checked_alone():
+    hidden = with_({"hiding.warps_needed": 20}, options=Options(quick=True))
+    found = concerns([with_(interrupted=True), hidden])
+    assert {each.what: (each.of, each.advice) for each in found} == {
+        "interrupted: it holds what was measured until then": ((0,), "run discover to the end"),
+        "a quick run: much was left out": ((1,), "run hide without --quick"),
+        "these are results of discover and of hide, which have nothing to be held against one another: each is checked "
+        "by itself": ((0, 1), "to see what changes from run to run, name several runs of one"),
+    }
+
+
+def test_runs_of_one_kind_are_held_together_among_others():
+    one, other = with_(PLAIN), with_(PLAIN | {"l1.hit_latency": 50.0})
+    found = concerns([one, with_({"hiding.warps_needed": 20}), other])
+    assert [each.of for each in found if "differ from run to run" in each.what] == [(0, 2)]
+    found = concerns([one, with_(PLAIN, device=one.device.model_copy(update={"name": "Other"})), other])
+    assert [each.of for each in found if "differ from run to run" in each.what] == [(0, 2)]
+
+
+def test_runs_with_nothing_in_common_are_each_checked_alone():
+    found = concerns([with_({"l1.capacity": 1024}), with_({"l2.capacity": 1024})])
+    assert is_stable(found) and ["no value in common" in each.what for each in found] == [True]
+
+
+def test_what_holds_of_several_names_them_all():
+    quick = with_(options=Options(quick=True))
+    assert [each.of for each in concerns([quick, with_(), quick])] == [(0, 2)]
+    slow, fast = (with_(conditions=Conditions(clock_seen=True, clock_hz=hz)) for hz in (1e9, 1.5e9))
+    assert "(s.json: 1000 MHz, f.json: 1500 MHz)" in concerns([slow, fast], ["s.json", "f.json"])[0].what
+
+
 def test_the_h200s_result_is_stable():
     assert is_stable(concerns([load(ROOT / "docs" / "results" / "h200.json")]))

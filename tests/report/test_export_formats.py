@@ -159,6 +159,15 @@ def test_an_accelsim_fragment_has_what_was_measured(h200, small):
     assert "-evil" not in options(export(nasty, "accelsim"))
 
 
+def test_options_that_an_accelsim_comment_names_are_set_or_said_not_to_be(h200, small):
+    l2 = {"l2.sets": 64, "l2.ways": 16}
+    for made in (h200, small, result(PLAIN | l2, facts=WHOLE)):
+        text = export(made, "accelsim")
+        for comment in (line for line in text.splitlines() if line.startswith("#")):
+            named = re.findall(r"(?<![\w-])-[a-z][\w:]*\w", comment)
+            assert "not set here" in comment or set(named) <= set(options(text)), comment
+
+
 def test_csv_is_read_back_and_runs_no_formula(h200):
     rows = list(csv.DictReader(io.StringIO(export(h200, "csv"))))
     assert len(rows) == len(h200.findings)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from gpudissect.device.recording import INDEX
 from gpudissect.errors import UsageError
 from gpudissect.report.files import MAX_BYTES, load
 from gpudissect.report.table import console, print_result
@@ -19,17 +20,22 @@ def refused(path, why):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "not JSON"),
-        (b"\x00\xff\xfe", "not JSON"),
-        (b"[" * 200_000, "not JSON"),
-        (b'{"schema": "gpudissect/1"', "not JSON"),
-        (b"9" * 5000, "not JSON"),
-        (b"[]", "its schema is not"),
-        (b"{}", "its schema is not"),
-        (b'{"schema": ["gpudissect/1"]}', "its schema is not"),
-        (b'{"schema": "other/1"}', "its schema is not"),
+        (b"", "it is empty"),
+        (b"\x00\xff\xfe", "it is not text"),
+        (b"[" * 200_000, "nested deeper"),
+        (b'{"schema": "gpudissect/1"', "not JSON: it is cut off"),
+        (b'{"schema": "gpudissect/1", "device": {"name": "H2', "not JSON: it is cut off"),
+        (b'{"schema": "gpudissect/1",\n what}', r"not JSON \(line 2, column 2\)"),
+        (b"9" * 5000, "a number of thousands of digits"),
+        (b'{"schema": "gpudissect/1", "device": {}, "device": {}}', 'two values of "device"'),
+        (b"[]", "names no schema"),
+        (b"{}", "names no schema"),
+        (b'[{"schema": "gpudissect/1"}, {"schema": "gpudissect/1"}]', "a list of 2; write each into a file of its own"),
+        (b'{"schema": ["gpudissect/1"]}', "its schema is a list"),
+        (b'{"schema": "other/1"}', 'its schema is "other/1", not'),
+        (b'{"schema": "gpudissect-check/1"}', "name the results that were checked"),
         (b'{"schema": "gpudissect/2"}', "has schema gpudissect/2, this program reads gpudissect/1: update"),
-        (b'{"schema": "gpudissect/1"}', "device: Field required"),
+        (b'{"schema": "gpudissect/1"}', 'the file lacks "device"'),
     ],
 )
 def test_what_is_no_result_is_refused(tmp_path, content, why):
@@ -39,7 +45,9 @@ def test_what_is_no_result_is_refused(tmp_path, content, why):
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):
-    refused(tmp_path, "Is a directory")
+    refused(tmp_path, "it is a folder; name a file in it")
+    (tmp_path / INDEX).touch()
+    refused(tmp_path, f"it is a recording; -d rec:{tmp_path} replays it")
     refused(tmp_path / "nowhere.json", "No such file")
 
 
@@ -51,31 +59,42 @@ def test_a_huge_file_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "wrong"),
+    ("place", "wrong", "why"),
     [
-        ("value", "NaN"),
-        ("value", "Infinity"),
-        ("value", "1e999"),
-        ("value", '"24576"'),
-        ("value", "9" * 400),
-        ("value", "true"),
-        ("value", "{}"),
-        ("confidence", "-0.1"),
-        ("confidence", "NaN"),
-        ("status", '"maybe"'),
-        ("element", "7"),
-        ("evidence", '"abc"'),
-        ("evidence", "[1]"),
-        ("published", '{"verdict": "great"}'),
-        ("reason", '"\\ud800"'),
+        ("value", "NaN", "NaN is no number that JSON knows"),
+        ("value", "Infinity", "Infinity is no number"),
+        ("value", "1e999", "Infinity is no number"),
+        ("value", '"24576"', "is a text, but has a unit"),
+        ("value", f'"{"x" * 1_000_000}"', "value 'x{40}' is a text, but has a unit"),
+        ("value", "9" * 400, "a number of more than 60 digits is more than a number may be"),
+        ("value", "true", "a whole number or a number or a text or a list, got true"),
+        ("value", "{}", "got an object"),
+        ("value", "[1, NaN]", r"value\.1: NaN is no number"),
+        ("low", "NaN", "NaN is no number"),
+        ("confidence", "-0.1", "should be greater than or equal to 0, got -0.1"),
+        ("confidence", "NaN", "NaN is no number"),
+        ("confidence", f'"{"x" * 1_000_000}"', 'should be a number, got "x{59}[.]{3}'),
+        ("status", '"maybe"', 'should be .*, got "maybe"'),
+        ("element", "7", "element: should be a text, got 7"),
+        ("evidence", '"abc"', 'should be a list, got "abc"'),
+        ("evidence", "[1]", r"evidence\.0: should be a text, got 1"),
+        ("published", '{"verdict": "great"}', r"published\.verdict: should be .*, got \"great\""),
+        ("reason", '"\\ud800"', "Invalid JSON: .* hex escape"),
     ],
-)
-def test_wrong_values_are_refused_by_their_place(tmp_path, result, place, wrong):
+)  # fmt: skip
+def test_wrong_values_are_refused_by_their_place(tmp_path, result, place, wrong, why):
     content = json.loads(result.to_json())
     content["findings"][0][place] = "@"
     path = tmp_path / "result.json"
     path.write_text(json.dumps(content).replace('"@"', wrong))
-    refused(path, "is no valid result file")
+    refused(path, f"is no valid result file: .*{why}.*; it was altered: take the original, or measure again")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_what_a_shell_of_windows_wrote_is_read(tmp_path, result, encoding):
+    path = tmp_path / "result.json"
+    path.write_bytes(result.to_json().encode(encoding))
+    assert load(path).findings == result.findings
 
 
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"

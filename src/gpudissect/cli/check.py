@@ -29,19 +29,22 @@ def check(
     from gpudissect.report.check import concerns, is_stable
     from gpudissect.report.files import load
 
-    found = concerns([load(path) for path in files])
+    names = [str(path) for path in files]
+    found = concerns([load(path) for path in files], names)
     stable = is_stable(found)
     if as_json:
         import json
 
-        each = [{"weight": c.weight.value, "what": c.what, "advice": c.advice, "about": c.about} for c in found]
-        typer.echo(json.dumps({"schema": "gpudissect-check/1", "stable": stable, "concerns": each}, indent=2))
+        each = [{"weight": c.weight.value, "what": c.what, "advice": c.advice, "about": c.about,
+                 "files": [names[n] for n in c.of]} for c in found]  # fmt: skip
+        said = {"schema": "gpudissect-check/1", "stable": stable, "files": names, "concerns": each}
+        typer.echo(json.dumps(said, indent=2))
     else:
-        _say(found, stable)
+        _say(found, stable, names)
     return STABLE if stable else UNSTABLE
 
 
-def _say(found: Sequence[Concern], stable: bool) -> None:
+def _say(found: Sequence[Concern], stable: bool, names: Sequence[str]) -> None:
     import sys
 
     from rich.text import Text
@@ -53,11 +56,12 @@ def _say(found: Sequence[Concern], stable: bool) -> None:
     out = console(sys.stdout)
     out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
     for each in found:
-        grave = each.weight is Weight.UNSTABLE
+        style = "bold red" if each.weight is Weight.UNSTABLE else "yellow"
+        whose = f" ({clean(', '.join(names[n] for n in each.of))})" if len(names) > 1 else ""
         about = ", ".join(each.about[:SHOWN]) + (
             f" and {len(each.about) - SHOWN} more" if len(each.about) > SHOWN else ""
         )
-        out.print(Text.assemble((each.weight.value, "bold red" if grave else "yellow"), f": {clean(each.what)}"))
+        out.print(Text.assemble((each.weight.value, style), f"{whose}: {clean(each.what)}"))
         if about:
             out.print(Text(f"    of {clean(about)}", "dim"))
         out.print(Text(f"    {clean(each.advice)}", "dim"))

@@ -30,7 +30,7 @@ def compare(
     if html is not None:
         check_apart(html, files)
         check_writable(html)
-    made = comparing.compare([load(path) for path in files])
+    made = comparing.compare([load(path) for path in files], [str(path) for path in files])
     if html is not None:
         from gpudissect.report.page.beside import side_by_side
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+from typer import Context
+
 _WISH = "_GPUDISSECT_COMPLETE"
 
 
@@ -44,6 +46,35 @@ def instructions(incomplete: str) -> list[str]:
 
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in _fitting(INSTRUCTIONS, last)]
+
+
+def known_instructions(ctx: Context, incomplete: str) -> list[str]:
+    """As `instructions`, of those that the result file on the line knows; of all where it cannot be read."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in _fitting(_known(ctx), last)]
+
+
+def known_accesses(ctx: Context, incomplete: str) -> list[str]:
+    """What additions may stand between, of the result file on the line: everything that it knows but they."""
+    return _fitting((name for name in _known(ctx) if name != "fadd"), incomplete)
+
+
+def _known(ctx: Context) -> list[str]:
+    from gpudissect.errors import GpudissectError
+    from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
+
+    everything = [*INSTRUCTIONS, *ACCESSES]
+    words = [word for word in ctx.args if not word.startswith("-")]  # what stands before an option still without value
+    file = ctx.params.get("file") or next(iter(words), None)
+    if file is None:
+        return everything
+    try:
+        from gpudissect.report.files import load
+        from gpudissect.report.machine import machine_of
+
+        return sorted(machine_of(load(Path(file))).units)
+    except GpudissectError:
+        return everything
 
 
 @contextmanager

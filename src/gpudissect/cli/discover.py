@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,7 +105,7 @@ def discover(
             continue
         results.append(taken.result)
         troubles += [taken.trouble] if taken.trouble is not None else []
-        for path, content in _outputs(taken, output, html, traces):
+        for path, content in taken.outputs(output, html, traces):
             try:
                 with uninterrupted():
                     write_bytes(_with_suffix(path, suffix), content())
@@ -124,18 +124,6 @@ def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) ->
 
     with progress_on_stderr() as progress:
         return take_apart(spec, study, record=record, keep=keep, progress=progress)
-
-
-def _outputs(
-    taken: Taken, output: Path | None, html: Path | None, traces: Path | None
-) -> Iterator[tuple[Path, Callable[[], bytes]]]:
-    """The files that were asked for, and what is to stand in them."""
-    if output is not None:
-        yield output, lambda: taken.result.to_json().encode()
-    if html is not None:
-        yield html, lambda: taken.page().encode()
-    if traces is not None:
-        yield traces, lambda: taken.traces(traces.suffix)
 
 
 def _with_suffix(path: Path, suffix: str) -> Path:

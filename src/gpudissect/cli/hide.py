@@ -50,6 +50,9 @@ def hide(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the result as a page, with what was seen.")
     ] = None,
+    traces: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every trace as one table, .csv or .parquet.")
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR.")
     ] = None,
@@ -62,12 +65,14 @@ def hide(
     """
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import choose
-    from gpudissect.report.files import write_text
+    from gpudissect.report.export.traces import check_name
+    from gpudissect.report.files import write_bytes
     from gpudissect.session.hiding import Hiding
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs, take_apart
 
-    check_outputs((output, html), device, record)
+    check_name(traces)
+    check_outputs((output, html, traces), device, record)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)
@@ -75,15 +80,14 @@ def hide(
         raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
     wanted = tuple(dict.fromkeys(element for each in access or () for element in each.elements)) or None
     study = Hiding(elements=wanted, quick=quick)
+    keep = html is not None or traces is not None
     with progress_on_stderr() as progress:
-        taken = take_apart(choice.specs[0], study, record=record, keep=html is not None, progress=progress)
+        taken = take_apart(choice.specs[0], study, record=record, keep=keep, progress=progress)
     troubles = [taken.trouble] if taken.trouble is not None else []
-    for path, text in ((output, taken.result.to_json), (html, taken.page)):
-        if path is None:
-            continue
+    for path, content in taken.outputs(output, html, traces):
         try:
             with uninterrupted():
-                write_text(path, text())
+                write_bytes(path, content())
         except UsageError as error:
             troubles.append(error)  # the table still comes out
     with uninterrupted():

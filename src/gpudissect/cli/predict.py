@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpudissect.cli import complete
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,13 +29,19 @@ def predict(
     run: Annotated[
         str | None,
         typer.Option(
-            metavar="MIX", help="Instructions of a warp, such as ldg_streaming:1,fadd:32.", show_default=False
+            metavar="MIX",
+            autocompletion=complete.known_instructions,
+            help="Instructions of a warp, such as ldg_streaming:1,fadd:32.",
+            show_default=False,
         ),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(metavar="A", help="So many fadd per access instead.", show_default=False)
     ] = None,
-    access: Annotated[str, typer.Option(metavar="KIND", help="The access of --alpha, as in hide.")] = "ldg_streaming",
+    access: Annotated[
+        str,
+        typer.Option(metavar="KIND", autocompletion=complete.known_accesses, help="The access of --alpha, as in hide."),
+    ] = "ldg_streaming",
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Predict the throughput of a mix of instructions, each dependent on the one before, and what limits it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +15,8 @@ Progress = Callable[[int, int, str], None]
 LINE_EVERY_S = 5.0  # in a log, more lines than this say nothing more
 WIDTH = 36  # characters for what is being measured: the rest of 80 columns is the bar's
 NARROW = 80  # columns below which there is no bar
-SLOWER = 3.0  # what takes longest waits for most: the share of the time went with this power of that of experiments
-UNEVEN = 2.0  # factor within which it did, on simulated GPUs and in replays, from a half of the experiments on
+SLOWER = 2.0  # what takes longest waits for most: the share of the time went with about this power of the experiments
+SOONER, LATER = 3.0, 2.75  # by which surveys were done sooner or later than that says: two simulated, two replayed
 FEWEST = 20  # experiments of which the numbers say something: latency hiding is one long one and a few short ones
 SOONEST_S, SOONEST = 3.0, 0.5  # seconds, and share of the experiments, before which nobody can tell
 
@@ -40,12 +41,12 @@ def time_left(done: int, total: int, elapsed: float) -> str:
     if total < FEWEST or elapsed < SOONEST_S or done < SOONEST * total or done >= total:
         return ""
     left = elapsed * ((total / done) ** SLOWER - 1)
-    low, high = left / UNEVEN, left * UNEVEN
+    low, high = left / SOONER, left * LATER
     if high < 5:
         return "a few seconds left"
     if high < 90:
-        return f"{5 * round(low / 5) or 1:.0f} to {5 * round(high / 5):.0f} s left"
-    first, last = max(1, round(low / 60)), max(2, round(high / 60))
+        return f"{5 * math.floor(low / 5) or 1} to {5 * math.ceil(high / 5)} s left"
+    first, last = max(1, math.floor(low / 60)), max(2, math.ceil(high / 60))
     return f"{first} to {last} min left"
 
 

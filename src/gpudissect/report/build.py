@@ -13,6 +13,7 @@ from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.estimate import Estimate
 from gpudissect.estimate import Value as Known
 from gpudissect.inference.prediction import bound
+from gpudissect.report.code import reading_code
 from gpudissect.report.foretold import ElementPrediction, PathPrediction, Prediction
 from gpudissect.report.result import (
     Comparison,
@@ -81,6 +82,7 @@ def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu 
         interrupted=survey.interrupted,
         seconds=_finite(round(survey.seconds, 3)),
         workloads=survey.workloads,
+        code=reading_code(),
     )
 
 

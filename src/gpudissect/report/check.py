@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
-from gpudissect.report.compare import Likeness, compare
+from gpudissect.report.command import command_of
+from gpudissect.report.compare import compare, in_common, letter
+from gpudissect.report.likeness import Likeness
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import quantity
 from gpudissect.report.verdict import Verdict
@@ -18,6 +20,7 @@ CLOCK_SPREAD = 0.03  # of the median: more than that, and cycles of memory are n
 FORETOLD = 0.05  # by which what was foretold may fall short of what can be
 LOOSE = 0.25  # width of a latency's bracket, as a share of the value
 WIDE = ("contention_rise",)  # of a fit in which it makes up for another: its bracket is wide however still the GPU is
+ONLY = {"discover": "only", "hide": "access"}  # options that leave the rest out
 Found = Mapping[tuple[str, str], Finding]
 
 
@@ -37,6 +40,7 @@ class Concern:
         what: what was seen.
         advice: what to do about it.
         about: which findings it touches, ``element.attribute``; all of them if empty.
+        of: which of the results it is about, counted from 0; of what lies between results, all of those.
 
     """
 
@@ -44,15 +48,22 @@ class Concern:
     what: str
     advice: str
     about: tuple[str, ...] = ()
+    of: tuple[int, ...] = ()
 
 
-def concerns(results: Sequence[Result]) -> list[Concern]:
-    """What there is against a result, the gravest first; of several, of one GPU, also what changed between them."""
-    found = [each for result in results for each in _of_one(result)]
-    if len(results) > 1:
-        found += _between(results)
+def concerns(results: Sequence[Result], files: Sequence[str] = ()) -> list[Concern]:
+    """What there is against each result, the gravest first; of runs of one kind on one GPU, also what changed.
+
+    Where the results were read from `files`, as many, what lies between them is said with their names.
+    """
+    found = [replace(each, of=(n,)) for n, result in enumerate(results) for each in _of_one(result)]
+    found += _between(results, files or [letter(n) for n in range(len(results))])
+    together: dict[Concern, list[int]] = {}
+    for each in found:
+        together.setdefault(replace(each, of=()), []).extend(each.of)
     order = list(Weight)
-    return sorted(dict.fromkeys(found), key=lambda each: order.index(each.weight))
+    return [replace(each, of=tuple(dict.fromkeys(of)))
+            for each, of in sorted(together.items(), key=lambda item: order.index(item[0].weight))]  # fmt: skip
 
 
 def is_stable(found: Sequence[Concern]) -> bool:
@@ -71,9 +82,12 @@ def _of_one(result: Result) -> Iterator[Concern]:
 
 def _run(result: Result) -> Iterator[Concern]:
     """What happened while it ran."""
+    command = command_of(result)
     notes = result.conditions.notes
     if result.interrupted:
-        yield Concern(Weight.UNSTABLE, "interrupted: it holds what was measured until then", "run discover to the end")
+        yield Concern(
+            Weight.UNSTABLE, "interrupted: it holds what was measured until then", f"run {command} to the end"
+        )
     for failure in result.failures[:50]:
         yield Concern(Weight.UNSTABLE, f"the experiment {failure.experiment} failed: {failure.reason}",
                       "run it again with --record; if it fails again, send the recording")  # fmt: skip
@@ -83,9 +97,9 @@ def _run(result: Result) -> Iterator[Concern]:
     if others := _real(notes.get("other_processes", ())):
         yield Concern(Weight.UNSTABLE, f"others used the GPU: {'; '.join(others)}", "run when the GPU is free")
     if result.options.quick:
-        yield Concern(Weight.NOTE, "a quick run: much was left out", "run discover without --quick")
+        yield Concern(Weight.NOTE, "a quick run: much was left out", f"run {command} without --quick")
     if not result.findings:
-        yield Concern(Weight.UNSTABLE, "it holds no finding", "run discover without --only")
+        yield Concern(Weight.UNSTABLE, "it holds no finding", f"run {command} without --{ONLY[command]}")
 
 
 def _real(texts: Sequence[str]) -> list[str]:
@@ -180,18 +194,37 @@ def _prediction(result: Result) -> Iterator[Concern]:
             )
 
 
-def _between(results: Sequence[Result]) -> Iterator[Concern]:
-    """What is not the same in runs on the same GPU."""
-    names = {each.device.name for each in results}
-    if len(names) > 1:
-        yield Concern(Weight.NOTE, "these are different GPUs, each is checked by itself", "gpudissect compare holds "
-                      "them against one another")  # fmt: skip
+def _between(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
+    """What is not the same in runs of one kind on one GPU; results of other kinds and GPUs stand by themselves."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, result in enumerate(results):
+        alike.setdefault((result.device.name, command_of(result)), []).append(number)
+    everyone = tuple(range(len(results)))
+    if len({name for name, _ in alike}) > 1:
+        yield Concern(Weight.NOTE, "these are different GPUs, each is checked by itself",
+                      "gpudissect compare holds them against one another", of=everyone)  # fmt: skip
+    elif len(alike) > 1:
+        yield Concern(Weight.NOTE, f"these are results of {' and of '.join(kind for _, kind in alike)}, which have "
+                      "nothing to be held against one another: each is checked by itself",
+                      "to see what changes from run to run, name several runs of one", of=everyone)  # fmt: skip
+    for group in alike.values():
+        if len(group) > 1:
+            changed = _between_runs([results[n] for n in group], [names[n] for n in group])
+            yield from (replace(each, of=tuple(group)) for each in changed)
+
+
+def _between_runs(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
+    if not in_common(results):
+        yield Concern(Weight.NOTE, "these runs have no value in common: each is checked by itself",
+                      "to see what changes from run to run, run the same twice")  # fmt: skip
         return
-    made = compare(results)
+    made = compare(results, names)
     moved = {f"{row.element}.{row.attribute}": row.why for row in made.rows if row.likeness is Likeness.DIFFERENT}
     if moved:
         yield Concern(Weight.UNSTABLE, f"{len(moved)} values differ from run to run by more than their brackets",
                       "rely on neither; gpudissect compare shows them", tuple(moved))  # fmt: skip
+    if made.read:
+        yield Concern(Weight.NOTE, made.read, "read them with one version: replay recordings of both")
     for obstacle in made.obstacles:
         yield Concern(Weight.NOTE, obstacle, "run again under the same conditions")
 

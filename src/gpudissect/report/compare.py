@@ -1,8 +1,7 @@
 """Results against one another, value by value: the same, different, or not to be told, each with the reason.
 
-Two numbers differ if their brackets do not meet, and are the same if each lies within the other's bracket; between the
-two the brackets overlap and nobody knows. What was measured under conditions that change the value itself is not
-compared at all.
+How two values stand to each other: `gpudissect.report.likeness`. What was measured under conditions that change the
+value itself is not compared at all.
 """
 
 from __future__ import annotations
@@ -10,32 +9,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.report.command import command_of
+from gpudissect.report.likeness import Likeness, judge
+from gpudissect.report.names import title_of
 from gpudissect.report.result import Finding, Result
-from gpudissect.report.text import bracket, clean, quantity
-from gpudissect.report.verdict import weights_agree
+from gpudissect.report.text import clean
 from gpudissect.vocabulary import ATTRIBUTES, EACH, ELEMENTS
 
+if TYPE_CHECKING:
+    import pandas
+
 CLOCKS_WITHIN = 0.01  # by which two clocks are one
-SURE = 0.5  # confidence below which a value says nothing about another
+NAMED = 4  # results, and elements of one, that an error names
 _ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, which the carve-out divides
 _BY_CARVEOUT = ("capacity", "sets", "ways", "index_function", "replacement_policy", "max_miss_rate")
 _OWN_CLOCK = ("l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "tma", "spectrum_global", "spectrum_global_l2", "atomg",
               "ldg_streaming", "ldg_random")  # fmt: skip
 Key = tuple[str, str]
-
-
-class Likeness(StrEnum):
-    """How values stand to one another, the gravest first."""
-
-    DIFFERENT = "different"
-    AMBIGUOUS = "ambiguous"
-    NOT_COMPARABLE = "not comparable"
-    SAME = "same"
 
 
 @dataclass(frozen=True)
@@ -48,6 +43,13 @@ class Row:
     likeness: Likeness
     why: str
 
+    def __repr__(self) -> str:
+        from gpudissect.report.compare_table import value_of
+
+        values = " | ".join(value_of(each) or "-" for each in self.findings)
+        name = clean(f"{self.element} {self.attribute}")
+        return f"<{name}: {values}: {self.likeness.value}, {clean(self.why)}>"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -57,18 +59,59 @@ class Comparison:
         results: as they were given, two or more.
         rows: every attribute that any of them has, in the order of the vocabulary.
         obstacles: what keeps values of these results from being compared, in words.
+        files: where the results were read from, as many; empty if they were not.
+        read: that other code read the traces of one than of another, where something differs; else empty.
 
     """
 
     results: tuple[Result, ...]
     rows: tuple[Row, ...]
     obstacles: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    read: str = ""
 
     @property
     def counts(self) -> Mapping[Likeness, int]:
         """How many rows there are of each kind."""
         counted = Counter(row.likeness for row in self.rows)
         return {each: counted[each] for each in Likeness}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row each, with value, bracket and status of every result as ``A``, ``A_low``, ``A_high``, ``A_status``.
+
+        Raises `UsageError` without pandas.
+        """
+        from gpudissect.report.frames import frame
+
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows]
+                                         for name in ("element", "attribute", "likeness", "why")}  # fmt: skip
+        columns["likeness"] = [row.likeness.value for row in self.rows]
+        columns["unit"] = [next((each.unit for each in row.findings if each is not None), "") for row in self.rows]
+        for number in range(len(self.results)):
+            own = [row.findings[number] for row in self.rows]
+            columns[letter(number)] = [None if each is None else each.value for each in own]
+            columns[f"{letter(number)}_low"] = [None if each is None else each.low for each in own]
+            columns[f"{letter(number)}_high"] = [None if each is None else each.high for each in own]
+            columns[f"{letter(number)}_status"] = [None if each is None else each.status.value for each in own]
+        return frame(columns)
+
+    def __repr__(self) -> str:
+        from gpudissect.report.compare_table import names_of
+
+        names = ", ".join(names_of(self.results[:NAMED])) + (", ..." if len(self.results) > NAMED else "")
+        counts = ", ".join(f"{count} {kind.value}" for kind, count in self.counts.items())
+        return f"<{len(self.results)} results, {names}: {counts}>"
+
+    def __str__(self) -> str:
+        """The table that ``gpudissect compare`` prints, plain."""
+        import io
+
+        from gpudissect.report.compare_table import print_comparison
+        from gpudissect.report.table import console
+
+        text = io.StringIO()
+        print_comparison(console(text), self, everything=False)
+        return text.getvalue().rstrip("\n")
 
     def to_html(self) -> str:
         """The results side by side, as one page."""
@@ -82,26 +125,58 @@ class Comparison:
         return of_comparison(self)
 
 
-def compare(results: Sequence[Result]) -> Comparison:
-    """Compare every attribute of two or more results.
+def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
+    """Compare every attribute of two or more results, read from `files`, if from any.
 
     Raises `UsageError` for fewer than two, and for results that have no attribute in common.
     """
     if len(results) < 2:
         raise UsageError(f"comparing takes two results or more, got {len(results)}")
     tables: list[dict[Key, Finding]] = [{(f.element, f.attribute): f for f in each.findings} for each in results]
-    if not set(tables[0]).intersection(*tables[1:]):
-        raise UsageError("these results have no attribute in common: nothing to compare")
+    if not in_common(results):
+        raise UsageError(f"no attribute is in all of these results, nothing to compare: {_told(results, files)}")
     keys = sorted({key for table in tables for key in table}, key=_place)
-    refusals = _Refusals(results)
+    refusals = _Refusals(results, files or [letter(n) for n in range(len(results))])
     rows = tuple(_row(key, tuple(table.get(key) for table in tables), refusals) for key in keys)
-    return Comparison(tuple(results), rows, refusals.said)
+    apart = any(row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS) for row in rows)
+    return Comparison(tuple(results), rows, refusals.said, tuple(files), _read(results, files) if apart else "")
+
+
+def _read(results: Sequence[Result], files: Sequence[str]) -> str:
+    """That what differs may differ by the code that read the traces; empty if one code read them all."""
+    if len({(each.code, each.environment.get("gpudissect")) for each in results}) == 1:
+        return ""
+    names = files or [letter(n) for n in range(len(results))]
+    told = [clean(f"{name}: {each.environment.get('gpudissect', '?'):.40}, code {each.code or 'unknown':.40}")
+            for name, each in zip(names, results, strict=True)]  # fmt: skip
+    return f"read by other code ({'; '.join(told)}): what differs may differ by that; recordings, replayed, tell"
+
+
+def in_common(results: Sequence[Result]) -> set[Key]:
+    """Elements and attributes that every result has a finding of."""
+    return set.intersection(*({(each.element, each.attribute) for each in result.findings} for result in results))
+
+
+def _told(results: Sequence[Result], files: Sequence[str]) -> str:
+    """What each of the results is of, so that whoever named them sees which of them does not belong."""
+    said = []
+    for number, result in enumerate(results[:NAMED]):
+        elements = [title_of(each, short=True) for each in dict.fromkeys(each.element for each in result.findings)]
+        about = ", ".join(elements[:NAMED]) + (", ..." if len(elements) > NAMED else "")
+        name = files[number] if files else letter(number)
+        said.append(f"{name} is of {command_of(result)} ({about or 'no finding'})")
+    return "; ".join(said) + ("; ..." if len(results) > NAMED else "")
+
+
+def letter(number: int) -> str:
+    """What a result is called beside others: A, B, ..., Z, A1, ..."""
+    return f"{chr(ord('A') + number % 26)}{number // 26 or ''}"
 
 
 class _Refusals:
     """Which values depend on conditions that are not the same in all results."""
 
-    def __init__(self, results: Sequence[Result]) -> None:
+    def __init__(self, results: Sequence[Result], names: Sequence[str]) -> None:
         carved = [_noted(each, "carveout_preferred") or _noted(each, "carveout_asked") for each in results]
         self._carveout = all(carved) and len(set(carved)) > 1
         clocks = [each.conditions.clock_hz for each in results]
@@ -109,10 +184,10 @@ class _Refusals:
         self._clocks = len(known) == len(clocks) and max(known) > (1 + CLOCKS_WITHIN) * min(known)
         said = []
         if self._carveout:
-            texts = " against ".join(clean(", ".join(each)) for each in carved)
+            texts = ", ".join(f"{name}: {clean(', '.join(each))}" for name, each in zip(names, carved, strict=True))
             said.append(f"other carve-outs of the L1 and shared memory ({texts}): what they hold is not compared")
         if self._clocks:
-            texts = ", ".join(f"{each / 1e6:.5g} MHz" for each in known)
+            texts = ", ".join(f"{name}: {each / 1e6:.5g} MHz" for name, each in zip(names, known, strict=True))
             said.append(f"other SM clocks ({texts}): cycles of what runs on a clock of its own (L2, TLBs, memory) and "
                         "bandwidths are not compared")  # fmt: skip
         self.said = tuple(said)
@@ -147,76 +222,6 @@ def _row(key: Key, findings: tuple[Finding | None, ...], refusals: _Refusals) ->
     order = list(Likeness)
     likeness, why = min((judge(*pair) for pair in combinations(there, 2)), key=lambda each: order.index(each[0]))
     return Row(*key, findings, likeness, why)
-
-
-def judge(one: Finding, other: Finding) -> tuple[Likeness, str]:
-    """How two findings of the same attribute stand to each other, and why."""
-    if not one.status.has_value or not other.status.has_value:
-        return _lacking(one, other)
-    unsure = [each.confidence for each in (one, other) if each.confidence is not None and each.confidence < SURE]
-    if unsure:
-        return Likeness.AMBIGUOUS, f"one of them is held at {min(unsure):.0%} only"
-    if one.value == other.value:
-        return Likeness.SAME, "equal"
-    if isinstance(one.value, str) and isinstance(other.value, str) and _weights(one.value, other.value):
-        return Likeness.SAME, "equal but for chance"
-    if not isinstance(one.value, int | float) or not isinstance(other.value, int | float):
-        if isinstance(one.value, tuple) and isinstance(other.value, tuple) and sorted(one.value) == sorted(other.value):
-            return Likeness.SAME, "equal, in another order"
-        return Likeness.DIFFERENT, "another one"
-    return _numbers(one, one.value, other, other.value)
-
-
-def _weights(one: str, other: str) -> bool:
-    try:
-        return weights_agree(one, other)
-    except (ValueError, IndexError):  # a text that no run of gpudissect gave
-        return False
-
-
-def _numbers(one: Finding, first: float, other: Finding, second: float) -> tuple[Likeness, str]:
-    (low, high), (lower, higher) = _ends(one, first), _ends(other, second)
-    if high < lower or higher < low:
-        apart = max(lower - high, low - higher)
-        return Likeness.DIFFERENT, f"brackets {quantity(apart, one.unit)} apart{_ratio(first, second)}"
-    if lower <= first <= higher and low <= second <= high:
-        return Likeness.SAME, "each within the other's bracket"
-    shared = bracket(max(low, lower), min(high, higher), one.unit)
-    return Likeness.AMBIGUOUS, f"brackets overlap, in {shared}" if shared != "exact" else "brackets touch"
-
-
-def _ratio(first: float, second: float) -> str:
-    """How the second value stands to the first: in percent, or how many times where it is far off."""
-    if first <= 0 or second <= 0:
-        return ""
-    ratio = second / first
-    if 0.5 < ratio < 2:
-        return f", {ratio - 1:+.1%}"
-    return f", {ratio:.3g} times as much" if ratio > 1 else f", {1 / ratio:.3g} times less"
-
-
-def _ends(finding: Finding, value: float) -> tuple[float, float]:
-    """The bracket; an end that is not known is the value itself."""
-    low = value if finding.low is None else finding.low
-    high = value if finding.high is None else finding.high
-    return low, high
-
-
-def _lacking(one: Finding, other: Finding) -> tuple[Likeness, str]:
-    """At least one has no value: then an open bracket can still exclude the other's value."""
-    if not one.status.has_value and not other.status.has_value:
-        if one.status is other.status:
-            return Likeness.SAME, f"{one.status.value} in both"
-        return Likeness.AMBIGUOUS, f"{one.status.value} against {other.status.value}"
-    found, lacks = (one, other) if one.status.has_value else (other, one)
-    if isinstance(found.value, int | float):
-        low, high = _ends(found, found.value)
-        if (lacks.low is not None and high < lacks.low) or (lacks.high is not None and low > lacks.high):
-            said = bracket(lacks.low, lacks.high, lacks.unit)
-            return Likeness.DIFFERENT, f"{lacks.status.value} ({said}), which excludes the value of the other"
-    if Status.NOT_SUPPORTED in (one.status, other.status):
-        return Likeness.DIFFERENT, "one has no such thing"
-    return Likeness.AMBIGUOUS, f"{lacks.status.value} in one of them"
 
 
 def _place(key: Key) -> tuple[int, int, str, str]:

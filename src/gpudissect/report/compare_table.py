@@ -12,7 +12,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from gpudissect.report.compare import Comparison, Likeness, Row
+from gpudissect.report.compare import Comparison, Row, letter
+from gpudissect.report.likeness import Likeness
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.table import print_table
 from gpudissect.report.text import bracket, clean, provenance, quantity
@@ -26,7 +27,7 @@ _STYLE = {Likeness.DIFFERENT: "bold red", Likeness.AMBIGUOUS: "yellow", Likeness
 
 def names_of(results: Sequence[Result]) -> list[str]:
     """What each column is called: A, B, ... with the GPU's name."""
-    return [f"{chr(ord('A') + n % 26)}{n // 26 or ''} {clean(each.device.name)[:24]}" for n, each in enumerate(results)]
+    return [f"{letter(n)} {clean(each.device.name)[:24]}" for n, each in enumerate(results)]
 
 
 def print_comparison(out: Console, made: Comparison, *, everything: bool) -> None:
@@ -34,11 +35,13 @@ def print_comparison(out: Console, made: Comparison, *, everything: bool) -> Non
 
     Without `everything` only what differs or is ambiguous stands in the table.
     """
-    for name, result in zip(names_of(made.results), made.results, strict=True):
+    files = made.files or [""] * len(made.results)
+    for name, result, file in zip(names_of(made.results), made.results, files, strict=True):
         device = result.device
         origin = provenance(device.origin, device.recorded_origin)
-        out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim")))
-    for obstacle in made.obstacles:
+        read = f"  {clean(file)}" if file else ""
+        out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim"), read))
+    for obstacle in (*made.obstacles, *([made.read] if made.read else [])):
         out.print(Text(obstacle, "bold yellow"))
     shown = [row for row in made.rows if everything or row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS)]
     if shown:
@@ -53,9 +56,11 @@ def to_json(made: Comparison) -> str:
          "values": [_plain(each) for each in row.findings]}
         for row in made.rows
     ]  # fmt: skip
-    results = [{"name": each.device.name, "spec": each.device.spec, "origin": each.device.origin.value,
-                "clock_hz": each.conditions.clock_hz} for each in made.results]  # fmt: skip
-    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "counts": made.counts, "rows": rows}
+    results = [{"letter": letter(n), "name": each.device.name, "spec": each.device.spec,
+                "origin": each.device.origin.value, "clock_hz": each.conditions.clock_hz, "code": each.code,
+                "file": made.files[n] if made.files else None} for n, each in enumerate(made.results)]  # fmt: skip
+    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "read": made.read,
+             "counts": made.counts, "rows": rows}  # fmt: skip
     return json.dumps(whole, indent=2) + "\n"
 
 

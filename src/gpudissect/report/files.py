@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
+from gpudissect.device.recording import is_recording
 from gpudissect.errors import UsageError
+from gpudissect.report import malformed
 from gpudissect.report.result import SCHEMA, Result
 
 MAX_BYTES = 64 << 20  # results are tens of kilobytes
@@ -87,31 +87,24 @@ def load(path: Path) -> Result:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        do = f"-d rec:{path} replays it" if is_recording(path) else "name a file in it"
+        kind = "recording" if is_recording(path) else "folder"
+        raise UsageError(f"cannot read {path}: it is a {kind}; {do}") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} is no result file: larger than {MAX_BYTES >> 20} MiB")
-    _check_schema(path, data)
     try:
-        return Result.model_validate_json(data)
+        text, content = malformed.parse(data)
+    except malformed.NotJson as error:
+        raise UsageError(f"{path} is no result file: {error}") from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise UsageError(f"{path} {malformed.foreign(content, SCHEMA)}")
+    try:
+        return Result.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{path} is no valid result file: {where}: {first['msg']}") from None
-
-
-def _check_schema(path: Path, data: bytes) -> None:
-    try:
-        content: Any = json.loads(data)
-    except (ValueError, RecursionError):
-        raise UsageError(f"{path} is no result file: it is not JSON") from None
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema == SCHEMA:
-        return
-    name, _, version = str(schema).partition("/")
-    if name == SCHEMA.partition("/")[0] and version.isdecimal():
-        raise UsageError(f"{path} has schema {schema:.40}, this program reads {SCHEMA}: update gpudissect")
-    raise UsageError(f"{path} is no result file: its schema is not {SCHEMA!r}")
+        raise UsageError(f"{path} is no valid result file: {malformed.malformed(error, content)}") from None
 
 
 def _is_special(path: Path) -> bool:

@@ -106,7 +106,7 @@ class Finding(Record):
     @model_validator(mode="after")
     def _text_has_no_unit(self) -> Finding:
         if isinstance(self.value, str) and self.unit:
-            raise ValueError(f"value {self.value!r} is a text, but has a unit")
+            raise ValueError(f"value {self.value[:40]!r} is a text, but has a unit")
         return self
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ class Series(Record):
     @model_validator(mode="after")
     def _equally_long(self) -> Series:
         if len({len(column) for column in self.columns.values()}) > 1:
-            raise ValueError(f"columns of {self.name!r} are not equally long")
+            raise ValueError(f"columns of {self.name[:40]!r} are not equally long")
         return self
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -267,6 +267,8 @@ class Result(Record):
     """Duration of the survey."""
     workloads: int | None = None
     """How many workloads it ran."""
+    code: str = ""
+    """Digest of the code that read the traces; empty if it is not known, as of results of earlier versions."""
 
     def to_json(self) -> str:
         """The text of the result file."""

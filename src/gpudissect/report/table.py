@@ -69,6 +69,8 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
         print_table(out, _comparisons(out, result))
+    if read_by := _read_by(result):
+        out.print(Text(read_by, "dim"))
     for note in _notes(result):
         out.print(note)
     if details:
@@ -215,6 +217,14 @@ def _notes(result: Result) -> list[Text]:
     if result.interrupted:
         lines.append(Text("interrupted: what was measured until then", "bold yellow"))
     return lines
+
+
+def _read_by(result: Result) -> str:
+    """Which version, and which code, read the traces."""
+    version = clean(result.environment.get("gpudissect", ""))[:40]
+    code = f"code {clean(result.code)[:40]}" if result.code else ""
+    told = ", ".join(each for each in (version, code) if each)
+    return f"read by gpudissect {told}" if told else ""
 
 
 def _foretold(prediction: Prediction) -> str:

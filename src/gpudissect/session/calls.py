@@ -77,6 +77,7 @@ def hide(
     quick: bool | None = None,
     record: Name | None = None,
     html: Name | None = None,
+    traces: Name | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Measure throughput against occupancy and hold models against it, as ``gpudissect hide`` does.
@@ -86,7 +87,7 @@ def hide(
     if unknown := sorted(set(_listed(elements) or ()) - set(HIDING)):
         raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(HIDING)}")
     study = Hiding(elements=tuple(dict.fromkeys(elements)) if elements else None, quick=quick)
-    return _result(device, study, _path(record), _path(html), progress)
+    return _result(device, study, _path(record), _path(html), progress, _path(traces))
 
 
 @overload

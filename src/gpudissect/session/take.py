@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,17 @@ class Taken:
         from gpudissect.report.export.traces import FORMATS
 
         return FORMATS[suffix](self.kept or {}, self.info)
+
+    def outputs(
+        self, output: Path | None, html: Path | None, traces: Path | None
+    ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+        """The files that were asked for, and what is to stand in them: the result, its page, its traces."""
+        if output is not None:
+            yield output, lambda: self.result.to_json().encode()
+        if html is not None:
+            yield html, lambda: self.page().encode()
+        if traces is not None:
+            yield traces, lambda: self.traces(traces.suffix)
 
 
 def take_apart(

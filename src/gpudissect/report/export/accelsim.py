@@ -71,7 +71,8 @@ def _sm(known: Known) -> Iterator[Line]:
     if (size := known.number("l1", "capacity")) and "readonly" in known.shared_with("l1"):
         shared = known.fact("shared_per_sm") or 0
         if size + shared > 0:
-            yield "", f"one array: with nothing shared the L1 held {quantity(size, 'B')}; see -gpgpu_unified_l1d_size"
+            held = f"one array: with nothing shared the L1 held {quantity(size, 'B')}"
+            yield "", f"{held}; -gpgpu_unified_l1d_size, of both, is not set here: the whole was not measured"
 
 
 def _caches(known: Known) -> Iterator[Line]:
@@ -79,14 +80,14 @@ def _caches(known: Known) -> Iterator[Line]:
     yield from _cache(known, "icache_l1", "-gpgpu_cache:il1", "N", "R:f:N:{index},S:2:48,4")
     yield from _cache(known, "constant_l1", "-gpgpu_const_cache:l1", "N", "R:f:N:{index},S:2:64,4")
     if (size := known.finding("l2", "capacity")) is not None:
-        yield "", f"{_found(size)}: divide it by the memory partitions for -gpgpu_cache:dl2"
+        yield "", f"{_found(size)}: -gpgpu_cache:dl2, of each of its partitions, is not set here: nor are they measured"
     sets, ways, line = (known.finding("l2", name) for name in ("sets", "ways", "line_size"))
     if line is not None:
         yield "", _found(line)
     if sets is not None and ways is not None and line is not None and isinstance(ways.value, int):
         form = f"-gpgpu_cache:dl2 S:SETS:{line.value}:{ways.value},..."
         each = "-gpgpu_n_mem x -gpgpu_n_sub_partition_per_mchannel"
-        yield "", f"{_found(sets)}, {ways.value} ways: {form}, SETS being those of each of {each}, not measured"
+        yield "", f"{_found(sets)}, {ways.value} ways: {form}, SETS of each of {each}, not set here, not measured"
 
 
 def _cache(known: Known, element: str, option: str, kind: str, rest: str) -> Iterator[Line]:
@@ -95,7 +96,7 @@ def _cache(known: Known, element: str, option: str, kind: str, rest: str) -> Ite
     if any(each is None or not isinstance(each.value, int) for each in (sets, ways, line)):
         size = known.finding(element, "capacity")
         if size is not None:
-            yield "", f"{_found(size)}: its sets, ways or line were not found, so there is no {option}"
+            yield "", f"{_found(size)}: its sets, ways or line were not found, so {option} is not set here"
         return
     assert sets is not None and ways is not None and line is not None
     policy = known.finding(element, "replacement_policy")
@@ -129,7 +130,10 @@ def _latencies(known: Known) -> Iterator[Line]:
     for option, names in _OPCODES.items():
         each = [f"{name} {value:.4g}" for name in names if (value := known.number(name, "latency")) is not None]
         if each:
-            yield "", f"for {option}: cycles to a dependent instruction, {', '.join(each)}"
+            yield (
+                "",
+                f"{option}, of several kinds, is not set here: cycles to a dependent instruction, {', '.join(each)}",
+            )
     for option, name in _ONE.items():
         if (latency := known.finding(name, "latency")) is not None and isinstance(latency.value, int | float):
             yield f"{option} {round(latency.value)}", _found(latency)

@@ -122,6 +122,7 @@ def environment(result: Result) -> Iterator[Markup]:
     """Versions, and everything that is stated of the device."""
     device = result.device
     rows = [(name, text) for name, text in list(result.environment.items())[:MOST_ROWS]]
+    rows += [("code that read the traces", result.code)] if result.code else []
     rows += [(words(name), _fact(value, _UNITS.get(name, "")))
              for name, value in list(device.facts.items())[:MOST_ROWS] if value is not None]  # fmt: skip
     rows += [(f"no path {path}", reason) for path, reason in list(device.unsupported.items())[:MOST_ROWS]]

@@ -1,0 +1,26 @@
+"""The page of a comparison on a phone: nothing is cut, and what is listed leads to its line."""
+
+import pytest
+from tests.report.made_up import PLAIN, result
+
+from gpudissect.report.compare import compare
+from gpudissect.report.page.beside import side_by_side
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_every_verdict_is_in_sight(browser, tmp_path, width):
+    path = tmp_path / "beside.html"
+    others = [PLAIN | {"l2.hit_latency": 250.0, "l1.index_function": "xor 7^16^17^19^20^21^22 8^17^18"}, PLAIN, PLAIN]
+    path.write_text(side_by_side(compare([result(PLAIN), *map(result, others)])), encoding="utf-8")
+    tab = browser.new_page(viewport={"width": width, "height": 800})
+    tab.goto(path.as_uri())
+    boxes = tab.evaluate("""[...document.querySelectorAll('.verdict')].map(each => {
+        const box = each.getBoundingClientRect(); return [box.left, box.right]; })""")
+    assert len(boxes) == len(PLAIN) + 1
+    assert all(0 <= left < right <= width for left, right in boxes)
+    assert tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    tab.click(".differing a")
+    assert tab.evaluate("document.querySelector('tr:target th').textContent") == "hit latency"
+    tab.close()
