@@ -102,3 +102,8 @@ def test_show_refuses_a_stranger_in_one_line(gpudissect, tmp_path):
     code, out, err = gpudissect("show", tmp_path / "x.json")
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
+
+
+def test_a_choice_that_there_is_not_is_named_with_those_there_are(gpudissect):
+    code, _, error = gpudissect("hide", "--access", "strem")
+    assert code == 2 and "Invalid value for '--access': 'strem' is not one of 'streaming', 'stride2'" in error

@@ -123,7 +123,8 @@ def _explain(error: Exception) -> int:
     if hasattr(error, "format_message"):  # click's own complaints about arguments, vendored by typer or not
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "gpudissect"
-        error_line(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+        said = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # its own word, no reader's
+        error_line(f"{said}; see '{command} --help'")
         return GpudissectError.exit_code
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     error_line(f"unexpected {said}; this is a bug: please report it with what 'gpudissect --debug ...' prints")

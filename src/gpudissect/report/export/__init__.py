@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -87,6 +88,8 @@ def export(result: Result, wanted: str) -> str | bytes:
     Raises `UsageError` for a format that there is not, and for a result that cannot be written in it.
     """
     if wanted not in FORMATS:
+        if close := difflib.get_close_matches(wanted.lower(), FORMATS, n=2):
+            raise UsageError(f"no such format: {wanted:.40}; did you mean {' or '.join(close)}?")
         known = "; ".join(f"{name} ({each.summary})" for name, each in FORMATS.items())
         raise UsageError(f"no such format: {wanted:.40}; there is {known}")
     return FORMATS[wanted].write(result)
