@@ -67,7 +67,7 @@ class Kind:
         chains may fall on them unevenly: HFMA2 of an H200 gives 92 of 128 with two chains, 127 with three.
         """
         if self.access is Access.STREAMING:
-            return (1, 2, 4, 8, 16)
+            return (1, 2, 4, 8, 12, 16)
         return (1, 2, 3, 4, 8) if self.instruction is Instruction.HFMA2 else (1, 2, 4)
 
     def registers(self, chains: int) -> int:
