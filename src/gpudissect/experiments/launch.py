@@ -34,7 +34,9 @@ INTERVAL_METHOD = (
 FETCHED = 0.15
 """Relative: by so much the interval of kernels that are called one by one differs, up or down, from one process to
 another, and from one stream to another of one process, each steady to a thousandth (1.27 to 1.67 us on one H200)."""
-FROM_THE_HOST = f"the GPU fetches each from the host: the bracket has {FETCHED:.0%} to either side, for what another process would see"
+FROM_THE_HOST = (
+    f"the GPU fetches each from the host: the bracket has {FETCHED:.0%} to either side, for what another process sees"
+)
 OF_THE_HOST = "the host's work is in it: another host, or one that does other work besides, takes another time"
 
 INSTRUCTION = Instruction.FADD
