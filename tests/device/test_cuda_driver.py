@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gpudissect.device.cuda.arena import ALIGNMENT, Arena, place
@@ -114,7 +115,12 @@ def test_regions_are_disjoint_and_aligned() -> None:
 
 
 def test_clock_rate() -> None:
-    assert clock_rate([1980, 3960, 9], [1000, 2000, 0]) == pytest.approx(1.98e9)
+    assert clock_rate([1980, 3960], [1000, 2000]) == pytest.approx(1.98e9)
+    begin = np.random.default_rng(1).uniform(0, 1e6, 20_000)
+    read = [np.floor(each / 1024) * 1024 for each in (begin, begin + 1500)]
+    assert clock_rate(np.full(20_000, 2970), read[1] - read[0]) == pytest.approx(1.98e9, rel=0.01), (
+        "in steps of 1024 ns"
+    )
     assert clock_rate([5], [0]) is None
 
 
