@@ -10,7 +10,8 @@ from gpudissect.cli.app import main
 from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.survey.run import Failure, Survey
+from gpudissect.survey.drive import Failure
+from gpudissect.survey.run import Survey
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.digest import digest

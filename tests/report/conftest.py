@@ -12,7 +12,8 @@ from gpudissect.experiments.comparison import Reading
 from gpudissect.report.build import build
 from gpudissect.report.result import Options, Result
 from gpudissect.survey.conditions import Conditions
-from gpudissect.survey.run import Failure, Survey
+from gpudissect.survey.drive import Failure
+from gpudissect.survey.run import Survey
 from gpudissect.workload import Path
 
 INFO = DeviceInfo(

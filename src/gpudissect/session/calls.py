@@ -25,7 +25,7 @@ from gpudissect.session.hiding import Hiding
 from gpudissect.session.hierarchy import Hierarchy, known_elements
 from gpudissect.session.study import Study
 from gpudissect.session.take import check_outputs, take_apart
-from gpudissect.survey.run import Progress
+from gpudissect.survey.drive import Progress
 from gpudissect.vocabulary import HIDING
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 

@@ -10,7 +10,8 @@ from gpudissect.device.base import Device, DeviceInfo
 from gpudissect.errors import RecordingError
 from gpudissect.report.result import Options
 from gpudissect.survey import run as surveys
-from gpudissect.survey.run import Progress, Survey
+from gpudissect.survey.drive import Progress
+from gpudissect.survey.run import Survey
 from gpudissect.vocabulary import HIDING
 
 

@@ -13,8 +13,9 @@ from gpudissect.device.base import Device, DeviceInfo, Origin
 from gpudissect.errors import RecordingError, UsageError
 from gpudissect.report.result import Options
 from gpudissect.survey import run as surveys
+from gpudissect.survey.drive import Progress
 from gpudissect.survey.registry import MEASURED
-from gpudissect.survey.run import Progress, Survey
+from gpudissect.survey.run import Survey
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu

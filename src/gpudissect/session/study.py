@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpudissect.device.base import Device, DeviceInfo
 from gpudissect.report.result import Options
-from gpudissect.survey.run import Progress, Survey
+from gpudissect.survey.drive import Progress
+from gpudissect.survey.run import Survey
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu

@@ -19,7 +19,7 @@ from gpudissect.report.keep import with_evidence
 from gpudissect.report.result import Result
 from gpudissect.session.saving import uninterrupted
 from gpudissect.session.study import Study
-from gpudissect.survey.run import Progress
+from gpudissect.survey.drive import Progress
 
 FOR_THE_RESULT = 256 << 20  # bytes of traces: half a survey of an H200 has 34 million
 
