@@ -56,14 +56,14 @@ def test_columns_in_one_unit_are_curves_beside_one_another():
 
 def test_configurations_go_over_what_they_have_in_flight():
     columns = {
-        "blocks_per_sm": (1, 2, 1),
-        "threads": (32, 32, 64),
-        "ilp": (1, 1, 2),
-        "width": (4, 8, 16),
-        "rate": (1, 2, 3),
+        "blocks_per_sm": (1, 2, 1, 1024),
+        "threads": (32, 32, 64, 512),
+        "ilp": (1, 1, 2, 2),
+        "width": (4, 8, 16, 4),
+        "rate": (1, 2, 3, 4),
     }
     made = figure_of(series("read rate by configuration", columns, rate="B/cycle"))
-    assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048)
+    assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048, 16384), "others wait"
 
 
 def test_lists_are_bars_and_two_parts_are_told_apart():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from itertools import pairwise
 from typing import TypeGuard
@@ -16,7 +15,8 @@ MOST_GROUPS = 8  # lines that a reader can tell apart
 MOST_POINTS = 4000
 LONGEST_NAME = 200  # characters
 MAP_SIDE = 6  # different values on both sides from which on a full grid is a map
-_IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")  # their product is what an SM has in flight (Little's law)
+_IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")
+AT_ONCE = 2048  # threads that an SM of any GPU runs at once, at most: further blocks wait for their place
 
 
 def figure_of(series: Series) -> Figure | None:
@@ -39,7 +39,7 @@ def figure_of(series: Series) -> Figure | None:
         return None
     chosen = [name for name in columns if name not in ys]
     if all(name in chosen for name in _IN_FLIGHT):
-        columns = {"in flight": _product(columns), **columns}
+        columns = {"in flight": _in_flight(columns), **columns}
         units["in flight"] = "B"
         chosen = ["in flight", *chosen]
         x: str | None = "in flight"
@@ -57,7 +57,7 @@ def figure_of(series: Series) -> Figure | None:
     by = _group(["width"] if x == "in flight" and "width" in chosen else chosen, columns, x) if len(ys) == 1 else None
     ordered = x != "number" and " by " not in name and _is_function(columns, x, by)
     kind = Kind.LINES if ordered else Kind.DOTS
-    note = "bytes in flight on an SM: blocks x threads x accesses x width" if x == "in flight" else ""
+    note = f"bytes in flight on an SM: threads ({AT_ONCE} at most) x accesses x width" if x == "in flight" else ""
     if texts := [each.replace("_", " ") for each in chosen if each in series.columns and x == "number"]:
         note = f"in the order of the table, which says the {' and the '.join(texts)} of each"
     return Figure(kind=kind, x=x, ys=tuple(ys), by=by, note=note, **shown)  # type: ignore[arg-type]
@@ -130,6 +130,11 @@ def _is_function(columns: dict[str, Column], x: str, by: str | None) -> bool:
     return len(set(pairs)) == len(pairs)
 
 
-def _product(columns: dict[str, Column]) -> Column:
+def _in_flight(columns: dict[str, Column]) -> Column:
+    """What an SM has under way at a time (Little's law), of as many threads as it can run at once."""
     rows = zip(*(columns[name] for name in _IN_FLIGHT), strict=True)
-    return tuple(math.prod(row) if all(map(is_finite, row)) else None for row in rows)
+    return tuple(_bytes(*row) if all(map(is_finite, row)) else None for row in rows)
+
+
+def _bytes(blocks: float, threads: float, ilp: float, width: float) -> float:
+    return min(blocks * threads, AT_ONCE) * ilp * width
