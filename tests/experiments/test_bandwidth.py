@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpudissect.estimate import Status
+from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench
 from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.workload import Mix, Path, Stream
@@ -117,6 +117,19 @@ def test_without_a_write_to_the_l2_nothing_is_compared() -> None:
     results = found(SteadyGpu(info, l2=Level(250e-9, 0.93 * PEAK)), "stores.l1")
     assert results["l1", "write_rate"].status is Status.FOUND
     assert not any("the L2" in each for each in results["l1", "write_rate"].caveats)
+
+
+def test_stores_past_an_l1_pass_by_it_since_volta() -> None:
+    """What the L2 takes of each SM its L1 takes as well, from blocks that come and go."""
+
+    def rate(capability: str) -> Estimate:
+        info = replace(INFO, facts={**FACTS, "compute_capability": capability})
+        device = SteadyGpu(info, l1=Level(30, 20.0), l2=Level(250e-9, 40.0 * SMS * CLOCK))
+        return found(device, "stores.l1")["l1", "write_rate"]
+
+    new, old = rate("9.0"), rate("5.2")
+    assert new.value == pytest.approx(40, rel=0.02) and any("those that stay" in each for each in new.caveats)
+    assert old.value == pytest.approx(20, rel=0.02)
 
 
 @pytest.mark.parametrize("name", ["dram", "shared"])
