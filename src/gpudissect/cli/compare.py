@@ -22,6 +22,7 @@ def compare(
     """
     import sys
 
+    from gpudissect.cli.say import note_line
     from gpudissect.report import compare as comparing
     from gpudissect.report.compare_table import print_comparison, to_json
     from gpudissect.report.files import check_apart, check_writable, load, write_text
@@ -35,6 +36,7 @@ def compare(
         from gpudissect.report.page.beside import side_by_side
 
         write_text(html, side_by_side(made))
+        note_line(f"wrote {html}")
     if as_json:
         typer.echo(to_json(made), nl=False)
     elif html is None:

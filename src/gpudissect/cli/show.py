@@ -48,6 +48,7 @@ def show(
 
 
 def _write_page(files: list[Path], html: Path) -> None:
+    from gpudissect.cli.say import note_line
     from gpudissect.errors import UsageError
     from gpudissect.report.files import check_apart, check_writable, load, write_text
     from gpudissect.report.page.write import page
@@ -57,6 +58,7 @@ def _write_page(files: list[Path], html: Path) -> None:
     check_apart(html, files)
     check_writable(html)
     write_text(html, page(load(files[0])))
+    note_line(f"wrote {html}")
 
 
 def schema(

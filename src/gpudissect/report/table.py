@@ -15,6 +15,7 @@ from rich.text import Text
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report import instructions
+from gpudissect.report.command import only_asked
 from gpudissect.report.foretold import Prediction
 from gpudissect.report.result import Finding, Result
 from gpudissect.report.text import bracket, clean, percent, provenance, published_words, quantity
@@ -59,6 +60,8 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     out.print(_title(result))
     if facts := _facts(result):
         out.print(Text(facts, "dim"))
+    if only := only_asked(result):
+        out.print(Text(clean(only), "dim"))
     of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
     findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
     if findings:

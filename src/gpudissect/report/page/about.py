@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from gpudissect.errors import UsageError
+from gpudissect.report.command import only_asked
 from gpudissect.report.hiding import is_answered, lines
 from gpudissect.report.markup import Child, Markup, tag
 from gpudissect.report.names import title_of, words
@@ -43,6 +44,8 @@ def notes(result: Result) -> Iterator[Markup]:
     said += [f"failed: {each.experiment}: {each.reason}" for each in result.failures[:MOST_ROWS]]
     if result.interrupted:
         said.append("interrupted: what was measured until then")
+    if only := only_asked(result):
+        said.append(only)
     if said:
         yield tag("div", tag("ul", *(tag("li", each) for each in said)), class_="caution", role="note")
 

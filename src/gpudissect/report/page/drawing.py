@@ -139,7 +139,7 @@ def _l2(by_name: Findings) -> list[Box]:
     if size.value < 1.5 * one.value:
         return [whole]
     rest = [line for line in whole.lines if not line.startswith(_value(by_name, "l2", "capacity"))]
-    return [Box(f"L2, part {n}", [part, *rest], "l2") for n in (1, 2)]
+    return [Box(f"L2, part {n}", [part, *rest], "l2") for n in (0, 1)]  # as part_by_sm has them
 
 
 def _box(group: tuple[str, ...], by_name: Findings, kind: str, skip: Sequence[str] = ()) -> Box:
