@@ -20,7 +20,7 @@
     if (value === null || typeof value === "string") return value ?? "";
     const size = Math.abs(value);
     const of = (steps) => { for (const [step, name] of steps) if (size >= step) return `${+(value / step).toPrecision(4)}${name}`; };
-    if (unit === "B") return of([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}`;
+    if (unit === "B") return of([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}${value ? " B" : ""}`;
     if (unit === "B/s") return of([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
     return size >= 1e4 ? of([[1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
   }
