@@ -47,7 +47,7 @@ def shared_hierarchies(draw) -> Hierarchy:
     return replace(drawn, caches=caches, prefetch=None, partition=None)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(shared_hierarchies(), st.lists(st.tuples(st.sampled_from(ACTORS), addresses(60)), min_size=1, max_size=5))
 def test_actors_meet_the_arrays_that_are_theirs(hierarchy: Hierarchy, turns: list[tuple[Actor, list[int]]]) -> None:
     model, oracle = HierarchyModel(hierarchy, sms=SMS), OracleHierarchy(spelt_out(hierarchy))

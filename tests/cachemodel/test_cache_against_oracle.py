@@ -21,7 +21,7 @@ def one_set(kind: PolicyKind, ways: int) -> Cache:
     return Cache((ways,), 32, 32, Index(IndexKind.MODULO), Policy(kind, weights))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(caches(), addresses(), st.integers(0, 2**64 - 1))
 def test_random_caches(cache: Cache, sequence: list[int], seed: int) -> None:
     oracle = OracleCache(cache, seed)
@@ -45,7 +45,7 @@ def test_every_short_sequence(kind: PolicyKind, ways: int) -> None:
         assert model.access_many(sequence).tolist() == [int(not oracle.access(a)) for a in sequence], tail
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(caches(), addresses(), addresses(100))
 def test_reset_forgets_everything(cache: Cache, before: list[int], after: list[int]) -> None:
     model = CacheModel(cache, seed=1)

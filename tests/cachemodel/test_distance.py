@@ -52,7 +52,7 @@ def walked(hierarchy: Hierarchy, path: Path, sequence: list[int], sm: int) -> tu
     return levels.tolist(), latencies.tolist()
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(
     st.sampled_from([PLAIN, IN_PARTS]), addresses(60), st.integers(0, SMS - 1),
     st.lists(cycles, min_size=SMS, max_size=SMS), st.lists(cycles, min_size=2 * SLICES, max_size=2 * SLICES),

@@ -54,7 +54,7 @@ def walk_on(model: HierarchyModel, offsets: object) -> tuple[list[int], list[flo
     return levels.tolist(), latencies.tolist()
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(hierarchies(), addresses(), st.integers(0, 2**64 - 1))
 def test_random_hierarchies(hierarchy: Hierarchy, sequence: list[int], seed: int) -> None:
     end = max(sequence) + 8

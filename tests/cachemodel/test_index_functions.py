@@ -53,7 +53,7 @@ def test_modulo_has_no_matrix() -> None:
         matrix(Index(IndexKind.MODULO))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(st.data(), st.integers(1, 9), st.sampled_from([16, 128]))
 def test_agrees_with_the_oracle(data: st.DataObject, sets: int, line: int) -> None:
     index = data.draw(indices(line, sets))

@@ -9,7 +9,7 @@ from gpudissect.cachemodel.index import set_numbers
 from gpudissect.device.cuda.arena import ALIGNMENT, WIDEST, Arena, place
 
 MIB = 1 << 20
-MANY = settings(max_examples=200, deadline=None, derandomize=True)
+MANY = settings(max_examples=200)
 spans = st.lists(
     st.one_of(st.integers(0, 200 * MIB), st.sampled_from([1 << i for i in range(18, 28)]).map(lambda n: n + 1)),
     min_size=1, max_size=20,

@@ -70,7 +70,12 @@ def test_places_of_lanes() -> None:
     assert room(mix(Instruction.LDS, stride=0)) == room(mix(Instruction.LDS, stride=1)) == 128
     assert room(mix(Instruction.LDS, stride=32)) == 31 * 128 + 128
     assert body_of(mix(Instruction.ATOMS, warps=8, block_size=256), HOPPER).shared == 512 + 8 * 128
-    assert body_of(mix(Instruction.ATOMG, stride=64), HOPPER).counters == 31 * 256 + 128
+
+
+def test_counters_of_warps_lie_far_apart_in_memory() -> None:
+    body = body_of(mix(Instruction.ATOMG, stride=64), HOPPER)
+    assert body.counters > 4 * 4096 + room(mix(Instruction.ATOMG, stride=64)) and body.counters % 128 == 0
+    assert f"APART={body.counters}" in body.macros
 
 
 @pytest.mark.parametrize(("wanted", "capability", "message"), [

@@ -207,7 +207,7 @@ def test_a_full_disk_does_not_stop_the_measurement(folder, monkeypatch):
     RecordedGpu.open(folder, partial=True).run([LAP])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays.arrays(np.int64, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=20)))
 def test_any_array_packs_and_unpacks(array):
     for packed in (recording.pack, recording.pack_noise):

@@ -34,7 +34,7 @@ def minimal(conflicts, lines):
     return outcome(conflicts.minimal(lines), None)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=40), st.integers(0, 9999))
 def test_exactly_the_overfull_set_is_left(ways, seed):
     """Lines come in any order until the first set has one too many."""

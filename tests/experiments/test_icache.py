@@ -43,7 +43,7 @@ def found_on(*levels, noise=None, **more):
         [PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP])] * 2), ways=st.sampled_from([2, 4, 8]),
     seed=st.integers(0, 1000),
 )  # fmt: skip
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 def test_two_levels_are_found(first, times, policies, ways, seed):
     near, far = cache(first, policies[0], ways), cache(first * times, policies[1], ways)
     found = found_on(near, far, noise=Noise(seed=seed))

@@ -138,6 +138,26 @@ def test_a_rate_that_takes_more_than_one_chain_a_warp() -> None:
     assert "more than one chain" in needed.reason
 
 
+@pytest.mark.parametrize("latency", [16.7, 16.9, 17.0])
+def test_all_warps_of_an_sm_that_come_as_near_as_can_be_told(latency: float) -> None:
+    needed = found(SteadyGpu(unit=lambda _: (latency, 0.25)), "warps.dfma")["dfma", "warps_needed"]
+    assert needed.status is Status.NOT_FOUND and needed.low == 64
+    assert "not to be told from 95%" in needed.reason
+
+
+def test_one_look_decides_nothing() -> None:
+    class Stumbling(SteadyGpu):
+        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+            arrays = super()._mix(mix)
+            late = 1.02 if mix.ilp == 1 and mix.warps in (22, 24) and mix.repetition in (0, 16) else 1.0
+            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
+
+    steady, stumbling = (
+        found(kind(noise=0.0), "warps.fadd")["fadd", "warps_needed"] for kind in (SteadyGpu, Stumbling)
+    )
+    assert (steady.value, steady.low, steady.high) == (stumbling.value, stumbling.low, stumbling.high)
+
+
 def test_a_rate_that_is_never_reached() -> None:
     results = found(SteadyGpu(unit=lambda _: (1000.0, 0.25)), "warps.dadd")
     assert results["dadd", "latency"].value == pytest.approx(1000, rel=0.01)

@@ -64,7 +64,7 @@ def test_a_layout_is_found_again(layout, cost):
     assert found.low <= per_way <= found.high or found.cost == pytest.approx(cost, rel=0.02)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(LAYOUTS), st.floats(1, 40), st.floats(10, 60), st.integers(0, 10))
 def test_the_truth_is_the_answer_or_among_the_rivals(layout, cost, base, seed):
     found = banks_of(points(layout, cost, base, noise=0.02 * cost, seed=seed))

@@ -39,7 +39,7 @@ def random_lines(seed, count, lines):
 kinds = st.sampled_from(["lru", "fifo", "nru", "srrip", "mru", "slru"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 99), kinds, kinds, st.integers(1, 8), st.integers(1, 8))
 def test_two_caches_answer_as_one_behind_the_other(seed, near, far, ways, more):
     l1, l2 = cache(4, ways, near), cache(16, more, far)
@@ -65,7 +65,7 @@ def test_which_tlb_knows_a_page():
     assert told[-2:].tolist() == [2, 0]  # page 0 has gone from both
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 99), st.sampled_from([(1, 64), (8, 8), (16, 4), (4, 16)]))
 def test_of_unknown_sets_only_what_any_would_answer_is_foretold(seed, shape):
     route = Inferred(Path.GLOBAL, (of_capacity(level(), LINE, 64 * LINE),), 230.0)

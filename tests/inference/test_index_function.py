@@ -12,7 +12,7 @@ from gpudissect.inference.index_function import as_index, null_space, period, ro
 BITS = 8
 LINES = np.arange(1 << BITS, dtype=np.int64)
 rows = st.lists(st.integers(1, (1 << BITS) - 1), max_size=5)
-MANY = settings(max_examples=150, deadline=None, derandomize=True)
+MANY = settings(max_examples=150)
 
 
 def labels(masks):

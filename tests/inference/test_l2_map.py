@@ -27,7 +27,7 @@ def halves(rng, n, share=0.5):
     return rng.permutation(n) < round(share * n)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 140), st.integers(8, 200))
 def test_the_additive_model_is_found_again(seed, sms, lines):
     rng = np.random.default_rng(seed)
@@ -40,7 +40,7 @@ def test_the_additive_model_is_found_again(seed, sms, lines):
     assert found.residual == pytest.approx(np.zeros((sms, lines)), abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(8, 140), st.floats(0.3, 0.7), st.floats(0.3, 0.7), st.booleans())
 def test_parts_by_first_touches(seed, sms, share, near, copies):
     """Whether hits differ by part as well or not."""
@@ -58,7 +58,7 @@ def test_parts_by_first_touches(seed, sms, share, near, copies):
     assert np.array_equal(found.sides(again), found.second)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(8, 140), st.floats(10, 60))
 def test_parts_by_hits_where_memory_is_all_the_same(seed, sms, spread):
     rng = np.random.default_rng(seed)

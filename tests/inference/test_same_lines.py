@@ -21,13 +21,13 @@ def seen(lines, laps, kind, misread, rng):
     return MissesByLine(np.zeros(lines, dtype=np.int64), 0).with_more(missed | (rng.random(missed.shape) < misread))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(KINDS), st.floats(0, 0.004), st.integers(0, 2**32 - 1))
 def test_one_line_too_many_overflows(kind, misread, seed):
     assert decide(seen(SETS * WAYS + 1, LAPS, kind, misread, np.random.default_rng(seed))) is Fit.OVERFLOWS
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(0, 0.004), st.integers(0, 2**32 - 1))
 def test_a_full_cache_fits(misread, seed):
     assert decide(seen(SETS * WAYS, LAPS, PolicyKind.LRU, misread, np.random.default_rng(seed))) is Fit.FITS

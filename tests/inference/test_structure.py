@@ -8,7 +8,7 @@ from gpudissect.cachemodel.geometry import Index, IndexKind
 from gpudissect.inference.structure import Deck, Structure
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=200), st.lists(st.integers(0, 12), min_size=7, max_size=7),
        st.integers(0, 99))  # fmt: skip
 def test_a_deck_gives_distinct_lines_so_many_of_each_set_or_all_it_has(labels, quotas, seed):

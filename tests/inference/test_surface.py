@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.inference.surface import ALIKE, NEAR, Cell, nearness, plateau_of, top_of
@@ -110,7 +110,6 @@ def test_what_scatters_much_is_looked_at_together():
     assert all(each.level.low <= 100 <= each.level.high for each in found)
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.floats(0.5, 1e13), st.floats(0.0005, 0.003), st.floats(0.2, 3.0), st.integers(0, 10_000))
 def test_a_limit_reached_little_by_little_is_found_again(limit, scatter, slack, seed):
     """Throughput = limit x flying / (flying + slack): a shoulder must not pull the answer down by a per cent."""
@@ -131,7 +130,6 @@ def test_a_limit_reached_little_by_little_is_found_again(limit, scatter, slack, 
     assert found.level.low <= limit * 1.0001 and limit * (1 - 0.004) <= found.level.high
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.floats(1, 1e6), st.floats(0.0, 0.01), st.integers(1, 16), st.integers(0, 10_000))
 def test_value_and_best_cells_lie_in_the_bracket(level, scatter, count, seed):
     rng = np.random.default_rng(seed)

@@ -51,7 +51,7 @@ def test_a_pipe_for_all_schedulers(warps: int) -> None:
     schedulers=st.integers(1, 4), step=st.integers(1, 2), latency=st.integers(4, 60), chains=st.integers(1, 4),
     interval=st.integers(1, 12), per_scheduler=st.integers(1, 6), single=st.booleans(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_closed_form_of_any_unit(
     schedulers: int, step: int, latency: int, chains: int, interval: int, per_scheduler: int, single: bool
 ) -> None:

@@ -295,7 +295,7 @@ def findings(draw):
     return f"{element}.{attribute}", fields | {"status": status, "reason": draw(st.text(max_size=20))}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     made=st.lists(findings(), max_size=40).map(dict),
     plain=st.sampled_from([{}, PLAIN, IN_PARTS]),

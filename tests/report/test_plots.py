@@ -135,7 +135,7 @@ def test_ticks_lie_within_and_are_few(scale, base):
 
 
 def test_scales_hold_what_they_show():
-    for values in ([1, 2, 3], [0, 0], [5], [1, 1e6], [-3, 4], [1e-9, 1]):
+    for values in ([1, 2, 3], [0, 0], [5], [1, 1e6], [-3, 4], [1e-9, 1], [2**62 + 1, 2**62 + 2]):
         scale = scale_of(values)
         assert all(0 <= scale.at(value) <= 1 for value in values)
 

@@ -63,11 +63,14 @@ class Kind:
         """Of a warp, at which its rate is looked at.
 
         What memory streams takes many loads under way: of an H200 some 250 of 128 bytes on each SM, and few warps have
-        the registers for many chains. Where an SM starts an instruction on two pipelines in turns, an even number of
-        chains may fall on them unevenly: HFMA2 of an H200 gives 92 of 128 with two chains, 127 with three.
+        the registers for many chains. Atomics in the far part of its L2 take some 128 under way. Where an SM starts an
+        instruction on two pipelines in turns, an even number of chains may fall on them unevenly: HFMA2 of an H200
+        gives 92 of 128 with two chains, 127 with three.
         """
         if self.access is Access.STREAMING:
             return (1, 2, 4, 8, 12, 16)
+        if self.instruction is Instruction.ATOMG:
+            return (1, 2, 4, 8)
         return (1, 2, 3, 4, 8) if self.instruction is Instruction.HFMA2 else (1, 2, 4)
 
     def registers(self, chains: int) -> int:

@@ -26,13 +26,16 @@ from gpudissect.inference.latency import Latency
 from gpudissect.inference.surface import FAR, NEAR
 from gpudissect.inference.throughput import Throughput
 from gpudissect.trace import Trace
-from gpudissect.workload import Instruction, Mix
+from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
 
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
+STREAMED = 8
+"""Iterations of what all SMs stream from memory: of an H200 about a millisecond. Runs of an eighth of that lie up to
+3 % apart, warps and chains the same."""
 REPEATS_AGAIN = 3
-LOOKS = 3  # at each number of warps and chains, of what memory gives: one run alone may be off by a twentieth
+LOOKS = 3  # at each number of warps and chains, of what memory gives: one run alone may be off by a hundredth
 METHOD = (
     "first warp's begin to last one's end on an SM; over warps and independent chains the median of those "
     "that cannot be told from the best, measured anew"
@@ -57,7 +60,7 @@ def issue_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     latency: Latency | None = known[f"latency.{kind.element}"]
     if pattern is None or latency is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, "".join(caveats[:1]), "rate"))
-    pattern = replace(pattern, iterations=_iterations(latency))
+    pattern = replace(pattern, iterations=_iterations(kind, latency))
     surface = yield from _surface(kind, pattern, 0.0 if kind.resident else latency.cycles, bench)
     caveats = (*caveats, ONE_SM if kind.resident else ALL_SMS, *OF_RATES.get(kind.element, ()))
     if kind.instruction is Instruction.BARRIER:
@@ -68,7 +71,9 @@ def issue_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     return Outcome((found,), Rated(surface, pattern, found), (series,))
 
 
-def _iterations(latency: Latency) -> int:
+def _iterations(kind: Kind, latency: Latency) -> int:
+    if kind.access is Access.STREAMING:
+        return STREAMED
     return max(1, min(MOST_ITERATIONS, round(LONG_ENOUGH / (LONG * max(latency.cycles, 1.0)))))
 
 

@@ -11,7 +11,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
-from gpudissect.inference.launching import Duration, interval, replacement, usual
+from gpudissect.inference.launching import FETCHED, Duration, elsewhere, interval, replacement, usual
 from gpudissect.series import Series
 from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
@@ -31,9 +31,6 @@ INTERVAL_METHOD = (
     f"over 1 to 128 of them, median of {TURNS} turns; each turn and the slopes between neighbouring numbers lie in the "
     "bracket"
 )
-FETCHED = 1.35
-"""Times as long, or as short, may the interval of kernels that are called one by one be in another process: on H200s it
-was 1.26 to 1.67 us from process to process, and from stream to stream of one, each steady to a thousandth."""
 FROM_THE_HOST = (
     f"the GPU fetches each from the host: in another process it may take up to {FETCHED:g} times as long, or as short, "
     "which is in the bracket"
@@ -66,9 +63,7 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
         fetched = (FROM_THE_HOST,) if means is Means.STREAM else ()
-        times = FETCHED if means is Means.STREAM else 1.0
-        wide = Duration(each.value, min(each.low, each.value / times), max(each.high, each.value * times))
-        further = _found(names[1], wide, INTERVAL_METHOD, queued, fetched)
+        further = _found(names[1], elsewhere(each) if fetched else each, INTERVAL_METHOD, queued, fetched)
     took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
     columns = {"kernels": tuple(map(float, KERNELS)), "time": took}
     series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, queued)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
+from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.bound import said
 from gpudissect.experiments.instructions import Kind, in_warps
 from gpudissect.experiments.issue_rate import Rated, rate_of
 from gpudissect.experiments.mixes import steps_between, why_no_mix
 from gpudissect.inference.confidence import WARPS
-from gpudissect.inference.issue import Needed, needed
+from gpudissect.inference.issue import STEP, Needed, needed
+from gpudissect.workload import Mix
 from gpudissect.workload.digest import digest
 
 SHARE = 0.95
@@ -23,6 +25,9 @@ NEARLY_ALL = 0.99
 """More than so much is what 32 warps give where VV16 (s6.1) lists them: told beside it. It is not the value, for there
 the rate grows little with warps and is known to about as much."""
 SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
+CLOSE = 0.03  # of the plateau: rates that come so near to the share decide, and are the medians of several
+LOOKS_ANEW = 4
+FIRST_ANEW = 16  # repetition: those before belong to the rate
 
 
 def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
@@ -45,13 +50,26 @@ def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     if reached.warps is not None:
         below = max((count for count in alone if count < reached.warps), default=0)
         between = steps_between(below, reached.warps, bench.info)
-        mixes = [in_warps(rated.pattern, warps, 1, bench.info) for warps in between]
-        traces = yield mixes
-        alone |= {warps: rate_of(kind, mix, trace).rate
-                  for warps, mix, trace in zip(between, mixes, traces, strict=True)}  # fmt: skip
-        reached = needed(alone, top, share)
-        evidence += tuple(digest(mix) for mix in mixes)
-    return Outcome((_found(kind, share, reached, alone, top, evidence),))
+        found, asked = yield from _alone(kind, rated.pattern, between, 1, bench)
+        alone |= {warps: rates[0] for warps, rates in found.items()}
+        evidence += asked
+    deciding = [warps for warps, rate in alone.items() if abs(rate / top - share) <= CLOSE]
+    again, asked = yield from _alone(kind, rated.pattern, deciding, LOOKS_ANEW, bench)
+    alone |= {warps: float(np.median([alone[warps], *rates])) for warps, rates in again.items()}
+    return Outcome((_found(kind, share, needed(alone, top, share), alone, top, (*evidence, *asked)),))
+
+
+def _alone(
+    kind: Kind, pattern: Mix, counts: Iterable[int], looks: int, bench: Bench
+) -> Ask[tuple[dict[int, list[float]], tuple[str, ...]]]:
+    """Rates of so many warps with one chain each, several times each; and the evidence."""
+    mixes = [(warps, replace(in_warps(pattern, warps, 1, bench.info), repetition=FIRST_ANEW + look))
+             for warps in counts for look in range(looks)]  # fmt: skip
+    traces = yield [mix for _, mix in mixes]
+    found: dict[int, list[float]] = {}
+    for (warps, mix), trace in zip(mixes, traces, strict=True):
+        found.setdefault(warps, []).append(rate_of(kind, mix, trace).rate)
+    return found, tuple(digest(mix) for _, mix in mixes)
 
 
 def _found(
@@ -59,6 +77,11 @@ def _found(
 ) -> Estimate:  # fmt: skip
     most = max(alone)
     method = f"fewest warps of one chain each whose rate is {share:.0%} of the plateau, loops and all"
+    if reached.warps in (None, most) and reached.high is None and reached.best >= share - STEP:
+        reason = (f"{reached.nearest} warps with one chain each give {reached.best:.1%} of "
+                  f"{said(plateau, 'ops/cycle')}, not to be told from {share:.0%}, and more give no more")  # fmt: skip
+        return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=reached.low,
+                        reason=reason, method=method, evidence=evidence)  # fmt: skip
     if reached.warps is None:
         reason = (f"of up to {most} warps with one chain each {reached.nearest} come nearest, with {reached.best:.0%} "
                   f"of {said(plateau, 'ops/cycle')}: it takes more than one chain a warp")  # fmt: skip

@@ -20,6 +20,9 @@ a median is known would be another bracket, far narrower, and of no use to who w
 QUICK, SLOW = 0.25, 0.75
 """Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what most of
 them take at most."""
+FETCHED = 1.35
+"""Times as long, or as short, may the interval of kernels that are called one by one be in another process: on H200s it
+was 1.25 to 1.67 us from process to process, context to context and stream to stream, each steady to a thousandth."""
 STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 
@@ -67,6 +70,11 @@ def interval(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]
     seen = (*slopes, *values, _slope(dict(sorted(fastest.items()))))
     low, high = min(seen) * (1 - STEADY), max(*seen, value * (1 + STEADY))
     return Duration(value, max(0.0, low), high) if value > 0 else None
+
+
+def elsewhere(each: Duration) -> Duration:
+    """The interval of kernels that the GPU fetches from the host, with a bracket for other processes, too."""
+    return Duration(each.value, min(each.low, each.value / FETCHED), max(each.high, each.value * FETCHED))
 
 
 def _slope(took: Mapping[int, float]) -> float:

@@ -23,6 +23,10 @@ _MOST_UNROLLED = 128
 _MOST_UNROLLED_FAST = 512  # of instructions that an SM may start at the rate at which it fetches them
 _MOST_INSTRUCTIONS = 8192  # of a body: a loop of 128 KiB
 _ALIGNMENT = 128
+_APART = 160 * 128
+"""Bytes of global memory between the counters of one warp and those of the next. Counters of 64 warps side by side all
+lie in one part of an H200's L2: near (6.1 operations a cycle of an SM) or far (3.9), as memory happens to be given out.
+"""
 _REGISTERS = 65536  # of an SM, from Volta on
 _THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
 """Threads that an SM holds, by compute capability; of others 2048."""
@@ -130,7 +134,7 @@ class Body:
         loops: how often its loop runs; with what stands behind it, that makes the iterations of the mix.
         shared: bytes of shared memory that a block needs.
         links: whether chains run through global memory.
-        counters: bytes of global memory that each warp counts in.
+        counters: bytes of global memory from the counters of one warp to those of the next.
 
     """
 
@@ -171,6 +175,9 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         "LINES": in_global and mix.access is Access.RANDOM,
     }
     macros += [name for name, present in flags.items() if present]
+    counters = room(mix) + _APART if Instruction.ATOMG in used else 0
+    if counters:
+        macros.append(f"APART={counters}")
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
     if in_global and mix.ilp <= _FEW_CHAINS:
@@ -184,7 +191,7 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         loops=loops,
         shared=SINK * (2 if mix.sampled else 1) + rooms * room(mix),
         links=in_global,
-        counters=room(mix) if Instruction.ATOMG in used else 0,
+        counters=counters,
     )
 
 

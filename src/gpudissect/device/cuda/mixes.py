@@ -239,7 +239,7 @@ def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
     together = all(part["begin"].max() < part["end"].min() for part in by_sm)
     context = Context(
         device=device,
-        clock_hz=clock_rate(meeting["cycles"].tolist(), meeting["ns"].tolist()),
+        clock_hz=clock_rate(meeting["cycles"], meeting["ns"]),
         sm=int(every["sm"][0]) if grid.sms == 1 else None,
         notes={"shared_bytes": str(shared), "all_at_once": "yes" if together else "no"},
     )

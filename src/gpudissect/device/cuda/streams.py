@@ -30,7 +30,6 @@ STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED, Path.CLUSTER, Path.TMA)
 _PATIENCE = (20.0, 1e-9)  # seconds a run may take: this, and this for each byte
 _MOST_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over; each makes a report
 _MOST_PASSES = 2**32 - 1
-_ENOUGH = 4096  # blocks of a run that tell the clock
 _OF_BLOCKS = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)  # paths whose traces tell the cycles of every block
 
 
@@ -104,13 +103,13 @@ def _check_ran(stream: Stream, reports: NDArray[Any]) -> None:
 
 def _trace(stream: Stream, seen: list[NDArray[Any]], device: str, shared: int) -> Trace:
     nanoseconds = np.array([int(part["end"].max()) - int(part["begin"].min()) for part in seen], np.int64)
-    some = np.concatenate([part[:: -(-part.size // _ENOUGH)] for part in seen])
+    every = np.concatenate(seen)
     at_once = all(part["begin"].max() < part["end"].min() for part in seen)
     sms = [blocks[blocks > 0] for blocks in (np.bincount(part["sm"]) for part in seen)]
     fewest, most = min(int(part.min()) for part in sms), max(int(part.max()) for part in sms)
     context = Context(
         device=device,
-        clock_hz=clock_rate(some["cycles"], some["end"] - some["begin"]),
+        clock_hz=clock_rate(every["cycles"], every["end"] - every["begin"]),
         notes={
             "shared_bytes": str(shared),
             "sms": str(sms[0].size),

@@ -42,7 +42,7 @@ def scale_of(values: Sequence[float], *, from_zero: bool = False, powers: bool |
 
     With `from_zero` a scale begins there, without room, where the numbers come near enough to it.
     """
-    low, high = min(values), max(values)
+    low, high = float(min(values)), float(max(values))  # whole numbers beyond 2^53 may differ and yet be drawn alike
     if powers is None:
         powers = low > 0 and high / low >= DECADES
     if powers and low > 0:

@@ -9,6 +9,7 @@
 //   SAMPLED one warp of an SM times every so many-th load by itself, see sampled.cuh
 //   REGISTERS of a thread, at most, so that an SM can be full
 //   PLACES  the body loads from or stores to a word of each lane in shared memory; STORES if it stores
+//   APART   bytes between the counters in global memory of two warps
 //   NEUTRAL the body leaves the chain as it was
 //
 // tests/sass holds that the machine code between the two clock reads is the body so many times, each instruction
@@ -168,7 +169,9 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Places&
 #else
     o.counter = base + warp * room + o.lane * places.stride;
 #endif
-    o.counter_at = places.memory + static_cast<u64>(blockIdx.x * (blockDim.x / MIX_LANES) + warp) * room + o.lane * places.stride;
+#ifdef APART
+    o.counter_at = places.memory + static_cast<u64>(blockIdx.x * (blockDim.x / MIX_LANES) + warp) * APART + o.lane * places.stride;
+#endif
     fill_matrices(o);
     return o;
 }
