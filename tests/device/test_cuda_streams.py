@@ -36,7 +36,7 @@ BULK: dict[str, Any] = {
 
 
 class StreamBoard(FakeBoard):
-    """Block b of run r begins at 1000 + b and lives for 10000 + 100 r + b nanoseconds."""
+    """Block b of run r begins at 1000 + b and lives for `life` + 100 r + b nanoseconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,7 @@ class StreamBoard(FakeBoard):
         self.left_out = 0  # words at the end of what is written that do not get there
         self.spoil: Any = lambda reports: None
         self.runs = 0
+        self.life = 50_000
 
     def launch(
         self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
@@ -64,7 +65,8 @@ class StreamBoard(FakeBoard):
         self.carveouts.append(kernel.carveout)
         reports = self._view(arguments[kernel.name == "stream_tma"], STREAM_REPORT, grid[0])
         numbers = np.arange(grid[0])
-        reports["begin"], reports["end"] = 1000 + numbers, 11000 + 100 * self.runs + 2 * numbers
+        reports["begin"] = 1000 + numbers
+        reports["end"] = 1000 + self.life + 100 * self.runs + 2 * numbers
         reports["cycles"] = 2 * (reports["end"] - reports["begin"])
         reports["sm"], reports["rank"] = numbers, numbers % cluster
         if kernel.name == "stream_cluster":
@@ -136,10 +138,27 @@ def test_a_ring_of_blocks() -> None:
     trace = run(stream, board)
     assert trace.workload == digest(stream)
     assert trace.bytes.tolist() == [3 * 8192 * 8] * 2
-    assert trace.nanoseconds.tolist() == [11000 + 100 * r + 14 - 1000 for r in (1, 2)], "the first run is not counted"
+    assert trace.nanoseconds.tolist() == [50_000 + 100 * r + 14 for r in (1, 2)], "the first run is not counted"
     assert trace.context.clock_hz == pytest.approx(2e9)
     assert (trace.context.notes["sms"], trace.context.notes["all_at_once"]) == ("8", "yes")
     assert board.kernels == [("stream_cluster", "stream_cluster.cu WIDTH=16 ILP=2 THREADS=64", 49152)] * 3
+
+
+def test_short_blocks_do_not_tell_the_clock() -> None:
+    board = StreamBoard()
+    board.life = 2000
+    assert run(Stream(**TILES), board).context.clock_hz is None
+
+
+def test_blocks_that_come_and_go_do_not_tell_the_clock() -> None:
+    def later(reports: Any) -> None:
+        reports["begin"][-1] += 60_000
+        reports["end"][-1] += 60_000
+
+    board = StreamBoard()
+    board.spoil = later
+    trace = run(Stream(**TILES), board)
+    assert (trace.context.notes["all_at_once"], trace.context.clock_hz) == ("no", None)
 
 
 def test_bulk_copies() -> None:
@@ -167,7 +186,7 @@ def test_tiles(fields: dict[str, Any], shape: str, transfer: Transfer) -> None:
         == [stream.footprint * stream.passes * stream.laps * (1 + copied) * (3 if inside else 1)] * 2
     )
     assert trace.cycles.shape == (2, stream.blocks)
-    assert trace.cycles[1].tolist() == [2 * (10200 + block) for block in range(stream.blocks)]
+    assert trace.cycles[1].tolist() == [2 * (50_200 + block) for block in range(stream.blocks)]
     assert trace.context.notes["blocks_per_sm"] == "1"
     ran = [each for each in board.kernels if each[0].startswith("stream_")]
     assert [shared for _, _, shared in ran] == [stream.footprint * (1 + copied) if inside else 0] * 3

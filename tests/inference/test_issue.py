@@ -80,6 +80,11 @@ class TestNeeded:
         found = needed(self.linear, 128, 0.95)
         assert (found.warps, found.low, found.high) == (23, 23, 24)
 
+    def test_fewer_that_might_do_in_proportion(self) -> None:
+        uneven = {16: 50.0, 31: 92.0, 32: 100.0, 64: 100.0}
+        assert (needed(uneven, 100, 0.95).low, needed(uneven | {31: 96.0}, 100, 0.95).low) == (31, 31)
+        assert needed({8: 70.0, 12: 100.0, 16: 100.0}, 100, 0.95).low == 12, "11 of 12 are less than 95 %"
+
     def test_a_dip_after_it_does_not_matter(self):
         """VV16 s6.1: 92 % at 24 warps, and more at 32."""
         found = needed({8: 60.0, 16: 100.0, 24: 92.0, 32: 100.0}, 100, 0.95)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,7 +25,9 @@ class Needed:
 
     Attributes:
         warps: the fewest; None if none of those tried do.
-        low, high: the fewest for a little less and a little more than that share; `high` is None if none do.
+        low, high: the fewest for a little less and a little more than that share; `high` is None if none do. `low` is
+            no more than what would reach the share if fewer gave as much each: where schedulers cannot have equally
+            many, 31 of 32 warps gave 92 % of an H200's hits in its L1 in most processes, and 96 % in others.
         best: the largest share that was reached.
         nearest: the fewest warps that reached it.
     """
@@ -168,4 +171,6 @@ def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
     short = fewest(share - STEP)
     nearest = max(reached, key=lambda warps: reached[warps])  # of equals the first, which has the fewest
     low = short if short is not None else max(reached)
+    if warps is not None:  # in proportion to these, fewer give enough: whether they do is how they fall on schedulers
+        low = min(low, math.ceil(warps * share / reached[warps]))
     return Needed(warps, low, fewest(share + STEP), reached[nearest], nearest)

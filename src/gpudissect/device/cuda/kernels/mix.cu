@@ -21,6 +21,10 @@
 
 extern __shared__ __align__(16) u32 dynamic[];
 
+#ifndef APART  // without counters it is nothing, but the assembler shares registers out otherwise if it is left out
+#define APART room
+#endif
+
 #define SINK 512  // at the start of shared memory: 16 for each lane, where chains are stored that nobody reads
 #ifdef SAMPLED
 #define SINK_BYTES (2 * SINK)  // the warp that times single loads reads what it stored: no other may store there
@@ -169,9 +173,7 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Places&
 #else
     o.counter = base + warp * room + o.lane * places.stride;
 #endif
-#ifdef APART
     o.counter_at = places.memory + static_cast<u64>(blockIdx.x * (blockDim.x / MIX_LANES) + warp) * APART + o.lane * places.stride;
-#endif
     fill_matrices(o);
     return o;
 }
