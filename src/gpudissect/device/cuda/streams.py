@@ -35,7 +35,8 @@ _MOST_PASSES = 2**32 - 1
 _TELLING = 20_000
 """Nanoseconds that a block must take, on average, to tell the clock. Its two clocks are read one after the other, and
 where blocks begin and end beside others that run, what lies between is not always the same: by such blocks an H200
-seemed to run at 1.90 to 2.10 GHz. So only those tell that all ran at once."""
+seemed to run at 1.90 to 2.10 GHz. So only those tell that take most of the run."""
+_MOST = 0.5  # of a run
 _OF_BLOCKS = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)  # paths whose traces tell the cycles of every block
 
 
@@ -138,8 +139,8 @@ def _read(stream: Stream, reports: NDArray[Any]) -> Run:
 
 def _trace(stream: Stream, runs: Sequence[Run], device: str, shared: int) -> Trace:
     fewest, most = min(int(run.by_sm.min()) for run in runs), max(int(run.by_sm.max()) for run in runs)
-    lived, together = [run.lived for run in runs], all(run.at_once for run in runs)
-    telling = together and sum(lived) >= _TELLING * stream.blocks * len(runs)
+    lived = [run.lived for run in runs]
+    telling = all(run.lived >= max(_TELLING, _MOST * run.nanoseconds) * stream.blocks for run in runs)
     context = Context(
         device=device,
         clock_hz=clock_rate([int(run.cycles.sum()) for run in runs], lived) if telling else None,
@@ -147,7 +148,7 @@ def _trace(stream: Stream, runs: Sequence[Run], device: str, shared: int) -> Tra
             "shared_bytes": str(shared),
             "sms": str(runs[0].by_sm.size),
             "blocks_per_sm": str(most) if fewest == most else f"{fewest} to {most}",
-            "all_at_once": "yes" if together else "no",
+            "all_at_once": "yes" if all(run.at_once for run in runs) else "no",
         },
     )
     arrays: dict[str, Array] = {
