@@ -256,7 +256,7 @@ def launcher(driver: FakeDriver) -> Launcher:
     marks = np.array([500, 2000], np.uint64).view(np.uint8)
     board = SimpleNamespace(
         driver=driver, stream=SimpleNamespace(handle=3), wait=lambda seconds: None, allocate=lambda size: 64,
-        free=lambda address: None, download=lambda address, size: marks,
+        free=lambda address: None, download=lambda address, size: marks, wait_until_clear=lambda: None,
     )  # fmt: skip
     handle = SimpleNamespace(handle=SimpleNamespace(handle=11))
     return Launcher(board, lambda *_: handle, name="fake")  # type: ignore[arg-type, return-value]

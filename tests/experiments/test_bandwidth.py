@@ -12,7 +12,8 @@ import pytest
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Bench
 from gpudissect.survey.registry import EXPERIMENTS
-from gpudissect.workload import Mix, Path, Stream
+from gpudissect.trace import Context, Trace
+from gpudissect.workload import Mix, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 
 from .driving import outcome
@@ -195,3 +196,18 @@ def test_runs_that_alternate_are_told_and_count_alike() -> None:
     assert any(re.search(r"alternate between two rates, up to (3.9|4.0)% apart", each) for each in read.caveats)
     steady = found(SteadyGpu(), "bandwidth.l2.read")["l2", "read_bandwidth"]
     assert not any("alternate" in each for each in steady.caveats)
+
+
+def test_blocks_that_did_not_tell_the_clock_are_not_taken_for_the_whole_run() -> None:
+    """Each took half of it, one after the other: by their own cycles an SM would be twice as fast."""
+
+    class Silent(SteadyGpu):
+        def _trace(self, workload: Workload) -> Trace:
+            trace = super()._trace(workload)
+            if not isinstance(workload, Stream) or workload.path is not Path.SHARED:
+                return trace
+            arrays = {**trace.arrays, "cycles": trace.arrays["cycles"] // 2}
+            return replace(trace, arrays=arrays, context=Context("fake", clock_hz=None))
+
+    plain, silent = (found(kind(), "bandwidth.shared.read")["shared", "read_rate"] for kind in (SteadyGpu, Silent))
+    assert silent.value == pytest.approx(plain.value, rel=0.01)

@@ -14,7 +14,7 @@ from gpudissect.experiments.issue_bound import issue_bound
 from gpudissect.inference.banks import Layout
 from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
-from gpudissect.workload import Mix
+from gpudissect.workload import Access, Mix
 
 from .steady_gpu import FACTS, INFO, SteadyGpu
 from .steady_survey import Watched, found
@@ -108,6 +108,8 @@ def test_global_atomics_are_asked_for_at_several_addresses() -> None:
     latency = found(device, "latency.atomg")["atomg", "latency"]
     mixes = [each for each in device.asked if isinstance(each, Mix)]
     assert {each.sms for each in mixes} == {None} and latency.value == pytest.approx(6, abs=0.1)
+    found(device, "rate.atomg")
+    assert max(each.warps * each.ilp for each in device.asked if isinstance(each, Mix)) > 256, "far ones take many"
 
 
 def test_loops_do_not_count() -> None:
@@ -149,13 +151,37 @@ def test_one_look_decides_nothing() -> None:
     class Stumbling(SteadyGpu):
         def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
             arrays = super()._mix(mix)
-            late = 1.02 if mix.ilp == 1 and mix.warps in (22, 24) and mix.repetition in (0, 16) else 1.0
+            late = 1.02 if mix.ilp == 1 and mix.warps == 23 and mix.repetition == 16 else 1.0
             return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
 
     steady, stumbling = (
         found(kind(noise=0.0), "warps.fadd")["fadd", "warps_needed"] for kind in (SteadyGpu, Stumbling)
     )
     assert (steady.value, steady.low, steady.high) == (stumbling.value, stumbling.low, stumbling.high)
+
+
+def test_what_is_measured_anew_opens_numbers_that_were_not_tried() -> None:
+    class Stumbling(SteadyGpu):
+        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+            arrays = super()._mix(mix)
+            late = 1.06 if mix.ilp == 1 and mix.warps == 20 and mix.repetition == 0 else 1.0
+            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
+
+    needed = found(Stumbling(noise=0.0, unit=lambda _: (4.75, 0.25)), "warps.fadd")["fadd", "warps_needed"]
+    assert needed.value == 19 and len(set(needed.evidence)) == len(needed.evidence)
+
+
+def test_more_than_enough_warps_that_come_no_nearer() -> None:
+    """From 48 on 95.5 % and no more: which number is the fewest is not to be told, however many are left."""
+
+    class Capped(SteadyGpu):
+        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+            arrays = super()._mix(mix)
+            late = 1 / 0.955 if mix.ilp == 1 else 1.0
+            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
+
+    needed = found(Capped(noise=0.0, unit=lambda _: (11.0, 0.25)), "warps.fadd")["fadd", "warps_needed"]
+    assert needed.status is Status.NOT_FOUND and "not to be told" in needed.reason and needed.low <= 48
 
 
 def test_a_rate_that_is_never_reached() -> None:
@@ -178,6 +204,8 @@ def test_memory_is_asked_by_all_sms() -> None:
     mixes = [each for each in device.asked if isinstance(each, Mix)]
     assert all(each.footprint >= 32 * (8 << 20) and each.cold for each in mixes)
     assert all(each.sms is None for each in mixes if each.warps > 1)
+    streams = [each for each in mixes if each.access is Access.STREAMING and each.warps > 1]
+    assert min(each.iterations for each in streams) == 8, "short runs lie up to 3 % apart on an H200"
     assert results["ldg_random", "latency"].value == pytest.approx(60, abs=0.5)
 
 

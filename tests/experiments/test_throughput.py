@@ -34,6 +34,10 @@ def test_launches() -> None:
     results = found(SteadyGpu(), *LAUNCHES)
     assert results["launch", "kernel_start"].value == pytest.approx(5000, rel=0.01)
     assert results["launch", "graph_interval"].value == pytest.approx(1500, rel=0.01)
+    for name in ("kernel_start", "graph_start", "kernel_interval"):
+        of_the_host = results["launch", name]
+        assert of_the_host.low < 0.8 * of_the_host.value and of_the_host.high > 1.3 * of_the_host.value, name
+    assert results["launch", "graph_interval"].high < 1.05 * results["launch", "graph_interval"].value
     assert results["launch", "block_replacement"].value == pytest.approx(220, abs=2)
     alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), *LAUNCHES)
     assert alone["launch", "graph_start"].status is Status.NOT_SUPPORTED

@@ -71,7 +71,7 @@ def mix(
     wanted = Mix(
         body=_body(run), warps=warps, block_size=block_size if block_size is not None else _block(warps),
         iterations=iterations, ilp=ilp, sms=sms, stride=stride, width=width, access=Access(access),
-        footprint=parse_bytes(size or FOOTPRINT) if spread or size is not None else 0, rounds=rounds,
+        footprint=parse_bytes(FOOTPRINT if size is None else size) if spread or size is not None else 0, rounds=rounds,
     )  # fmt: skip
 
     def fitting(info: DeviceInfo) -> Mix:

@@ -76,7 +76,7 @@ def stream(
     if cluster is not None and path is not StreamPath.CLUSTER:
         raise UsageError("--cluster is of --path cluster, where a block reads the shared memory of its neighbour")
     own = path in (StreamPath.SHARED, StreamPath.CLUSTER)
-    footprint, each = parse_bytes(size or (OF_A_BLOCK if own else OF_ALL)), parse_bytes(width)
+    footprint, each = parse_bytes(size if size is not None else OF_A_BLOCK if own else OF_ALL), parse_bytes(width)
 
     def fitting(info: DeviceInfo) -> Stream:
         way = _past_the_l1(info) if path is None else Path(path)

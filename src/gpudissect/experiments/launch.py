@@ -11,7 +11,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
-from gpudissect.inference.launching import FETCHED, Duration, elsewhere, interval, replacement, usual
+from gpudissect.inference.launching import ELSEWHERE, Duration, elsewhere, interval, replacement, usual
 from gpudissect.series import Series
 from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
@@ -24,7 +24,8 @@ RUNS_OF_MANY = 5
 QUANTILES = {0.0: "fastest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
 START_METHOD = (
     "one empty kernel, by the host's clock until it knows of its end; lower quartile, median of "
-    f"{TURNS} turns of {RUNS} runs; bracket from the fastest run to the upper quartile of the slowest turn"
+    f"{TURNS} turns of {RUNS} runs; the bracket holds the fastest run, the upper quartile of the slowest turn, and "
+    "other processes"
 )
 INTERVAL_METHOD = (
     "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins, median slope "
@@ -32,10 +33,13 @@ INTERVAL_METHOD = (
     "bracket"
 )
 FROM_THE_HOST = (
-    f"the GPU fetches each from the host: in another process it may take up to {FETCHED:g} times as long, or as short, "
-    "which is in the bracket"
+    f"the GPU fetches each from the host: in another process it may take up to {ELSEWHERE:g} times as long, or as "
+    "short, which is in the bracket"
 )
-OF_THE_HOST = "the host's work is in it: another host, or one that does other work besides, takes another time"
+OF_THE_HOST = (
+    f"the host's work is in it: in another process it may take up to {ELSEWHERE:g} times as long, or as short, which "
+    "is in the bracket; another host, or one that does other work besides, takes another time"
+)
 
 INSTRUCTION = Instruction.FADD
 BLOCK_WARPS, AT_ONCE, ROUNDS = 4, 2, 4
@@ -57,7 +61,7 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     turns, asked = yield from _in_turns(means)
     alone, rows = [turn[0] for turn in turns], [turn[1:] for turn in turns]
     called, queued = (tuple(digest(each) for each in asked if each.clock is clock) for clock in (Clock.HOST, Clock.GPU))
-    start = _found(names[0], usual(alone), START_METHOD, called, (_most(alone), OF_THE_HOST))
+    start = _found(names[0], elsewhere(usual(alone)), START_METHOD, called, (_most(alone), OF_THE_HOST))
     each = interval(KERNELS, rows)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])

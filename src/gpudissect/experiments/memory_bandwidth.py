@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.bandwidth import why_no_streams
 from gpudissect.experiments.base import Bench, Known, Outcome, Plan, without
-from gpudissect.experiments.configurations import Configuration, by_the_clock, oversubscribed, resident, search
+from gpudissect.experiments.configurations import (
+    Configuration,
+    by_the_clock,
+    configuration,
+    oversubscribed,
+    resident,
+    search,
+)
 from gpudissect.experiments.footprint import beyond, l2_sizes, past_the_l1
 from gpudissect.experiments.peak import peak
 from gpudissect.experiments.surface import plateau_found
-from gpudissect.units import format_bytes
+from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Stream, Transfer
 
 BEYOND_L2 = 128
@@ -43,11 +51,19 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     if surface is None:
         reason = "no configuration has room on this device"
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
-    caveat = f"over {format_bytes(target)}" + (f", {target / l2:.3g} times the L2" if l2 else "")
-    found = plateau_found("dram", attribute, surface, peak(bench.info), (caveat,))
-    found = _less_what_stayed(found, sides * target, l2)
+    members = surface.plateau.members if surface.plateau is not None else tuple(surface.again)
+    spans = [stream.footprint for i in members if (stream := make(configuration(surface, i))) is not None]
+    found = plateau_found("dram", attribute, surface, peak(bench.info), (_over(spans, l2),))
+    found = _less_what_stayed(found, sides * min(spans), l2)
     series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
     return Outcome((found,), found, (series,))
+
+
+def _over(spans: Sequence[int], l2: int | None) -> str:
+    """Which footprints the configurations had whose rate counts: whole tiles for each block."""
+    least, most = min(spans), max(spans)
+    over = "over " + (format_bytes(least) if least == most else f"{least / MIB:.0f} to {most / MIB:.0f} MiB")
+    return over + (f", at least {least / l2:.3g} times the L2" if l2 else "")
 
 
 def _less_what_stayed(estimate: Estimate, footprint: int, l2: int | None) -> Estimate:

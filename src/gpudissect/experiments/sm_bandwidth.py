@@ -100,10 +100,11 @@ def _passes(share: int, shape: Configuration) -> int:
 
 
 def _by_the_blocks(bench: Bench) -> Callable[[Trace], Throughput]:
-    """Bytes a cycle of one SM, by the clock that was seen."""
+    """Bytes a cycle of one SM, by the clock that was seen; where blocks did not tell it, by the one that is stated."""
+    stated = bench.info.facts.get("clock_hz")
 
     def read(trace: Trace) -> Throughput:
-        clock = trace.context.clock_hz
+        clock = trace.context.clock_hz or (float(stated) if isinstance(stated, int | float) else None)
         took = np.asarray(trace.nanoseconds * (clock / 1e9 if clock else np.nan), np.float64)
         step = CLOCK_STEP * clock / 1e9 if clock else 0.0
         return rate_of_one(trace.bytes, trace.cycles, bench.info.sm_count, took, step)

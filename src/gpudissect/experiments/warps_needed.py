@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ NEARLY_ALL = 0.99
 the rate grows little with warps and is known to about as much."""
 SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
 CLOSE = 0.03  # of the plateau: rates that come so near to the share decide, and are the medians of several
-LOOKS_ANEW = 4
+ANEW = 3  # times that they are measured again
 FIRST_ANEW = 16  # repetition: those before belong to the rate
 
 
@@ -45,31 +45,46 @@ def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
         for warps, chains, each in zip(*surface.columns.values(), surface.first, strict=True) if chains == 1
     }  # fmt: skip
     top = float(np.median([surface.first[i].rate for i in rated.surface.plateau.members]))  # loops and all, as all
-    reached = needed(alone, top, share)
+    looks = {warps: [rate] for warps, rate in alone.items()}
     evidence = surface.evidence
-    if reached.warps is not None:
-        below = max((count for count in alone if count < reached.warps), default=0)
-        between = steps_between(below, reached.warps, bench.info)
-        found, asked = yield from _alone(kind, rated.pattern, between, 1, bench)
-        alone |= {warps: rates[0] for warps, rates in found.items()}
-        evidence += asked
-    deciding = [warps for warps, rate in alone.items() if abs(rate / top - share) <= CLOSE]
-    again, asked = yield from _alone(kind, rated.pattern, deciding, LOOKS_ANEW, bench)
-    alone |= {warps: float(np.median([alone[warps], *rates])) for warps, rates in again.items()}
-    return Outcome((_found(kind, share, needed(alone, top, share), alone, top, (*evidence, *asked)),))
+    while True:  # what is measured anew may move the answer, and with it what is still to be tried
+        typical = {warps: float(np.median(rates)) for warps, rates in looks.items()}
+        reached = needed(typical, top, share)
+        untried = _untried(reached.warps, looks, bench)
+        close = [warps for warps, rates in looks.items()
+                 if abs(typical[warps] / top - share) <= CLOSE and len(rates) == 1]  # fmt: skip
+        if not untried and not close:
+            break
+        first = yield from _alone(kind, rated.pattern, untried, range(FIRST_ANEW, FIRST_ANEW + 1), bench)
+        again = yield from _alone(kind, rated.pattern, close, range(FIRST_ANEW + 1, FIRST_ANEW + 1 + ANEW), bench)
+        for warps, rate in (*first.rates, *again.rates):
+            looks.setdefault(warps, []).append(rate)
+        evidence += (*first.evidence, *again.evidence)
+    return Outcome((_found(kind, share, reached, typical, top, evidence),))
 
 
-def _alone(
-    kind: Kind, pattern: Mix, counts: Iterable[int], looks: int, bench: Bench
-) -> Ask[tuple[dict[int, list[float]], tuple[str, ...]]]:
-    """Rates of so many warps with one chain each, several times each; and the evidence."""
-    mixes = [(warps, replace(in_warps(pattern, warps, 1, bench.info), repetition=FIRST_ANEW + look))
-             for warps in counts for look in range(looks)]  # fmt: skip
+def _untried(warps: int | None, tried: Iterable[int], bench: Bench) -> list[int]:
+    """Numbers of warps below what seems to be the answer, down to the next one tried."""
+    if warps is None:
+        return []
+    return steps_between(max((count for count in tried if count < warps), default=0), warps, bench.info)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """Numbers of warps and the rate that each gave, and of which workloads."""
+
+    rates: tuple[tuple[int, float], ...]
+    evidence: tuple[str, ...]
+
+
+def _alone(kind: Kind, pattern: Mix, counts: Iterable[int], repetitions: Iterable[int], bench: Bench) -> Ask[Looks]:
+    """Rates of so many warps with one chain each, each repetition once."""
+    mixes = [(warps, replace(in_warps(pattern, warps, 1, bench.info), repetition=repetition))
+             for warps in counts for repetition in repetitions]  # fmt: skip
     traces = yield [mix for _, mix in mixes]
-    found: dict[int, list[float]] = {}
-    for (warps, mix), trace in zip(mixes, traces, strict=True):
-        found.setdefault(warps, []).append(rate_of(kind, mix, trace).rate)
-    return found, tuple(digest(mix) for _, mix in mixes)
+    rates = tuple((warps, rate_of(kind, mix, trace).rate) for (warps, mix), trace in zip(mixes, traces, strict=True))
+    return Looks(rates, tuple(digest(mix) for _, mix in mixes))
 
 
 def _found(
@@ -77,9 +92,9 @@ def _found(
 ) -> Estimate:  # fmt: skip
     most = max(alone)
     method = f"fewest warps of one chain each whose rate is {share:.0%} of the plateau, loops and all"
-    if reached.warps in (None, most) and reached.high is None and reached.best >= share - STEP:
+    if reached.high is None and reached.best >= share - STEP:
         reason = (f"{reached.nearest} warps with one chain each give {reached.best:.1%} of "
-                  f"{said(plateau, 'ops/cycle')}, not to be told from {share:.0%}, and more give no more")  # fmt: skip
+                  f"{said(plateau, 'ops/cycle')}, not to be told from {share:.0%}, and nothing gives more")  # fmt: skip
         return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=reached.low,
                         reason=reason, method=method, evidence=evidence)  # fmt: skip
     if reached.warps is None:

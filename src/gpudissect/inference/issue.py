@@ -172,5 +172,5 @@ def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
     nearest = max(reached, key=lambda warps: reached[warps])  # of equals the first, which has the fewest
     low = short if short is not None else max(reached)
     if warps is not None:  # in proportion to these, fewer give enough: whether they do is how they fall on schedulers
-        low = min(low, math.ceil(warps * share / reached[warps]))
+        low = min(low, math.ceil(warps * share / min(1.0, reached[warps])))
     return Needed(warps, low, fewest(share + STEP), reached[nearest], nearest)

@@ -20,9 +20,10 @@ a median is known would be another bracket, far narrower, and of no use to who w
 QUICK, SLOW = 0.25, 0.75
 """Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what most of
 them take at most."""
-FETCHED = 1.35
-"""Times as long, or as short, may the interval of kernels that are called one by one be in another process: on H200s it
-was 1.25 to 1.67 us from process to process, context to context and stream to stream, each steady to a thousandth."""
+ELSEWHERE = 1.35
+"""Times as long, or as short, may what the host has a part in take in another process. On H200s the interval of kernels
+that are called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; on one day a
+start took 8.8 to 11.2 us by process, that of a graph 6.7 to 8.2."""
 STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 
@@ -73,8 +74,8 @@ def interval(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]
 
 
 def elsewhere(each: Duration) -> Duration:
-    """The interval of kernels that the GPU fetches from the host, with a bracket for other processes, too."""
-    return Duration(each.value, min(each.low, each.value / FETCHED), max(each.high, each.value * FETCHED))
+    """What the host has a part in, with a bracket for other processes, too."""
+    return Duration(each.value, min(each.low, each.value / ELSEWHERE), max(each.high, each.value * ELSEWHERE))
 
 
 def _slope(took: Mapping[int, float]) -> float:

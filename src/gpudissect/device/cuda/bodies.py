@@ -23,10 +23,10 @@ _MOST_UNROLLED = 128
 _MOST_UNROLLED_FAST = 512  # of instructions that an SM may start at the rate at which it fetches them
 _MOST_INSTRUCTIONS = 8192  # of a body: a loop of 128 KiB
 _ALIGNMENT = 128
-_APART = 160 * 128
-"""Bytes of global memory between the counters of one warp and those of the next. Counters of 64 warps side by side all
-lie in one part of an H200's L2: near (6.1 operations a cycle of an SM) or far (3.9), as memory happens to be given out.
-"""
+_PADDING = 160 * 128
+"""Bytes of global memory between the counters of one warp and those of the next. Side by side those of 64 warps all lie
+in one part of an H200's L2: with one chain each 6.1 operations a cycle of an SM in the near one, 3.9 in the far one, as
+memory happens to be given out. Where blocks take the place of others there are too many of them for that."""
 _REGISTERS = 65536  # of an SM, from Volta on
 _THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
 """Threads that an SM holds, by compute capability; of others 2048."""
@@ -175,7 +175,7 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         "LINES": in_global and mix.access is Access.RANDOM,
     }
     macros += [name for name, present in flags.items() if present]
-    counters = room(mix) + _APART if Instruction.ATOMG in used else 0
+    counters = room(mix) + (_PADDING if mix.rounds == 1 else 0) if Instruction.ATOMG in used else 0
     if counters:
         macros.append(f"APART={counters}")
     if mix.sampled:

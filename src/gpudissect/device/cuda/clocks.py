@@ -25,9 +25,9 @@ _REASONS = {
 
 
 def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
-    """SM clock in Hz from what blocks saw on both clocks, each (blocks,); None if the global timer stood still.
+    """SM clock in Hz from what blocks, or runs of them, saw on both clocks, each (n,); None if the timer stood still.
 
-    Of all blocks together: the timer moves in steps, so that of a short block alone it tells too much or too little.
+    Of all together: the timer moves in steps, so that of a short block alone it tells too much or too little.
     """
     took = float(np.sum(np.asarray(ns, np.float64)))
     return float(np.sum(np.asarray(cycles, np.float64))) / took * 1e9 if took > 0 else None

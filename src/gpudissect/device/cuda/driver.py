@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.device.cuda.clearing import Clearing
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
-from gpudissect.units import GIB, format_bytes
+from gpudissect.units import format_bytes
 
 _NO_DRIVER = "no NVIDIA driver (libcuda was not found): install it, or use a simulated GPU such as sim:gtx980"
 _NO_PACKAGE = "the CUDA packages are missing: pip install 'gpudissect[cuda13]' (or [cuda12] for drivers before R580)"
-_CLEARING = 4e-3 / GIB
-"""Seconds for each byte that is given back. An H200 reads memory by 13 % more slowly (3.67 in place of 4.23 words a
-cycle of an SM) for 8 ms after 2 GiB, 29 ms after 9 GiB and 95 ms after 36 GiB: 2.7 ms a GiB."""
 
 
 def start_driver() -> Any:
@@ -84,8 +82,8 @@ class Board:
             raise DeviceError(f"CUDA GPU {index} cannot be used: {error}") from error
         self.properties = self.device.properties
         self._textures: list[Any] = []
-        self._sizes: dict[int, int] = {}  # of what is allocated, by its address
-        self._cleared = 0.0  # by `perf_counter`, when all that was given back is
+        lines, clock = int(self.properties.global_memory_bus_width), int(self.properties.memory_clock_rate)
+        self._clearing = Clearing(2 * 1000 * clock * lines / 8)  # two transfers a clock of so many kHz
 
     def activate(self) -> None:
         """Make its context the current one: another board of this process may have been used meanwhile."""
@@ -110,17 +108,13 @@ class Board:
         if status == self.driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise OutOfMemory(f"the GPU has no {format_bytes(size)} of memory left: ask for a smaller footprint")
         _check(self.driver, status, f"{format_bytes(size)} of device memory could not be had")
-        self._sizes[int(address)] = size
+        self._clearing.taken(int(address), size)
         return int(address)
 
     def free(self, address: int) -> None:
-        """Give back what `allocate` gave; no kernel is launched until the driver must have cleared it.
-
-        It does so behind the scenes, with writes that take their share of memory's bandwidth from whatever runs then.
-        """
+        """Give back what `allocate` gave. `launch` waits until it must be clear."""
         self.driver.cuMemFree(address)
-        now = time.perf_counter()
-        self._cleared = max(now, self._cleared) + self._sizes.pop(address) * _CLEARING
+        self._clearing.given_back(address, time.perf_counter())
 
     def upload(self, address: int, data: NDArray[Any]) -> None:
         """Queue a copy to the device; `data` must stay as it is until the next `wait`."""
@@ -175,16 +169,16 @@ class Board:
         """
         from cuda.core import launch
 
-        self._wait_for_clearing()
+        self.wait_until_clear()
         try:
             config = _configuration(grid, block, shared, cluster)
             launch(self.stream, config, kernel.handle, *arguments)
         except Exception as error:
             raise KernelFailed(f"kernel {kernel.name} did not launch: {error}") from error
 
-    def _wait_for_clearing(self) -> None:
-        left = self._cleared - time.perf_counter()
-        if left > 0:
+    def wait_until_clear(self) -> None:
+        """Wait until the driver must have cleared what was given back, which slows down what runs meanwhile."""
+        if (left := self._clearing.left(time.perf_counter())) > 0:
             time.sleep(left)
 
     def clusters_at_once(self, kernel: Kernel, size: int, block: int, shared: int) -> int:

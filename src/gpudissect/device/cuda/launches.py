@@ -42,6 +42,7 @@ class Launcher:
     def run(self, launch: Launch) -> Trace:
         """Run a launch. Raises `KernelFailed`, and `OutOfMemory`."""
         self._board.wait(10.0)
+        self._board.wait_until_clear()
         by = {Clock.HOST: self._by_the_host, Clock.GPU: self._by_the_gpu}[launch.clock]
         times = by(launch, [(self._function("nothing"), ())] * launch.kernels)
         self._board.wait(10.0)
