@@ -58,6 +58,7 @@ def test_what_makes_it_unstable(made, what, advice):
     [
         (with_(options=Options(quick=True)), "quick"),
         (with_(conditions=Conditions()), "clock could not be read"),
+        (with_(conditions=Conditions(clock_seen=True, clock_hz=1e9)), "how far the SM clock went is not told"),
         (with_({"l1.sets": {"value": None, "status": Status.AMBIGUOUS, "reason": "two"}}), "ambiguous: two"),
         (with_({"l1.hit_latency": {"value": 30.0, "low": 20.0, "high": 40.0}}), "wider"),
         (with_({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB"),
@@ -102,7 +103,9 @@ def test_runs_with_nothing_in_common_are_each_checked_alone():
 def test_what_holds_of_several_names_them_all():
     quick = with_(options=Options(quick=True))
     assert [each.of for each in concerns([quick, with_(), quick])] == [(0, 2)]
-    slow, fast = (with_(conditions=Conditions(clock_seen=True, clock_hz=hz)) for hz in (1e9, 1.5e9))
+    slow, fast = (
+        with_(conditions=Conditions(clock_seen=True, clock_hz=hz, clock_low=hz, clock_high=hz)) for hz in (1e9, 1.5e9)
+    )
     assert "(s.json: 1000 MHz, f.json: 1500 MHz)" in concerns([slow, fast], ["s.json", "f.json"])[0].what
 
 

@@ -112,6 +112,8 @@ def _clocks(result: Result) -> Iterator[Concern]:
     if measured and not seen.clock_seen:
         yield Concern(Weight.NOTE, "the clock could not be read: nanoseconds follow from the rate that is stated",
                       "rely on cycles")  # fmt: skip
+    if measured and seen.clock_hz and seen.clock_low is None:
+        yield Concern(Weight.NOTE, "how far the SM clock went is not told", "hold it against another run")
     if seen.clock_hz and seen.clock_low and seen.clock_high:
         spread = (seen.clock_high - seen.clock_low) / seen.clock_hz
         if spread > CLOCK_SPREAD:
