@@ -9,6 +9,7 @@ from gpudissect.errors import WorkloadError
 from gpudissect.workload.instruction import Instruction
 
 WARP = 32
+LINE = 128  # bytes that random accesses lie apart
 MOST_WARPS = 128
 MOST_ILP = 32
 MOST_STRIDE = 1024
@@ -113,6 +114,15 @@ class Mix:
             raise WorkloadError(f"of a mix one load in 1 to {MOST_SAMPLED} is timed by itself, got {self.sampled}")
         if self.sampled and (self.ilp > 1 or self.rounds > 1 or self.access is Access.RESIDENT):
             raise WorkloadError("single loads are timed in mixes of one chain and one round, streaming or random")
+
+    def least_footprint(self, sms: int) -> int:
+        """Bytes over which chains on so many SMs must spread to have places of their own; 0 if they need none.
+
+        A word for each lane of every chain where accesses stream, a line of 128 bytes for each where they are random.
+        """
+        chains = (self.sms or sms) * self.warps * self.ilp
+        lane = {Access.RESIDENT: 0, Access.STREAMING: 4 * self.stride, Access.RANDOM: LINE}[self.access]
+        return chains * WARP * lane
 
     @property
     def loads(self) -> int:

@@ -17,8 +17,6 @@ SINK = 512
 warp that times single loads."""
 TILE = 32
 """Words that a warp reads at once where accesses are streaming: one for each lane."""
-LINE = 128
-"""Bytes of which a random access reads a word."""
 _MOST_UNROLLED = 128
 _MOST_UNROLLED_FAST = 512  # of instructions that an SM may start at the rate at which it fetches them
 _MOST_INSTRUCTIONS = 8192  # of a body: a loop of 128 KiB

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpudissect.device.cuda.arena import Arena
-from gpudissect.device.cuda.bodies import LINE, TILE
+from gpudissect.device.cuda.bodies import TILE
 from gpudissect.device.cuda.driver import Board, Kernel
 from gpudissect.errors import Unfit
 from gpudissect.units import format_bytes
 from gpudissect.workload import Access, Instruction, Mix
+from gpudissect.workload.mix import LINE
 from gpudissect.workload.order import feistel_half_bits
 
 _BLOCKS, _THREADS = 2048, 256
