@@ -72,9 +72,6 @@ class FakeBoard:
     def free_memory(self) -> tuple[int, int]:
         return self.memory.size, self.memory.size
 
-    def wait_until_clear(self) -> None:
-        """Nothing that was given back is cleared here."""
-
     def allocate(self, size: int) -> int:
         address = BASE + self._end
         self._end += -(-size // 256) * 256

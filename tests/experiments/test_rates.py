@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,18 @@ from gpudissect.workload import Access, Mix
 
 from .steady_gpu import FACTS, INFO, SteadyGpu
 from .steady_survey import Watched, found
+
+
+@dataclass
+class Late(SteadyGpu):
+    """Every mix takes so many times as long as it should."""
+
+    late: Callable[[Mix], float] = lambda mix: 1.0
+
+    def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+        arrays = super()._mix(mix)
+        took = np.rint((arrays["end"] - arrays["begin"]) * self.late(mix)).astype(int)
+        return {**arrays, "end": arrays["begin"] + took}
 
 
 @pytest.mark.parametrize(
@@ -122,13 +135,8 @@ def test_loops_do_not_count() -> None:
 def test_what_nearly_all_of_a_rate_takes_is_told(rise: float, said: str) -> None:
     """One that grows little by little near its limit takes many more warps for the last per cents."""
 
-    class Gradual(SteadyGpu):
-        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
-            arrays = super()._mix(mix)
-            more = 1 + rise / (mix.warps * mix.ilp) ** 2
-            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * more).astype(int)}
-
-    warps = found(Gradual(noise=0.0), "warps.fadd")["fadd", "warps_needed"]
+    gradual = Late(noise=0.0, late=lambda mix: 1 + rise / (mix.warps * mix.ilp) ** 2)
+    warps = found(gradual, "warps.fadd")["fadd", "warps_needed"]
     assert warps.status is Status.FOUND and any(said in each for each in warps.caveats)
 
 
@@ -148,39 +156,22 @@ def test_all_warps_of_an_sm_that_come_as_near_as_can_be_told(latency: float) -> 
 
 
 def test_one_look_decides_nothing() -> None:
-    class Stumbling(SteadyGpu):
-        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
-            arrays = super()._mix(mix)
-            late = 1.02 if mix.ilp == 1 and mix.warps == 23 and mix.repetition == 16 else 1.0
-            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
-
-    steady, stumbling = (
-        found(kind(noise=0.0), "warps.fadd")["fadd", "warps_needed"] for kind in (SteadyGpu, Stumbling)
-    )
+    once = Late(noise=0.0, late=lambda mix: 1.02 if (mix.ilp, mix.warps, mix.repetition) == (1, 23, 16) else 1.0)
+    steady, stumbling = (found(device, "warps.fadd")["fadd", "warps_needed"] for device in (SteadyGpu(noise=0.0), once))
     assert (steady.value, steady.low, steady.high) == (stumbling.value, stumbling.low, stumbling.high)
 
 
 def test_what_is_measured_anew_opens_numbers_that_were_not_tried() -> None:
-    class Stumbling(SteadyGpu):
-        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
-            arrays = super()._mix(mix)
-            late = 1.06 if mix.ilp == 1 and mix.warps == 20 and mix.repetition == 0 else 1.0
-            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
-
-    needed = found(Stumbling(noise=0.0, unit=lambda _: (4.75, 0.25)), "warps.fadd")["fadd", "warps_needed"]
+    once = Late(noise=0.0, unit=lambda _: (4.75, 0.25),
+                late=lambda mix: 1.06 if (mix.ilp, mix.warps, mix.repetition) == (1, 20, 0) else 1.0)  # fmt: skip
+    needed = found(once, "warps.fadd")["fadd", "warps_needed"]
     assert needed.value == 19 and len(set(needed.evidence)) == len(needed.evidence)
 
 
 def test_more_than_enough_warps_that_come_no_nearer() -> None:
     """From 48 on 95.5 % and no more: which number is the fewest is not to be told, however many are left."""
-
-    class Capped(SteadyGpu):
-        def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
-            arrays = super()._mix(mix)
-            late = 1 / 0.955 if mix.ilp == 1 else 1.0
-            return {**arrays, "end": arrays["begin"] + np.rint((arrays["end"] - arrays["begin"]) * late).astype(int)}
-
-    needed = found(Capped(noise=0.0, unit=lambda _: (11.0, 0.25)), "warps.fadd")["fadd", "warps_needed"]
+    capped = Late(noise=0.0, unit=lambda _: (11.0, 0.25), late=lambda mix: 1 / 0.955 if mix.ilp == 1 else 1.0)
+    needed = found(capped, "warps.fadd")["fadd", "warps_needed"]
     assert needed.status is Status.NOT_FOUND and "not to be told" in needed.reason and needed.low <= 48
 
 

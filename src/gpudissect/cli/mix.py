@@ -117,9 +117,6 @@ def _check_fits(info: DeviceInfo, mix: Mix) -> None:
         raise UsageError(f"an SM of {info.name} has room for {most // 32} warps, got {mix.warps}")
     if mix.sms is not None and mix.sms > info.sm_count:
         raise UsageError(f"{info.name} has {info.sm_count} SMs, got {mix.sms}")
-    if mix.footprint < (least := mix.least_footprint(info.sm_count)):
-        raise UsageError(f"{format_bytes(mix.footprint)} are too few for every chain to have a place of its own: ask "
-                         f"for {format_bytes(least)} or more (--size)")  # fmt: skip
     if mix.footprint > (limit := info.limit(Path.GLOBAL)):
         raise UsageError(f"global memory of {info.name} has room for {format_bytes(limit)}, "
                          f"got {format_bytes(mix.footprint)}")  # fmt: skip

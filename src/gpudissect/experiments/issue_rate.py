@@ -79,7 +79,7 @@ def _iterations(kind: Kind, latency: Latency) -> int:
 
 def _of_barriers(surface: Surface, bench: Bench) -> str:
     """In which blocks: a barrier is one of a block."""
-    warps = {int(surface.columns["warps"][i]) for i in (surface.plateau.members if surface.plateau else surface.again)}
+    warps = {int(surface.columns["warps"][i]) for i in surface.counted}
     sizes = sorted({block_of(each, bench.info) or 0 for each in warps})
     which = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     return f"in blocks of {which} threads: in blocks of another size another rate"

@@ -108,8 +108,7 @@ def _over_most(
     surface: Surface, transfer: Transfer, target: int, bench: Bench
 ) -> Ask[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The same configurations over most of the L2, in words; and the evidence."""
-    members = surface.plateau.members if surface.plateau is not None else tuple(surface.again)
-    shapes = [configuration(surface, index) for index in members[:MOST_OVER]]
+    shapes = [configuration(surface, index) for index in surface.counted[:MOST_OVER]]
     streams = [replace(stream, runs=RUNS_AGAIN) for each in shapes
                if (stream := _stream(each, transfer, target, bench)) is not None]  # fmt: skip
     if not streams:

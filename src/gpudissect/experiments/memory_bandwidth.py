@@ -51,8 +51,7 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     if surface is None:
         reason = "no configuration has room on this device"
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
-    members = surface.plateau.members if surface.plateau is not None else tuple(surface.again)
-    spans = [stream.footprint for i in members if (stream := make(configuration(surface, i))) is not None]
+    spans = [stream.footprint for i in surface.counted if (stream := make(configuration(surface, i))) is not None]
     found = plateau_found("dram", attribute, surface, peak(bench.info), (_over(spans, l2),))
     found = _less_what_stayed(found, sides * min(spans), l2)
     series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})

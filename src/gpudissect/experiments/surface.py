@@ -53,6 +53,12 @@ class Surface:
         found = plateau_of([self.first[i] for i in near], list(self.again.values()))
         return None if found is None else replace(found, members=tuple(near[i] for i in found.members))
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Indices of those that count: the plateau's members, or, without one, all that were measured again."""
+        plateau = self.plateau
+        return tuple(self.again) if plateau is None else plateau.members
+
     def words(self, index: int) -> str:
         """A configuration in words: the value of each of its columns."""
         return ", ".join(f"{name.replace('_', ' ')} {column[index]:g}" for name, column in self.columns.items())

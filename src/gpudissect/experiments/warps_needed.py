@@ -40,12 +40,11 @@ def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
         reason = "without a plateau nobody knows what has to be reached"
         return Outcome(without(Status.NOT_FOUND, kind.element, reason, "warps_needed"))
     surface, share = rated.surface, SHARE if kind.resident else SHARE_OF_MEMORY
-    alone = {
-        int(warps): each.rate
+    looks = {
+        int(warps): [each.rate]
         for warps, chains, each in zip(*surface.columns.values(), surface.first, strict=True) if chains == 1
     }  # fmt: skip
     top = float(np.median([surface.first[i].rate for i in rated.surface.plateau.members]))  # loops and all, as all
-    looks = {warps: [rate] for warps, rate in alone.items()}
     evidence = surface.evidence
     while True:  # what is measured anew may move the answer, and with it what is still to be tried
         typical = {warps: float(np.median(rates)) for warps, rates in looks.items()}

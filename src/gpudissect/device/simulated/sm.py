@@ -12,6 +12,7 @@ from gpudissect.errors import DeviceError, Unfit
 from gpudissect.processor.description import Processor
 from gpudissect.processor.engine import FEWEST, Job, run_long
 from gpudissect.trace import Array
+from gpudissect.units import format_bytes
 from gpudissect.workload import Mix
 from gpudissect.workload.mix import WARP
 
@@ -67,6 +68,9 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
         raise Unfit(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
                     f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
                     f"{mix.block_size}")  # fmt: skip
+    if mix.footprint < (least := mix.least_footprint(processor.sms)):
+        raise Unfit(f"{format_bytes(mix.footprint)} are too few for every chain to have a place of its own: ask for "
+                    f"{format_bytes(least)} or more")  # fmt: skip
     body = mix.warps * mix.ilp * sum(step.count for step in mix.body)
     if (few := 2 * FEWEST * body) > MOST_AT_LEAST and mix.instructions * mix.warps > MOST_AT_LEAST:
         raise Unfit(f"{name}: of a mix {2 * FEWEST} iterations are simulated one by one, up to {MOST_AT_LEAST} "
