@@ -86,7 +86,7 @@ ATTRIBUTES = {
     "contention_ceiling": "B/s",  # c
     "kernel_start": "ns",  # an empty kernel, until the host knows that it ended
     "graph_start": "ns",
-    "kernel_interval": "ns",  # from one empty kernel to the next, many of them queued
+    "kernel_interval": "ns",  # from one empty kernel to the next, many queued, several streams in use
     "graph_interval": "ns",
     "block_replacement": "cycles",  # from the end of a block to the start of the one in its place
     **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),

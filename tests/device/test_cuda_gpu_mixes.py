@@ -148,10 +148,10 @@ def test_empty_kernels(gpu: CudaGpu, means: Means) -> None:
 
 @pytest.mark.parametrize("means", list(Means))
 def test_queued_kernels_come_as_fast_as_the_gpu_can(gpu: CudaGpu, means: Means) -> None:
-    """However long the host takes for a call."""
-    few, many = gpu.run([Launch(means=means, kernels=n, runs=5, clock=Clock.GPU) for n in (1, 101)])
+    """However long the host takes for a call. Where it keeps what it calls makes streams differ, unless in a graph."""
+    few, many = gpu.run([Launch(means=means, kernels=n, runs=16, clock=Clock.GPU) for n in (1, 101)])
     each = (many.nanoseconds - few.nanoseconds) / 100
-    assert each.min() > 100 and each.max() < 1.05 * each.min()
+    assert each.min() > 100 and each.max() < {Means.STREAM: 1.5, Means.GRAPH: 1.05}[means] * each.min()
 
 
 def test_a_cold_mix_finds_nothing_in_the_l2(gpu: CudaGpu) -> None:

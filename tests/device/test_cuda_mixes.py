@@ -1,4 +1,4 @@
-"""The host side of mixes and launches, on a board that answers as the kernels would."""
+"""The host side of mixes, on a board that answers as the kernels would."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_board import FakeBoard, FakeKernel
+from fake_driver import FakeDriver, launcher
 
 from gpudissect.device.cuda.arena import WIDEST, Arena
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.launches import Launcher
 from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.links import _room
 from gpudissect.device.cuda.mixes import Mixer
 from gpudissect.device.cuda.plan import Machine
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Clock, Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
 
 SMS, PER_SM, RESERVED, THREADS = 4, 65536, 1024, 2048
@@ -217,87 +217,6 @@ def test_links_that_arithmetic_works_on_are_normal_numbers() -> None:
             assert memory >> 31 == memory + size - 1 >> 31
     with pytest.raises(DeviceError, match="reach no further"):
         _room(Arena(Somewhere(0x7F0000000000), 1 << 34), 1 << 31)
-
-
-class FakeDriver:
-    """Counts calls; a graph holds the launches of its capture."""
-
-    def __init__(self, fail: str = "") -> None:
-        self.started, self.graphs, self.waits, self.fail = 0, 0, 0, fail
-        self.arguments: list[int] = []
-        ok, bad = SimpleNamespace(name="SUCCESS"), SimpleNamespace(name="CUDA_ERROR_X")
-        self.CUresult = SimpleNamespace(CUDA_SUCCESS=ok)
-        self.CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
-        self.CUkernel = int
-        names = ("cuStreamBeginCapture", "cuGraphUpload", "cuGraphExecDestroy", "cuGraphDestroy")
-        for name in names:
-            setattr(self, name, lambda *_: (ok,))
-        self.cuKernelGetFunction = lambda *_: (ok, 5)
-        self.cuStreamEndCapture = lambda *_: (ok, 7)
-        self.cuGraphInstantiate = lambda *_: (bad if fail == "graph" else ok, 8)
-        self.status = lambda what: (bad if fail == what else ok,)
-
-    def cuLaunchKernel(self, *given: Any) -> Any:
-        self.started += 1
-        if given[9]:
-            self.arguments.append(given[9][0][0])
-        return self.status("launch")
-
-    def cuGraphLaunch(self, *_: Any) -> Any:
-        self.graphs += 1
-        return self.status("graph launch")
-
-    def cuStreamSynchronize(self, *_: Any) -> Any:
-        self.waits += 1
-        return self.status("wait")
-
-
-def launcher(driver: FakeDriver) -> Launcher:
-    marks = np.array([500, 2000], np.uint64).view(np.uint8)
-    board = SimpleNamespace(
-        driver=driver, stream=SimpleNamespace(handle=3), wait=lambda seconds: None, allocate=lambda size: 64,
-        free=lambda address: None, download=lambda address, size: marks, wait_until_clear=lambda: None,
-    )  # fmt: skip
-    handle = SimpleNamespace(handle=SimpleNamespace(handle=11))
-    return Launcher(board, lambda *_: handle, name="fake")  # type: ignore[arg-type, return-value]
-
-
-def test_launches() -> None:
-    driver = FakeDriver()
-    trace = launcher(driver).run(Launch(means=Means.STREAM, kernels=3, runs=5))
-    assert trace.nanoseconds.shape == (5,) and (trace.nanoseconds > 0).all()
-    assert (driver.started, driver.waits) == (3 * 15, 15), "ten runs go before those that count"
-    driver = FakeDriver()
-    trace = launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
-    assert trace.nanoseconds.shape == (5,) and (driver.started, driver.graphs, driver.waits) == (3, 15, 15)
-
-
-def test_launches_by_the_clock_of_the_gpu() -> None:
-    """One that holds the GPU, a mark, the kernels, another mark; what the marks tell counts."""
-    driver = FakeDriver()
-    trace = launcher(driver).run(Launch(means=Means.STREAM, kernels=3, runs=2, clock=Clock.GPU))
-    assert trace.nanoseconds.tolist() == [1500, 1500]
-    assert driver.started == 3 * (1 + 2 + 3) and driver.arguments[1:3] == [64, 72], "one run goes before"
-    assert driver.arguments[0] >= 1_000_000
-    driver = FakeDriver()
-    launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=2, clock=Clock.GPU))
-    assert (driver.started, driver.graphs) == (2 + 3 + 3, 3)
-
-
-def test_a_host_that_is_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(0, 1 << 60, 1 << 40))
-    monkeypatch.setattr("gpudissect.device.cuda.launches.time.perf_counter_ns", lambda: next(ticks))
-    driver = FakeDriver()
-    with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
-        launcher(driver).run(Launch(means=Means.STREAM, kernels=3, clock=Clock.GPU))
-    held = driver.arguments[::3]
-    assert held == sorted(held) and len(set(held)) == 4, "longer each time"
-
-
-@pytest.mark.parametrize("fail", ["launch", "graph", "graph launch", "wait"])
-def test_launches_that_fail(fail: str) -> None:
-    with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        launcher(FakeDriver(fail)).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
 
 
 def test_mixes_and_launches_of_a_batch_come_back_in_its_order() -> None:

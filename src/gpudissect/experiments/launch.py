@@ -19,23 +19,24 @@ from gpudissect.workload.digest import digest
 NAMES = {Means.STREAM: "kernel", Means.GRAPH: "graph"}
 KERNELS = (1, 2, 8, 32, 128)
 TURNS = 5  # of a survey, one round of it each: a host's pace wanders over seconds
-RUNS = 100
-RUNS_OF_MANY = 5
+RUNS = 400
+RUNS_OF_MANY = 16
 QUANTILES = {0.0: "fastest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
 START_METHOD = (
-    "one empty kernel, by the host's clock until it knows of its end; lower quartile, median of "
-    f"{TURNS} turns of {RUNS} runs; the bracket holds the fastest run, the upper quartile of the slowest turn, and "
-    "other processes"
+    "one empty kernel, by the host's clock until it knows of its end, from compiled code, in several CUDA streams, on "
+    f"the host's quickest core; lower quartile, median of {TURNS} turns of {RUNS} runs; the bracket holds the fastest "
+    "run, the upper quartile of the slowest turn, and other processes"
 )
 INTERVAL_METHOD = (
-    "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins, median slope "
-    f"over 1 to 128 of them, median of {TURNS} turns; each turn and the slopes between neighbouring numbers lie in the "
-    "bracket"
+    "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins; lower "
+    f"quartile of {RUNS_OF_MANY} CUDA streams, median slope over 1 to 128 kernels, median of {TURNS} turns; each turn "
+    "and the slopes between neighbouring numbers lie in the bracket"
 )
 FROM_THE_HOST = (
     f"the GPU fetches each from the host: in another process it may take up to {ELSEWHERE:g} times as long, or as "
     "short, which is in the bracket"
 )
+SEVERAL = "in a process that uses several CUDA streams: in one that uses a single one kernels may follow sooner"
 OF_THE_HOST = (
     f"the host's work is in it: in another process it may take up to {ELSEWHERE:g} times as long, or as short, which "
     "is in the bracket; another host, or one that does other work besides, takes another time"
@@ -67,7 +68,8 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
         fetched = (FROM_THE_HOST,) if means is Means.STREAM else ()
-        further = _found(names[1], elsewhere(each) if fetched else each, INTERVAL_METHOD, queued, fetched)
+        each = elsewhere(each) if fetched else each
+        further = _found(names[1], each, INTERVAL_METHOD, queued, (SEVERAL, *fetched))
     took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
     columns = {"kernels": tuple(map(float, KERNELS)), "time": took}
     series = Series("launch", f"time against kernels, {name}", columns, {"time": "ns"}, queued)

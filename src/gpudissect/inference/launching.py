@@ -22,8 +22,8 @@ QUICK, SLOW = 0.25, 0.75
 them take at most."""
 ELSEWHERE = 1.35
 """Times as long, or as short, may what the host has a part in take in another process. On H200s the interval of kernels
-that are called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; on one day a
-start took 8.8 to 11.2 us by process, that of a graph 6.7 to 8.2."""
+that are called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; a start took
+7.4 to 8.2 us by process and day (by Python 7.9 to 11.2), that of a graph 5.6 to 6.1."""
 STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 

@@ -196,12 +196,15 @@ class Board:
         except Exception:  # as for clusters
             return 0
 
-    def wait(self, seconds: float) -> None:
-        """Wait for everything queued. Raises `KernelFailed` when it fails or takes longer than `seconds`."""
+    def wait(self, seconds: float, stream: Any = None) -> None:
+        """Wait for everything queued, in its own stream if none is given.
+
+        Raises `KernelFailed` when it fails or takes longer than `seconds`.
+        """
         running = self.driver.CUresult.CUDA_ERROR_NOT_READY
         begin = time.perf_counter()
         while True:
-            (status,) = self.driver.cuStreamQuery(self._stream)
+            (status,) = self.driver.cuStreamQuery(self._stream if stream is None else stream)
             if status != running:
                 _check(self.driver, status, "a kernel failed", KernelFailed)
                 return
