@@ -91,3 +91,10 @@ def test_a_processor_is_one_that_can_be(name: str) -> None:
     assert processor.dram.read * processor.clock_hz <= pins
     assert all(operation.interval > 0 for operation in processor.operations.values())
     assert all(each.latency > 0 for each in processor.operations.values()), Instruction
+
+
+@pytest.mark.parametrize("name", names())
+def test_instructions_take_whole_cycles(name: str) -> None:
+    """What is simulated ends at whole cycles, and a fraction more makes it a cycle more: 5 for 4.02."""
+    for instruction, unit in load(name).table.units.items():
+        assert unit.latency is None or unit.latency.value == int(unit.latency.value), instruction

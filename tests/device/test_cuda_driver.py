@@ -15,7 +15,7 @@ from gpudissect.device.cuda.clearing import Clearing
 from gpudissect.device.cuda.clocks import Watch, clock_rate
 from gpudissect.device.cuda.driver import Board, start_driver
 from gpudissect.device.cuda.gpu import CudaGpu, probe
-from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 
 
 def has_driver() -> bool:
@@ -92,6 +92,24 @@ def test_no_kernel_is_launched_while_memory_is_cleared(monkeypatch: pytest.Monke
     board.free(board.allocate(9 << 30))
     board.launch(kernel, (1, 1), 32, 0)
     assert len(slept) == 1 and 0.03 < slept[0] < 0.1
+
+
+def test_a_board_is_lost_once_a_stream_did_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is another than its own, which has ended: freeing memory would wait for all of them."""
+    ticks = iter(range(100))
+    monkeypatch.setattr(driver_module.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(driver_module.time, "sleep", lambda _: None)
+    board = Board.__new__(Board)
+    board.driver = SimpleNamespace(
+        cuStreamQuery=lambda stream: (stream == 7,),
+        CUresult=SimpleNamespace(CUDA_SUCCESS=False, CUDA_ERROR_NOT_READY=True),
+    )  # fmt: skip
+    board._stuck, board.stream = False, SimpleNamespace(handle=3)
+    board.wait(10.0)
+    assert not board.lost()
+    with pytest.raises(KernelFailed, match="did not finish within 10 s"):
+        board.wait(10.0, 7)
+    assert board.lost()
 
 
 class Memory:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from fake_driver import KERNEL, OWN, FakeDriver, launcher
+from fake_driver import FIRST, KERNEL, OWN, FakeDriver, launcher
 
+from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.host_clock import HostClock
+from gpudissect.device.cuda.host_loop import time_starts
+from gpudissect.device.cuda.plan import Machine
 from gpudissect.device.cuda.queues import MANY
 from gpudissect.errors import KernelFailed
 from gpudissect.workload import Clock, Launch, Means
 
 WARM_UP = 8
+CLOCK = "gpudissect.device.cuda.launches.time.perf_counter_ns"
+ALL = list(range(FIRST, FIRST + MANY))
 
 
 @pytest.fixture(autouse=True)
-def one_core(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
-    """A host of one core, whatever this one has; gives what the thread was bound to."""
-    bound: list[set[int]] = []
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """A host of one core, whatever this one has, and a quick one; gives what the thread was bound to."""
+    cores: list[set[int]] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda who: {0})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda who, cores: bound.append(set(cores)))
-    return bound
+    monkeypatch.setattr(os, "sched_setaffinity", lambda who, wanted: cores.append(set(wanted)))
+    monkeypatch.setattr(CLOCK, lambda: 0)
+    return cores
 
 
 @pytest.mark.parametrize("means", list(Means))
@@ -32,42 +41,92 @@ def test_the_host_times_runs_in_several_streams(means: Means) -> None:
     driver = FakeDriver()
     trace = launcher(driver).run(Launch(means=means, kernels=3, runs=20))
     assert trace.nanoseconds.shape == (20,) and (trace.nanoseconds > 0).all()
-    streams = {1000 + MANY // 8 * place: WARM_UP + 3 for place in range(8)}
-    assert Counter(driver.waits) == streams, "after each run; in each stream some go before those that count"
-    once, made = driver.started[:MANY], driver.started[MANY:]
-    assert once == list(range(1000, 1000 + MANY)), "all are used before any is timed"
-    called = made if means is Means.STREAM else driver.graphs
-    assert Counter(called) == {stream: runs * (3 if means is Means.STREAM else 1) for stream, runs in streams.items()}
-    assert made.count(OWN) == (0 if means is Means.STREAM else 3 * 8), "a graph each, made in the board's"
+    calls, what = (3, "launch") if means is Means.STREAM else (1, "graph launch")
+    runs = [FIRST + MANY // 8 * place for place in range(8) for _ in range(WARM_UP + 3)]
+    timed = [(name, stream) for name, stream in driver.log if stream != OWN][2 * MANY :]
+    assert timed == [each for stream in runs for each in (*[(what, stream)] * calls, ("sync", stream))]
+
+
+def test_a_graph_each_is_ready_before_it_is_started_elsewhere() -> None:
+    driver = FakeDriver()
+    launcher(driver).run(Launch(means=Means.GRAPH, kernels=2, runs=8))
+    own = [name for name, stream in driver.log if stream == OWN and name != "address"]
+    assert own == [
+        "wait",
+        *["create"] * MANY,
+        *["capture", "launch", "launch", "captured", "graph", "upload", "wait"] * 8,
+    ]
+    assert driver.graphs == 0, "and gone again"
+
+
+def test_runs_come_from_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where there are more than asked for: those of one stream are not left out."""
+    told = np.arange(8)[:, None] * 10 + np.arange(2)
+    monkeypatch.setattr(HostClock, "time_kernels", lambda *_: told)
+    trace = launcher(FakeDriver()).run(Launch(means=Means.STREAM, runs=10))
+    assert trace.nanoseconds.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 1, 11]
 
 
 def test_fewer_runs_than_streams() -> None:
     assert launcher(FakeDriver()).run(Launch(means=Means.STREAM, runs=3)).nanoseconds.shape == (3,)
 
 
-def test_the_quickest_core_counts(monkeypatch: pytest.MonkeyPatch, one_core: list[set[int]]) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda who: {2, 3, 5})
+def test_all_streams_are_used_before_any_is_timed() -> None:
     driver = FakeDriver()
-    driver._native_wait = lambda stream: time.sleep({2: 3e-3, 3: 0, 5: 3e-3}[min(one_core[-1])]) or 0  # type: ignore
-    took = HostClock(driver).time_kernels(KERNEL, 1, [1, 2], 4)
-    assert took.shape == (2, 4) and np.median(took) < 2e6
-    assert one_core == [{2}, {3}, {5}, {2, 3, 5}], "and the thread may use all of them again"
+    launcher(driver).run(Launch(means=Means.STREAM, runs=1))
+    first = [each for each in driver.log if each[0] in ("launch", "wait")][1 : 1 + 2 * MANY]
+    assert first == [*(("launch", stream) for stream in ALL), *(("wait", stream) for stream in ALL)]
+
+
+def test_what_the_clock_tells_counts() -> None:
+    """From right before the start until the end is known, over the end of a second; without the runs that warm up."""
+    ticks = iter([(0, 0), (1, 0), (7, 999_999_900), (8, 100), (8, 200), (8, 205)])
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
+
+    @prototype
+    def clock(which: int, at: Any) -> int:
+        assert which == time.CLOCK_MONOTONIC
+        at[0], at[1] = next(ticks)
+        return 0
+
+    nothing = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+    call, told = (ctypes.cast(each, ctypes.c_void_p).value for each in (nothing, clock))
+    took = np.zeros(2, np.int64)
+    assert time_starts(call, (1,), 1, call, 1, told, 1, took, np.zeros(2, np.int64)) == 0
+    assert took.tolist() == [200, 5]
+
+
+def test_the_quickest_core_counts(monkeypatch: pytest.MonkeyPatch, bound: list[set[int]]) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda who: {2, 3, 5})
+    told = {2: 30, 3: 10, 5: 20}
+    monkeypatch.setattr(HostClock, "_fill", lambda self, took, *_: took.fill(told[min(bound[-1])]))
+    assert HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1, 2], 4).tolist() == [[10] * 4] * 2
+    assert bound == [{2}, {3}, {5}, {2, 3, 5}], "and the thread may use all of them again"
 
 
 def test_a_host_with_many_cores_has_not_all_of_them_tried(
-    monkeypatch: pytest.MonkeyPatch, one_core: list[set[int]]
+    monkeypatch: pytest.MonkeyPatch, bound: list[set[int]]
 ) -> None:  # fmt: skip
     monkeypatch.setattr(os, "sched_getaffinity", lambda who: set(range(100)))
-    HostClock(FakeDriver()).time_kernels(KERNEL, 1, [1], 1)
-    assert one_core == [*({core} for core in range(0, 100, 13)), set(range(100))]
+    HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1], 1)
+    assert bound == [*({core} for core in range(0, 100, 13)), set(range(100))]
 
 
-def test_a_host_that_binds_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_that_binds_no_thread_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError
 
+    monkeypatch.setattr(os, "sched_getaffinity", lambda who: {2, 3, 5})
     monkeypatch.setattr(os, "sched_setaffinity", refused)
-    assert HostClock(FakeDriver()).time_kernels(KERNEL, 1, [1], 3).shape == (1, 3)
+    driver = FakeDriver()
+    assert HostClock(driver).time_kernels(KERNEL, 32, 1, [1], 3).shape == (1, 3)
+    assert len(driver.of("sync")) == WARM_UP + 3
+
+
+def test_many_runs_warm_up_once() -> None:
+    driver = FakeDriver()
+    assert (HostClock(driver).time_kernels(KERNEL, 32, 1, [1], 200) > 0).all()
+    assert len(driver.of("sync")) == WARM_UP + 200
 
 
 @pytest.mark.parametrize("means", list(Means))
@@ -75,22 +134,35 @@ def test_the_clock_of_the_gpu(means: Means) -> None:
     """One that holds the GPU, a mark, the kernels, another mark; what the marks tell counts. Each run in its stream."""
     driver = FakeDriver()
     trace = launcher(driver).run(Launch(means=means, kernels=3, runs=2, clock=Clock.GPU))
-    assert trace.nanoseconds.tolist() == [1500, 1500]
-    one, other, started = 1000, 1000 + MANY // 2, driver.started[MANY:]
-    if means is Means.STREAM:
-        assert started == [one] * (5 + 6) + [other] * 6, "one run goes before"
-        assert driver.arguments[:2] == [64, 72] == driver.arguments[3:5] and driver.arguments[2] >= 200_000
-    else:
-        assert started == [OWN] * 5 + [one, other], "as captured, then what holds the GPU"
-        assert driver.graphs == [one, one, other]
+    assert trace.nanoseconds.tolist() == [1500, 1500] and driver.memory == driver.graphs == 0
+    one, other = FIRST, FIRST + MANY // 2
+    all_of_it = {Means.STREAM: ["launch"] * 5, Means.GRAPH: ["graph launch"]}[means]
+    timed = [each for each in driver.log if each[1] != OWN][2 * MANY :]
+    first = [(name, one) for name in (*all_of_it, "wait")]
+    assert timed == first + [(name, stream) for stream in (one, other) for name in ("launch", *all_of_it, "wait")]
+    assert driver.log[-3:] == [*([("launch", other)] if means is Means.STREAM else [("graph launch", other)]),
+                               ("wait", other), ("download", OWN)], "read when it has ended"  # fmt: skip
+    marks = [each for each in driver.arguments if max(each) < 1000]
+    assert marks == [(64,), (72,)] * (3 if means is Means.STREAM else 1), "a graph has them from its capture"
+
+
+def test_more_kernels_hold_the_gpu_longer() -> None:
+    held = []
+    for kernels in (1, 101):
+        driver = FakeDriver()
+        launcher(driver).run(Launch(means=Means.STREAM, kernels=kernels, runs=1, clock=Clock.GPU))
+        held.append(max(driver.arguments)[0])
+    assert held[0] >= 200_000 and held[1] - held[0] >= 100 * 10_000
 
 
 def test_another_turn_takes_other_streams() -> None:
-    driver = FakeDriver()
-    runner = launcher(driver)
-    for turn in range(2):
-        runner.run(Launch(means=Means.GRAPH, runs=4, clock=Clock.GPU, repetition=turn))
-    assert sorted(set(driver.graphs)) == [1000 + place * MANY // 4 + turn for place in range(4) for turn in range(2)]
+    for clock, what in ((Clock.GPU, "graph launch"), (Clock.HOST, "sync")):
+        driver = FakeDriver()
+        runner = launcher(driver)
+        for turn in range(2):
+            runner.run(Launch(means=Means.GRAPH, runs=4, clock=clock, repetition=turn))
+        expected = [FIRST + place * MANY // 4 + turn for place in range(4) for turn in range(2)]
+        assert sorted(set(driver.of(what))) == expected
 
 
 def test_streams_are_given_back() -> None:
@@ -99,32 +171,79 @@ def test_streams_are_given_back() -> None:
     runner.run(Launch(means=Means.STREAM, runs=1))
     assert len(driver.streams) == MANY
     runner.release()
+    runner.release()
     assert not driver.streams
+    runner.run(Launch(means=Means.STREAM, runs=1))
+    assert len(driver.streams) == MANY, "and made anew"
 
 
-def test_streams_of_which_not_all_can_be_had_are_given_back() -> None:
-    driver = FakeDriver("launch")
+@pytest.mark.parametrize("fail", ["create", "launch"])
+def test_streams_that_cannot_all_be_had_and_used_are_given_back(fail: str) -> None:
+    driver = FakeDriver(fail, times=100)
+    runner = launcher(driver)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        launcher(driver).run(Launch(means=Means.STREAM, runs=1))
+        runner.run(Launch(means=Means.STREAM, runs=1))
     assert not driver.streams
+    driver._fail = ""
+    runner.run(Launch(means=Means.STREAM, runs=1))
+    assert Counter(driver.of("launch"))[FIRST + MANY - 1] == 1, "the next run uses all of them again"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_batch_that_fails_gives_streams_back(lost: bool) -> None:
+    """Unless something hangs on the GPU, for which that would wait."""
+    driver = FakeDriver("graph launch")
+    gpu = object.__new__(CudaGpu)
+    gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
+    gpu._launcher, gpu._closed, gpu._broken = launcher(driver), False, None
+    gpu._board = SimpleNamespace(activate=lambda: None, lost=lambda: lost)  # type: ignore[assignment]
+    gpu._info = SimpleNamespace(spec="cuda:0", means=tuple(Means))  # type: ignore[assignment]
+    gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)
+    with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
+        gpu.run([Launch(means=Means.GRAPH)])
+    assert len(driver.streams) == (MANY if lost else 0)
 
 
 def test_a_host_that_is_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 1 << 60, 1 << 40))
-    monkeypatch.setattr("gpudissect.device.cuda.launches.time.perf_counter_ns", lambda: next(ticks))
+    monkeypatch.setattr(CLOCK, lambda: next(ticks))
     driver = FakeDriver()
     with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
         launcher(driver).run(Launch(means=Means.STREAM, kernels=3, runs=1, clock=Clock.GPU))
-    held = driver.arguments[2::3]
+    held = [busy for (busy,) in driver.arguments if busy > 72]
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"
+    assert driver.memory == 0
 
 
-@pytest.mark.parametrize("fail", ["launch", "graph", "graph launch", "wait", "stream", "address"])
-def test_launches_that_fail(fail: str) -> None:
+OF_BOTH = ("capture", "captured", "graph", "upload", "graph launch")
+FAILING = [*((clock, fail) for clock in Clock for fail in OF_BOTH), (Clock.HOST, "sync"), (Clock.HOST, "address")]
+
+
+@pytest.mark.parametrize(("clock", "fail"), FAILING)
+def test_launches_that_fail_leave_nothing_behind(clock: Clock, fail: str, bound: list[set[int]]) -> None:
+    driver = FakeDriver(fail)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        launcher(FakeDriver(fail)).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
+        launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5, clock=clock))
+    assert driver.graphs == driver.memory == 0
+    assert not bound or bound[-1] == {0}
 
 
-def test_a_kernel_that_does_not_start() -> None:
+def test_a_launch_that_fails_while_a_graph_is_made() -> None:
+    driver = FakeDriver("launch", times=MANY + 2)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        HostClock(FakeDriver("launch")).time_kernels(KERNEL, 1, [1], 5)
+        launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
+    assert driver.graphs == 0 and driver.of("captured") == [OWN]
+
+
+def test_an_error_that_is_newer_than_the_bindings() -> None:
+    with pytest.raises(KernelFailed, match="error 999"):
+        HostClock(FakeDriver("launch", code=999)).time_kernels(KERNEL, 32, 1, [1], 5)
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_compiled(*_: object) -> int:
+        raise NotImplementedError
+
+    monkeypatch.setattr("gpudissect.device.cuda.host_loop.time_starts", not_compiled)
+    with pytest.raises(KernelFailed, match="unset NUMBA_DISABLE_JIT"):
+        HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1], 5)

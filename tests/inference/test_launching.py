@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.inference.launching import interval, replacement, usual
+from gpudissect.inference.launching import by_stream, interval, replacement, usual
 
 
 def test_a_late_run_does_not_count():
@@ -32,6 +32,15 @@ def test_uneven_slopes_lie_in_the_bracket():
     found = interval((1, 2, 8, 32, 128), [took])
     assert found is not None and 500 < found.value < 530
     assert 455 < found.low <= 461 and found.high == 734
+
+
+def test_streams_that_differ():
+    """Two turns of three streams each, one of them slower: the quick ones' number counts."""
+    each = np.array([1400, 1400, 1600])
+    turns = [[1000 + count * each for count in (1, 2, 8)] for _ in range(2)]
+    assert by_stream((1, 2, 8), turns).tolist() == [1400, 1400, 1600] * 2
+    found = interval((1, 2, 8), turns)
+    assert found is not None and found.value == pytest.approx(1400)
 
 
 @given(st.integers(1000, 50_000), st.integers(100, 5000), st.integers(0, 1000))

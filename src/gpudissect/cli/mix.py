@@ -64,14 +64,13 @@ def mix(
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
     from gpudissect.report.throughput_trace import MixTrace
-    from gpudissect.units import parse_bytes
     from gpudissect.workload import Access, Mix
 
     spread = access is not AccessName.RESIDENT
     wanted = Mix(
         body=_body(run), warps=warps, block_size=block_size if block_size is not None else _block(warps),
         iterations=iterations, ilp=ilp, sms=sms, stride=stride, width=width, access=Access(access),
-        footprint=parse_bytes(FOOTPRINT if size is None else size) if spread or size is not None else 0, rounds=rounds,
+        footprint=_footprint(FOOTPRINT if spread and size is None else size), rounds=rounds,
     )  # fmt: skip
 
     def fitting(info: DeviceInfo) -> Mix:
@@ -94,9 +93,21 @@ def _body(text: str) -> tuple[Step, ...]:
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(Instruction)}"
             raise UsageError(f"no such instruction: {name[:40]!r}; {hint}")
         if colon and not (count.isascii() and count.isdecimal() and len(count) < 7):
-            raise UsageError(f"--run takes instructions with whole numbers such as fadd:4,ldg:1, got {part[:40]!r}")
+            raise UsageError(f"--run takes instructions with numbers up to 999999 such as fadd:4,ldg:1, "
+                             f"got {part[:40]!r}")  # fmt: skip
         steps.append(Step(Instruction(name), int(count) if colon else 1))
     return tuple(steps)
+
+
+def _footprint(size: str | None) -> int:
+    """Bytes of a size, 0 only for none."""
+    from gpudissect.units import parse_bytes
+
+    if size is None:
+        return 0
+    if (footprint := parse_bytes(size)) == 0:
+        raise UsageError("--size takes at least one byte; leave it out where operands are resident")
+    return footprint
 
 
 def _block(warps: int) -> int:

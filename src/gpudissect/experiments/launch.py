@@ -11,7 +11,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.experiments.base import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.experiments.mixes import why_no_mix
 from gpudissect.inference.confidence import TIMED
-from gpudissect.inference.launching import ELSEWHERE, Duration, elsewhere, interval, replacement, usual
+from gpudissect.inference.launching import ELSEWHERE, Duration, by_stream, elsewhere, interval, replacement, usual
 from gpudissect.series import Series
 from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
@@ -24,8 +24,8 @@ RUNS_OF_MANY = 16
 QUANTILES = {0.0: "fastest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
 START_METHOD = (
     "one empty kernel, by the host's clock until it knows of its end, from compiled code, in several CUDA streams, on "
-    f"the host's quickest core; lower quartile, median of {TURNS} turns of {RUNS} runs; the bracket holds the fastest "
-    "run, the upper quartile of the slowest turn, and other processes"
+    f"the quickest of up to eight cores of the host; lower quartile, median of {TURNS} turns of {RUNS} runs; the "
+    "bracket holds the fastest run, the upper quartile of the slowest turn, and other processes"
 )
 INTERVAL_METHOD = (
     "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins; lower "
@@ -67,7 +67,7 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
-        fetched = (FROM_THE_HOST,) if means is Means.STREAM else ()
+        fetched = (FROM_THE_HOST, _by_stream(rows)) if means is Means.STREAM else ()
         each = elsewhere(each) if fetched else each
         further = _found(names[1], each, INTERVAL_METHOD, queued, (SEVERAL, *fetched))
     took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
@@ -103,10 +103,16 @@ def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Lau
     return turns, asked
 
 
+def _by_stream(rows: Sequence[Sequence[NDArray[np.int64]]]) -> str:
+    """How streams differ."""
+    middle, most = np.quantile(by_stream(KERNELS, rows), (0.5, 1.0))
+    return f"half of the streams took up to {middle / 1e3:.2f} us, the slowest {most / 1e3:.2f} us"
+
+
 def _most(turns: Sequence[NDArray[np.int64]]) -> str:
-    """What runs take that somebody waits for, delayed or not."""
+    """What runs take that somebody waits for, delayed or not, on the core that is quickest."""
     middle, most = np.quantile(np.concatenate(turns), (0.5, 0.95))
-    return f"half of all runs took up to {middle / 1e3:.2f} us, 95% up to {most / 1e3:.2f} us"
+    return f"half of these runs took up to {middle / 1e3:.2f} us, 95% up to {most / 1e3:.2f} us"
 
 
 def _why_no_start(means: Means, bench: Bench) -> str:

@@ -23,7 +23,7 @@ them take at most."""
 ELSEWHERE = 1.35
 """Times as long, or as short, may what the host has a part in take in another process. On H200s the interval of kernels
 that are called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; a start took
-7.4 to 8.2 us by process and day (by Python 7.9 to 11.2), that of a graph 5.6 to 6.1."""
+7.4 to 8.3 us by process, card and day (by Python 7.9 to 11.2), that of a graph 5.6 to 6.1."""
 STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
 
 
@@ -71,6 +71,17 @@ def interval(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]
     seen = (*slopes, *values, _slope(dict(sorted(fastest.items()))))
     low, high = min(seen) * (1 - STEADY), max(*seen, value * (1 + STEADY))
     return Duration(value, max(0.0, low), high) if value > 0 else None
+
+
+def by_stream(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]]) -> NDArray[np.float64]:
+    """Time that each further kernel adds in each stream, ns, shape (turns * streams,).
+
+    For the arguments see `interval`; the i-th runs of a turn are those of one stream.
+    """
+    return np.array([
+        _slope({count: float(took) for count, took in sorted(zip(kernels, stream, strict=True))})
+        for turn in turns for stream in zip(*turn, strict=True)
+    ])  # fmt: skip
 
 
 def elsewhere(each: Duration) -> Duration:

@@ -30,10 +30,10 @@ class Launch:
     """`kernels` empty kernels of one warp, one after the other, `runs` times.
 
     Yields `nanoseconds` (runs,). By the host's clock they last from before the first is started until it is known that
-    the last has ended, on the core of the host that is quickest with them. By the GPU's, the global timer, from the
+    the last has ended, on the quickest of up to eight cores of the host. By the GPU's, the global timer, from the
     begin of one more kernel before them, that notes the time, to the begin of another after them; the GPU is kept busy
-    until all are queued, so that it does not wait for the host. Runs are spread over several CUDA streams, by the GPU's
-    clock each has one of its own; another `repetition` takes others.
+    until all are queued, so that it does not wait for the host. Runs are spread over several CUDA streams: by the
+    host's clock over 8, by the GPU's each of up to 256 runs has one of its own. Another `repetition` takes others.
 
     Raises `WorkloadError` for counts that are not positive or too large.
 

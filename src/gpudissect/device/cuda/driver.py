@@ -82,6 +82,7 @@ class Board:
             raise DeviceError(f"CUDA GPU {index} cannot be used: {error}") from error
         self.properties = self.device.properties
         self._textures: list[Any] = []
+        self._stuck = False
         lines, clock = int(self.properties.global_memory_bus_width), int(self.properties.memory_clock_rate)
         self._clearing = Clearing(2 * 1000 * clock * lines / 8)  # two transfers a clock of so many kHz
 
@@ -210,6 +211,7 @@ class Board:
                 return
             waited = time.perf_counter() - begin
             if waited > seconds:
+                self._stuck = True
                 raise KernelFailed(f"a kernel did not finish within {seconds:.0f} s; the GPU may need a new process")
             if waited > 2e-3:
                 time.sleep(min(waited / 20, 0.05))
@@ -217,7 +219,7 @@ class Board:
     def lost(self) -> bool:
         """Is the context unusable: a kernel crashed in it, or still runs?"""
         (status,) = self.driver.cuStreamQuery(self._stream)
-        return bool(status != self.driver.CUresult.CUDA_SUCCESS)
+        return self._stuck or bool(status != self.driver.CUresult.CUDA_SUCCESS)
 
     def close(self) -> None:
         """Give back textures and the stream; the memory is its owner's."""

@@ -15,6 +15,7 @@ from gpudissect.device.cuda.bodies import runnable
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
+from gpudissect.device.cuda.cores import CAN_BIND
 from gpudissect.device.cuda.driver import Board, driver_version, start_driver
 from gpudissect.device.cuda.launches import Launcher
 from gpudissect.device.cuda.layout import CODE_BODY
@@ -129,7 +130,7 @@ class CudaGpu:
             unsupported=MappingProxyType(unsupported),
             streams=tuple(path for path in STREAMED if path in limits),
             instructions=runnable(capability),
-            means=tuple(Means),
+            means=tuple(Means) if CAN_BIND else (),
             facts=MappingProxyType(_facts(board) | _cluster_facts(found)),
             environment=MappingProxyType(_environment(board, compiler, watch)),
         )
@@ -160,13 +161,16 @@ class CudaGpu:
         places = [index for index in range(len(batch)) if index not in alone]
         chases = [batch[index] for index in places]
         traces: dict[int, Trace] = {}
-        for launch in plan(chases, self._machine):
-            given = self._watched(self._run(launch, chases))
-            traces |= {places[at]: trace for at, trace in given.items()}
-        for index, runner in alone.items():
-            traces |= self._watched({index: self._guarded(runner, batch[index])})
-        for runner in dict.fromkeys(alone.values()):
-            runner.release()
+        try:
+            for launch in plan(chases, self._machine):
+                given = self._watched(self._run(launch, chases))
+                traces |= {places[at]: trace for at, trace in given.items()}
+            for index, runner in alone.items():
+                traces |= self._watched({index: self._guarded(runner, batch[index])})
+        finally:
+            if not self._broken:  # giving something back would wait for a kernel that hangs
+                for runner in dict.fromkeys(alone.values()):
+                    runner.release()
         return [traces[index] for index in range(len(batch))]
 
     def _alone(self, workload: Workload) -> Alone | None:
@@ -229,6 +233,7 @@ class CudaGpu:
             self._board.activate()
             self._streamer.close()
             self._mixer.close()
+            self._launcher.release()
             self._runner.close()
             self._board.close()
 

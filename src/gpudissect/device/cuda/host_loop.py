@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from gpudissect.cachemodel.compiled import compiled, inlined
 
-WARM_UP = 8  # runs before those that count
 _MONOTONIC = 1  # CLOCK_MONOTONIC of Linux
 _SECOND = 1_000_000_000
 
@@ -50,19 +49,20 @@ def _now(get_time: int, at: NDArray[np.int64]) -> Any:
 @compiled
 def time_starts(
     start: int, arguments: tuple[int, ...], count: int, wait: int, queue: int, get_time: int,
-    took: NDArray[np.int64], at: NDArray[np.int64],
+    warm_up: int, took: NDArray[np.int64], at: NDArray[np.int64],
 ) -> Any:  # fmt: skip
     """Start something in a queue and wait for it, over and over: nanoseconds of every run in `took`, shape (runs,).
 
     Args:
         start, wait, get_time: addresses of what starts it, cuStreamSynchronize and clock_gettime.
         arguments: of `start`, which is called `count` times a run.
+        warm_up: runs before those that count.
         at: room for a time, two words.
 
     Returns the driver's first status that is not 0, else 0.
 
     """
-    for run in range(-WARM_UP, took.size):
+    for run in range(-warm_up, took.size):
         before = _now(get_time, at)
         for _ in range(count):
             status = _call(start, arguments)

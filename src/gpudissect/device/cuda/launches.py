@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.driver import Board, Kernel
-from gpudissect.device.cuda.host_clock import THREADS, HostClock
+from gpudissect.device.cuda.host_clock import HostClock
 from gpudissect.device.cuda.queues import Queues
 from gpudissect.errors import KernelFailed
 from gpudissect.trace import Context, Trace
@@ -22,6 +22,7 @@ from gpudissect.workload.digest import digest
 _HELD = (200_000, 12_000)  # ns that the GPU is kept busy: this, and this for each kernel; calls take a fifth of it
 _TRIES = 4  # each with four times as long
 _MARKS = 16  # bytes of two times
+_THREADS = 32
 _QUEUES = 8  # in which the runs that the host times are spread; those that the GPU times have one each
 
 Start = Callable[[Any], None]
@@ -49,7 +50,6 @@ class Launcher:
         self._board.wait_until_clear()
         by = {Clock.HOST: self._by_the_host, Clock.GPU: self._by_the_gpu}[launch.clock]
         times = by(launch)
-        self._board.wait(10.0)
         clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
         return Trace(
             workload=digest(launch),
@@ -63,12 +63,12 @@ class Launcher:
 
     def _by_the_host(self, launch: Launch) -> NDArray[np.int64]:
         """Nanoseconds of every run, from before the start until the end is known."""
-        queues = self._queues.spread(min(_QUEUES, launch.runs))
+        queues = self._queues.spread(min(_QUEUES, launch.runs), launch.repetition)
         handles = [int(queue) for queue in queues]
         runs = -(-launch.runs // len(queues))
         empty = self._function("nothing")
         if launch.means is Means.STREAM:
-            times = self._host.time_kernels(int(empty), launch.kernels, handles, runs)
+            times = self._host.time_kernels(int(empty), _THREADS, launch.kernels, handles, runs)
         else:
             with ExitStack() as kept:
                 calls = [(empty, ())] * launch.kernels
@@ -123,8 +123,10 @@ class Launcher:
         self._call("capture", driver.cuStreamBeginCapture, stream, mode)
         try:
             self._launch(calls, stream)
-        finally:
-            (graph,) = self._call("capture", driver.cuStreamEndCapture, stream)
+        except BaseException:
+            driver.cuGraphDestroy(driver.cuStreamEndCapture(stream)[1])
+            raise
+        (graph,) = self._call("capture", driver.cuStreamEndCapture, stream)
         try:
             (ready,) = self._call("graph", driver.cuGraphInstantiate, graph, 0)
             try:
@@ -143,7 +145,7 @@ class Launcher:
         start, success = self._board.driver.cuLaunchKernel, self._board.driver.CUresult.CUDA_SUCCESS
         for function, values in calls:
             given = (values, (ctypes.c_uint64,) * len(values)) if values else 0
-            (status,) = start(function, 1, 1, 1, THREADS, 1, 1, 0, queue, given, 0)
+            (status,) = start(function, 1, 1, 1, _THREADS, 1, 1, 0, queue, given, 0)
             if status != success:
                 raise KernelFailed(f"an empty kernel did not launch: {status.name}")
 

@@ -50,6 +50,7 @@ def processor(readings: Readings, gpu: Gpu, arrays: Mapping[str, Any]) -> Iterat
     yield ("processor",), _filled(table.processor, gpu, {})
     for instruction, unit in table.units.items():
         found = _found(readings, str(instruction), ("rate", "latency"))
+        found |= {name: _in_whole_cycles(entry) for name, entry in found.items() if name == "latency"}
         yield ("units", str(instruction)), {"pipe": unit.pipe.value} | _filled(unit, gpu, found)
     yield ("memory",), _filled(table.memory, gpu, _of_memory(readings))
     levels = {"dram": table.bandwidth.dram, "l2": table.bandwidth.l2, "l1": table.bandwidth.l1}
@@ -63,6 +64,15 @@ def processor(readings: Readings, gpu: Gpu, arrays: Mapping[str, Any]) -> Iterat
 def _found(readings: Readings, element: str, attributes: tuple[str, ...]) -> dict[str, Entry]:
     entries = {attribute: readings.entry(element, attribute) for attribute in attributes}
     return {name: entry for name, entry in entries.items() if entry is not None and entry["value"] > 0}
+
+
+def _in_whole_cycles(entry: Entry) -> Entry:
+    """A latency as whole cycles, if its bracket has them: results of a simulated SM are there at whole cycles.
+
+    What was found is the mean of a chain and of how it ends, a fraction of a cycle more.
+    """
+    whole = float(round(entry["value"]))
+    return {**entry, "value": whole} if entry.get("low", whole) <= whole <= entry.get("high", whole) else entry
 
 
 def _of_memory(readings: Readings) -> dict[str, Entry]:
