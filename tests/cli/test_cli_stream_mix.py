@@ -130,7 +130,7 @@ def test_a_stream_that_makes_no_sense_is_one_line(gpudissect, arguments, code, w
         (("--sms", "9"), 2, "has 8 SMs, got 9"),
         (("--run", "ldg", "--access", "random", "--size", "8GiB"), 2, "room for 4 GiB, got 8 GiB"),
         (("--run", "ldg", "--size", "1MiB"), 2, "if, and only if"),
-        (("--run", "ldg", "--access", "random", "--size", "0"), 2, "if, and only if"),
+        (("--run", "ldg", "--access", "random", "--size", "0"), 2, "at least one byte"),
     ],
 )
 def test_a_mix_that_makes_no_sense_is_one_line(gpudissect, arguments, code, why):

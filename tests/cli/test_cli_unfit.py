@@ -19,7 +19,7 @@ CASES = [
     ("mix -d sim:gtx980 --run ldg --size=", "not a size: ''"),
     ("mix -d sim:gtx980 --size 0", "at least one byte"),
     ("mix -d sim:gtx980 --run ldg --access random --size 0KiB", "at least one byte"),
-    ("mix -d sim:gtx980 --run fadd:1000000", "numbers up to 999999"),
+    ("mix -d sim:gtx980 --run fadd:1000000", "whole numbers to 999999"),
     ("stream -d sim:gtx980 --size=", "not a size: ''"),
     ("mix -d sim:gtx980 --run ldg --access random --size 64GiB", "room for 4 GiB, got 64 GiB"),
     ("chase -d sim:gtx980 --sm 99", "there is no SM 99"),

@@ -13,8 +13,9 @@ from gpudissect.device.cuda import driver as driver_module
 from gpudissect.device.cuda.arena import ALIGNMENT, Arena, place
 from gpudissect.device.cuda.clearing import Clearing
 from gpudissect.device.cuda.clocks import Watch, clock_rate
-from gpudissect.device.cuda.driver import Board, start_driver
+from gpudissect.device.cuda.driver import Board
 from gpudissect.device.cuda.gpu import CudaGpu, probe
+from gpudissect.device.cuda.start import start_driver
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 
 

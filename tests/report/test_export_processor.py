@@ -49,6 +49,17 @@ def test_what_was_found_has_the_run_for_its_source(tmp_path: Path) -> None:
     assert processor.shared.write_conflict == 2
 
 
+@pytest.mark.parametrize(("low", "value", "high", "simulated"), [(3.77, 4.02, 4.08, 4.0), (4.4, 4.52, 4.6, 4.52)])
+def test_an_instructions_result_is_there_at_whole_cycles(
+    low: float, value: float, high: float, simulated: float, tmp_path: Path
+) -> None:  # fmt: skip
+    """If the bracket has them."""
+    result = with_findings(("fadd", "latency", value, "cycles"))
+    finding = result.findings[0].model_copy(update={"low": low, "high": high})
+    gpu = exported(result.model_copy(update={"findings": (finding, *result.findings[1:])}), tmp_path)
+    assert gpu.table.units[Instruction.FADD].latency.value == simulated
+
+
 def test_the_rest_is_as_of_a_gpu_that_is_alike(tmp_path: Path) -> None:
     measured = load(H200)
     without = tuple(each for each in measured.findings

@@ -93,7 +93,7 @@ def _body(text: str) -> tuple[Step, ...]:
             hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(Instruction)}"
             raise UsageError(f"no such instruction: {name[:40]!r}; {hint}")
         if colon and not (count.isascii() and count.isdecimal() and len(count) < 7):
-            raise UsageError(f"--run takes instructions with numbers up to 999999 such as fadd:4,ldg:1, "
+            raise UsageError(f"--run takes instructions with whole numbers to 999999 such as fadd:4,ldg:1, "
                              f"got {part[:40]!r}")  # fmt: skip
         steps.append(Step(Instruction(name), int(count) if colon else 1))
     return tuple(steps)

@@ -14,53 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.clearing import Clearing
+from gpudissect.device.cuda.start import check, start_driver
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.units import format_bytes
-
-_NO_DRIVER = "no NVIDIA driver (libcuda was not found): install it, or use a simulated GPU such as sim:gtx980"
-_NO_PACKAGE = "the CUDA packages are missing: pip install 'gpudissect[cuda13]' (or [cuda12] for drivers before R580)"
-
-
-def start_driver() -> Any:
-    """Initialise the driver and give ``cuda.bindings.driver``.
-
-    Raises `DeviceError` when the packages, the driver or a GPU are missing, or the driver is too old for them.
-    """
-    try:
-        import cuda.core  # noqa: F401  (used below, in Board; missing together or not at all)
-        from cuda.bindings import driver
-    except ImportError as error:
-        raise DeviceError(_NO_PACKAGE) from error
-    try:
-        (status,) = driver.cuInit(0)
-    except RuntimeError as error:  # DynamicLibNotFoundError
-        raise DeviceError(_NO_DRIVER) from error
-    if status == driver.CUresult.CUDA_ERROR_NO_DEVICE:
-        raise DeviceError("the NVIDIA driver finds no GPU: is it visible here (CUDA_VISIBLE_DEVICES, container flags)?")
-    _check(driver, status, "the NVIDIA driver did not start")
-    _, version = driver.cuDriverGetVersion()
-    if version // 1000 < driver.CUDA_VERSION // 1000:
-        raise DeviceError(
-            f"the NVIDIA driver is for CUDA {_dotted(version)}, the CUDA packages for {_dotted(driver.CUDA_VERSION)}: "
-            "update the driver, or pip install 'gpudissect[cuda12]'"
-        )
-    return driver
-
-
-def driver_version(driver: Any) -> str:
-    """The CUDA version of the driver, such as ``13.0``."""
-    return _dotted(driver.cuDriverGetVersion()[1])
-
-
-def _dotted(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _check(driver: Any, status: Any, what: str, error: type[DeviceError] = DeviceError) -> None:
-    if status != driver.CUresult.CUDA_SUCCESS:
-        _, name = driver.cuGetErrorName(status)
-        _, text = driver.cuGetErrorString(status)
-        raise error(f"{what}: {text.decode()} ({name.decode()})")
 
 
 class Board:
@@ -94,7 +50,7 @@ class Board:
     def free_memory(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""
         status, free, total = self.driver.cuMemGetInfo()
-        _check(self.driver, status, "device memory cannot be queried")
+        check(self.driver, status, "device memory cannot be queried")
         return int(free), int(total)
 
     def l2_fetch_limit(self) -> int | None:
@@ -108,7 +64,7 @@ class Board:
         status, address = self.driver.cuMemAlloc(size)
         if status == self.driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise OutOfMemory(f"the GPU has no {format_bytes(size)} of memory left: ask for a smaller footprint")
-        _check(self.driver, status, f"{format_bytes(size)} of device memory could not be had")
+        check(self.driver, status, f"{format_bytes(size)} of device memory could not be had")
         self._clearing.taken(int(address), size)
         return int(address)
 
@@ -120,23 +76,23 @@ class Board:
     def upload(self, address: int, data: NDArray[Any]) -> None:
         """Queue a copy to the device; `data` must stay as it is until the next `wait`."""
         (status,) = self.driver.cuMemcpyHtoDAsync(address, data.ctypes.data, data.nbytes, self._stream)
-        _check(self.driver, status, "a copy to the GPU failed", KernelFailed)
+        check(self.driver, status, "a copy to the GPU failed", KernelFailed)
 
     def clear(self, address: int, size: int) -> None:
         """Queue zeros into device memory: far faster than to bring them there."""
         (status,) = self.driver.cuMemsetD8Async(address, 0, size, self._stream)
-        _check(self.driver, status, "memory of the GPU could not be cleared", KernelFailed)
+        check(self.driver, status, "memory of the GPU could not be cleared", KernelFailed)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Queue a copy within the device."""
         (status,) = self.driver.cuMemcpyDtoDAsync(target, source, size, self._stream)
-        _check(self.driver, status, "a copy on the GPU failed", KernelFailed)
+        check(self.driver, status, "a copy on the GPU failed", KernelFailed)
 
     def download(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy from the device, after everything queued before."""
         data = np.empty(size, np.uint8)
         (status,) = self.driver.cuMemcpyDtoHAsync(data.ctypes.data, address, size, self._stream)
-        _check(self.driver, status, "a copy from the GPU failed", KernelFailed)
+        check(self.driver, status, "a copy from the GPU failed", KernelFailed)
         self.wait(10.0)
         return data
 
@@ -152,7 +108,7 @@ class Board:
         sampling = driver.CUDA_TEXTURE_DESC()
         sampling.flags = 1  # CU_TRSF_READ_AS_INTEGER
         status, texture = driver.cuTexObjectCreate(resource, sampling, None)
-        _check(driver, status, "a texture over device memory could not be made")
+        check(driver, status, "a texture over device memory could not be made")
         self._textures.append(texture)
         return int(texture)
 
@@ -207,7 +163,7 @@ class Board:
         while True:
             (status,) = self.driver.cuStreamQuery(self._stream if stream is None else stream)
             if status != running:
-                _check(self.driver, status, "a kernel failed", KernelFailed)
+                check(self.driver, status, "a kernel failed", KernelFailed)
                 return
             waited = time.perf_counter() - begin
             if waited > seconds:
@@ -266,7 +222,7 @@ class Module:
         driver = self._board.driver
         library = driver.CUlibrary(int(self._code.handle))
         status, address, _ = driver.cuLibraryGetGlobal(library, name.encode())
-        _check(driver, status, f"no variable {name} in the machine code", KernelFailed)
+        check(driver, status, f"no variable {name} in the machine code", KernelFailed)
         return int(address)
 
 
@@ -298,7 +254,7 @@ class Kernel:
         driver = self._board.driver
         kernel = driver.CUkernel(int(self.handle.handle))
         status, value = driver.cuKernelGetAttribute(attribute, kernel, self._board.index)
-        _check(driver, status, f"kernel {self.name} does not tell {attribute.name}", KernelFailed)
+        check(driver, status, f"kernel {self.name} does not tell {attribute.name}", KernelFailed)
         return int(value)
 
     def _attribute(self, attribute: Any, value: int) -> None:
@@ -307,5 +263,5 @@ class Kernel:
         driver = self._board.driver
         kernel = driver.CUkernel(int(self.handle.handle))
         (status,) = driver.cuKernelSetAttribute(attribute, value, kernel, self._board.index)
-        _check(driver, status, f"kernel {self.name} did not take {attribute.name} = {value}", KernelFailed)
+        check(driver, status, f"kernel {self.name} did not take {attribute.name} = {value}", KernelFailed)
         self._set[attribute] = value

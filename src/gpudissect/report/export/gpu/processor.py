@@ -71,8 +71,8 @@ def _in_whole_cycles(entry: Entry) -> Entry:
 
     What was found is the mean of a chain and of how it ends, a fraction of a cycle more.
     """
-    whole = float(round(entry["value"]))
-    return {**entry, "value": whole} if entry.get("low", whole) <= whole <= entry.get("high", whole) else entry
+    whole, low, high = float(round(entry["value"])), entry.get("low"), entry.get("high")
+    return {**entry, "value": whole} if low is not None and high is not None and low <= whole <= high else entry
 
 
 def _of_memory(readings: Readings) -> dict[str, Entry]:
