@@ -18,6 +18,7 @@ CASES = [
     ("mix -d sim:gtx980 --run ldg --access streaming --warps 4 --size 8188", "ask for 8 KiB or more"),
     ("mix -d sim:gtx980 --run ldg --size=", "not a size: ''"),
     ("mix -d sim:gtx980 --size 0", "at least one byte"),
+    ("mix -d sim:gtx980 --access random --size 1MiB", "'fadd:64' has none: add ldg or atomg"),
     ("mix -d sim:gtx980 --run ldg --access random --size 0KiB", "at least one byte"),
     ("mix -d sim:gtx980 --run fadd:1000000", "whole numbers to 999999"),
     ("stream -d sim:gtx980 --size=", "not a size: ''"),

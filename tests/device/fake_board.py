@@ -105,6 +105,9 @@ class FakeBoard:
     def wait(self, seconds: float) -> None:
         pass
 
+    def lost(self) -> bool:
+        return False
+
     def launch(
         self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
     ) -> None:

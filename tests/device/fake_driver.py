@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpudissect.device.cuda.launches import Launcher
+from gpudissect.errors import KernelFailed
 
 OK, BAD = SimpleNamespace(name="SUCCESS"), SimpleNamespace(name="CUDA_ERROR_X")
 KERNEL, CAPTURED, READY, OWN = 5, 7, 8, 3  # handles; of a graph as captured and as ready, and of a board's own stream
@@ -40,6 +41,7 @@ class FakeDriver:
         self.graphs = 0  # alive, captured and ready ones
         self.memory = 0  # blocks that are allocated
         self._fail, self._left, self._code = fail, times, code
+        self.interrupts = False  # in place of failing
         self._natives: list[Any] = []
 
     def of(self, what: str) -> list[int]:
@@ -50,6 +52,8 @@ class FakeDriver:
         self.log.append((what, stream))
         if what == self._fail:
             self._left -= 1
+            if self._left <= 0 and self.interrupts:
+                raise KeyboardInterrupt
             return OK if self._left > 0 else BAD
         return OK
 
@@ -127,6 +131,7 @@ class FakeLaunchBoard:
     def __init__(self, driver: FakeDriver) -> None:
         self.driver = driver
         self.stream = SimpleNamespace(handle=OWN)
+        self.hangs = False
 
     def allocate(self, size: int) -> int:
         self.driver.memory += 1
@@ -141,6 +146,11 @@ class FakeLaunchBoard:
 
     def wait(self, seconds: float, stream: int = OWN) -> None:
         self.driver.log.append(("wait", stream))
+        if self.hangs:
+            raise KernelFailed("a kernel did not finish")
+
+    def lost(self) -> bool:
+        return self.hangs
 
     def wait_until_clear(self) -> None:
         pass

@@ -98,9 +98,9 @@ def test_what_the_clock_tells_counts() -> None:
 
 def test_the_quickest_core_counts(monkeypatch: pytest.MonkeyPatch, bound: list[set[int]]) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda who: {2, 3, 5})
-    told = {2: 30, 3: 10, 5: 20}
-    monkeypatch.setattr(HostClock, "_fill", lambda self, took, *_: took.fill(told[min(bound[-1])]))
-    assert HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1, 2], 4).tolist() == [[10] * 4] * 2
+    told = {2: [30, 30, 30, 30], 3: [10, 10, 10, 90], 5: [20, 20, 20, 20]}  # delays do not count
+    monkeypatch.setattr(HostClock, "_fill", lambda self, took, *_: np.copyto(took, told[min(bound[-1])]))
+    assert HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1, 2], 4).tolist() == [told[3]] * 2
     assert bound == [{2}, {3}, {5}, {2, 3, 5}], "and the thread may use all of them again"
 
 
@@ -123,10 +123,29 @@ def test_a_host_that_binds_no_thread_is_asked_once(monkeypatch: pytest.MonkeyPat
     assert len(driver.of("sync")) == WARM_UP + 3
 
 
-def test_many_runs_warm_up_once() -> None:
+def test_a_core_that_is_not_to_be_had_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(who: int, wanted: set[int]) -> None:
+        if wanted == {3}:
+            raise PermissionError
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda who: {2, 3, 5})
+    monkeypatch.setattr(os, "sched_setaffinity", refused)
     driver = FakeDriver()
-    assert (HostClock(driver).time_kernels(KERNEL, 32, 1, [1], 200) > 0).all()
-    assert len(driver.of("sync")) == WARM_UP + 200
+    HostClock(driver).time_kernels(KERNEL, 32, 1, [1], 3)
+    assert len(driver.of("sync")) == WARM_UP + 3, "what was bound counts"
+
+
+def test_many_runs_are_interruptible_and_warm_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[int, int]] = []
+
+    def seen(*given: Any) -> int:
+        parts.append((given[6], given[7].size))
+        given[7][:] = 1
+        return 0
+
+    monkeypatch.setattr("gpudissect.device.cuda.host_loop.time_starts", seen)
+    assert HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1], 200).tolist() == [[1] * 200]
+    assert parts == [(WARM_UP, 64), (0, 64), (0, 64), (0, 8)], "Python looks in between whether it is interrupted"
 
 
 @pytest.mark.parametrize("means", list(Means))
@@ -190,17 +209,19 @@ def test_streams_that_cannot_all_be_had_and_used_are_given_back(fail: str) -> No
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_batch_that_fails_gives_streams_back(lost: bool) -> None:
-    """Unless something hangs on the GPU, for which that would wait."""
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_batch_that_fails_gives_streams_back(lost: bool, interrupted: bool) -> None:
+    """Also if it is interrupted; unless something hangs on the GPU, for which that would wait."""
     driver = FakeDriver("graph launch")
+    driver.interrupts = interrupted
     gpu = object.__new__(CudaGpu)
     gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._launcher, gpu._closed, gpu._broken = launcher(driver), False, None
     gpu._board = SimpleNamespace(activate=lambda: None, lost=lambda: lost)  # type: ignore[assignment]
     gpu._info = SimpleNamespace(spec="cuda:0", means=tuple(Means))  # type: ignore[assignment]
     gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)
-    with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        gpu.run([Launch(means=Means.GRAPH)])
+    with pytest.raises(KeyboardInterrupt if interrupted else KernelFailed):
+        gpu.run([Launch(means=Means.GRAPH, clock=Clock.GPU)])
     assert len(driver.streams) == (MANY if lost else 0)
 
 
@@ -233,6 +254,33 @@ def test_a_launch_that_fails_while_a_graph_is_made() -> None:
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
         launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
     assert driver.graphs == 0 and driver.of("captured") == [OWN]
+
+
+@pytest.mark.parametrize(("what", "times"), [("launch", 100), ("launch", MANY + 2), ("create", 7)])
+def test_an_interrupt_leaves_nothing_behind(what: str, times: int) -> None:
+    driver = FakeDriver(what, times=times)
+    driver.interrupts = True
+    runner = launcher(driver)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(Launch(means=Means.GRAPH, kernels=3, runs=5))
+    runner.release()
+    assert driver.graphs == 0 and not driver.streams
+
+
+def test_nothing_is_freed_while_a_kernel_hangs() -> None:
+    driver = FakeDriver()
+    runner = launcher(driver)
+    runner.run(Launch(means=Means.STREAM, runs=1))
+    board: Any = runner._board
+    board.wait = lambda seconds, stream=OWN: setattr(board, "hangs", stream != OWN) or _fail(board.hangs)
+    with pytest.raises(KernelFailed, match="did not finish"):
+        runner.run(Launch(means=Means.STREAM, runs=1, clock=Clock.GPU))
+    assert driver.memory == 1
+
+
+def _fail(hangs: bool) -> None:
+    if hangs:
+        raise KernelFailed("a kernel did not finish")
 
 
 def test_an_error_that_is_newer_than_the_bindings() -> None:

@@ -49,7 +49,16 @@ def test_what_was_found_has_the_run_for_its_source(tmp_path: Path) -> None:
     assert processor.shared.write_conflict == 2
 
 
-@pytest.mark.parametrize(("low", "value", "high", "simulated"), [(3.77, 4.02, 4.08, 4.0), (4.4, 4.52, 4.6, 4.52)])
+CYCLES = [
+    (3.77, 4.02, 4.08, 4.0),
+    (3.9, 4.52, 4.6, 4.0),
+    (4.4, 4.52, 4.6, 4.52),
+    (0.0, 0.4, 1.2, 1.0),
+    (0.0, 0.4, 0.9, 0.4),
+]
+
+
+@pytest.mark.parametrize(("low", "value", "high", "simulated"), CYCLES)
 def test_an_instructions_result_is_there_at_whole_cycles(
     low: float, value: float, high: float, simulated: float, tmp_path: Path
 ) -> None:  # fmt: skip

@@ -65,10 +65,14 @@ def mix(
     """
     from gpudissect.report.throughput_trace import MixTrace
     from gpudissect.workload import Access, Mix
+    from gpudissect.workload.instruction import GLOBAL
 
-    spread = access is not AccessName.RESIDENT
+    spread, body = access is not AccessName.RESIDENT, _body(run)
+    if spread and not any(step.instruction in GLOBAL for step in body):
+        raise UsageError(f"--access {access.value} is of operands in global memory, and --run {run[:40]!r} has none: "
+                         f"add {' or '.join(GLOBAL)}")  # fmt: skip
     wanted = Mix(
-        body=_body(run), warps=warps, block_size=block_size if block_size is not None else _block(warps),
+        body=body, warps=warps, block_size=block_size if block_size is not None else _block(warps),
         iterations=iterations, ilp=ilp, sms=sms, stride=stride, width=width, access=Access(access),
         footprint=_footprint(FOOTPRINT if spread and size is None else size), rounds=rounds,
     )  # fmt: skip

@@ -23,10 +23,11 @@ RUNS = 400
 RUNS_OF_MANY = 16
 QUANTILES = {0.0: "fastest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}
 START_METHOD = (
-    "one empty kernel, by the host's clock until it knows of its end, from compiled code, in several CUDA streams, on "
+    "{}, by the host's clock until it knows of its end, from compiled code, in several CUDA streams, on "
     f"the quickest of up to eight cores of the host; lower quartile, median of {TURNS} turns of {RUNS} runs; the "
     "bracket holds the fastest run, the upper quartile of the slowest turn, and other processes"
 )
+STARTED = {Means.STREAM: "one empty kernel", Means.GRAPH: "a graph of one empty kernel, ready in the GPU's memory"}
 INTERVAL_METHOD = (
     "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins; lower "
     f"quartile of {RUNS_OF_MANY} CUDA streams, median slope over 1 to 128 kernels, median of {TURNS} turns; each turn "
@@ -62,7 +63,9 @@ def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
     turns, asked = yield from _in_turns(means)
     alone, rows = [turn[0] for turn in turns], [turn[1:] for turn in turns]
     called, queued = (tuple(digest(each) for each in asked if each.clock is clock) for clock in (Clock.HOST, Clock.GPU))
-    start = _found(names[0], elsewhere(usual(alone)), START_METHOD, called, (_most(alone), OF_THE_HOST))
+    start = _found(
+        names[0], elsewhere(usual(alone)), START_METHOD.format(STARTED[means]), called, (_most(alone), OF_THE_HOST)
+    )
     each = interval(KERNELS, rows)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])

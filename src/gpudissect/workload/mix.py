@@ -88,7 +88,7 @@ class Mix:
         if self.block_size < WARP or self.block_size % WARP or self.block_size > 1024:
             raise WorkloadError(f"a block of a mix has whole warps, 32 to 1024 threads, got {self.block_size}")
         if not 1 <= self.warps <= MOST_WARPS or self.warps * WARP % self.block_size:
-            raise WorkloadError(f"an SM runs 1 to {MOST_WARPS} warps in whole blocks of {self.block_size} threads, "
+            raise WorkloadError(f"a mix has whole blocks of {self.block_size} threads, 1 to {MOST_WARPS} warps an SM, "
                                 f"got {self.warps}")  # fmt: skip
         if not 1 <= self.iterations <= MOST_ITERATIONS or not 1 <= self.ilp <= MOST_ILP:
             raise WorkloadError(f"a mix has 1 to {MOST_ITERATIONS} iterations and 1 to {MOST_ILP} chains a warp, "

@@ -162,14 +162,16 @@ class CudaGpu:
         places = [index for index in range(len(batch)) if index not in alone]
         chases = [batch[index] for index in places]
         traces: dict[int, Trace] = {}
+        done = False
         try:
             for launch in plan(chases, self._machine):
                 given = self._watched(self._run(launch, chases))
                 traces |= {places[at]: trace for at, trace in given.items()}
             for index, runner in alone.items():
                 traces |= self._watched({index: self._guarded(runner, batch[index])})
+            done = True
         finally:
-            if not self._broken:  # giving something back would wait for a kernel that hangs
+            if done or not self._board.lost():  # giving back would wait for a kernel that hangs
                 for runner in dict.fromkeys(alone.values()):
                     runner.release()
         return [traces[index] for index in range(len(batch))]
@@ -185,9 +187,12 @@ class CudaGpu:
                 return self._launcher
         return None
 
-    def _guarded(self, runner: Alone, workload: Workload) -> Trace:
+    def _guarded(self, runner: Alone | Runner, work: Any) -> Any:
+        """What a runner gives; if a kernel fails, is the device still usable?"""
         try:
-            return runner.run(workload)
+            return runner.run(work)
+        except Crowded:  # nothing failed but to keep chases apart
+            raise
         except KernelFailed as error:
             self._look_after(error)
             raise
@@ -195,18 +200,16 @@ class CudaGpu:
     def _run(self, launch: ChaseLaunch, batch: Sequence[Workload]) -> dict[int, Trace]:
         """Run a launch; chase by chase if its chases cannot be kept apart."""
         try:
-            return self._runner.run(launch)
+            together: dict[int, Trace] = self._guarded(self._runner, launch)
+            return together
         except Crowded:
             if len(launch.members) == 1:
                 raise
             alone = {}
             for member in launch.members:
                 (own,) = plan([batch[member.index]], self._machine)
-                alone[member.index] = self._runner.run(own)[0]
+                alone[member.index] = self._guarded(self._runner, own)[0]
             return alone
-        except KernelFailed as error:
-            self._look_after(error)
-            raise
 
     def _look_after(self, error: KernelFailed) -> None:
         """Is the device still usable after a kernel failed?"""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from gpudissect import catalogue
-from gpudissect.report.export.gpu.readings import Entry, Readings, assumed
+from gpudissect.report.export.gpu.readings import Entry, Readings, assumed, words
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
@@ -67,12 +68,16 @@ def _found(readings: Readings, element: str, attributes: tuple[str, ...]) -> dic
 
 
 def _in_whole_cycles(entry: Entry) -> Entry:
-    """A latency as whole cycles, if its bracket has them: results of a simulated SM are there at whole cycles.
+    """A latency as whole cycles, if its bracket has any: results of a simulated SM are there at whole cycles.
 
     What was found is the mean of a chain and of how it ends, a fraction of a cycle more.
     """
-    whole, low, high = float(round(entry["value"])), entry.get("low"), entry.get("high")
-    return {**entry, "value": whole} if low is not None and high is not None and low <= whole <= high else entry
+    value, low, high = entry["value"], entry.get("low"), entry.get("high")
+    if low is None or high is None or value == int(value) or max(1, ceil(low)) > floor(high):
+        return entry
+    whole = float(min(max(round(value), 1, ceil(low)), floor(high)))
+    note = f"found {value:g}, whole cycles taken"
+    return {**entry, "value": whole, "note": words("; ".join(filter(None, (entry.get("note"), note))))}
 
 
 def _of_memory(readings: Readings) -> dict[str, Entry]:
