@@ -23,6 +23,17 @@ def test_a_page_takes_the_place_of_nothing_that_is_read(survey, gpudissect, tmp_
     assert gpudissect("discover", "--html", "nowhere/x.html")[0] == 2
 
 
+def test_a_page_takes_no_results_place(survey, gpudissect, tmp_path):
+    """Whatever is written as a page has the name of one: an earlier result stays."""
+    gpudissect("discover", "-o", "old.json")
+    gpudissect("discover", "-o", "r.json")
+    before = (tmp_path / "old.json").read_bytes()
+    for line in (("show", "r.json"), ("compare", "r.json", "r.json"), ("discover", "-d", "sim:gtx980"), ("hide",)):
+        code, _, error = gpudissect(*line, "--html", "old.json")
+        assert code == 2 and "the name of a page must end in .html" in error, line
+    assert (tmp_path / "old.json").read_bytes() == before
+
+
 def test_show_prints_json(survey, gpudissect):
     gpudissect("discover", "-o", "r.json")
     assert json.loads(gpudissect("show", "r.json", "--json")[1])["schema"] == "gpudissect/1"

@@ -25,12 +25,13 @@ def compare(
     from gpudissect.cli.say import note_line
     from gpudissect.report import compare as comparing
     from gpudissect.report.compare_table import print_comparison, to_json
-    from gpudissect.report.files import check_apart, check_writable, load, write_text
+    from gpudissect.report.files import check_apart, check_page, check_writable, load, write_text
     from gpudissect.report.table import console
 
     if html is not None:
         check_apart(html, files)
         check_writable(html)
+        check_page(html)
     made = comparing.compare([load(path) for path in files], [str(path) for path in files])
     if html is not None:
         from gpudissect.report.page.beside import side_by_side

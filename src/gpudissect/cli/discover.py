@@ -79,7 +79,7 @@ def discover(
     """
     from gpudissect.device.find import choose
     from gpudissect.report.export.traces import check_name
-    from gpudissect.report.files import write_bytes
+    from gpudissect.report.files import check_page, write_bytes
     from gpudissect.session.hierarchy import Hierarchy, known_elements
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs
@@ -88,6 +88,7 @@ def discover(
     several = device == ALL
     check_name(traces)
     check_outputs((output, html, traces), device, record)
+    check_page(html)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)

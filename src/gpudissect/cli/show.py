@@ -50,13 +50,14 @@ def show(
 def _write_page(files: list[Path], html: Path) -> None:
     from gpudissect.cli.say import note_line
     from gpudissect.errors import UsageError
-    from gpudissect.report.files import check_apart, check_writable, load, write_text
+    from gpudissect.report.files import check_apart, check_page, check_writable, load, write_text
     from gpudissect.report.page.write import page
 
     if len(files) > 1:
         raise UsageError(f"a page is of one result, got {len(files)}; compare --html sets several side by side")
     check_apart(html, files)
     check_writable(html)
+    check_page(html)
     write_text(html, page(load(files[0])))
     note_line(f"wrote {html}")
 

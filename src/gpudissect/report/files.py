@@ -34,6 +34,12 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
+def check_page(path: Path | None) -> None:
+    """Make sure that a page has the name of one, lest it takes a result's place. Raises `UsageError`."""
+    if path is not None and path.suffix.lower() not in (".html", ".htm") and not _is_special(path):
+        raise UsageError(f"cannot write {path}: the name of a page must end in .html")
+
+
 def check_apart(path: Path, read: Iterable[Path]) -> None:
     """Make sure that what is written takes the place of nothing that is read. Raises `UsageError`."""
     for other in read:
