@@ -62,6 +62,13 @@ def test_recorded_and_replayed_with_a_page(tmp_path):
         gd.discover(f"rec:{tmp_path / 'rec'}", html=tmp_path / "rec" / "recording.jsonl")
 
 
+def test_a_page_takes_no_results_place_here_either(tmp_path):
+    (tmp_path / "old.json").write_text("{}")
+    with pytest.raises(gd.UsageError, match=r"the name of a page must end in \.html"):
+        gd.discover("sim:gtx980", elements=["timer"], html=tmp_path / "old.json")
+    assert (tmp_path / "old.json").read_text() == "{}"
+
+
 def test_without_a_gpu_the_simulated_one_is_taken_and_said(monkeypatch):
     monkeypatch.setattr(find, "_cuda_gpus", list)
     with pytest.warns(UserWarning, match=r"no CUDA GPU can be used .*; taking sim:gtx980") as said:

@@ -78,17 +78,14 @@ def discover(
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.device.find import choose
-    from gpudissect.report.export.traces import check_name
-    from gpudissect.report.files import check_page, write_bytes
+    from gpudissect.report.files import write_bytes
     from gpudissect.session.hierarchy import Hierarchy, known_elements
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs
 
     study = Hierarchy(elements=known_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
     several = device == ALL
-    check_name(traces)
-    check_outputs((output, html, traces), device, record)
-    check_page(html)
+    check_outputs(output, html, traces, device, record)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)

@@ -65,15 +65,12 @@ def hide(
     """
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import choose
-    from gpudissect.report.export.traces import check_name
-    from gpudissect.report.files import check_page, write_bytes
+    from gpudissect.report.files import write_bytes
     from gpudissect.session.hiding import Hiding
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs, take_apart
 
-    check_name(traces)
-    check_outputs((output, html, traces), device, record)
-    check_page(html)
+    check_outputs(output, html, traces, device, record)
     choice = choose(device)
     if choice.note:
         note_line(choice.note)

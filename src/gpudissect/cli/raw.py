@@ -44,13 +44,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the trace as JSO
 
 def _check_output(output: FilePath | None) -> None:
     """Raise `UsageError` for a file that could not be written, before anything runs."""
-    from gpudissect.report.files import check_writable
+    from gpudissect.report.files import check_ending, check_writable
     from gpudissect.report.trace import FORMATS
 
     if output is None:
         return
-    if output.suffix not in FORMATS:
-        raise UsageError(f"cannot write {output}: the name must end in {', '.join(FORMATS)}")
+    check_ending(output, "of a trace", FORMATS)
     check_writable(output)
 
 

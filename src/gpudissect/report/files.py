@@ -34,10 +34,18 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def check_page(path: Path | None) -> None:
+def check_ending(path: Path, of: str, endings: Iterable[str]) -> None:
+    """Raise `UsageError` for a name that is not one `of a page`, or whatever is written."""
+    *others, last = endings
+    if path.suffix not in (*others, last):
+        named = f"{', '.join(others)} or {last}" if others else last
+        raise UsageError(f"cannot write {path}: the name {of} must end in {named}")
+
+
+def check_page(path: Path) -> None:
     """Make sure that a page has the name of one, lest it takes a result's place. Raises `UsageError`."""
-    if path is not None and path.suffix.lower() not in (".html", ".htm") and not _is_special(path):
-        raise UsageError(f"cannot write {path}: the name of a page must end in .html")
+    if not _is_special(path):
+        check_ending(path, "of a page", (".html", ".htm"))
 
 
 def check_apart(path: Path, read: Iterable[Path]) -> None:
@@ -81,8 +89,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_plot(path: Path, svg: str) -> None:
     """Write a drawing. Raises `UsageError` for one that is empty, and for a name that is not of an SVG file."""
-    if path.suffix != ".svg":
-        raise UsageError(f"cannot write {path}: the name of a plot must end in .svg")
+    check_ending(path, "of a plot", (".svg",))
     if not svg:
         raise UsageError(f"cannot write {path}: there is nothing to plot")
     write_text(path, svg)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.device.base import DeviceInfo
-from gpudissect.errors import UsageError
 from gpudissect.report.launch_trace import LaunchTrace
 from gpudissect.report.throughput_trace import MixTrace, StreamTrace
 from gpudissect.report.trace import FORMATS, ChaseTrace, Columns, RawTrace, summary
@@ -71,12 +70,11 @@ class RunTrace(Trace):
 
     def save(self, file: str | Path) -> None:
         """Write it as .csv, .json, .npz, .parquet, .txt, or its plot as .svg. Raises `UsageError`."""
-        from gpudissect.report.files import write_bytes
+        from gpudissect.report.files import check_ending, write_bytes
 
         path = Path(file)
         writers: dict[str, Callable[[RawTrace], str | bytes]] = {**FORMATS, ".svg": lambda _: self.to_svg()}
-        if path.suffix not in writers:
-            raise UsageError(f"cannot write {path}: the name must end in {', '.join(writers)}")
+        check_ending(path, "of a trace", writers)
         content = writers[path.suffix](self.raw)
         write_bytes(path, content.encode() if isinstance(content, str) else content)
 

@@ -18,7 +18,6 @@ from gpudissect.report import compare as comparing
 from gpudissect.report import files
 from gpudissect.report.check import Concern
 from gpudissect.report.compare import Comparison
-from gpudissect.report.export.traces import check_name
 from gpudissect.report.result import Result
 from gpudissect.report.run_trace import RunTrace
 from gpudissect.session.hiding import Hiding
@@ -149,8 +148,7 @@ def _result(
     progress: Progress | None,
     traces: Path | None = None,
 ) -> Result:
-    check_name(traces)
-    check_outputs((html, traces), device, record)
+    check_outputs(None, html, traces, device, record)
     keep = html is not None or traces is not None
     taken = take_apart(_one(device, 2), study, record=record, keep=keep, progress=progress)
     if html is not None:

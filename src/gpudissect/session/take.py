@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,8 @@ from gpudissect.device.recorded import Recorder
 from gpudissect.device.recording import ARRAYS, INDEX
 from gpudissect.errors import UsageError
 from gpudissect.report.build import build
-from gpudissect.report.files import check_apart, check_writable
+from gpudissect.report.export.traces import check_name
+from gpudissect.report.files import check_apart, check_page, check_writable
 from gpudissect.report.keep import with_evidence
 from gpudissect.report.result import Result
 from gpudissect.session.saving import uninterrupted
@@ -94,20 +95,25 @@ def take_apart(
         return Taken(device.info, result, keeper if keep else None, trouble)
 
 
-def check_outputs(outputs: Iterable[Path | None], spec: str | None, record: Path | None) -> None:
-    """Make sure, before anything is measured, that outputs can be written and take nobody's place.
+def check_outputs(
+    output: Path | None, html: Path | None, traces: Path | None, spec: str | None, record: Path | None
+) -> None:
+    """Make sure, before anything is measured, that outputs can be written, have names of their kind and a place each.
 
     Neither that of a file of the device or of the recording, nor that of one another. Raises `UsageError`.
     """
+    check_name(traces)
     own, written = _own_files(spec, record), set[Path]()
-    for output in outputs:
-        if output is None:
+    for file in (output, html, traces):
+        if file is None:
             continue
-        check_apart(output, own)
-        check_writable(output)
-        if output.resolve() in written:
-            raise UsageError(f"cannot write {output}: something else is written there; name two files")
-        written.add(output.resolve())
+        check_apart(file, own)
+        check_writable(file)
+        if file.resolve() in written:
+            raise UsageError(f"cannot write {file}: something else is written there; name two files")
+        written.add(file.resolve())
+    if html is not None:
+        check_page(html)
 
 
 def _own_files(spec: str | None, record: Path | None) -> list[Path]:

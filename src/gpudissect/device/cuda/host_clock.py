@@ -47,20 +47,24 @@ class HostClock:
         self, call: str, starts: Sequence[tuple[int, ...]], count: int, queues: Sequence[int], runs: int
     ) -> NDArray[np.int64]:
         """What the core tells that is quickest with these arguments of a call of the driver's, one for each queue."""
+        get_time = ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value or 0
+        calls = self._address(call), self._address("cuStreamSynchronize"), get_time
         found: list[NDArray[np.int64]] = []
         with each_core(_CORES) as cores:
             for _ in cores:
                 took = np.zeros((len(queues), runs), np.int64)
                 for arguments, queue, each in zip(starts, queues, took, strict=True):
-                    self._fill(each, call, arguments, count, queue)
+                    self._fill(each, calls, arguments, count, queue)
                 found.append(took)
         return min(found, key=lambda took: float(np.quantile(took, _QUICK)))
 
-    def _fill(self, took: NDArray[np.int64], call: str, arguments: tuple[int, ...], count: int, queue: int) -> None:
+    def _fill(
+        self, took: NDArray[np.int64], calls: tuple[int, int, int], arguments: tuple[int, ...], count: int, queue: int
+    ) -> None:
+        """Time a queue; `calls` are addresses of what starts something, of what waits for it and of the clock."""
         from gpudissect.device.cuda.host_loop import time_starts
 
-        start, wait = self._address(call), self._address("cuStreamSynchronize")
-        get_time = ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value or 0
+        start, wait, get_time = calls
         at = np.zeros(2, np.int64)
         for begin in range(0, took.size, _AT_ONCE):
             warm_up = 0 if begin else _WARM_UP

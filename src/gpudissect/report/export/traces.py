@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpudissect.device.base import DeviceInfo
 from gpudissect.errors import UsageError
 from gpudissect.report.evidence import Kept
+from gpudissect.report.files import check_ending
 from gpudissect.report.run_trace import RunTrace
 from gpudissect.report.trace import Columns
 from gpudissect.workload import Chase, Stream, Workload
@@ -73,9 +74,10 @@ FORMATS: Mapping[str, Callable[[Kept, DeviceInfo], bytes]] = {".csv": traces_csv
 
 def check_name(file: Path | None) -> None:
     """Raise `UsageError`, before anything is measured, for a name of neither format or one that cannot be written."""
-    if file is not None and file.suffix not in FORMATS:
-        raise UsageError(f"cannot write {file}: the name of a file of traces must end in {' or '.join(FORMATS)}")
-    if file is not None and file.suffix == ".parquet" and find_spec("pyarrow") is None:
+    if file is None:
+        return
+    check_ending(file, "of a file of traces", FORMATS)
+    if file.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise UsageError(NO_PYARROW)
 
 

@@ -51,7 +51,8 @@ def processor(readings: Readings, gpu: Gpu, arrays: Mapping[str, Any]) -> Iterat
     yield ("processor",), _filled(table.processor, gpu, {})
     for instruction, unit in table.units.items():
         found = _found(readings, str(instruction), ("rate", "latency"))
-        found |= {name: _in_whole_cycles(entry) for name, entry in found.items() if name == "latency"}
+        if "latency" in found:
+            found["latency"] = _in_whole_cycles(found["latency"])
         yield ("units", str(instruction)), {"pipe": unit.pipe.value} | _filled(unit, gpu, found)
     yield ("memory",), _filled(table.memory, gpu, _of_memory(readings))
     levels = {"dram": table.bandwidth.dram, "l2": table.bandwidth.l2, "l1": table.bandwidth.l1}
