@@ -95,6 +95,31 @@ def test_the_names_are_those_of_the_workloads():
     assert [name.value for name in TimingName] == [timing.value for timing in Timing]
 
 
+@pytest.mark.parametrize("command", [SMALL[:1], ("stream",), ("mix", "--run", "ffma:8", "--warps", "4")])
+def test_a_trace_replaces_nothing_that_is_read_or_recorded(survey, gpudissect, command):
+    folder = Path("rec")
+    folder.mkdir()
+    files = [Path("gpu.txt"), folder / "recording.jsonl", folder / "arrays.bin"]
+    for file in files:
+        file.write_text("kept")
+    Path("link.txt").symlink_to("gpu.txt")
+    Path("index.csv").symlink_to("rec/recording.jsonl")
+    Path("new.csv").symlink_to("new/recording.jsonl")
+    for arguments in (
+        ("-d", "sim:./gpu.txt?noise=none", "-o", "gpu.txt"),
+        ("-d", "sim:./gpu.txt", "-o", "rec/../gpu.txt"),
+        ("-d", "sim:./gpu.txt", "-o", "link.txt"),
+        ("-d", "rec:rec?partial=yes", "-o", "index.csv"),
+        ("-d", "sim:gtx980", "-o", "new.csv", "--record", "new"),
+        ("-d", "sim:gtx980", "-o", "same.csv", "--record", "same.csv"),
+    ):
+        code, out, err = gpudissect(*command, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert f"cannot write {arguments[3]}" in err
+    assert {file.read_text() for file in files} == {"kept"}
+    assert not Path("new").exists() and not Path("same.csv").exists()
+
+
 def test_a_recorded_chase_replays(gpudissect, tmp_path):
     wanted = ("--size", "1KiB", "--timing", "lap", "--json")
     code, first, _ = gpudissect("chase", "-d", "sim:gtx980", *wanted, "--record", str(tmp_path / "run"))

@@ -1,13 +1,16 @@
 """``gpudissect discover``: what it prints, writes and returns, also when things go wrong."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpudissect.device import find
-from gpudissect.device.recorded import RecordedGpu
+from gpudissect.device.recorded import RecordedGpu, Recorder
 from gpudissect.report.files import load
+from gpudissect.workload import Chase, Sequential, Timing
+from gpudissect.workload import Path as LoadPath
 
 
 def test_prints_a_table_and_nothing_else(survey, gpudissect):
@@ -89,6 +92,90 @@ def test_interrupted_is_130_and_keeps_what_was_measured(survey, gpudissect):
     assert load(Path("r.json")).interrupted
     assert len(load(Path("r.json")).findings) == 2
     assert RecordedGpu.open(Path("rec")).info.name == "Fake"
+
+
+OUTPUTS = ("good.json", "page.html", "table.csv")
+WRITE_ALL = ("-o", "good.json", "--html", "page.html", "--traces", "table.csv")
+
+
+def test_a_run_that_finds_nothing_replaces_no_file(survey, gpudissect):
+    assert gpudissect("discover", "-d", "sim:gtx980", *WRITE_ALL)[0] == 0
+    before = [Path(name).read_bytes() for name in OUTPUTS]
+    survey.stop_at = 0
+    code, _, err = gpudissect("discover", "-d", "sim:gtx980", *WRITE_ALL)
+    assert code == 130
+    assert "not replaced: good.json, page.html, table.csv;" in err
+    assert "is kept" not in err
+    assert [Path(name).read_bytes() for name in OUTPUTS] == before
+
+
+def test_a_foreign_recording_replaces_no_file(survey, gpudissect, monkeypatch):
+    chase = Chase(path=LoadPath.GLOBAL, order=Sequential(64, 32), timing=Timing.LAP)
+    options = {"elements": None, "quick": False, "seed": 0, "compare_methods": False}
+    with find.open_device("sim:gtx980") as gpu, Recorder(gpu, Path("foreign"), options=options) as recorder:
+        recorder.run([replace(chase, laps=7)])
+    gpudissect("discover", "-d", "sim:gtx980", "-o", "good.json")
+    before = Path("good.json").read_bytes()
+    code, _, err = gpudissect("discover", "-d", "rec:foreign", "-o", "good.json")
+    assert code == 3
+    assert "not replaced: good.json;" in err
+    assert Path("good.json").read_bytes() == before
+
+
+def test_a_run_that_finds_nothing_replaces_no_file_of_one_of_several_gpus(two_gpus, gpudissect):
+    Path("r.cuda0.json").write_text("good")
+    two_gpus.stop_at = 0
+    code, _, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
+    assert code == 130 and "not replaced: r.cuda0.json;" in err
+    assert Path("r.cuda0.json").read_text() == "good"
+
+
+def test_a_run_that_finds_nothing_still_fills_new_and_empty_files(survey, gpudissect):
+    Path("empty.json").touch()
+    survey.stop_at = 0
+    for name in ("new.json", "empty.json"):
+        code, _, err = gpudissect("discover", "-d", "sim:gtx980", "-o", name)
+        assert code == 130 and "not replaced" not in err
+        assert load(Path(name)).interrupted
+
+
+def test_a_run_that_finds_something_replaces_the_file(survey, gpudissect):
+    Path("old.json").write_text("old")
+    survey.stop_at = 1
+    assert gpudissect("discover", "-d", "sim:gtx980", "-o", "old.json")[0] == 130
+    assert len(load(Path("old.json")).findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("output", "record"),
+    [
+        ("z/../z/recording.jsonl", "z"),
+        ("z/recording.jsonl", "z/../z"),
+        ("new/../new/recording.jsonl", "new"),
+        ("z/arrays.bin", "folder_link"),
+        ("file_link", "z"),
+        ("link_to_new", "new"),
+        ("new", "new"),
+        ("./new", "z/../new"),
+        ("new", "new/inner"),
+        ("loop", "loop/inner"),
+    ],
+)
+@pytest.mark.parametrize("option", ["-o", "--html", "--traces"])
+def test_a_run_does_not_overwrite_its_recording(survey, gpudissect, output, record, option):
+    ending = {"-o": "", "--html": ".html", "--traces": ".csv"}[option]
+    Path("z").mkdir()
+    for link, target in (("folder_link", "z"), ("file_link", "z/recording.jsonl"), ("loop", "loop"),
+                         ("link_to_new", "new/recording.jsonl")):  # fmt: skip
+        Path(link).symlink_to(target)
+    if ending:  # a name that is right for this option, of the same place
+        Path(f"output{ending}").symlink_to(output)
+        output = f"output{ending}"
+    code, out, err = gpudissect("discover", "-d", "sim:gtx980", option, output, "--record", record)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"cannot write {Path(output)}" in err
+    assert survey.asked == {}
+    assert not Path("new").exists() and not list(Path("z").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def test_nothing_that_is_read_is_written_over(gpudissect, tmp_path):
     ]
     for arguments in tried:
         code, _, err = gpudissect(*arguments)
-        assert (code, "it is what is read; name another file" in err) == (2, True)
+        assert code == 2 and err.count("\n") == 1
+        assert "it is what is read; name another file" in err or f"the recording {recording} is made there" in err
     assert result.read_bytes() == H200.read_bytes()
     assert gpu.read_text().startswith("#")

@@ -12,6 +12,8 @@ import pytest
 
 from gpudissect.cli.app import main
 from gpudissect.report.files import load
+from gpudissect.survey import run
+from gpudissect.survey.run import Survey
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,18 @@ def test_a_result_is_shown_with_its_answer(result: Path, capsys: pytest.CaptureF
         assert main(["show", str(other)]) == 2
         error = capsys.readouterr().err
         assert "make no sense" in error and error.count("\n") == 1
+
+
+def test_a_run_that_finds_nothing_replaces_no_file(tmp_path: Path, monkeypatch, capsys) -> None:
+    def interrupted(*_: object, **options: object) -> Survey:
+        return Survey((), (), True, 0.5, 0)
+
+    monkeypatch.setattr(run, "run_hiding", interrupted)
+    good = tmp_path / "good.json"
+    good.write_text("good")
+    assert main(["hide", "-d", "sim:gtx980", "-o", str(good)]) == 130
+    assert f"not replaced: {good};" in capsys.readouterr().err
+    assert good.read_text() == "good"
 
 
 def test_a_prediction(result: Path, capsys: pytest.CaptureFixture[str]) -> None:

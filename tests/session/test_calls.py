@@ -104,6 +104,19 @@ def test_an_interrupt_gives_what_was_measured():
     assert "interrupted" in partial._repr_html_() and said[0].filename == __file__
 
 
+def test_a_run_that_finds_nothing_replaces_no_file(tmp_path):
+    def stop(done: int, total: int, what: str) -> None:
+        raise KeyboardInterrupt
+
+    page = tmp_path / "page.html"
+    page.write_text("good")
+    with pytest.warns(UserWarning) as said:
+        partial = gd.discover("sim:gtx980", elements=["timer"], html=page, progress=stop)
+    assert partial.interrupted and page.read_text() == "good"
+    assert [f"not replaced: {page};" in str(each.message) for each in said] == [True, False]
+    assert {each.filename for each in said} == {__file__}
+
+
 def test_one_trace_or_several_and_a_device_that_stays_open():
     one = gd.run(CHASE, "sim:gtx980?noise=none")
     assert isinstance(one, gd.Trace) and one.cycles.shape == (128,)

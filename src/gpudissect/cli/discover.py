@@ -11,7 +11,7 @@ import typer
 from gpudissect.cli import complete
 from gpudissect.cli.ending import exit_code
 from gpudissect.cli.say import note_line
-from gpudissect.errors import DeviceError, GpudissectError, UsageError
+from gpudissect.errors import DeviceError, GpudissectError
 
 if TYPE_CHECKING:
     from gpudissect.report.result import Result
@@ -78,7 +78,6 @@ def discover(
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
     from gpudissect.device.find import choose
-    from gpudissect.report.files import write_bytes
     from gpudissect.session.hierarchy import Hierarchy, known_elements
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs
@@ -103,12 +102,7 @@ def discover(
             continue
         results.append(taken.result)
         troubles += [taken.trouble] if taken.trouble is not None else []
-        for path, content in taken.outputs(output, html, traces):
-            try:
-                with uninterrupted():
-                    write_bytes(_with_suffix(path, suffix), content())
-            except UsageError as error:
-                troubles.append(error)  # the table still comes out
+        troubles += taken.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
         if taken.result.interrupted:
             break
     with uninterrupted():
@@ -124,8 +118,8 @@ def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) ->
         return take_apart(spec, study, record=record, keep=keep, progress=progress)
 
 
-def _with_suffix(path: Path, suffix: str) -> Path:
-    return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if suffix else path
+def _with_suffix(path: Path | None, suffix: str) -> Path | None:
+    return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if path is not None and suffix else path
 
 
 def _print(results: Sequence[Result], *, as_json: bool, as_list: bool, details: bool) -> None:

@@ -19,13 +19,14 @@ def exit_code(results: Sequence[Result], troubles: Sequence[GpudissectError]) ->
     """The exit code; troubles that were put off are said here, behind the results they must not cost."""
     for trouble in troubles:
         error_line(str(trouble))
+    found = any(finding.status is Status.FOUND for result in results for finding in result.findings)
     if any(result.interrupted for result in results):
-        note_line("interrupted; what was measured until then is kept")
+        note_line(f"interrupted; {'what was measured until then is kept' if found else 'nothing was found until then'}")
         return INTERRUPTED
     failures = [failure for result in results for failure in result.failures]
     if failures:
         error_line(f"{len(failures)} experiments failed, the first, {failures[0].experiment}: {failures[0].reason}")
-        if not any(finding.status is Status.FOUND for result in results for finding in result.findings):
+        if not found:
             return DeviceError.exit_code  # nothing at all came out of this device
     if not results and troubles:
         return troubles[0].exit_code

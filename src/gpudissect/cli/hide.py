@@ -65,7 +65,6 @@ def hide(
     """
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import choose
-    from gpudissect.report.files import write_bytes
     from gpudissect.session.hiding import Hiding
     from gpudissect.session.saving import uninterrupted
     from gpudissect.session.take import check_outputs, take_apart
@@ -81,13 +80,7 @@ def hide(
     keep = html is not None or traces is not None
     with progress_on_stderr() as progress:
         taken = take_apart(choice.specs[0], study, record=record, keep=keep, progress=progress)
-    troubles = [taken.trouble] if taken.trouble is not None else []
-    for path, content in taken.outputs(output, html, traces):
-        try:
-            with uninterrupted():
-                write_bytes(path, content())
-        except UsageError as error:
-            troubles.append(error)  # the table still comes out
+    troubles = [*([taken.trouble] if taken.trouble is not None else []), *taken.save(output, html, traces)]
     with uninterrupted():
         _print(taken.result, as_json=as_json)
     return exit_code([taken.result], troubles)

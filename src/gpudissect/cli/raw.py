@@ -42,17 +42,6 @@ RecordOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")]
 
 
-def _check_output(output: FilePath | None) -> None:
-    """Raise `UsageError` for a file that could not be written, before anything runs."""
-    from gpudissect.report.files import check_ending, check_writable
-    from gpudissect.report.trace import FORMATS
-
-    if output is None:
-        return
-    check_ending(output, "of a trace", FORMATS)
-    check_writable(output)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
     """What these commands have in common: on which device, where the trace goes, whether the run is kept."""
@@ -64,6 +53,18 @@ class Wishes:
     seed: int = 0
 
 
+def _check_output(wishes: Wishes) -> None:
+    """Raise `UsageError` for a file that must not or cannot be written, before anything runs."""
+    from gpudissect.report.files import check_apart_from_run, check_ending, check_writable
+    from gpudissect.report.trace import FORMATS
+
+    if wishes.output is None:
+        return
+    check_ending(wishes.output, "of a trace", FORMATS)
+    check_apart_from_run(wishes.output, wishes.device, wishes.record)
+    check_writable(wishes.output)
+
+
 def run_and_give(
     make: Callable[[DeviceInfo], W], shape: Callable[[DeviceInfo, W, Trace], RawTrace], wishes: Wishes
 ) -> None:
@@ -71,9 +72,9 @@ def run_and_give(
 
     The trace goes to the output and the summary to stdout; without an output the trace to stdout, the summary to
     stderr. Whatever `make` raises comes before anything is run or recorded. Raises `UsageError` for more than one
-    device or an output that cannot be written, and `Unfit` for a workload that the device cannot run.
+    device or an output that cannot be written or is read, and `Unfit` for a workload that the device cannot run.
     """
-    _check_output(wishes.output)
+    _check_output(wishes)
     _give(shape(*_run_one(make, wishes)), wishes)
 
 

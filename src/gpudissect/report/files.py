@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from gpudissect.device.recording import is_recording
+from gpudissect.device.recording import ARRAYS, INDEX, is_recording
 from gpudissect.errors import UsageError
 from gpudissect.report import malformed
 from gpudissect.report.result import SCHEMA, Result
@@ -51,12 +52,35 @@ def check_page(path: Path) -> None:
 def check_apart(path: Path, read: Iterable[Path]) -> None:
     """Make sure that what is written takes the place of nothing that is read. Raises `UsageError`."""
     for other in read:
-        try:
-            same = path.samefile(other)
-        except OSError:  # one of them is not there
-            same = path.absolute() == other.absolute()
+        same = _resolved(path) == _resolved(other)
+        with suppress(OSError):  # one of them does not exist
+            same = same or path.samefile(other)  # hard links
         if same:
             raise UsageError(f"cannot write {path}: it is what is read; name another file")
+
+
+def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> None:
+    """Make sure that an output replaces no file of the device of this name, nor of the recording to be made.
+
+    Raises `UsageError`.
+    """
+    kind, _, name = (spec or "").partition("?")[0].partition(":")
+    if kind == "sim":
+        check_apart(path, [Path(name)])
+    if kind == "rec":
+        check_apart(path, [Path(name) / INDEX, Path(name) / ARRAYS])
+    if record is not None:
+        output, folder = _resolved(path), _resolved(record)
+        if folder.is_relative_to(output) or output in (folder / INDEX, folder / ARRAYS):
+            raise UsageError(f"cannot write {path}: the recording {record} is made there; name another file")
+
+
+def holds_data(path: Path) -> bool:
+    """Whether writing here would replace the content of a file."""
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def write_text(path: Path, text: str) -> None:
@@ -122,6 +146,11 @@ def load(path: Path) -> Result:
 
 def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
+
+
+def _resolved(path: Path) -> Path:
+    """The place that is written, through links; unlike `Path.resolve` it accepts loops of links."""
+    return Path(os.path.realpath(path))
 
 
 def _umask() -> int:

@@ -151,12 +151,9 @@ def _result(
     check_outputs(None, html, traces, device, record)
     keep = html is not None or traces is not None
     taken = take_apart(_one(device, 2), study, record=record, keep=keep, progress=progress)
-    if html is not None:
-        files.write_text(html, taken.page())
-    if traces is not None:
-        files.write_bytes(traces, taken.traces(traces.suffix))
-    if taken.trouble is not None:  # it must not cost the result
-        warnings.warn(str(taken.trouble), stacklevel=3)
+    troubles = [*([taken.trouble] if taken.trouble is not None else []), *taken.save(None, html, traces)]
+    for trouble in troubles:  # they must not cost the result
+        warnings.warn(str(trouble), stacklevel=3)
     if taken.result.interrupted:
         warnings.warn("interrupted; the result holds what was measured until then", stacklevel=3)
     return taken.result

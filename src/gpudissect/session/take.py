@@ -11,11 +11,11 @@ from gpudissect.device import find
 from gpudissect.device.base import DeviceInfo
 from gpudissect.device.kept import MOST_BYTES, Keeper
 from gpudissect.device.recorded import Recorder
-from gpudissect.device.recording import ARRAYS, INDEX
-from gpudissect.errors import UsageError
+from gpudissect.errors import GpudissectError, UsageError
+from gpudissect.estimate import Status
 from gpudissect.report.build import build
 from gpudissect.report.export.traces import check_name
-from gpudissect.report.files import check_apart, check_page, check_writable
+from gpudissect.report.files import check_apart_from_run, check_page, check_writable, holds_data, write_bytes
 from gpudissect.report.keep import with_evidence
 from gpudissect.report.result import Result
 from gpudissect.session.saving import uninterrupted
@@ -54,10 +54,32 @@ class Taken:
 
         return FORMATS[suffix](self.kept or {}, self.info)
 
-    def outputs(
+    def save(self, output: Path | None, html: Path | None, traces: Path | None) -> list[GpudissectError]:
+        """Write the requested files; give the reasons for those not written, which must not cost the result.
+
+        A result without a value that was found, as after an early Ctrl-C, replaces no file.
+        """
+        found = any(finding.status is Status.FOUND for finding in self.result.findings)
+        kept: list[Path] = []
+        troubles: list[GpudissectError] = []
+        with uninterrupted():
+            for path, content in self._outputs(output, html, traces):
+                if not found and holds_data(path):
+                    kept.append(path)
+                    continue
+                try:
+                    write_bytes(path, content())
+                except UsageError as error:
+                    troubles.append(error)
+        if kept:
+            names = ", ".join(map(str, kept))
+            troubles.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
+        return troubles
+
+    def _outputs(
         self, output: Path | None, html: Path | None, traces: Path | None
     ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
-        """The files that were asked for, and what is to stand in them: the result, its page, its traces."""
+        """The requested files and their content: the result, its page, its traces."""
         if output is not None:
             yield output, lambda: self.result.to_json().encode()
         if html is not None:
@@ -103,22 +125,14 @@ def check_outputs(
     Neither that of a file of the device or of the recording, nor that of one another. Raises `UsageError`.
     """
     check_name(traces)
-    own, written = _own_files(spec, record), set[Path]()
+    written = set[Path]()
     for file in (output, html, traces):
         if file is None:
             continue
-        check_apart(file, own)
+        check_apart_from_run(file, spec, record)
         check_writable(file)
         if file.resolve() in written:
             raise UsageError(f"cannot write {file}: something else is written there; name two files")
         written.add(file.resolve())
     if html is not None:
         check_page(html)
-
-
-def _own_files(spec: str | None, record: Path | None) -> list[Path]:
-    """Files of the device that is read and of the recording that is made."""
-    kind, _, rest = (spec or "").partition("?")[0].partition(":")
-    folders = [*([Path(rest)] if kind == "rec" else []), *([record] if record is not None else [])]
-    inside = [folder / name for folder in folders for name in (INDEX, ARRAYS)]
-    return [*inside, *([Path(rest)] if kind == "sim" else [])]
