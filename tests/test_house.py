@@ -12,7 +12,7 @@ import gpudissect
 SOURCE = Path(gpudissect.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = [
-    {"errors", "units", "vocabulary"},
+    {"errors", "units", "vocabulary", "cache_folder"},
     {"workload", "trace", "estimate", "series"},
     {"cachemodel", "processor"},
     {"catalogue"},

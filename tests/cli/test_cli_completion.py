@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import gpudissect
+from gpudissect.cli import complete
+from gpudissect.device import recording
 
 HIDING = Path(__file__).parents[2] / "docs" / "results" / "h200-latency-hiding.json"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1]), "LC_ALL": "C"}
@@ -65,6 +67,17 @@ def offered(script: Path, *words: str, at: int | None = None) -> list[str]:
 )
 def test_what_is_offered(script, words, wanted):
     assert offered(script, *words) == wanted
+
+
+@pytest.mark.parametrize("name", [
+    "zz;touch${IFS}X;#", "a&b", "a b", "a$(b)", "a`b`", "a|b", "a\nb", "a*", "a'b", 'a"b', "a\\b", "a>b", "~a", "a!b",
+])  # fmt: skip
+def test_names_with_a_meaning_to_shells_are_not_offered(monkeypatch, tmp_path, name):
+    monkeypatch.setattr(recording, "is_recording", lambda path: True)
+    monkeypatch.chdir(tmp_path)
+    for each in (name, "run-1_a.b"):
+        (tmp_path / each).mkdir()
+    assert complete.devices("rec:") == ["rec:run-1_a.b"]
 
 
 def test_after_a_bare_colon_come_all_names(script):

@@ -127,3 +127,11 @@ def test_a_terminal_without_unicode_is_served():
     done = subprocess.run([*COMMAND, "devices"], capture_output=True, env=options, timeout=60)
     assert done.returncode == 0
     done.stdout.decode("ascii")
+
+
+def test_no_module_comes_from_the_working_folder(tmp_path):
+    (tmp_path / "json.py").write_text("open('was_run', 'w').close()\n")
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONSAFEPATH"}
+    command = [sys.executable, "-m", "gpudissect", "schema"]
+    subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert not (tmp_path / "was_run").exists()

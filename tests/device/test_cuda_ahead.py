@@ -36,6 +36,25 @@ def test_several_kernels_are_there_before_they_are_asked_for(compiler: Compiler,
         assert compiler.has(*code) and compiler.cubin(*code)
 
 
+def test_no_module_comes_from_the_working_folder(compiler: Compiler, monkeypatch, tmp_path: FilePath) -> None:
+    (tmp_path / "json.py").write_text("open('was_run', 'w').close()\nfrom _json import *\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ahead.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(ahead, "_codes", lambda *_: [("missing.cu", str(number)) for number in range(ahead.FEW)])
+    ahead.compile_ahead(MIXES, CAPABILITY, compiler)
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_without_a_safe_folder_no_process_is_started(tmp_path: FilePath, monkeypatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(ahead.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
+    ahead.compile_ahead(MIXES, CAPABILITY, Compiler(*CAPABILITY, tmp_path))
+
+
 def test_few_are_left_to_those_who_need_them(compiler: Compiler) -> None:
     ahead.compile_ahead(MIXES[:2], CAPABILITY, compiler)
     assert not list(compiler.folder.iterdir())

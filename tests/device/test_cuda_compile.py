@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
-from gpudissect.device.cuda.compile import CubinCache, cache_folder, choose_arch, cubin_key
+from gpudissect.device.cuda.compile import CubinCache, choose_arch, cubin_key
 from gpudissect.errors import DeviceError
 
 KNOWN_13 = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
@@ -88,12 +88,13 @@ def test_the_key_depends_on_all_that_matters(tmp_path: FilePath, monkeypatch: py
     assert cubin_key(*base) not in keys, "what they include does"
 
 
-def test_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    monkeypatch.delenv("GPUDISSECT_CACHE", raising=False)
-    assert cache_folder() == FilePath("/somewhere/gpudissect")
-    monkeypatch.setenv("GPUDISSECT_CACHE", "/elsewhere")
-    assert cache_folder() == FilePath("/elsewhere")
+def test_a_planted_cubin_is_not_used(tmp_path: FilePath) -> None:
+    make = Maker()
+    CubinCache(tmp_path).get("key", make)
+    tmp_path.chmod(0o777)
+    cache = CubinCache(tmp_path)
+    assert not cache.has("key") and cache.get("key", make)
+    assert make.calls == 2
 
 
 @pytest.mark.parametrize(("capability", "arch"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -12,10 +13,11 @@ from pathlib import Path
 from typer import Context
 
 _WISH = "_GPUDISSECT_COMPLETE"
+_PLAIN = re.compile(r"[A-Za-z0-9._/:=@%+,][A-Za-z0-9._/:=@%+,-]*")  # no shell gives these characters a meaning
 
 
 def devices(incomplete: str) -> list[str]:
-    """Names of devices: the first GPU, every simulated one, recordings in this folder."""
+    """Names of devices: the first GPU, every simulated one, recordings in this folder with plain names."""
     from gpudissect.catalogue.load import names
     from gpudissect.device.recording import is_recording
 
@@ -119,4 +121,5 @@ def _is_value(option: str, word: str) -> bool:
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+    """Names that begin so. Shells run what they complete: names that would need quotes are left out."""
+    return [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]

@@ -1,7 +1,8 @@
 """Compiles what a batch will need, in several processes: the compiler keeps one core of one process busy.
 
-Run as a module it is one of those processes: ``python -m gpudissect.device.cuda.ahead sm_90 FOLDER``, with sources and
-macros as JSON on its standard input. Whatever goes wrong in one is left to the one who needs the kernel, and says so.
+Run as a module it is one of those processes: ``python -P -m gpudissect.device.cuda.ahead sm_90 FOLDER``, with sources
+and macros as JSON on its standard input. Whatever goes wrong in one is left to the one who needs the kernel, and
+says so.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ MOST_PROCESSES = 8
 
 def compile_ahead(batch: Iterable[Workload], capability: tuple[int, int], compiler: Compiler) -> None:
     """Put the cubins that mixes and streams of a batch need, and that are not there yet, into the compiler's folder."""
+    if compiler.folder is None:  # nothing to pass cubins on in
+        return
     missing = [code for code in dict.fromkeys(_codes(batch, capability)) if not compiler.has(*code)]
     processes = min(os.cpu_count() or 1, MOST_PROCESSES, len(missing) // 2)
     if len(missing) < FEW or processes < 2:
         return
-    command = [sys.executable, "-m", __name__, compiler.arch, str(compiler.folder)]
+    # -P: import no modules from the working folder
+    command = [sys.executable, "-P", "-m", __name__, compiler.arch, str(compiler.folder)]
     started: list[subprocess.Popen[str]] = []
     try:
         for number in range(processes):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path as FilePath
 
+from gpudissect.cache_folder import cache_folder, private_folder
 from gpudissect.errors import DeviceError, KernelFailed
 
 KERNELS = FilePath(__file__).parent / "kernels"
@@ -77,29 +78,19 @@ def choose_arch(major: int, minor: int, known: tuple[int, ...]) -> str:
     return f"sm_{max(fitting)}"
 
 
-def cache_folder() -> FilePath:
-    """Where cubins are kept: ``$GPUDISSECT_CACHE``, or ``gpudissect`` in the user's cache folder."""
-    own = os.environ.get("GPUDISSECT_CACHE")
-    if own:
-        return FilePath(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return (FilePath(base) if base else FilePath.home() / ".cache") / "gpudissect"
-    except RuntimeError:  # no home folder: keep them for this machine's uptime
-        return FilePath(tempfile.gettempdir()) / f"gpudissect-{os.getuid()}"
-
-
 class CubinCache:
     """Cubins on disk. A file is the SHA-256 of the cubin and the cubin; whatever else it is counts as absent.
 
-    A folder that cannot be read or written costs time, never a failure.
+    A folder that cannot be read or written, or that others may write to, costs time, never a failure.
     """
 
-    def __init__(self, folder: FilePath) -> None:
-        self.folder = folder
+    def __init__(self, folder: FilePath | None) -> None:
+        self.folder = private_folder(folder) if folder else None
 
     def get(self, key: str, make: Callable[[], bytes]) -> bytes:
         """The cubin of this key, from disk or else from `make`, and then on disk."""
+        if self.folder is None:
+            return make()
         path = self.folder / f"{key}.cubin"
         try:
             stored = path.read_bytes()
@@ -114,12 +105,11 @@ class CubinCache:
 
     def has(self, key: str) -> bool:
         """Whether there is a file for this key; what it is worth shows when it is read."""
-        return (self.folder / f"{key}.cubin").is_file()
+        return self.folder is not None and (self.folder / f"{key}.cubin").is_file()
 
     def _store(self, path: FilePath, content: bytes) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".part")
+            handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
@@ -147,8 +137,8 @@ class Compiler:
     def __init__(self, major: int, minor: int, folder: FilePath | None = None) -> None:
         self.version = compiler_version()
         self.arch = choose_arch(major, minor, supported_archs())
-        self.folder = folder or cache_folder()
-        self._cache = CubinCache(self.folder)
+        self._cache = CubinCache(folder or cache_folder("cubins"))
+        self.folder = self._cache.folder
 
     def has(self, source: str, *macros: str) -> bool:
         """Whether there is a cubin of them on disk."""
