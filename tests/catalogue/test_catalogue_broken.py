@@ -1,5 +1,6 @@
 """Wrong files end in one line: which file, which field, what was got, what is allowed."""
 
+import tomllib
 from pathlib import Path as FilePath
 
 import pytest
@@ -187,6 +188,30 @@ def test_junk(content: bytes, words: str, tmp_path: FilePath) -> None:
     message = str(caught.value)
     assert words in message
     assert "\n" not in message and len(message) < 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" + ".a" * 30_000 + " = 1", "[a" + " . 'a'" * 16 + "]", 'x = """\n"a.b"""\n"a"' + '."a"' * 16 + " = 1"],
+    ids=["bare", "literal", "after a string"],
+)
+def test_a_key_of_many_parts_is_not_parsed(text: str, tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("parsed"))
+    file = tmp_path / "deep.toml"
+    file.write_text(text)
+    with pytest.raises(CatalogueError, match="too many parts, allowed: 16"):
+        load(file)
+
+
+@pytest.mark.parametrize("quoted", ["'\"{}'", '"\'\\"{}"', '"""\n#{}\\"""\' {}""""', "'''\n\"{}'''"])
+def test_dots_in_strings_and_comments_join_no_keys(quoted: str, example: str, tmp_path: FilePath) -> None:
+    old = 'sm_count = { value = 8, source = "data sheet" }'
+    assert old in example
+    dots = "a." * 40
+    new = f"sm_count = {{ value = 8, source = {quoted.format(dots, dots)} }} # ' {dots}"
+    file = tmp_path / "dots.toml"
+    file.write_text(example.replace(old, new, 1))
+    assert load(file).table.chip.sm_count.value == 8
 
 
 def test_paths_that_are_no_files(tmp_path: FilePath) -> None:

@@ -33,7 +33,11 @@ def round_trip(arrays):
         packed = packed_warps.pack(label, arrays)
         description, data = packed or recording.pack(arrays[label])
         description = json.loads(json.dumps(description))
-        back[label] = packed_warps.unpack(description, data, back) if packed else recording.unpack(description, data)
+        size = arrays[label].size
+        if packed:
+            back[label] = packed_warps.unpack(description, data, back, size)
+        else:
+            back[label] = recording.unpack(description, data, size)
     return back
 
 
@@ -90,8 +94,9 @@ def spoilt(change, label="begin"):
     ("begin", lambda d, b, a: (d, b[:-9], a), "claims"),
     ("end", lambda d, b, a: ({**d, "rest": {**d["rest"], "packed": -1}}, b, a), "claims -1"),
     ("end", lambda d, b, a: ({**d, "rest": {**d["rest"], "packed": "all"}}, b, a), "claims 'all'"),
+    ("end", lambda d, b, a: ({**d, "rest": {**d["rest"], "shape": [132 * 24 + 1]}}, b, a), "more than the 3168 values"),
     ("end", lambda d, b, a: ({**d, "of": "nobody"}, b, a), "'nobody', which is not there"),
 ])  # fmt: skip
 def test_what_does_not_belong_together_is_refused(label, change, why):
     with pytest.raises(RecordingError, match=why):
-        packed_warps.unpack(*spoilt(change, label))
+        packed_warps.unpack(*spoilt(change, label), 132 * 24)

@@ -4,10 +4,13 @@ import io
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from gpudissect.device.recording import INDEX
 from gpudissect.errors import UsageError
 from gpudissect.report.files import MAX_BYTES, load
+from gpudissect.report.malformed import MAX_NAMES
+from gpudissect.report.result import Result
 from gpudissect.report.table import console, print_result
 
 
@@ -55,7 +58,7 @@ def test_a_huge_file_is_not_read(tmp_path):
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(MAX_BYTES * 100)
-    refused(path, "larger than 64 MiB")
+    refused(path, "larger than 16 MiB")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,40 @@ def test_wrong_values_are_refused_by_their_place(tmp_path, result, place, wrong,
     path = tmp_path / "result.json"
     path.write_text(json.dumps(content).replace('"@"', wrong))
     refused(path, f"is no valid result file: .*{why}.*; it was altered: take the original, or measure again")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (("findings",), r"findings\.0: should be an object, got 0"),
+        (("comparisons",), r"comparisons\.0: should be an object, got 0"),
+        (("failures",), r"failures\.0: should be an object, got 0"),
+        (("series",), r"series\.0: should be an object, got 0"),
+        (("findings", 0, "evidence"), r"evidence\.0: should be a text, got 0"),
+        (("options", "elements"), r"options\.elements\.0: should be a text, got 0"),
+    ],
+)
+def test_of_many_wrong_items_one_error_is_kept(tmp_path, result, place, why):
+    content = json.loads(result.to_json())
+    *way, last = place
+    inner = content
+    for step in way:
+        inner = inner[step]
+    inner[last] = [0] * 1000
+    with pytest.raises(ValidationError) as caught:
+        Result.model_validate_json(json.dumps(content))
+    assert caught.value.error_count() == 1
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(content))
+    refused(path, why)
+
+
+def test_an_object_of_more_names_than_any_has_is_refused(tmp_path, result):
+    content = json.loads(result.to_json())
+    content["environment"] = {str(number): 0 for number in range(MAX_NAMES + 1)}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(content))
+    refused(path, "an object in it has 4097 names, allowed: up to 4096")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import pathlib
+import re
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,6 +24,20 @@ if TYPE_CHECKING:
 
 NO_CODE = "its GPU file does not describe the instruction caches"
 LARGEST_FILE = 1024 * 1024  # bytes; the longest built-in file has some 20 KB
+MAX_KEY_PARTS = 16  # the longest key of the schema has five; tomllib needs memory by the square of them
+
+_NO_KEYS = re.compile(  # strings and comments, in which dots join no keys; an unclosed one ends where tomllib stops
+    "|".join(
+        (
+            r'"""(?s:\\.|(?!""")[^\\])*+(?:""")?',
+            r"'''(?s:(?!''').)*+(?:''')?",
+            r'"(?:\\.|[^"\\\n])*+"?',
+            r"'[^'\n]*+'?",
+            r"(?P<comment>#[^\n]*+)",
+        )
+    )
+)
+_LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}")
 
 
 @dataclass(frozen=True)
@@ -160,7 +175,10 @@ def _bytes_of(path: pathlib.Path) -> bytes:
 
 def _parsed(label: str, content: bytes) -> dict[str, Any]:
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        text = content.decode("utf-8")
+        if long := _LONG_KEY.search(_NO_KEYS.sub(lambda found: "" if found["comment"] else "_", text)):
+            raise CatalogueError(f"{label}: the key {long[0]:.20}... has too many parts, allowed: {MAX_KEY_PARTS}")
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise CatalogueError(f"{label}: not text (byte {error.start} is not UTF-8), allowed: a TOML file") from error
     except (ValueError, RecursionError) as error:

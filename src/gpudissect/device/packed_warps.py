@@ -50,22 +50,25 @@ def pack(label: str, arrays: Mapping[str, Ints]) -> tuple[Entry, bytes] | None:
     return None
 
 
-def unpack(description: Entry, data: bytes, arrays: Mapping[str, Ints]) -> Ints:
-    """Undo `pack`, with the arrays that were read before. Raises `RecordingError` if they do not belong together."""
+def unpack(description: Entry, data: bytes, arrays: Mapping[str, Ints], max_values: int) -> Ints:
+    """Undo `pack`, with the arrays that were read before. Raises `RecordingError` if they do not belong together.
+
+    As in `recording.unpack`, nothing is allocated for more than `max_values` values.
+    """
     parts = []
     for name in ("first", "rest")[description["code"] == SINCE :]:
         part = description[name]
         size = part["packed"]
         if not isinstance(size, int) or not 0 <= size <= len(data):
-            raise RecordingError(f"an array claims {size!r} of {len(data)} bytes")
-        parts.append(recording.unpack(part, data[:size]))
+            raise RecordingError(f"an array claims {size!r:.60} of {len(data)} bytes")
+        parts.append(recording.unpack(part, data[:size], max_values))
         data = data[size:]
     if data:
         raise RecordingError(f"an array has {len(data)} bytes more than were said")
     with_name = description["of"] if description["code"] == SINCE else description["by"]
     beside = arrays.get(with_name)
     if beside is None or beside.shape != parts[-1].shape:
-        raise RecordingError(f"an array is to be read with {with_name!r}, which is not there or of another length")
+        raise RecordingError(f"an array is to be read with {with_name!r:.60}, which is not there or of another length")
     if description["code"] == SINCE:
         return beside + parts[0]
     groups, place = np.unique(beside, return_inverse=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -26,6 +27,7 @@ from gpudissect import errors
 from gpudissect.device import packed_warps, recording
 from gpudissect.device.base import Device, DeviceInfo, NothingHeld, Origin
 from gpudissect.device.recording import Entry
+from gpudissect.device.trace_shapes import array_shapes, check_shape
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Timing, Workload
@@ -33,6 +35,8 @@ from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
 SHOWN = 3  # of a list, in a message
+MAX_ITEMS = 1024  # of a list or an object in a header or a context
+MAX_SMS = 1 << 16
 _INFO = TypeAdapter(DeviceInfo)
 _CONTEXT = TypeAdapter(Context)
 
@@ -142,6 +146,8 @@ class RecordedGpu(NothingHeld):
         for entry, data in content.entries:
             self._take(entry, data)
         known = _read_as(_INFO, content.header.get("device"), f"recording {folder}: its device")
+        if not 0 < known.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
+            raise RecordingError(f"recording {folder}: its device has {known.sm_count} SMs, allowed: 1 to {MAX_SMS}")
         self._info = replace(
             known,
             spec=f"rec:{folder}",
@@ -194,17 +200,23 @@ class RecordedGpu(NothingHeld):
         elif "error" in entry:
             kind, turn = getattr(errors, str(entry["error"]), None), entry.get("turn")
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(turn, int)):
-                raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r}")
+                raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
             self._errors[str(entry.get("batch")), turn] = kind(str(entry.get("message")))
 
-    def _trace(self, workload: Workload, name: str, answer: tuple[Entry, bytes]) -> Trace:
+    def _trace(self, workload: Workload, key: str, answer: tuple[Entry, bytes]) -> Trace:
         entry, data = answer
         arrays: dict[str, NDArray[np.int64]] = {}
+        expected = array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
+                name = description["name"]
+                if name not in expected or name in arrays:
+                    raise RecordingError(f"array {name!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
-                arrays[description["name"]] = _unpack(description, packed, workload, arrays)
-            return Trace(name, arrays, self._contexts[entry["context"]])
+                array = _unpack(description, packed, workload, arrays, math.prod(expected[name]))
+                check_shape(name, array, expected[name])
+                arrays[name] = array
+            return Trace(key, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: {error}") from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
@@ -259,12 +271,12 @@ def _pack(label: str, arrays: Mapping[str, NDArray[np.int64]], workload: Workloa
 
 
 def _unpack(
-    description: Entry, data: bytes, workload: Workload, before: Mapping[str, NDArray[np.int64]]
+    description: Entry, data: bytes, workload: Workload, before: Mapping[str, NDArray[np.int64]], max_values: int
 ) -> NDArray[np.int64]:  # fmt: skip
     if description["code"] in packed_warps.FORMS:
-        return packed_warps.unpack(description, data, before)
+        return packed_warps.unpack(description, data, before, max_values)
     if description["code"] != "planned":
-        return recording.unpack(description, data)
+        return recording.unpack(description, data, max_values)
     planned = _planned(description["name"], workload)
     if planned is None or recording.fingerprint(planned) != description["sha"]:
         raise RecordingError("this version visits the offsets in another order than the one that recorded")
@@ -281,6 +293,9 @@ def _plain(value: object) -> Any:
 
 
 def _read_as(kind: TypeAdapter[T], value: object, what: str) -> T:
+    for name, part in value.items() if isinstance(value, dict) else ():  # pydantic keeps an error for each wrong item
+        if isinstance(part, list | dict) and len(part) > MAX_ITEMS:
+            raise RecordingError(f"{what} cannot be read: {name:.60} has {len(part)} items, allowed: up to {MAX_ITEMS}")
     try:
         return kind.validate_python(value)
     except ValidationError as error:

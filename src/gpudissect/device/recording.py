@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -33,9 +34,12 @@ SCHEMA_VERSION = 2
 INDEX = "recording.jsonl"
 ARRAYS = "arrays.bin"
 MAX_FILE_BYTES = 1 << 31  # recordings are megabytes; refuse to read a disk image by mistake
+MAX_LINE_BYTES = 1 << 22  # of the index; the longest lines have some kilobytes
 
 _LINE = re.compile(rb'(\{.*),"check":"([0-9a-f]{16})"\}')
 _WIDTHS = tuple(np.dtype(name) for name in ("<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<i8"))
+_BY_NAME = {kind.str: kind for kind in _WIDTHS}
+MAX_DIMENSIONS = 3
 _CODES = ("values", "steps", "planes")
 Entry = dict[str, Any]
 
@@ -60,15 +64,20 @@ def pack_noise(array: NDArray[np.int64]) -> tuple[Entry, bytes]:
     return {"code": "planes", "type": narrow.dtype.str, "shape": list(array.shape)}, data
 
 
-def unpack(description: Entry, data: bytes) -> NDArray[np.int64]:
-    """Undo `pack` and `pack_noise`. Raises `RecordingError` when description and bytes do not belong together."""
+def unpack(description: Entry, data: bytes, max_values: int) -> NDArray[np.int64]:
+    """Undo `pack` and `pack_noise`. Allocates nothing for an array that claims more than `max_values` values.
+
+    Raises `RecordingError` for such an array, and when description and bytes do not belong together.
+    """
     shape = tuple(description["shape"])
-    kind = np.dtype(description["type"])
-    if kind not in _WIDTHS or description["code"] not in _CODES or any(size < 0 for size in shape):
-        raise RecordingError(f"an array of unknown form: {description}")
-    expected = int(np.prod(shape, dtype=object)) * kind.itemsize
-    if expected > MAX_FILE_BYTES:
-        raise RecordingError(f"an array claims {expected} bytes")
+    kind = _BY_NAME.get(description["type"])
+    whole = all(type(size) is int and size >= 0 for size in shape)
+    if kind is None or description["code"] not in _CODES or not whole or len(shape) > MAX_DIMENSIONS:
+        raise RecordingError(f"an array of unknown form: {description!s:.200}")
+    count = math.prod(shape)
+    if count > max_values:
+        raise RecordingError(f"an array claims more than the {max_values} values that it can have")
+    expected = count * kind.itemsize
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(data, expected + 1)  # never more than claimed: no decompression bombs
@@ -220,9 +229,12 @@ def _check_schema(folder: FilePath, index: bytes) -> None:
 def _chain(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[tuple[Entry, bytes]]:
     """Give line by line what the checks vouch for; end quietly where something is missing, loudly where altered."""
     damaged = f"recording {folder} is damaged: {INDEX} line"
-    lines = index.split(b"\n")
-    check, used, ended = "", 0, False
-    for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is empty or unfinished
+    check, used, ended, number, start = "", 0, False, 0, 0
+    while (stop := index.find(b"\n", start)) >= 0:  # what follows the last newline is empty or unfinished
+        number += 1
+        if stop - start > MAX_LINE_BYTES:
+            raise RecordingError(f"{damaged} {number} has {stop - start} bytes, allowed: up to {MAX_LINE_BYTES}")
+        line, start = index[start:stop], stop + 1
         match = _LINE.fullmatch(line)
         if match is None or ended:
             raise RecordingError(f"{damaged} {number} is not a line of a recording")
@@ -230,7 +242,7 @@ def _chain(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[tuple[Entr
         entry = _parse(body, f"{damaged} {number}")
         size = entry.get("bytes", 0)
         if not isinstance(size, int) or size < 0:
-            raise RecordingError(f"{damaged} {number} carries {size!r} bytes")
+            raise RecordingError(f"{damaged} {number} carries {size!r:.60} bytes")
         if used + size > len(arrays):
             return
         data = arrays[used : used + size]
@@ -240,8 +252,8 @@ def _chain(folder: FilePath, index: bytes, arrays: bytes) -> Iterator[tuple[Entr
         used += size
         ended = "end" in entry
         yield entry, data
-    if ended and lines[-1]:
-        raise RecordingError(f"{damaged} {len(lines)} follows the closing line")
+    if ended and start < len(index):
+        raise RecordingError(f"{damaged} {number + 1} follows the closing line")
 
 
 def _parse(body: bytes, where: str) -> Entry:

@@ -15,7 +15,7 @@ from gpudissect.errors import UsageError
 from gpudissect.report import malformed
 from gpudissect.report.result import SCHEMA, Result
 
-MAX_BYTES = 64 << 20  # results are tens of kilobytes
+MAX_BYTES = 16 << 20  # results are hundreds of kilobytes; a file takes up to 30 times its size to read
 
 
 def check_writable(path: Path) -> None:

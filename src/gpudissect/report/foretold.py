@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudissect.report.record import Record
+from gpudissect.report.record import Items, Record
 
 
 class ElementPrediction(Record):
@@ -43,7 +43,7 @@ class PathPrediction(Record):
     """Of the others, how many each cache or TLB misjudged."""
     possible: float
     """Share that can be foretold at all, by the model's own word: below 1 where victims are drawn at random."""
-    assumed: tuple[str, ...] = ()
+    assumed: Items[str] = ()
     """What had to be assumed, for it was not found."""
     open: int = 0
     """Accesses that were not foretold, for they depend on what was not found."""
@@ -60,9 +60,9 @@ class Prediction(Record):
     """Upper end of it."""
     accesses: int
     """How many there were."""
-    elements: tuple[ElementPrediction, ...]
+    elements: Items[ElementPrediction]
     """Cache by cache."""
-    paths: tuple[PathPrediction, ...] = ()
+    paths: Items[PathPrediction] = ()
     """Path by path, everything on it simulated as one."""
     unforetold: dict[str, str] = {}
     """Caches and paths that cannot be simulated, each with the reason."""

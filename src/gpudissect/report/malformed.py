@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 LONGEST = 60  # characters of what was got
+MAX_NAMES = 4096  # of one object; each may cost an error of hundreds of bytes
 _NEXT = "a result file is what 'gpudissect discover -o FILE' or 'gpudissect hide -o FILE' writes"
 _ALTERED = "it was altered: take the original, or measure again"
 _OTHERS = {
@@ -28,7 +29,9 @@ class NotJson(ValueError):
 
 
 def parse(data: bytes) -> tuple[str, Any]:
-    """The text of a file and what it holds. Raises `NotJson`, for a name that an object has twice, too."""
+    """The text of a file and what it holds. Raises `NotJson`, for a name that an object has twice, and for
+    an object of more than `MAX_NAMES` names, too.
+    """
     if not data.strip():
         raise NotJson(f"it is empty; {_NEXT}")
     try:
@@ -49,6 +52,8 @@ def parse(data: bytes) -> tuple[str, Any]:
 
 
 def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_NAMES:
+        raise NotJson(f"an object in it has {len(pairs)} names, allowed: up to {MAX_NAMES}; {_NEXT}")
     made = dict(pairs)
     if len(made) < len(pairs):
         seen: set[str] = set()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
+"""A list of any length. Its first wrong item ends the check: an error for each takes hundreds of bytes."""
 
 
 class Record(BaseModel):

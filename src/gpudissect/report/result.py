@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from gpudissect.device.base import Origin
 from gpudissect.estimate import Status
 from gpudissect.report.foretold import Prediction
-from gpudissect.report.record import Record
+from gpudissect.report.record import Items, Record
 from gpudissect.report.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NUMBERS = r"(?:-?\d[\d.eE+-]*|null)"
 _LONG_LISTS = re.compile(rf"(?<=\[)\n( +){_NUMBERS}(?:,\n +{_NUMBERS}){{2,}}(?=\n +\])")
 _A_LINE = 16
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
-Value = Number | str | tuple[Number, ...]
+Value = Number | str | Items[Number]
 
 
 class Device(Record):
@@ -94,9 +94,9 @@ class Finding(Record):
     """Probability that the truth lies within the bracket; only of what was found."""
     method: str = ""
     """How it was found."""
-    evidence: tuple[str, ...] = ()
+    evidence: Items[str] = ()
     """Digests of the workloads whose traces it rests on."""
-    caveats: tuple[str, ...] = ()
+    caveats: Items[str] = ()
     """What a careful reader must know."""
     reason: str = ""
     """Why it is not a plain finding."""
@@ -143,13 +143,13 @@ class Series(Record):
     """What it is about."""
     name: str
     """Which series: "latency against stride"."""
-    columns: dict[str, tuple[Number | str | None, ...]]
+    columns: dict[str, Items[Number | str | None]]
     """Equally long columns by name."""
     units: dict[str, str] = {}
     """Unit of each column that has one."""
-    evidence: tuple[str, ...] = ()
+    evidence: Items[str] = ()
     """Digests of the workloads behind it."""
-    shows: tuple[str, ...] = ()
+    shows: Items[str] = ()
     """Attributes of its element of which it shows the evidence, thinned out: it has that of those findings, and none of
     its own here."""
 
@@ -217,7 +217,7 @@ class Options(Record):
     """Seed of every random choice."""
     quick: bool = False
     """Whether what takes longest was left out."""
-    elements: tuple[str, ...] | None = None
+    elements: Items[str] | None = None
     """Elements asked for; null for all."""
     compare_methods: bool = False
     """Whether older methods were run beside."""
@@ -234,7 +234,7 @@ class Conditions(Record):
     """The slowest clock rate seen, in Hz."""
     clock_high: float | None = None
     """The fastest clock rate seen, in Hz."""
-    notes: dict[str, tuple[str, ...]] = {}
+    notes: dict[str, Items[str]] = {}
     """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
 
 
@@ -251,15 +251,15 @@ class Result(Record):
     """What was asked for."""
     conditions: Conditions = Conditions()
     """What was seen while it ran."""
-    findings: tuple[Finding, ...] = ()
+    findings: Items[Finding] = ()
     """What was found, element by element."""
     prediction: Prediction | None = None
     """How well what was found foretells accesses not seen before; null where nothing could be foretold."""
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: Items[Comparison] = ()
     """What older methods read, if they were asked for."""
-    series: tuple[Series, ...] = ()
+    series: Items[Series] = ()
     """What was seen on the way, to look at."""
-    failures: tuple[Failure, ...] = ()
+    failures: Items[Failure] = ()
     """Experiments that did not finish."""
     interrupted: bool = False
     """Whether the survey was broken off; the findings are those made until then."""
