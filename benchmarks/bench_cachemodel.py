@@ -18,13 +18,13 @@ from pathlib import Path as FilePath
 
 import numpy as np
 
-from gpudissect.cachemodel.cache import CacheModel
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
 from gpudissect.device.simulated import Noise, SimulatedGpu
+from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
 from gpudissect.units import MIB
 from gpudissect.workload import Bounds, Chase, Path, Sequential, Shuffled, Timing
 
-sys.path.insert(0, str(FilePath(__file__).parents[1] / "tests" / "cachemodel"))
+sys.path.insert(0, str(FilePath(__file__).parents[1] / "tests" / "support"))
 from oracle import OracleCache, OracleHierarchy
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)
@@ -41,7 +41,7 @@ GPU = Hierarchy(
 ORACLE_ACCESSES = 20_000
 FIRST_CALL = """
 import time; start = time.perf_counter()
-from gpudissect.cachemodel.geometry import *
+from gpudissect.simulation.cache.geometry import *
 from gpudissect.device.simulated import SimulatedGpu
 from gpudissect.workload import *
 imported = time.perf_counter()

@@ -12,8 +12,8 @@ import sys
 import time
 
 from gpudissect.device.find import open_device
-from gpudissect.experiments.base import Experiment
-from gpudissect.experiments.instructions import KINDS
+from gpudissect.measure.instructions.instructions import KINDS
+from gpudissect.measure.plan import Experiment
 from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.survey.run import run_experiments
 

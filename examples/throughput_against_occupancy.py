@@ -5,7 +5,7 @@ import sys
 import gpudissect as gd
 from gpudissect.models.base import Loop
 from gpudissect.models.volkov import Basic, Refined
-from gpudissect.report.machine import machine_of
+from gpudissect.results.machine import machine_of
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 ALPHA = 8.0

@@ -15,9 +15,9 @@ from random_gpu import random_gpu
 from reliability import Bin, bins, picture
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.inference.disagreement import Unforetold, Whole
-from gpudissect.inference.prediction import DRAWN, Tally, bound
-from gpudissect.report.verdict import weights_agree
+from gpudissect.measure.prediction.infer_disagreement import Unforetold, Whole
+from gpudissect.measure.prediction.infer_prediction import DRAWN, Tally, bound
+from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
 ELEMENTS = ("l1", "texture", "l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "hierarchy")

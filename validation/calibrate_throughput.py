@@ -13,8 +13,8 @@ from typing import Any
 from random_processor import RandomProcessor, random_processor
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench
-from gpudissect.inference.prediction import bound
+from gpudissect.measure.plan import Bench
+from gpudissect.measure.prediction.infer_prediction import bound
 from gpudissect.survey.registry import EXPERIMENTS
 
 KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")

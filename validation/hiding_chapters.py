@@ -25,7 +25,7 @@ from hiding_runs import (
 )
 from svg import Line, Panel, Points
 
-from gpudissect.inference.warps import Occupancy
+from gpudissect.measure.latency_hiding.infer_warps import Occupancy
 from gpudissect.models import published
 from gpudissect.models.base import Loop
 from gpudissect.models.judge import best_samples

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gpudissect.device.base import Device, DeviceInfo
+from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
-from gpudissect.experiments.hiding_mixes import ROUNDS, blocks_of, footprint
-from gpudissect.inference.warps import Lifetimes, attained, between_rounds
+from gpudissect.device_info import DeviceInfo
+from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained, between_rounds
+from gpudissect.measure.latency_hiding.mixes import ROUNDS, blocks_of, footprint
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 CYCLES, LONG = 150_000, 600_000  # that a warp takes, about

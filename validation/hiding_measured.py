@@ -17,7 +17,7 @@ from gpudissect.device.find import open_device
 from gpudissect.models import published
 from gpudissect.models.base import Loop
 from gpudissect.models.judge import Measured
-from gpudissect.processor.description import Processor
+from gpudissect.simulation.sm.description import Processor
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.mix import WARP, Step
 

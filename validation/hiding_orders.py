@@ -9,11 +9,11 @@ import numpy as np
 
 from gpudissect import catalogue
 from gpudissect.device.simulated.costs import costs_of
-from gpudissect.inference.warps import Lifetimes, attained, between_rounds, mean_latency, occupancy
+from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained, between_rounds, mean_latency, occupancy
 from gpudissect.models import by_key, published
 from gpudissect.models.base import Loop
-from gpudissect.processor.description import Scheduling
-from gpudissect.processor.engine import Job, run
+from gpudissect.simulation.sm.description import Scheduling
+from gpudissect.simulation.sm.engine import Job, run
 from gpudissect.workload import Access, Instruction, Mix, Step
 from gpudissect.workload.mix import WARP
 

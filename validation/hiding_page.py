@@ -34,11 +34,11 @@ from hiding_page_words import capital, figure, listed
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.models.base import WARP, Machine
-from gpudissect.report.files import load
-from gpudissect.report.hiding import answer
-from gpudissect.report.machine import machine_of
-from gpudissect.report.result import Result
-from gpudissect.report.text import bracket, clean, quantity
+from gpudissect.results.files import load
+from gpudissect.results.machine import machine_of
+from gpudissect.results.model import Result
+from gpudissect.results.text import bracket, clean, quantity
+from gpudissect.views.terminal.hiding import answer
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 MAKERS = ("nvidia", "geforce", "tesla", "quadro")

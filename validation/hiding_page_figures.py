@@ -12,8 +12,8 @@ from svg import Line, Panel, Points, Region, picture
 from gpudissect.models import by_key
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
-from gpudissect.report.machine import CURVES, KINDS, machine_of
-from gpudissect.report.result import Result, Series
+from gpudissect.results.machine import CURVES, KINDS, machine_of
+from gpudissect.results.model import Result, Series
 
 NEEDED = "warps needed for 90 % of the peak"
 UNDER_LOAD = "latency against throughput"

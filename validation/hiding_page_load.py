@@ -8,9 +8,9 @@ from hiding_page_figures import HISTOGRAM, SINGLE, Seen, numbers
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.estimate import Status
-from gpudissect.report.hiding import of_single_loads
-from gpudissect.report.result import Result, Series
-from gpudissect.report.text import clean, quantity
+from gpudissect.results.model import Result, Series
+from gpudissect.results.text import clean, quantity
+from gpudissect.views.terminal.hiding import of_single_loads
 
 
 def under_load(result: Result, kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:

@@ -15,8 +15,8 @@ from gpudissect.models.base import WARP, Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.judge import judge
 from gpudissect.models.volkov import Refined
-from gpudissect.report.machine import machine_of
-from gpudissect.report.result import Result
+from gpudissect.results.machine import machine_of
+from gpudissect.results.model import Result
 
 OWN = ("basic", "refined", "queued")  # models of VV16 itself, and that with queues; what it evaluates are prior ones
 EXPECTED = {"basic": 1.30, "refined": 1.12}  # most that they overestimate by, after VV16 ch 7

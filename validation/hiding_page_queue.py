@@ -17,14 +17,14 @@ from hiding_page_figures import CURVES, WARPS, WORST, Drawn, Seen, points_of, wo
 from hiding_page_words import capital, listed
 from svg import Line, Panel, Points
 
-from gpudissect.inference.warps import Lifetimes, attained
+from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained
 from gpudissect.models import by_key
 from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.judge import Measured, best_samples, judge
 from gpudissect.models.queued import visits
-from gpudissect.processor.description import Bandwidth, MemorySystem, Pipe, Processor, SharedMemory
-from gpudissect.processor.engine import Cost, Job, Queue, run
+from gpudissect.simulation.sm.description import Bandwidth, MemorySystem, Pipe, Processor, SharedMemory
+from gpudissect.simulation.sm.engine import Cost, Job, Queue, run
 
 REFINED, QUEUED = by_key("refined"), by_key("queued")
 LEAST, MOST = 1.0, 512.0  # alphas that models are judged by (VV16 s7.9)

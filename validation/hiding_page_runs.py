@@ -9,8 +9,8 @@ from hiding_page_figures import CURVES, WORST, Seen, kinds_of, points_of, worst_
 from hiding_page_models import OWN
 
 from gpudissect.estimate import Status
-from gpudissect.report.result import Result
-from gpudissect.report.text import quantity
+from gpudissect.results.model import Result
+from gpudissect.results.text import quantity
 
 
 def agreement(results: Sequence[Result]) -> Iterator[str]:

@@ -9,8 +9,8 @@ from hiding_figures import FERMI, G80, GPUS, KEPLER
 from hiding_measured import FOOTPRINT, SEED
 
 from gpudissect.device.find import open_device
-from gpudissect.inference.contention import Distribution, distribution
-from gpudissect.inference.warps import Lifetimes, Occupancy, attained, occupancy, steady
+from gpudissect.measure.latency_hiding.infer_contention import Distribution, distribution
+from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, Occupancy, attained, occupancy, steady
 from gpudissect.models import published
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Mix

@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpudissect.cachemodel.cache import CacheModel
-from gpudissect.cachemodel.geometry import (
+from gpudissect.device.simulated.gpu import SimulatedGpu
+from gpudissect.device.simulated.noise import Noise
+from gpudissect.estimate import Value
+from gpudissect.measure.cache.plan_policy import SIZES
+from gpudissect.measure.cache.plan_sets import REACH
+from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
     Index,
@@ -20,12 +25,7 @@ from gpudissect.cachemodel.geometry import (
     Scope,
     Tlb,
 )
-from gpudissect.cachemodel.index import canonical
-from gpudissect.device.simulated.gpu import SimulatedGpu
-from gpudissect.device.simulated.noise import Noise
-from gpudissect.estimate import Value
-from gpudissect.experiments.policy import SIZES
-from gpudissect.experiments.sets import REACH
+from gpudissect.simulation.cache.index import canonical
 from gpudissect.workload import Path
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
-from gpudissect.processor.banks import addresses, ways
-from gpudissect.processor.description import (
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
+from gpudissect.simulation.sm.banks import addresses, ways
+from gpudissect.simulation.sm.description import (
     WARP,
     Bandwidth,
     Launches,

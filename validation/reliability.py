@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree import ElementTree
 
-from gpudissect.inference.prediction import bound
+from gpudissect.measure.prediction.infer_prediction import bound
 
 EDGES = (0.0, 0.7, 0.95, 0.9975, 0.9994, 1.01)  # between the confidences that there are
 LEFT, TOP, SIZE = 70, 20, 400

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpudissect.report.files import load
-from gpudissect.report.result import Finding, Result
-from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.results.files import load
+from gpudissect.results.model import Finding, Result
+from gpudissect.results.text import bracket, percent, quantity
 from gpudissect.vocabulary import EACH
 
 

@@ -13,9 +13,9 @@ from gpudissect import catalogue
 from gpudissect.catalogue import Published
 from gpudissect.device.find import open_device
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.comparison import Reading
-from gpudissect.report.text import bracket, quantity
-from gpudissect.report.verdict import Verdict, judge, lies_within
+from gpudissect.measure.cache.plan_comparison import Reading
+from gpudissect.results.text import bracket, quantity
+from gpudissect.results.verdict import Verdict, judge, lies_within
 from gpudissect.survey.registry import MEASURED
 from gpudissect.survey.run import Survey, run_survey
 

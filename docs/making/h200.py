@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
-from gpudissect.report.result import Finding, Result
-from gpudissect.report.text import bracket, percent, quantity
+from gpudissect.results.model import Finding, Result
+from gpudissect.results.text import bracket, percent, quantity
 from gpudissect.vocabulary import EACH
 
 FILE = Path(__file__).parents[1] / "results" / "h200.json"

@@ -242,7 +242,7 @@ def clusters() -> Plot:
 
 def prediction() -> Plot:
     """Random accesses of about the size of the L1, and what the cache as published says of each."""
-    from gpudissect.cachemodel.cache import CacheModel
+    from gpudissect.simulation.cache.cache import CacheModel
 
     rng = np.random.default_rng(4)
     count, shown = 900, 160

@@ -15,27 +15,27 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # what checkers take for True; typing itself would be imported for it
 if TYPE_CHECKING:
+    from gpudissect.api.calls import check as check
+    from gpudissect.api.calls import compare as compare
+    from gpudissect.api.calls import devices as devices
+    from gpudissect.api.calls import discover as discover
+    from gpudissect.api.calls import hide as hide
+    from gpudissect.api.calls import load as load
+    from gpudissect.api.calls import run as run
     from gpudissect.device.find import Listing as Listing
     from gpudissect.device.find import open_device as open_device
     from gpudissect.errors import DeviceError as DeviceError
     from gpudissect.errors import GpudissectError as GpudissectError
     from gpudissect.errors import UsageError as UsageError
     from gpudissect.estimate import Status as Status
-    from gpudissect.report.check import Concern as Concern
-    from gpudissect.report.compare import Comparison as Comparison
-    from gpudissect.report.export import export as export
-    from gpudissect.report.result import Finding as Finding
-    from gpudissect.report.result import Result as Result
-    from gpudissect.report.result import Series as Series
-    from gpudissect.report.run_trace import RunTrace as RunTrace
-    from gpudissect.session.calls import check as check
-    from gpudissect.session.calls import compare as compare
-    from gpudissect.session.calls import devices as devices
-    from gpudissect.session.calls import discover as discover
-    from gpudissect.session.calls import hide as hide
-    from gpudissect.session.calls import load as load
-    from gpudissect.session.calls import run as run
+    from gpudissect.exports import export as export
+    from gpudissect.results.check import Concern as Concern
+    from gpudissect.results.compare import Comparison as Comparison
+    from gpudissect.results.model import Finding as Finding
+    from gpudissect.results.model import Result as Result
+    from gpudissect.results.model import Series as Series
     from gpudissect.trace import Trace as Trace
+    from gpudissect.views.traces.run_trace import RunTrace as RunTrace
     from gpudissect.workload import Access as Access
     from gpudissect.workload import Bounds as Bounds
     from gpudissect.workload import Chase as Chase
@@ -58,12 +58,12 @@ _HOMES = {
     "gpudissect.device.find": ("Listing", "open_device"),
     "gpudissect.errors": ("DeviceError", "GpudissectError", "UsageError"),
     "gpudissect.estimate": ("Status",),
-    "gpudissect.report.check": ("Concern",),
-    "gpudissect.report.compare": ("Comparison",),
-    "gpudissect.report.export": ("export",),
-    "gpudissect.report.result": ("Finding", "Result", "Series"),
-    "gpudissect.report.run_trace": ("RunTrace",),
-    "gpudissect.session.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
+    "gpudissect.results.check": ("Concern",),
+    "gpudissect.results.compare": ("Comparison",),
+    "gpudissect.exports": ("export",),
+    "gpudissect.results.model": ("Finding", "Result", "Series"),
+    "gpudissect.views.traces.run_trace": ("RunTrace",),
+    "gpudissect.api.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",

@@ -4,16 +4,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.report.test_page import monstrous
 
 import gpudissect
 from gpudissect.device.find import open_device
-from gpudissect.device.kept import Keeper
-from gpudissect.report.build import build
-from gpudissect.report.files import load
-from gpudissect.report.page.write import page as page_of
-from gpudissect.report.result import Options
+from gpudissect.device.recording.keeper import Keeper
+from gpudissect.results.build import build
+from gpudissect.results.files import load
+from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
+from gpudissect.views.page.write import page as page_of
+from tests.views.test_page import monstrous
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

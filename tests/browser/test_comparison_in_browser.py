@@ -1,10 +1,10 @@
 """The page of a comparison on a phone: nothing is cut, and what is listed leads to its line."""
 
 import pytest
-from tests.report.made_up import PLAIN, result
 
-from gpudissect.report.compare import compare
-from gpudissect.report.page.beside import side_by_side
+from gpudissect.results.compare import compare
+from gpudissect.views.page.beside import side_by_side
+from tests.support.made_up import PLAIN, result
 
 pytestmark = pytest.mark.browser
 

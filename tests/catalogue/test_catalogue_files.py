@@ -7,9 +7,9 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from gpudissect.cachemodel.geometry import Scope
-from gpudissect.cachemodel.index import set_numbers
 from gpudissect.catalogue import load, names
+from gpudissect.simulation.cache.geometry import Scope
+from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path
 
 GPUS = [

@@ -8,10 +8,10 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from gpudissect.cachemodel.geometry import Partition
 from gpudissect.catalogue import for_name, load, names
 from gpudissect.catalogue.load import NO_CODE
 from gpudissect.errors import CatalogueError
+from gpudissect.simulation.cache.geometry import Partition
 from gpudissect.workload import Path
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpudissect.cachemodel.geometry import IndexKind, PolicyKind
-from gpudissect.cachemodel.index import set_numbers
 from gpudissect.catalogue import Published, load
+from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind
+from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path
 
 KIB = 1024

@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.catalogue import Published, load, names
-from gpudissect.processor.description import Pipe
+from gpudissect.simulation.sm.description import Pipe
 from gpudissect.workload import Instruction
 
 SCHEDULERS = {"8800gtx": 1, "gtx280": 1, "gtx480": 2, "gtx680": 4, "gtx980": 4}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.catalogue import load
+from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.workload import Path
 
 

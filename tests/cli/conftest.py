@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpudissect.cli.app import main
-from gpudissect.device.base import DeviceInfo, Origin
+from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.survey.drive import Failure

@@ -10,7 +10,7 @@ import pytest
 
 import gpudissect
 from gpudissect.cli import complete
-from gpudissect.device import recording
+from gpudissect.device.recording import format as recording
 
 HIDING = Path(__file__).parents[2] / "docs" / "results" / "h200-latency-hiding.json"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1]), "LC_ALL": "C"}

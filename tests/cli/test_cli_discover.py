@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpudissect.device import find
-from gpudissect.device.recorded import RecordedGpu, Recorder
-from gpudissect.report.files import load
+from gpudissect.device.recording.device import RecordedGpu, Recorder
+from gpudissect.results.files import load
 from gpudissect.workload import Chase, Sequential, Timing
 from gpudissect.workload import Path as LoadPath
 
@@ -205,7 +205,7 @@ def test_wrong_usage_is_one_line_and_2_before_anything_is_measured(survey, gpudi
 
 
 def test_a_recording_that_cannot_be_finished_costs_no_result(survey, gpudissect, monkeypatch):
-    from gpudissect.device import recording
+    from gpudissect.device.recording import format as recording
 
     real = recording._write_all
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpudissect.cli.app import main
-from gpudissect.report.files import load
+from gpudissect.results.files import load
 from gpudissect.survey import run
 from gpudissect.survey.run import Survey
 

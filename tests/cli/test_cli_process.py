@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpudissect
-from gpudissect.report.files import load
+from gpudissect.results.files import load
 
 COMMAND = [sys.executable, "-m", "gpudissect"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1])}

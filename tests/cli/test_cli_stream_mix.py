@@ -11,8 +11,7 @@ from gpudissect.cli.mix import AccessName
 from gpudissect.cli.stream import StreamPath, TransferName
 from gpudissect.workload import Access, Transfer
 from gpudissect.workload import Path as LoadPath
-
-from ..experiments.steady_gpu import SMS, SteadyGpu
+from tests.support.steady_gpu import SMS, SteadyGpu
 
 
 class Opened(SteadyGpu):
@@ -142,7 +141,7 @@ def test_a_mix_that_makes_no_sense_is_one_line(gpudissect, arguments, code, why)
 def test_what_a_device_lacks_is_an_error_of_the_device(gpudissect, monkeypatch):
     from dataclasses import replace
 
-    from ..experiments import steady_gpu
+    from tests.support import steady_gpu
 
     monkeypatch.setattr(
         Opened, "info", replace(steady_gpu.INFO, instructions=(), unsupported={LoadPath.TMA: "too old"})

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.cachemodel.geometry import Index, IndexKind
-from gpudissect.cachemodel.index import set_numbers
 from gpudissect.device.cuda.arena import ALIGNMENT, WIDEST, Arena, place
+from gpudissect.simulation.cache.geometry import Index, IndexKind
+from gpudissect.simulation.cache.index import set_numbers
 
 MIB = 1 << 20
 MANY = settings(max_examples=200)

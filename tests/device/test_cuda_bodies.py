@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.device.cuda.bodies import FORMS, body_of, room, runnable, unrolled
+from gpudissect.device.cuda.mix.bodies import FORMS, body_of, room, runnable, unrolled
 from gpudissect.errors import DeviceError
 from gpudissect.workload import Access, Instruction, Mix, Step
 

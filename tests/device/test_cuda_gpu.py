@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpudissect.device.base import Origin
 from gpudissect.device.cuda.gpu import CudaGpu, probe
+from gpudissect.device_info import Origin
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing, Turn

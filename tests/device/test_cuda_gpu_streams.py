@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.stream_global import Through
-from gpudissect.device.cuda.stream_shared import Inside
+from gpudissect.device.cuda.stream.global_memory import Through
+from gpudissect.device.cuda.stream.shared import Inside
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.workload import Path, Stream, Transfer
 

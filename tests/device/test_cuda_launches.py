@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_driver import FIRST, KERNEL, OWN, FakeDriver, launcher
 
+from gpudissect.device.cuda.chase.plan import Machine
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.host_clock import HostClock
-from gpudissect.device.cuda.host_loop import time_starts
-from gpudissect.device.cuda.plan import Machine
-from gpudissect.device.cuda.queues import MANY
+from gpudissect.device.cuda.launch.host_clock import HostClock
+from gpudissect.device.cuda.launch.host_loop import time_starts
+from gpudissect.device.cuda.launch.queues import MANY
 from gpudissect.errors import KernelFailed
 from gpudissect.workload import Clock, Launch, Means
+from tests.support.fake_driver import FIRST, KERNEL, OWN, FakeDriver, launcher
 
 WARM_UP = 8
-CLOCK = "gpudissect.device.cuda.launches.time.perf_counter_ns"
+CLOCK = "gpudissect.device.cuda.launch.launches.time.perf_counter_ns"
 ALL = list(range(FIRST, FIRST + MANY))
 
 
@@ -143,7 +143,7 @@ def test_many_runs_are_interruptible_and_warm_up_once(monkeypatch: pytest.Monkey
         given[7][:] = 1
         return 0
 
-    monkeypatch.setattr("gpudissect.device.cuda.host_loop.time_starts", seen)
+    monkeypatch.setattr("gpudissect.device.cuda.launch.host_loop.time_starts", seen)
     assert HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1], 200).tolist() == [[1] * 200]
     assert parts == [(WARM_UP, 64), (0, 64), (0, 64), (0, 8)], "Python looks in between whether it is interrupted"
 
@@ -286,6 +286,6 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_compiled(*_: object) -> int:
         raise NotImplementedError
 
-    monkeypatch.setattr("gpudissect.device.cuda.host_loop.time_starts", not_compiled)
+    monkeypatch.setattr("gpudissect.device.cuda.launch.host_loop.time_starts", not_compiled)
     with pytest.raises(KernelFailed, match="unset NUMBA_DISABLE_JIT"):
         HostClock(FakeDriver()).time_kernels(KERNEL, 32, 1, [1], 5)

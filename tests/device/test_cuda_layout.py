@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
-from gpudissect.device.cuda.layout import JOB, MEETING, MIX_REPORT, REPORT, RING, SAMPLES, STREAM_REPORT, TURN
+from gpudissect.device.cuda.chase.layout import JOB, MEETING, MIX_REPORT, REPORT, RING, SAMPLES, STREAM_REPORT, TURN
 
 pytest.importorskip("cuda.core")
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_board import FakeBoard, FakeKernel
-from fake_driver import FakeDriver, launcher
 
 from gpudissect.device.cuda.arena import WIDEST, Arena
+from gpudissect.device.cuda.chase.layout import MEETING, MIX_REPORT, SAMPLES
+from gpudissect.device.cuda.chase.plan import Machine
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.layout import MEETING, MIX_REPORT, SAMPLES
-from gpudissect.device.cuda.links import _room
-from gpudissect.device.cuda.mixes import Mixer
-from gpudissect.device.cuda.plan import Machine
+from gpudissect.device.cuda.mix.links import _room
+from gpudissect.device.cuda.mix.mixes import Mixer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
+from tests.support.fake_board import FakeBoard, FakeKernel
+from tests.support.fake_driver import FakeDriver, launcher
 
 SMS, PER_SM, RESERVED, THREADS = 4, 65536, 1024, 2048
 FIELDS: dict[str, Any] = {"body": (Step(Instruction.FADD),), "warps": 8, "block_size": 128, "iterations": 64}

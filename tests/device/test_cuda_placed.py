@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_board import BASE, FakeBoard
-from test_cuda_runner import RINGED, machine, positions, run
 
-from gpudissect.device.cuda.layout import REPORT
-from gpudissect.device.cuda.plan import MOST_BLOCKS, crowd, plan
+from gpudissect.device.cuda.chase.layout import REPORT
+from gpudissect.device.cuda.chase.plan import MOST_BLOCKS, crowd, plan
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
+from tests.device.test_cuda_runner import RINGED, machine, positions, run
+from tests.support.fake_board import BASE, FakeBoard
 
 RING = Shuffled(20, 32, seed=1)
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_board import BASE, FakeBoard, FakeCompiler
 
 from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.chase.layout import CODE_BODY, REPORT
+from gpudissect.device.cuda.chase.plan import Machine, plan
+from gpudissect.device.cuda.chase.runner import Crowded, Runner
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.layout import CODE_BODY, REPORT
-from gpudissect.device.cuda.plan import Machine, plan
-from gpudissect.device.cuda.runner import Crowded, Runner
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Turn, Workload
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
+from tests.support.fake_board import BASE, FakeBoard, FakeCompiler
 
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
 # bulk copies and code are timed in laps only

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_board import FakeBoard, FakeKernel
 
 from gpudissect.device.cuda.arena import Arena
+from gpudissect.device.cuda.chase.layout import STREAM_REPORT
+from gpudissect.device.cuda.chase.plan import Machine
 from gpudissect.device.cuda.gpu import CudaGpu
-from gpudissect.device.cuda.layout import STREAM_REPORT
-from gpudissect.device.cuda.plan import Machine
-from gpudissect.device.cuda.stream_words import LOW
-from gpudissect.device.cuda.streams import STREAMED, Streamer
+from gpudissect.device.cuda.stream.streams import STREAMED, Streamer
+from gpudissect.device.cuda.stream.words import LOW
 from gpudissect.errors import DeviceError, KernelFailed, WorkloadError
 from gpudissect.trace import Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
+from tests.support.fake_board import FakeBoard, FakeKernel
 
 RING: dict[str, Any] = {
     "path": Path.CLUSTER, "transfer": Transfer.READ, "footprint": 8192, "blocks": 8, "threads": 64, "ilp": 2,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fake_board import FakeBoard
-from test_cuda_runner import run
 
-from gpudissect.device.cuda.runner import Crowded
+from gpudissect.device.cuda.chase.runner import Crowded
 from gpudissect.errors import DeviceError, KernelFailed, WorkloadError
 from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing, Turn
+from tests.device.test_cuda_runner import run
+from tests.support.fake_board import FakeBoard
 
 MINE, OTHERS = Shuffled(20, 32, seed=1), Sequential(30, 32, start=4096)
 CACHED = [Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpudissect.device.cuda.bodies import body_of
-from gpudissect.device.cuda.links import _check_room
-from gpudissect.device.cuda.stream_way import check_shared, macros
+from gpudissect.device.cuda.mix.bodies import body_of
+from gpudissect.device.cuda.mix.links import _check_room
+from gpudissect.device.cuda.stream.backend import check_shared, macros
 from gpudissect.errors import DeviceError, OutOfMemory, Unfit, UsageError
 from gpudissect.workload import Access, Instruction, Mix, Path, Step, Stream, Transfer
 

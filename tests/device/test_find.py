@@ -7,8 +7,8 @@ from importlib import resources
 import pytest
 
 from gpudissect.device import find
-from gpudissect.device.base import Origin
 from gpudissect.device.simulated.noise import Noise
+from gpudissect.device_info import Origin
 from gpudissect.errors import DeviceError, RecordingError, UsageError
 
 
@@ -122,7 +122,7 @@ def test_without_a_driver_the_list_says_so(monkeypatch):
 
 
 def test_recordings_here_are_listed_damaged_ones_with_the_reason(tmp_path):
-    from gpudissect.device.recorded import Recorder
+    from gpudissect.device.recording.device import Recorder
 
     with find.open_device("sim:gtx980") as device:
         Recorder(device, tmp_path / "good").close()

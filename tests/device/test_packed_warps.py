@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.device import packed_warps, recording
-from gpudissect.device.base import DeviceInfo, Origin
-from gpudissect.device.recorded import RecordedGpu, Recorder
+from gpudissect.device.recording import format as recording
+from gpudissect.device.recording import packed_warps
+from gpudissect.device.recording.device import RecordedGpu, Recorder
+from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import RecordingError
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Instruction, Mix, Step

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gpudissect.device import recording
-from gpudissect.device.base import DeviceInfo, Origin
-from gpudissect.device.recorded import RecordedGpu, Recorder
+from gpudissect.device.recording import format as recording
+from gpudissect.device.recording.device import RecordedGpu, Recorder
+from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import KernelFailed, OutOfMemory, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Explicit, Instruction, Mix, Path, Sequential, Shuffled, Step, Timing, Workload

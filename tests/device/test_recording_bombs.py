@@ -6,8 +6,8 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from gpudissect.device import recording
-from gpudissect.device.recorded import MAX_ITEMS, MAX_SMS, RecordedGpu
+from gpudissect.device.recording import format as recording
+from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu
 from gpudissect.errors import RecordingError
 from gpudissect.workload import (
     Bounds,

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpudissect.device import recording
-from gpudissect.device.recorded import RecordedGpu
+from gpudissect.device.recording import format as recording
+from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.errors import RecordingError
 
 DEVICE = {"spec": "x", "name": "x", "origin": "measured", "sm_count": 1, "span_limits": {}}

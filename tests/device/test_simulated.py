@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Prefetch, Route
-from gpudissect.device.base import Origin
 from gpudissect.device.simulated import Noise, SimulatedGpu, memory
+from gpudissect.device_info import Origin
 from gpudissect.errors import DeviceError, OutOfMemory
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Prefetch, Route
 from gpudissect.trace import Trace
 from gpudissect.workload import (
     Bounds,
@@ -225,7 +225,8 @@ def test_closing_twice() -> None:
 
 def test_opening_one_does_not_load_the_compiler() -> None:
     code = (
-        "import sys; from gpudissect.cachemodel.geometry import Hierarchy; from gpudissect.device.simulated import *;"
+        "import sys; from gpudissect.simulation.cache.geometry import Hierarchy; "
+        "from gpudissect.device.simulated import SimulatedGpu; "
         "SimulatedGpu(Hierarchy(caches={}, routes={}), spec='', name=''); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

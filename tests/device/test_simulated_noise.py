@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpudissect.cachemodel.geometry import Hierarchy, Route
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN
 from gpudissect.errors import UsageError
+from gpudissect.simulation.cache.geometry import Hierarchy, Route
 from gpudissect.workload import Chase, Path, Sequential, Timing
 
 FLAT = Hierarchy(caches={}, routes={Path.SHARED: Route((), (1000.0,), None)}, limits={Path.SHARED: 1 << 30})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpudissect.cachemodel.geometry import (
+from gpudissect.device.simulated import Noise, SimulatedGpu
+from gpudissect.errors import DeviceError
+from gpudissect.simulation.cache.geometry import (
     Cache,
     Distance,
     Hierarchy,
@@ -16,8 +18,6 @@ from gpudissect.cachemodel.geometry import (
     Route,
     Scope,
 )
-from gpudissect.device.simulated import Noise, SimulatedGpu
-from gpudissect.errors import DeviceError
 from gpudissect.workload import Chase, Path, Sequential, Timing
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)

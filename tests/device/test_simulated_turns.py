@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpudissect.cachemodel.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
 from gpudissect.catalogue import load
 from gpudissect.device.find import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
 from gpudissect.workload import Chase, Path, Sequential, Timing, Turn
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)

@@ -7,8 +7,7 @@ from typer.main import get_command
 
 from gpudissect.cli.app import app, main
 from making import commands
-
-from .pages import DOCS, PAGES, ROOT, blocks
+from tests.support.pages import DOCS, PAGES, ROOT, blocks
 
 WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json", "hide.json")
 """What names a GPU or a file that only the reader has."""

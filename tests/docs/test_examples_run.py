@@ -2,7 +2,7 @@
 
 import pytest
 
-from .pages import DOCS, PAGES, ROOT, blocks
+from tests.support.pages import DOCS, PAGES, ROOT, blocks
 
 EXAMPLES = [
     pytest.param(block, id=f"{page.relative_to(DOCS)}-{number}")

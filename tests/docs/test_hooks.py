@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from making import hooks
-
-from .pages import DOCS, PAGES
+from tests.support.pages import DOCS, PAGES
 
 WITH_MARKS = [page for page in PAGES if "<!-- made: " in page.read_text(encoding="utf-8")]
 

@@ -7,8 +7,7 @@ import pytest
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from making import words
 from making.pictures import PICTURES
-
-from .pages import DOCS
+from tests.support.pages import DOCS
 
 ON_ATTRIBUTES = sorted((DOCS / "attributes").glob("*.md"))
 VOCABULARY = (DOCS / "reference" / "vocabulary.md").read_text(encoding="utf-8")

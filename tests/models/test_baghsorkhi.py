@@ -7,7 +7,7 @@ from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Limit, Loop
 from gpudissect.models.needed import needed
 from gpudissect.models.volkov import Basic
-from tests.models.machines import G80
+from tests.support.machines import G80
 
 MODEL = Baghsorkhi()
 N = np.arange(1, 25)

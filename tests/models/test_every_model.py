@@ -11,7 +11,7 @@ from gpudissect.models import ALL, by_key
 from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit
 from gpudissect.models.bounds import latency, peak
 from gpudissect.models.needed import needed
-from tests.models.machines import FIVE, MAXWELL
+from tests.support.machines import FIVE, MAXWELL
 
 N = np.arange(1, 129, dtype=float)
 BOUNDED = ("basic", "refined", "queued")  # never above the bounds of VV16 s4.1

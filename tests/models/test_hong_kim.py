@@ -6,7 +6,7 @@ import pytest
 from gpudissect.models.base import Limit, Loop
 from gpudissect.models.hong_kim import HongKim, cwp_full, mwp_peak_bw
 from gpudissect.models.volkov import Basic
-from tests.models.machines import GT200
+from tests.support.machines import GT200
 
 MODEL, LOOP = HongKim(), Loop(alpha=32)
 

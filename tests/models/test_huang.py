@@ -7,7 +7,7 @@ from gpudissect.models.base import Limit, Loop
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
 from gpudissect.models.needed import needed
 from gpudissect.models.volkov import Basic
-from tests.models.machines import FERMI, KEPLER, MAXWELL, SYNTHETIC
+from tests.support.machines import FERMI, KEPLER, MAXWELL, SYNTHETIC
 
 POLICIES = (RoundRobin(), GreedyThenOldest())
 

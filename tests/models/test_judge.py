@@ -5,7 +5,7 @@ from gpudissect.models.base import Loop
 from gpudissect.models.judge import Measured, best_samples, judge, warps_observed
 from gpudissect.models.needed import ALPHAS
 from gpudissect.models.volkov import Basic, Refined
-from tests.models.machines import FERMI
+from tests.support.machines import FERMI
 
 
 def test_alphas_are_those_of_figure_7_11():

@@ -19,7 +19,7 @@ from gpudissect.models.chen_aamodt import ChenAamodt
 from gpudissect.models.cuda_guide import CudaGuide, warps_needed, warps_needed_counting_all, warps_needed_for_both
 from gpudissect.models.hong_kim import cwp_full
 from gpudissect.models.volkov import Basic
-from tests.models.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
+from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
 
 
 @pytest.mark.parametrize("gpu", published.gpus())

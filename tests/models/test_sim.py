@@ -8,7 +8,7 @@ from gpudissect.models.base import Limit, Loop
 from gpudissect.models.needed import needed
 from gpudissect.models.sim import Sim, cwp_full, mwp_peak_bw
 from gpudissect.models.volkov import Basic
-from tests.models.machines import FERMI, KEPLER, MAXWELL
+from tests.support.machines import FERMI, KEPLER, MAXWELL
 
 MODEL = Sim()
 N = np.arange(1, 49)

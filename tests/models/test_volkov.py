@@ -8,7 +8,7 @@ from gpudissect.models.base import Contention, Limit, Loop, Unit
 from gpudissect.models.bounds import latency, peak, throughput_bounds, tightest
 from gpudissect.models.needed import cusp, needed
 from gpudissect.models.volkov import Basic, Refined
-from tests.models.machines import FERMI, FIVE, G80, GT200, KEPLER, MAXWELL, SYNTHETIC
+from tests.support.machines import FERMI, FIVE, G80, GT200, KEPLER, MAXWELL, SYNTHETIC
 
 ALPHAS = (0.25, 1, 7, 16, 32, 49, 64, 512)
 TABLE_4_2 = {  # VV16 table 4.2: mem_lat, alu_lat, mem_thru, and the bound by cores or issue, per access

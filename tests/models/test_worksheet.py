@@ -9,7 +9,7 @@ from gpudissect.models.base import Limit, Machine, Unit
 from gpudissect.models.published import VECTOR_ADD
 from gpudissect.models.schedule import Issue, after_barrier, timeline
 from gpudissect.models.worksheet import worksheet
-from tests.models.machines import KEPLER, MAXWELL
+from tests.support.machines import KEPLER, MAXWELL
 
 BYTE = 10.4  # bytes a cycle of one SM (VV16 table 3.3)
 TABLE_3_3 = Machine(

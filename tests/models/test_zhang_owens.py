@@ -8,7 +8,7 @@ from gpudissect.models import published
 from gpudissect.models.base import Curve, Limit, Loop
 from gpudissect.models.volkov import Basic
 from gpudissect.models.zhang_owens import Added, ZhangOwens
-from tests.models.machines import FIVE, GT200, MAXWELL
+from tests.support.machines import FIVE, GT200, MAXWELL
 
 N = np.arange(1, 33)
 MEASURED = replace(

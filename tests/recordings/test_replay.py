@@ -3,17 +3,17 @@
 from pathlib import Path
 
 import pytest
-from tests.report.leading import without_evidence
 
-from gpudissect.device.base import Origin
-from gpudissect.device.kept import Keeper
-from gpudissect.device.recorded import RecordedGpu
-from gpudissect.report.build import build
-from gpudissect.report.files import load
-from gpudissect.report.keep import with_evidence
-from gpudissect.report.page.write import page
-from gpudissect.report.result import Options
+from gpudissect.device.recording.device import RecordedGpu
+from gpudissect.device.recording.keeper import Keeper
+from gpudissect.device_info import Origin
+from gpudissect.results.build import build
+from gpudissect.results.evidence.keep import with_evidence
+from gpudissect.results.files import load
+from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
+from gpudissect.views.page.write import page
+from tests.support.leading import without_evidence
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.device.recorded import RecordedGpu
+from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.estimate import Status
-from gpudissect.report.files import load
+from gpudissect.results.files import load
 from gpudissect.survey.run import run_hiding
 
 FOLDER = Path(__file__).parent

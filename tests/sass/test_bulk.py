@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from machine_code import Instruction, kernels
-from test_timed_windows import CONTROL, whole_lap
 
 from gpudissect.workload import Path
+from tests.sass.test_timed_windows import CONTROL, whole_lap
+from tests.support.machine_code import Instruction, kernels
 
 ARCHS = ["sm_90", "sm_100", "sm_120"]
 ARRIVE, COPY, WAIT, LOAD = "SYNCS.ARRIVE.TRANS64", "UBLKCP.S.G", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "LDS.64"

@@ -8,11 +8,11 @@ second waits for it.
 from __future__ import annotations
 
 import pytest
-from machine_code import kernels_of
-from test_mixes import MOVES, capability, check, meant, window_of
 
-from gpudissect.device.cuda.bodies import body_of, unrolled
+from gpudissect.device.cuda.mix.bodies import body_of, unrolled
 from gpudissect.workload import Access, Instruction, Mix, Step
+from tests.sass.test_mixes import MOVES, capability, check, meant, window_of
+from tests.support.machine_code import kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
 MOST_CONTROL = 6

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from machine_code import Instruction, kernels_of
 
-from gpudissect.device.cuda.bodies import body_of, runnable, unrolled
+from gpudissect.device.cuda.mix.bodies import body_of, runnable, unrolled
 from gpudissect.workload import Access, Mix, Step
 from gpudissect.workload import Instruction as Op
+from tests.support.machine_code import Instruction, kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"]
 FORMS = {

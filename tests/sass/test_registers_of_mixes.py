@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpudissect.device.cuda.bodies import body_of, runnable
 from gpudissect.device.cuda.compile import compile_cubin
-from gpudissect.experiments.instructions import KINDS, LONG, Kind
+from gpudissect.device.cuda.mix.bodies import body_of, runnable
+from gpudissect.measure.instructions.instructions import KINDS, LONG, Kind
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 REGISTERS_OF_SM = 65536

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from machine_code import Instruction, kernels, kernels_of
 
-from gpudissect.device.cuda.layout import CODE_BODY
+from gpudissect.device.cuda.chase.layout import CODE_BODY
 from gpudissect.workload import Path
 from gpudissect.workload.chase import CODE_LINE, CODE_UNIT
+from tests.support.machine_code import Instruction, kernels, kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 BYTES = 16  # of an instruction

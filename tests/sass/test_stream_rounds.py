@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from machine_code import Instruction, kernels_of
 
-from gpudissect.device.cuda.layout import TRAITS
-from gpudissect.device.cuda.stream_way import macros
+from gpudissect.device.cuda.chase.layout import TRAITS
+from gpudissect.device.cuda.stream.backend import macros
 from gpudissect.workload import Path, Stream, Transfer
+from tests.support.machine_code import Instruction, kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]  # sm_86 and sm_89 get the instructions of sm_80
 PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]

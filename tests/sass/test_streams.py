@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from machine_code import Instruction, kernels_of
+
+from tests.support.machine_code import Instruction, kernels_of
 
 every_arch = pytest.mark.parametrize("arch", ["sm_90", "sm_100", "sm_120"])
 

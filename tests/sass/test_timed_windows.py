@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from machine_code import Instruction, kernels
 
-from gpudissect.device.cuda.layout import TURN_PATHS
+from gpudissect.device.cuda.chase.layout import TURN_PATHS
 from gpudissect.workload import Path
+from tests.support.machine_code import Instruction, kernels
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]  # sm_89: see test_ada_runs_the_code_of_ampere
 LOADS = {

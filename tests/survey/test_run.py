@@ -7,8 +7,7 @@ from gpudissect.estimate import Status
 from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
 from gpudissect.survey.run import run_hiding, run_survey
 from gpudissect.workload import Path
-
-from ..experiments.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
+from tests.measure.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
 
 
 class Troubled:
@@ -29,7 +28,7 @@ class Troubled:
 
 @pytest.fixture
 def gpu(gpu_with):  # noqa: F811
-    from gpudissect.cachemodel.geometry import Cache, Policy, PolicyKind
+    from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
 
     l1 = Cache(ways=(4,) * 8, line=64, sector=64, index=bits(6, 3), policy=Policy(PolicyKind.LRU))
     return gpu_with(l1, plain_l2())

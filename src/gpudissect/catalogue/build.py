@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpudissect.cachemodel.geometry import (
+from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
     Index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpudissect.processor.description import (
+from gpudissect.simulation.sm.description import (
     WARP,
     Bandwidth,
     Launches,

@@ -11,16 +11,16 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.catalogue.build import NEWER, hierarchy_of
 from gpudissect.catalogue.build_processor import processor_of
 from gpudissect.catalogue.published import Published, published_of
 from gpudissect.errors import CatalogueError
+from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.workload import Path
 
 if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
-    from gpudissect.processor.description import Processor
+    from gpudissect.simulation.sm.description import Processor
 
 NO_CODE = "its GPU file does not describe the instruction caches"
 LARGEST_FILE = 1024 * 1024  # bytes; the longest built-in file has some 20 KB

@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpudissect.catalogue.quantity import Count, Cycles, Number, Sourced, Table
-from gpudissect.processor.description import Pipe, Scheduling
+from gpudissect.simulation.sm.description import Pipe, Scheduling
 
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]  # a cycle
 BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_nan=False)]
@@ -30,7 +30,7 @@ Nanoseconds = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=Fa
 
 
 class ProcessorTable(Table):
-    """An SM's schedulers and what it holds (VV16 tables 2.6, 2.8); see `gpudissect.processor.description.Processor`."""
+    """An SM's schedulers and what it holds (VV16 tables 2.6, 2.8); see `simulation.sm.description.Processor`."""
 
     schedulers: Sourced[Schedulers]
     issue_interval: Sourced[Step]
@@ -59,7 +59,7 @@ class UnitTable(Table):
 
 
 class MemoryTable(Table):
-    """The queue before DRAM, see `gpudissect.processor.description.MemorySystem`; `random_rate` as `UnitTable.rate`.
+    """The queue before DRAM, see `simulation.sm.description.MemorySystem`; `random_rate` as `UnitTable.rate`.
 
     Without `latency` it is that of the path to memory past the L1.
     """

@@ -155,8 +155,8 @@ def _in_words(element: str, attribute: str, words: str, entry: Sourced[Any]) -> 
 
 def _mappings(gpu: GpuTable) -> Iterator[Published]:
     """Index functions and policies in words, those of findings. Of TLBs no tables: nobody numbers sets alike."""
-    from gpudissect.cachemodel.index import canonical
     from gpudissect.catalogue.build import index_of
+    from gpudissect.simulation.cache.index import canonical
 
     tables: list[tuple[str, Lines, int]] = [
         (str(name), each, each.line_size.value) for name, each in gpu.caches.items()

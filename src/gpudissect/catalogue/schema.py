@@ -35,11 +35,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpudissect.cachemodel.geometry import Scope
 from gpudissect.catalogue.build import NEWER
 from gpudissect.catalogue.processor import BandwidthTables, LaunchTable, MemoryTable, ProcessorTable, UnitTable
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
+from gpudissect.simulation.cache.geometry import Scope
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Instruction, Path
 
@@ -114,7 +114,7 @@ class SharedTable(Table):
 class PathTable(Table):
     """A way to memory: elements nearest first and the cycles from load to use when each serves.
 
-    `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.cachemodel.geometry.Route`. Without
+    `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.simulation.cache.geometry.Route`. Without
     `memory_latency` the path ends before memory: one latency, on path cluster one by rank.
     """
 
@@ -160,7 +160,7 @@ class WindowTable(Table):
 class PartitionTable(Table):
     """A cache in two parts: `home`, the address bits whose XOR says to which a line belongs; cycles that the far costs.
 
-    `capacity` is that of both parts, in bytes; see `gpudissect.cachemodel.geometry.Partition`.
+    `capacity` is that of both parts, in bytes; see `gpudissect.simulation.cache.geometry.Partition`.
     """
 
     cache: Element = Element.L2

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gpudissect.cachemodel.geometry import IndexKind, PolicyKind, Scope
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
+from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind, Scope
 
 MOST_WAYS = 1 << 14
 MOST_LINES = 1 << 23  # 256 MiB in lines of 32 B

@@ -11,7 +11,7 @@ from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOpt
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.device.base import DeviceInfo
+    from gpudissect.device_info import DeviceInfo
     from gpudissect.workload import Bounds, Chase
 
 
@@ -76,8 +76,8 @@ def chase(
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.report.trace import ChaseTrace
     from gpudissect.units import parse_bytes
+    from gpudissect.views.traces.trace import ChaseTrace
     from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
 
     step = parse_bytes(stride)

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpudissect.report.check import Concern
+    from gpudissect.results.check import Concern
 
 STABLE, UNSTABLE = 0, 4
 SHOWN = 6  # findings named with a concern
@@ -26,8 +26,8 @@ def check(
 
     Several results of one GPU are also held against one another. Exit codes: 0 stable, 4 not.
     """
-    from gpudissect.report.check import concerns, is_stable
-    from gpudissect.report.files import load
+    from gpudissect.results.check import concerns, is_stable
+    from gpudissect.results.files import load
 
     names = [str(path) for path in files]
     found = concerns([load(path) for path in files], names)
@@ -49,9 +49,9 @@ def _say(found: Sequence[Concern], stable: bool, names: Sequence[str]) -> None:
 
     from rich.text import Text
 
-    from gpudissect.report.check import Weight
-    from gpudissect.report.table import console
-    from gpudissect.report.text import clean
+    from gpudissect.results.check import Weight
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.table import console
 
     out = console(sys.stdout)
     out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))

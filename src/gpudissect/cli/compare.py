@@ -23,10 +23,10 @@ def compare(
     import sys
 
     from gpudissect.cli.say import note_line
-    from gpudissect.report import compare as comparing
-    from gpudissect.report.compare_table import print_comparison, to_json
-    from gpudissect.report.files import check_apart, check_page, check_writable, load, write_text
-    from gpudissect.report.table import console
+    from gpudissect.results import compare as comparing
+    from gpudissect.results.files import check_apart, check_page, check_writable, load, write_text
+    from gpudissect.views.terminal.compare_table import print_comparison, to_json
+    from gpudissect.views.terminal.table import console
 
     if html is not None:
         check_apart(html, files)
@@ -34,7 +34,7 @@ def compare(
         check_page(html)
     made = comparing.compare([load(path) for path in files], [str(path) for path in files])
     if html is not None:
-        from gpudissect.report.page.beside import side_by_side
+        from gpudissect.views.page.beside import side_by_side
 
         write_text(html, side_by_side(made))
         note_line(f"wrote {html}")

@@ -19,7 +19,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/:=@%+,][A-Za-z0-9._/:=@%+,-]*")  # no shell g
 def devices(incomplete: str) -> list[str]:
     """Names of devices: the first GPU, every simulated one, recordings in this folder with plain names."""
     from gpudissect.catalogue.load import names
-    from gpudissect.device.recording import is_recording
+    from gpudissect.device.recording.format import is_recording
 
     try:
         recordings = sorted(f"rec:{path}" for path in Path().iterdir() if is_recording(path))
@@ -37,7 +37,7 @@ def elements(incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """Formats of `gpudissect export`."""
-    from gpudissect.report.export import FORMATS
+    from gpudissect.exports import FORMATS
 
     return _fitting(FORMATS, incomplete)
 
@@ -71,8 +71,8 @@ def _known(ctx: Context) -> list[str]:
     if file is None:
         return everything
     try:
-        from gpudissect.report.files import load
-        from gpudissect.report.machine import machine_of
+        from gpudissect.results.files import load
+        from gpudissect.results.machine import machine_of
 
         return sorted(machine_of(load(Path(file))).units)
     except GpudissectError:

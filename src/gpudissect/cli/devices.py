@@ -23,8 +23,8 @@ def devices(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON l
     from rich.table import Table
     from rich.text import Text
 
-    from gpudissect.report.table import console, print_table
-    from gpudissect.report.text import clean
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.table import console, print_table
 
     table = Table("device", "GPU", "origin", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for item in listings:

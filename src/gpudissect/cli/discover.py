@@ -14,9 +14,9 @@ from gpudissect.cli.say import note_line
 from gpudissect.errors import DeviceError, GpudissectError
 
 if TYPE_CHECKING:
-    from gpudissect.report.result import Result
-    from gpudissect.session.hierarchy import Hierarchy
-    from gpudissect.session.take import Taken
+    from gpudissect.api.hierarchy import Hierarchy
+    from gpudissect.api.take import Taken
+    from gpudissect.results.model import Result
 
 ALL = "cuda:all"
 
@@ -77,10 +77,10 @@ def discover(
     With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
+    from gpudissect.api.hierarchy import Hierarchy, known_elements
+    from gpudissect.api.saving import uninterrupted
+    from gpudissect.api.take import check_outputs
     from gpudissect.device.find import choose
-    from gpudissect.session.hierarchy import Hierarchy, known_elements
-    from gpudissect.session.saving import uninterrupted
-    from gpudissect.session.take import check_outputs
 
     study = Hierarchy(elements=known_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
     several = device == ALL
@@ -111,8 +111,8 @@ def discover(
 
 
 def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) -> Taken:
+    from gpudissect.api.take import take_apart
     from gpudissect.cli.progress import progress_on_stderr
-    from gpudissect.session.take import take_apart
 
     with progress_on_stderr() as progress:
         return take_apart(spec, study, record=record, keep=keep, progress=progress)
@@ -125,7 +125,7 @@ def _with_suffix(path: Path | None, suffix: str) -> Path | None:
 def _print(results: Sequence[Result], *, as_json: bool, as_list: bool, details: bool) -> None:
     import sys
 
-    from gpudissect.report.table import console, print_result
+    from gpudissect.views.terminal.table import console, print_result
 
     if as_json:
         texts = [result.to_json().rstrip() for result in results]

@@ -10,7 +10,7 @@ from gpudissect.errors import DeviceError, GpudissectError, UsageError
 from gpudissect.estimate import Status
 
 if TYPE_CHECKING:
-    from gpudissect.report.result import Result
+    from gpudissect.results.model import Result
 
 DONE, IN_PART, INTERRUPTED = 0, 4, 130
 

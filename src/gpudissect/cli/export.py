@@ -36,8 +36,8 @@ def export(
     series, series-parquet: what was seen, one number a line. Single accesses: discover --traces FILE, of a recording,
     too.
     """
-    from gpudissect.report import export as formats
-    from gpudissect.report.files import check_apart, check_writable, load, write_bytes
+    from gpudissect import exports as formats
+    from gpudissect.results.files import check_apart, check_writable, load, write_bytes
 
     if output is not None:
         check_apart(output, [file])

@@ -14,7 +14,7 @@ from gpudissect.cli.say import note_line
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.report.result import Result
+    from gpudissect.results.model import Result
 
 
 class Accesses(StrEnum):
@@ -63,11 +63,11 @@ def hide(
     Every warp runs a chain of loads and alpha additions between two of them. Ctrl-C keeps what was measured: the quick
     grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
+    from gpudissect.api.hiding import Hiding
+    from gpudissect.api.saving import uninterrupted
+    from gpudissect.api.take import check_outputs, take_apart
     from gpudissect.cli.progress import progress_on_stderr
     from gpudissect.device.find import choose
-    from gpudissect.session.hiding import Hiding
-    from gpudissect.session.saving import uninterrupted
-    from gpudissect.session.take import check_outputs, take_apart
 
     check_outputs(output, html, traces, device, record)
     choice = choose(device)
@@ -92,8 +92,8 @@ def _print(result: Result, *, as_json: bool) -> None:
         return
     import sys
 
-    from gpudissect.report.hiding import is_answered, lines
-    from gpudissect.report.table import console, print_result
+    from gpudissect.views.terminal.hiding import is_answered, lines
+    from gpudissect.views.terminal.table import console, print_result
 
     out = console(sys.stdout)
     print_result(out, result)

@@ -13,7 +13,7 @@ from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOpt
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.device.base import DeviceInfo
+    from gpudissect.device_info import DeviceInfo
     from gpudissect.workload import Mix, Step
 
 FOOTPRINT = "64MiB"
@@ -63,7 +63,7 @@ def mix(
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.report.throughput_trace import MixTrace
+    from gpudissect.views.traces.throughput_trace import MixTrace
     from gpudissect.workload import Access, Mix
     from gpudissect.workload.instruction import GLOBAL
 

@@ -48,9 +48,9 @@ def predict(
 
     The worksheet of VV16 tables 3.2 to 3.4: bounds by latency, by functional units, by memory, and by issue.
     """
-    from gpudissect.report.files import load
-    from gpudissect.report.machine import machine_of
-    from gpudissect.report.worksheet import Forecast, as_text, forecast, to_json
+    from gpudissect.results.files import load
+    from gpudissect.results.machine import machine_of
+    from gpudissect.views.terminal.worksheet import Forecast, as_text, forecast, to_json
 
     result = load(file)
     machine = machine_of(result)

@@ -15,9 +15,9 @@ from gpudissect.cli.say import note_line
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.device.base import DeviceInfo
-    from gpudissect.report.trace import RawTrace
+    from gpudissect.device_info import DeviceInfo
     from gpudissect.trace import Trace
+    from gpudissect.views.traces.trace import RawTrace
     from gpudissect.workload import Workload
 
 W = TypeVar("W", bound="Workload")
@@ -55,8 +55,8 @@ class Wishes:
 
 def _check_output(wishes: Wishes) -> None:
     """Raise `UsageError` for a file that must not or cannot be written, before anything runs."""
-    from gpudissect.report.files import check_apart_from_run, check_ending, check_writable
-    from gpudissect.report.trace import FORMATS
+    from gpudissect.results.files import check_apart_from_run, check_ending, check_writable
+    from gpudissect.views.traces.trace import FORMATS
 
     if wishes.output is None:
         return
@@ -80,7 +80,7 @@ def run_and_give(
 
 def _run_one(make: Callable[[DeviceInfo], W], wishes: Wishes) -> tuple[DeviceInfo, W, Trace]:
     from gpudissect.device.find import choose, open_device
-    from gpudissect.device.recorded import Recorder
+    from gpudissect.device.recording.device import Recorder
 
     choice = choose(wishes.device)
     if choice.note:
@@ -96,8 +96,8 @@ def _run_one(make: Callable[[DeviceInfo], W], wishes: Wishes) -> tuple[DeviceInf
 
 
 def _give(given: RawTrace, wishes: Wishes) -> None:
-    from gpudissect.report.files import write_bytes
-    from gpudissect.report.trace import FORMATS, summary, to_json, to_table
+    from gpudissect.results.files import write_bytes
+    from gpudissect.views.traces.trace import FORMATS, summary, to_json, to_table
 
     output, as_json = wishes.output, wishes.as_json
     if output is None:

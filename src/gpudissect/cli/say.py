@@ -17,7 +17,7 @@ def note_line(message: str) -> None:
 
 
 def _line(message: str) -> None:
-    from gpudissect.report.text import clean
+    from gpudissect.results.text import clean
 
     if sys.stderr is None:  # closed: print() would take stdout instead
         return

@@ -24,10 +24,10 @@ def show(
     """
     import sys
 
-    from gpudissect.report.files import load
-    from gpudissect.report.hiding import is_answered, lines
-    from gpudissect.report.table import console, print_result
-    from gpudissect.report.text import clean
+    from gpudissect.results.files import load
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.hiding import is_answered, lines
+    from gpudissect.views.terminal.table import console, print_result
 
     if html is not None:
         _write_page(files, html)
@@ -50,8 +50,8 @@ def show(
 def _write_page(files: list[Path], html: Path) -> None:
     from gpudissect.cli.say import note_line
     from gpudissect.errors import UsageError
-    from gpudissect.report.files import check_apart, check_page, check_writable, load, write_text
-    from gpudissect.report.page.write import page
+    from gpudissect.results.files import check_apart, check_page, check_writable, load, write_text
+    from gpudissect.views.page.write import page
 
     if len(files) > 1:
         raise UsageError(f"a page is of one result, got {len(files)}; compare --html sets several side by side")
@@ -68,6 +68,6 @@ def schema(
     """Print the JSON Schema of the result file."""
     import json
 
-    from gpudissect.report.result import json_schema
+    from gpudissect.results.model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))

@@ -6,7 +6,7 @@ import signal
 import threading
 from types import FrameType
 
-from gpudissect.session.saving import STOPPING
+from gpudissect.api.saving import STOPPING
 
 _seen = False
 

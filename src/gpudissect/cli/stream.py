@@ -11,7 +11,7 @@ from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOpt
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.device.base import DeviceInfo
+    from gpudissect.device_info import DeviceInfo
     from gpudissect.workload import Path, Stream
 
 OF_A_BLOCK = "16KiB"
@@ -69,8 +69,8 @@ def stream(
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.report.throughput_trace import StreamTrace
     from gpudissect.units import parse_bytes
+    from gpudissect.views.traces.throughput_trace import StreamTrace
     from gpudissect.workload import Path, Stream, Transfer
 
     if cluster is not None and path is not StreamPath.CLUSTER:

@@ -113,8 +113,8 @@ def _simulated_gpus() -> Iterator[Listing]:
 
 
 def _recordings(folder: FilePath) -> Iterator[Listing]:
-    from gpudissect.device.recorded import RecordedGpu
-    from gpudissect.device.recording import is_recording
+    from gpudissect.device.recording.device import RecordedGpu
+    from gpudissect.device.recording.format import is_recording
 
     try:
         found = sorted(inner for inner in folder.iterdir() if is_recording(inner))
@@ -208,7 +208,7 @@ def _whole(text: str) -> int:
 
 
 def _open_recorded(rest: str) -> Device:
-    from gpudissect.device.recorded import RecordedGpu
+    from gpudissect.device.recording.device import RecordedGpu
 
     name, options = _split_options(rest)
     if set(options) - {"partial"} or options.get("partial", "yes") != "yes":

@@ -9,7 +9,7 @@ from typing import Any
 from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.experiments.base import Bench, Enough, Experiment, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Enough, Experiment, Outcome, Plan, without
 from gpudissect.trace import Context, Trace
 from gpudissect.vocabulary import place_of
 from gpudissect.workload import Workload

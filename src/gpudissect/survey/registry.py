@@ -4,62 +4,62 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpudissect.experiments.banks import ATTRIBUTES as BANKS
-from gpudissect.experiments.banks import banks_plan, write_conflict_plan
-from gpudissect.experiments.base import Experiment
-from gpudissect.experiments.capacity import capacity_plan, l2_capacity_plan
-from gpudissect.experiments.cluster import LATENCIES as CLUSTER_LATENCIES
-from gpudissect.experiments.cluster import cluster_bandwidth_plan, cluster_latency_plan
-from gpudissect.experiments.code_sharing import CONSTANT, code_sharing_plan, constants_sharing_plan
-from gpudissect.experiments.comparison import comparison_plan
-from gpudissect.experiments.contention import ATTRIBUTES as CONTENTION
-from gpudissect.experiments.contention import contention_plan
-from gpudissect.experiments.dram import dram_plan, wide_dram_plan
-from gpudissect.experiments.hiding import ATTRIBUTES as HIDING_ATTRIBUTES
-from gpudissect.experiments.hiding import hiding_plan
-from gpudissect.experiments.hiding_mixes import FULL, QUICK, Grid
-from gpudissect.experiments.hiding_mixes import KINDS as HIDDEN
-from gpudissect.experiments.hiding_models import models_plan
-from gpudissect.experiments.hierarchy import hierarchy_plan
-from gpudissect.experiments.icache import ATTRIBUTES as OF_CODE
-from gpudissect.experiments.icache import ELEMENTS as CODE
-from gpudissect.experiments.icache import icache_levels_plan, icache_plan
-from gpudissect.experiments.instructions import KINDS
-from gpudissect.experiments.issue_latency import issue_latency_plan
-from gpudissect.experiments.issue_rate import issue_rate_plan
-from gpudissect.experiments.l2 import l2_plan
-from gpudissect.experiments.l2_bandwidth import l2_bandwidth_plan
-from gpudissect.experiments.l2_latency import l2_latency_plan
-from gpudissect.experiments.l2_map import l2_map_plan
-from gpudissect.experiments.latency import latency_plan
-from gpudissect.experiments.launch import NAMES as LAUNCHED
-from gpudissect.experiments.launch import launch_plan, replacement_plan
-from gpudissect.experiments.levels import path_plan
-from gpudissect.experiments.line import line_plan
-from gpudissect.experiments.memory_bandwidth import memory_bandwidth_plan
-from gpudissect.experiments.oversubscription import oversubscription_plan
-from gpudissect.experiments.peak import peak_plan
-from gpudissect.experiments.policy import ATTRIBUTES as POLICY
-from gpudissect.experiments.policy import policy_plan
-from gpudissect.experiments.prediction import prediction_plan
-from gpudissect.experiments.sets import ATTRIBUTES as SETS
-from gpudissect.experiments.sets import sets_plan
-from gpudissect.experiments.shared import shared_plan
-from gpudissect.experiments.sharing import ATTRIBUTES as SHARING
-from gpudissect.experiments.sharing import sharing_plan
-from gpudissect.experiments.sm_bandwidth import l1_bandwidth_plan, shared_bandwidth_plan
-from gpudissect.experiments.spectrum import PATTERNS, spectrum_plan
-from gpudissect.experiments.stores import TO_THE_L2, WRITES, stores_plan
-from gpudissect.experiments.timer import timer_plan
-from gpudissect.experiments.tlb import ATTRIBUTES as TLB
-from gpudissect.experiments.tlb import tlb_plan
-from gpudissect.experiments.tlb_policy import ATTRIBUTES as TLB_POLICY
-from gpudissect.experiments.tlb_policy import tlb_policy_plan
-from gpudissect.experiments.tlb_sets import ATTRIBUTES as TLB_SETS
-from gpudissect.experiments.tlb_sets import tlb_sets_plan
-from gpudissect.experiments.tma import tma_bandwidth_plan, tma_latency_plan
-from gpudissect.experiments.translated import translated_plan
-from gpudissect.experiments.warps_needed import warps_needed_plan
+from gpudissect.measure.cache.plan_capacity import capacity_plan, l2_capacity_plan
+from gpudissect.measure.cache.plan_comparison import comparison_plan
+from gpudissect.measure.cache.plan_dram import dram_plan, wide_dram_plan
+from gpudissect.measure.cache.plan_l2 import l2_plan
+from gpudissect.measure.cache.plan_l2_latency import l2_latency_plan
+from gpudissect.measure.cache.plan_l2_map import l2_map_plan
+from gpudissect.measure.cache.plan_latency import latency_plan
+from gpudissect.measure.cache.plan_levels import path_plan
+from gpudissect.measure.cache.plan_line import line_plan
+from gpudissect.measure.cache.plan_policy import ATTRIBUTES as POLICY
+from gpudissect.measure.cache.plan_policy import policy_plan
+from gpudissect.measure.cache.plan_sets import ATTRIBUTES as SETS
+from gpudissect.measure.cache.plan_sets import sets_plan
+from gpudissect.measure.cache.plan_sharing import ATTRIBUTES as SHARING
+from gpudissect.measure.cache.plan_sharing import sharing_plan
+from gpudissect.measure.cache.plan_timer import timer_plan
+from gpudissect.measure.icache.plan_code_sharing import CONSTANT, code_sharing_plan, constants_sharing_plan
+from gpudissect.measure.icache.plan_icache import ATTRIBUTES as OF_CODE
+from gpudissect.measure.icache.plan_icache import ELEMENTS as CODE
+from gpudissect.measure.icache.plan_icache import icache_levels_plan, icache_plan
+from gpudissect.measure.instructions.instructions import KINDS
+from gpudissect.measure.instructions.plan_latency import issue_latency_plan
+from gpudissect.measure.instructions.plan_rate import issue_rate_plan
+from gpudissect.measure.instructions.plan_warps_needed import warps_needed_plan
+from gpudissect.measure.latency_hiding.mixes import FULL, QUICK, Grid
+from gpudissect.measure.latency_hiding.mixes import KINDS as HIDDEN
+from gpudissect.measure.latency_hiding.plan_contention import ATTRIBUTES as CONTENTION
+from gpudissect.measure.latency_hiding.plan_contention import contention_plan
+from gpudissect.measure.latency_hiding.plan_hiding import ATTRIBUTES as HIDING_ATTRIBUTES
+from gpudissect.measure.latency_hiding.plan_hiding import hiding_plan
+from gpudissect.measure.latency_hiding.plan_models import models_plan
+from gpudissect.measure.latency_hiding.plan_oversubscription import oversubscription_plan
+from gpudissect.measure.launch.plan_launch import NAMES as LAUNCHED
+from gpudissect.measure.launch.plan_launch import launch_plan, replacement_plan
+from gpudissect.measure.plan import Experiment
+from gpudissect.measure.prediction.plan_cache import prediction_plan
+from gpudissect.measure.prediction.plan_hierarchy import hierarchy_plan
+from gpudissect.measure.prediction.plan_translation import translated_plan
+from gpudissect.measure.shared_memory.plan_banks import ATTRIBUTES as BANKS
+from gpudissect.measure.shared_memory.plan_banks import banks_plan, write_conflict_plan
+from gpudissect.measure.shared_memory.plan_cluster import LATENCIES as CLUSTER_LATENCIES
+from gpudissect.measure.shared_memory.plan_cluster import cluster_bandwidth_plan, cluster_latency_plan
+from gpudissect.measure.shared_memory.plan_latency import shared_plan
+from gpudissect.measure.shared_memory.plan_tma import tma_bandwidth_plan, tma_latency_plan
+from gpudissect.measure.throughput.plan_l2_bandwidth import l2_bandwidth_plan
+from gpudissect.measure.throughput.plan_memory_bandwidth import memory_bandwidth_plan
+from gpudissect.measure.throughput.plan_peak import peak_plan
+from gpudissect.measure.throughput.plan_sm_bandwidth import l1_bandwidth_plan, shared_bandwidth_plan
+from gpudissect.measure.throughput.plan_stores import TO_THE_L2, WRITES, stores_plan
+from gpudissect.measure.tlb.plan_entries import ATTRIBUTES as TLB
+from gpudissect.measure.tlb.plan_entries import tlb_plan
+from gpudissect.measure.tlb.plan_policy import ATTRIBUTES as TLB_POLICY
+from gpudissect.measure.tlb.plan_policy import tlb_policy_plan
+from gpudissect.measure.tlb.plan_sets import ATTRIBUTES as TLB_SETS
+from gpudissect.measure.tlb.plan_sets import tlb_sets_plan
+from gpudissect.measure.tlb.plan_spectrum import PATTERNS, spectrum_plan
 from gpudissect.vocabulary import ELEMENTS
 from gpudissect.workload import Path, Transfer
 from gpudissect.workload.instruction import SHARED

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate
-from gpudissect.experiments.base import Bench, Experiment
-from gpudissect.experiments.comparison import Reading
-from gpudissect.inference.disagreement import Unforetold, Whole
-from gpudissect.inference.prediction import Tally
+from gpudissect.measure.cache.plan_comparison import Reading
+from gpudissect.measure.plan import Bench, Experiment
+from gpudissect.measure.prediction.infer_disagreement import Unforetold, Whole
+from gpudissect.measure.prediction.infer_prediction import Tally
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.drive import Drive, Failure, Progress

@@ -16,9 +16,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 
-from gpudissect.device.cuda import stream_global, stream_shared
-from gpudissect.device.cuda.bodies import body_of
 from gpudissect.device.cuda.compile import Code, Compiler, CubinCache, compile_cubin, compiler_version, cubin_key
+from gpudissect.device.cuda.mix.bodies import body_of
+from gpudissect.device.cuda.stream import global_memory as stream_global
+from gpudissect.device.cuda.stream import shared as stream_shared
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.workload import Mix, Path, Stream, Workload
 

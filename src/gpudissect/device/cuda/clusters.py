@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpudissect.device.cuda.chase.layout import TRAITS
+from gpudissect.device.cuda.chase.runner import Runner
 from gpudissect.device.cuda.driver import Board
-from gpudissect.device.cuda.layout import TRAITS
-from gpudissect.device.cuda.runner import Runner
 from gpudissect.errors import DeviceError
 from gpudissect.workload import Path
 

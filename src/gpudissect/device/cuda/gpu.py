@@ -8,24 +8,24 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
-from gpudissect.device.base import DeviceInfo, Origin
 from gpudissect.device.cuda.ahead import compile_ahead
 from gpudissect.device.cuda.arena import Arena
-from gpudissect.device.cuda.bodies import runnable
+from gpudissect.device.cuda.chase.layout import CODE_BODY
+from gpudissect.device.cuda.chase.plan import Launch as ChaseLaunch
+from gpudissect.device.cuda.chase.plan import Machine, plan
+from gpudissect.device.cuda.chase.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
-from gpudissect.device.cuda.cores import CAN_BIND
 from gpudissect.device.cuda.driver import Board
-from gpudissect.device.cuda.launches import Launcher
-from gpudissect.device.cuda.layout import CODE_BODY
-from gpudissect.device.cuda.mixes import Mixer
-from gpudissect.device.cuda.plan import Launch as ChaseLaunch
-from gpudissect.device.cuda.plan import Machine, plan
-from gpudissect.device.cuda.runner import CONSTANT_BANK, Crowded, Runner
+from gpudissect.device.cuda.launch.cores import CAN_BIND
+from gpudissect.device.cuda.launch.launches import Launcher
+from gpudissect.device.cuda.mix.bodies import runnable
+from gpudissect.device.cuda.mix.mixes import Mixer
 from gpudissect.device.cuda.start import start_driver
 from gpudissect.device.cuda.stated import cluster_facts, environment, facts, shared_free, without_code
-from gpudissect.device.cuda.streams import STREAMED, Streamer
+from gpudissect.device.cuda.stream.streams import STREAMED, Streamer
+from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.workload import Launch, Means, Mix, Path, Stream, Workload

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.compiled import compiled, uniform
+from gpudissect.simulation.cache.compiled import compiled, uniform
 
 DRIFT_STEP = 1024  # accesses between two evaluations of the drift
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.device.simulated.tiers import L2_VARIABILITY, share_of, tiers_on
-from gpudissect.processor.banks import addresses, further_turns, ways
-from gpudissect.processor.description import WARP, Operation, Pipe, Processor
-from gpudissect.processor.engine import Cost, Queue
+from gpudissect.simulation.cache.geometry import Hierarchy
+from gpudissect.simulation.sm.banks import addresses, further_turns, ways
+from gpudissect.simulation.sm.description import WARP, Operation, Pipe, Processor
+from gpudissect.simulation.sm.engine import Cost, Queue
 from gpudissect.workload import Access, Instruction, Mix, Path
 from gpudissect.workload.instruction import SHARED
 

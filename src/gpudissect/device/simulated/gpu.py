@@ -7,17 +7,18 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpudissect import __version__
-from gpudissect.cachemodel.check import check_hierarchy
-from gpudissect.cachemodel.geometry import Hierarchy, Route
-from gpudissect.cachemodel.hierarchy import HierarchyModel
-from gpudissect.device.base import DeviceInfo, NothingHeld, Origin
+from gpudissect.device.base import NothingHeld
 from gpudissect.device.simulated.launches import means_of, run_launch
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import run_mix
 from gpudissect.device.simulated.streams import STREAMED, Streams
+from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, OutOfMemory, Unfit, UsageError
-from gpudissect.processor.description import Processor
+from gpudissect.simulation.cache.check import check_hierarchy
+from gpudissect.simulation.cache.geometry import Hierarchy, Route
+from gpudissect.simulation.cache.hierarchy import HierarchyModel
+from gpudissect.simulation.sm.description import Processor
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload
 from gpudissect.workload.digest import digest

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError
-from gpudissect.processor.description import Launches
+from gpudissect.simulation.sm.description import Launches
 from gpudissect.trace import Array
 from gpudissect.workload import Clock, Launch, Means
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.hierarchy import Actor, HierarchyModel
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
+from gpudissect.simulation.cache.hierarchy import Actor, HierarchyModel
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Chase, Order, Path, Timing
 

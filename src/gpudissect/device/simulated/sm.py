@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.device.simulated.costs import costs_of
 from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
 from gpudissect.errors import DeviceError, Unfit
-from gpudissect.processor.description import Processor
-from gpudissect.processor.engine import FEWEST, Job, run_long
+from gpudissect.simulation.cache.geometry import Hierarchy
+from gpudissect.simulation.sm.description import Processor
+from gpudissect.simulation.sm.engine import FEWEST, Job, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Mix

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpudissect.cachemodel.geometry import Hierarchy
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import disturbed
 from gpudissect.device.simulated.tiers import Tier, share_of, tiers_on
 from gpudissect.errors import OutOfMemory, Unfit
-from gpudissect.processor.banks import addresses, ways
-from gpudissect.processor.description import WARP, Pipe, Processor
-from gpudissect.processor.engine import Cost, Job, Queue, run_long
+from gpudissect.simulation.cache.geometry import Hierarchy
+from gpudissect.simulation.sm.banks import addresses, ways
+from gpudissect.simulation.sm.description import WARP, Pipe, Processor
+from gpudissect.simulation.sm.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer

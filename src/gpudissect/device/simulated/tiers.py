@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpudissect.cachemodel.geometry import Hierarchy, Scope
-from gpudissect.processor.description import Bandwidth, Processor
+from gpudissect.simulation.cache.geometry import Hierarchy, Scope
+from gpudissect.simulation.sm.description import Bandwidth, Processor
 from gpudissect.workload import Path, Transfer
 
 L2_VARIABILITY = 0.6  # of the services of an L2, see `MemorySystem`: nearly equal

@@ -1,0 +1,1 @@
+"""Recordings: traces kept in files, and the device that replays them."""

@@ -1,1 +1,0 @@
-"""Pure functions from traces to estimates: numpy only; no device, no files, no clock, no printing."""

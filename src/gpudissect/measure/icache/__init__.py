@@ -1,0 +1,1 @@
+"""Instruction caches: capacities, latencies, and what they share with constants."""

@@ -1,0 +1,1 @@
+"""Instructions: latency, rate, and warps needed to reach the rate."""

@@ -1,0 +1,1 @@
+"""Latency hiding: throughput against occupancy and arithmetic intensity."""

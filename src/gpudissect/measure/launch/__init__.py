@@ -1,0 +1,1 @@
+"""Kernel starts: what a kernel, a graph and a block cost to start."""

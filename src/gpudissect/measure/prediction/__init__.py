@@ -1,0 +1,1 @@
+"""Held-out random accesses compared with what the inferred hierarchy predicts."""

@@ -1,0 +1,1 @@
+"""Shared memory: latency, banks, clusters of SMs, bulk copies."""

@@ -1,0 +1,1 @@
+"""Bandwidth of every level of the memory hierarchy."""

@@ -1,0 +1,1 @@
+"""Series of the traces behind a finding."""

@@ -1,0 +1,1 @@
+"""Simulators of caches and of streaming multiprocessors: pure, without device or files."""

@@ -1,0 +1,400 @@
+"""The compiled inner loop: one access to one array, and the walk of a ring of accesses through a route.
+
+Imports numba: import this module only when a simulation is about to run.
+
+Layout, chosen for big caches: 32-bit tags, the ways of a set side by side: 16 are one line of the host's cache. LRU and
+FIFO need no other state: their sets are lists, newest first. All caches and TLBs of a hierarchy lie one behind the
+other in the same flat arrays; `Arrays.shape` has a row for each that says where and how.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpudissect.simulation.cache.arrays import Arrays, Float64, Int8, Int32, Int64, UInt64
+from gpudissect.simulation.cache.compiled import called, compiled, inlined, uniform
+
+Int = int | np.int64
+
+EMPTY = -1  # tag of an invalid way
+
+# Columns of Arrays.shape.
+(LINE_SHIFT, SECTOR_SHIFT, SECTORS, INDEX, TABLE, PER, PERIOD, FIRST, WAYS, STARTS, POLICY, ODDS, TOUCHED) = range(13)
+COLUMNS = 13
+
+# Values of column INDEX.
+LINEAR, MODULO, LOOKUP = range(3)
+
+# Values of column POLICY; the first two keep their sets as lists.
+LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED = range(9)
+
+WIDE = 24  # from so many ways on a set is searched by vector instructions
+
+# Kinds of steps of a route.
+CACHE, TLB, PAGE_WALK, FAR_PART = range(4)
+
+# Entries of a route's extra costs, of the prefetcher's settings and of the walk's running state.
+X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME, X_PART, X_FAR_MEMORY, X_SIZE = range(8)
+P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
+S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)
+
+
+@inlined
+def _set_number(shape: Int64, tables: Int32, a: Int, line: Int) -> Int:
+    """Set of a line; linear functions by four table look-ups, a byte of the line number each."""
+    start = shape[a, TABLE]
+    if shape[a, INDEX] == LINEAR:
+        return np.int64(
+            tables[start + (line & 255)]
+            ^ tables[start + 256 + ((line >> 8) & 255)]
+            ^ tables[start + 512 + ((line >> 16) & 255)]
+            ^ tables[start + 768 + (line >> 24)]
+        )
+    granule = np.uint32(line)  # 32-bit unsigned division takes half the time of 64-bit division
+    per = np.uint32(shape[a, PER])
+    if per != 1:
+        granule = granule // per
+    number = np.int64(granule % np.uint32(shape[a, PERIOD]))
+    if shape[a, INDEX] == LOOKUP:
+        return np.int64(tables[start + number])
+    return number
+
+
+@inlined
+def _place(shape: Int64, tables: Int32, a: Int, number: Int) -> tuple[Int, Int]:
+    """Where in `tags` a set starts, and its ways."""
+    ways = shape[a, WAYS]
+    if ways > 0:
+        return shape[a, FIRST] + number * ways, ways
+    start = shape[a, STARTS] + number
+    return shape[a, FIRST] + tables[start], np.int64(tables[start + 1] - tables[start])
+
+
+@inlined
+def _use(marks: Int8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Tell the policy of a set that `way` was hit or filled."""
+    if policy == PLRU:
+        node = ways + way  # leaves are numbered from `ways` on, parents by halving
+        while node > 1:
+            marks[first + (node >> 1)] = 1 - (node & 1)  # away from here
+            node >>= 1
+    elif policy == NRU:
+        marks[first + way] = 1
+    elif policy == MRU:
+        marks[first + way] = 1
+        for other in range(ways):
+            if marks[first + other] == 0:
+                return
+        for other in range(ways):
+            marks[first + other] = 0
+        marks[first + way] = 1
+    elif policy == SRRIP:
+        marks[first + way] = 0 if hit else 2
+    elif policy == SLRU:
+        _use_segmented(marks, first, ways, way, hit)
+
+
+@inlined
+def _use_segmented(marks: Int8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Ranks from 1, the line to be replaced last, on; negative where protected, 0 where invalid."""
+    mine = abs(np.int64(marks[first + way]))
+    filled = rank = np.int64(1)
+    for other in range(ways):
+        filled += marks[first + other] != 0
+        rank += marks[first + other] < 0 and other != way and not hit  # what is new comes behind what is protected
+    for other in range(ways):
+        mark = np.int64(marks[first + other])
+        place = abs(mark)
+        if other != way and rank <= place < (mine or filled):
+            keep = mark < 0 and not (hit and place + 1 > ways // 2)
+            marks[first + other] = -(place + 1) if keep else place + 1
+    marks[first + way] = -rank if hit and ways > 1 else rank
+
+
+@inlined
+def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, policy: Int, first: Int, ways: Int) -> Int:
+    """The way of a full set that is replaced next (for the policies that do not keep lists)."""
+    if policy == PLRU:
+        node = 1
+        while node < ways:
+            node = 2 * node + marks[first + node]
+        return np.int64(node - ways)
+    if policy == RANDOM:
+        return np.int64(uniform(draws, a) * ways)
+    if policy == WEIGHTED:
+        drawn = uniform(draws, a)
+        way = 0
+        while odds[shape[a, ODDS] + way] <= drawn:
+            way += 1
+        return np.int64(way)
+    if policy == SLRU:
+        for way in range(ways):
+            if abs(np.int64(marks[first + way])) == ways:
+                return np.int64(way)
+    if policy == MRU and ways == 1:  # its one bit is always set
+        return np.int64(0)
+    wanted = 3 if policy == SRRIP else 0
+    while True:
+        for way in range(ways):
+            if marks[first + way] == wanted:
+                return np.int64(way)
+        for way in range(ways):  # SRRIP: all age by one; NRU: all are cleared; MRU never comes here
+            marks[first + way] = marks[first + way] + 1 if policy == SRRIP else 0
+
+
+@inlined
+def _to_front(values: Int32, first: Int, way: Int) -> None:
+    """Move a list's element to its front, the ones before it one back."""
+    start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
+    kept = values[start + steps]
+    for step in range(steps):
+        place = start + steps - step
+        values[place] = values[place - np.uint64(1)]
+    values[start] = kept
+
+
+@inlined
+def _find(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
+    """Way of a set that holds a tag, or `ways`.
+
+    Indices are unsigned: numba lets negative ones count from the end, and that test keeps loops from being vectorised.
+    Wide sets are searched to the end, without a branch, for the same reason.
+    """
+    start = np.uint64(first)
+    if ways < WIDE:
+        for way in range(np.uint64(ways)):
+            if tags[start + way] == tag:
+                return np.int64(way)
+        return ways
+    found = np.int32(0)  # a tag is in at most one way, so a sum finds it
+    for way in range(np.uint64(ways)):
+        found += np.int32(way + np.uint64(1)) if tags[start + way] == tag else np.int32(0)
+    return np.int64(found) - 1 if found > 0 else ways
+
+
+@inlined
+def _find_to_front(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
+    """As `_find`, and puts the tag at the front of its list, from where it was or instead of the last one."""
+    if ways >= WIDE:
+        way = _find(tags, first, ways, tag)
+        _to_front(tags, first, min(way, ways - 1))
+        tags[first] = tag
+        return way
+    start = np.uint64(first)
+    carried = tag
+    for place in range(np.uint64(ways)):  # search and move in one pass
+        here = tags[start + place]
+        tags[start + place] = carried
+        if here == tag:
+            return np.int64(place)
+        carried = here
+    return ways
+
+
+@inlined
+def _access(
+    shape: Int64,
+    tables: Int32,
+    odds: Float64,
+    tags: Int32,
+    marks: Int8,
+    sectors: Int32,
+    touched: Int32,
+    filled: Int64,
+    draws: UInt64,
+    a: Int,
+    offset: Int,
+) -> bool:
+    """Use the sector at byte `offset` in array `a`, fetching it if it is not there; True when it was."""
+    line = offset >> shape[a, LINE_SHIFT]
+    number = _set_number(shape, tables, a, line)
+    first, ways = _place(shape, tables, a, number)
+    policy = shape[a, POLICY]
+    tag = np.int32(line)
+    untouched = tags[first] == EMPTY
+    way = _find_to_front(tags, first, ways, tag) if policy == LRU else _find(tags, first, ways, tag)
+    bit = np.int32(0)
+    sectored = shape[a, SECTORS] > 1
+    if sectored:
+        bit = np.int32(1 << ((offset >> shape[a, SECTOR_SHIFT]) & (shape[a, SECTORS] - 1)))
+
+    if way < ways:
+        hit = True
+        if sectored:
+            hit = (sectors[first + way] & bit) != 0
+            sectors[first + way] |= bit
+            if policy == LRU:
+                _to_front(sectors, first, way)
+        if policy > FIFO:
+            _use(marks, policy, first, ways, way, True)
+        return hit
+
+    if untouched:
+        touched[shape[a, TOUCHED] + filled[a]] = number
+        filled[a] += 1
+    if policy <= FIFO:
+        way = 0
+        if policy == FIFO:
+            _to_front(tags, first, ways - 1)
+        if sectored:
+            _to_front(sectors, first, ways - 1)
+    else:
+        if tags[first + ways - 1] == EMPTY:
+            way = 0
+            while tags[first + way] != EMPTY:
+                way += 1
+        else:
+            way = _victim(shape, odds, marks, draws, a, policy, first, ways)
+        _use(marks, policy, first, ways, way, False)
+    tags[first + way] = tag
+    if sectored:
+        sectors[first + way] = bit
+    return False
+
+
+@inlined
+def _parity(bits: Int) -> Int:
+    """Parity of a number that is not negative."""
+    bits ^= bits >> 32
+    bits ^= bits >> 16
+    bits ^= bits >> 8
+    bits ^= bits >> 4
+    bits ^= bits >> 2
+    bits ^= bits >> 1
+    return bits & 1
+
+
+@inlined
+def _starts_prefetch(prefetch: Int64, state: Int64, offset: Int) -> bool:
+    """Note a miss in the prefetching cache; True when it completes a run of equal small steps into the unknown."""
+    step = offset - state[S_HIGHEST]
+    if step <= 0:  # not above every earlier miss: not cold
+        state[S_RUN] = 0
+        return False
+    if step > prefetch[P_STEP_MAX]:
+        state[S_RUN] = 0
+    elif step == state[S_STEP]:
+        state[S_RUN] += 1
+    else:
+        state[S_RUN] = 1
+    state[S_STEP] = step
+    state[S_HIGHEST] = offset
+    if state[S_RUN] < prefetch[P_RUN]:
+        return False
+    state[S_RUN] = 0
+    return True
+
+
+@compiled
+def walk(
+    arrays: Arrays,
+    steps: Int64,
+    costs: Float64,
+    extras: Float64,
+    prefetch: Int64,
+    state: Int64,
+    ring: Int64,
+    position: int,
+    levels: Int8,
+    latencies: Float64,
+) -> int:
+    """Send accesses through a route, from `position` of the ring on, round and round.
+
+    Args:
+        arrays: the caches and TLBs, changed by it.
+        steps: (n, 3): kind, array, and for CACHE and FAR_PART its level, for TLB the step to go on with when it hits.
+            FAR_PART is passed over by accesses to lines whose home is near.
+        costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
+        extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
+            X_FLOOR: cycles that a hit costs at least when the first TLB missed; X_COLD: cycles that a page walk
+            costs more when memory serves the access; X_HOME: mask of address bits whose parity is a line's home
+            (0: one part only); X_PART: the part that is near; X_FAR_MEMORY: cycles that memory costs more when
+            the home is not.
+        prefetch: (P_SIZE,), see the P_ names; array -1 for none.
+        state: (S_SIZE,), what the walk remembers, changed by it.
+        ring: byte offsets of a lap.
+        position: where in the ring to begin.
+        levels: (m,), out: level that served each access; the number of levels for memory.
+        latencies: (m,) or empty, out: cycles of each access.
+
+    Returns the position after the last access.
+
+    """
+    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
+    last = len(steps)
+    memory = 0
+    for s in range(last):
+        memory += steps[s, 0] == CACHE
+    home, part = np.int64(extras[X_HOME]), np.int64(extras[X_PART])
+    window = np.int64(extras[X_WINDOW])
+    timed = latencies.size > 0
+    for i in range(levels.size):
+        offset = ring[position]
+        position += 1
+        if position == ring.size:
+            position = 0
+        base, penalty = costs[last], 0.0
+        level = memory
+        fetched = far = walked = False  # missed in the prefetching cache; in the first TLB; in all TLBs
+        elsewhere = home != 0 and _parity(offset & home) != part
+        s = 0
+        while s < last:
+            kind, array = steps[s, 0], steps[s, 1]
+            if kind == PAGE_WALK:
+                walked = True
+                penalty += costs[s]
+                if window > 0 and offset // window != state[S_WINDOW]:
+                    state[S_WINDOW] = offset // window
+                    penalty += extras[X_SWITCH]
+                s += 1
+            elif kind == FAR_PART and not elsewhere:
+                s += 1
+            elif _access(shape, tables, odds, tags, marks, sectors, touched, filled, draws, array, offset):
+                if kind != TLB:
+                    base, level = costs[s], steps[s, 2]
+                    break
+                penalty += costs[s]
+                s = steps[s, 2]
+            else:
+                if kind == TLB:
+                    far = True
+                elif array == prefetch[P_ARRAY]:
+                    fetched = True
+                s += 1
+        if far:
+            base = max(base, extras[X_FLOOR])
+        if walked and level == memory:
+            penalty += extras[X_COLD]
+        if elsewhere and level == memory:
+            penalty += extras[X_FAR_MEMORY]
+        if fetched and _starts_prefetch(prefetch, state, offset):
+            _fetch_ahead(arrays, prefetch, offset)
+        levels[i] = level
+        if timed:
+            latencies[i] = base + penalty
+    return position
+
+
+@called
+def _fetch_ahead(arrays: Arrays, prefetch: Int64, offset: Int) -> None:
+    """Bring the sectors behind the one at `offset` into the prefetching cache."""
+    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
+    a = prefetch[P_ARRAY]
+    sector = 1 << shape[a, SECTOR_SHIFT]
+    start = (offset // sector + 1) * sector
+    end = min(start + prefetch[P_REACH], prefetch[P_END])
+    for ahead in range(start, end, sector):
+        _access(shape, tables, odds, tags, marks, sectors, touched, filled, draws, a, ahead)
+
+
+@compiled
+def reset(arrays: Arrays) -> None:
+    """Empty every array, at a cost that grows with what is in it, not with its size."""
+    shape, tables, _, tags, marks, _, touched, filled, _ = arrays
+    for a in range(shape.shape[0]):
+        for entry in range(filled[a]):
+            first, ways = _place(shape, tables, a, np.int64(touched[shape[a, TOUCHED] + entry]))
+            for place in range(first, first + ways):
+                tags[place] = EMPTY
+                marks[place] = 0
+        filled[a] = 0

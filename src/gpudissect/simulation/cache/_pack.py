@@ -1,0 +1,97 @@
+"""From a geometry to the flat arrays of the compiled loop. Imports numba, through `_kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.simulation.cache import _kernel as kernel
+from gpudissect.simulation.cache.arrays import Arrays
+from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, PolicyKind
+from gpudissect.simulation.cache.index import set_numbers
+from gpudissect.simulation.cache.policy import cumulative_odds
+
+POLICIES = {
+    PolicyKind.LRU: kernel.LRU,
+    PolicyKind.FIFO: kernel.FIFO,
+    PolicyKind.PLRU: kernel.PLRU,
+    PolicyKind.NRU: kernel.NRU,
+    PolicyKind.MRU: kernel.MRU,
+    PolicyKind.SRRIP: kernel.SRRIP,
+    PolicyKind.SLRU: kernel.SLRU,
+    PolicyKind.RANDOM: kernel.RANDOM,
+    PolicyKind.WEIGHTED: kernel.WEIGHTED,
+}
+
+TAG_BITS = 31
+
+
+def pack(caches: Sequence[Cache]) -> Arrays:
+    """Lay caches (and TLBs, as caches of pages) one behind the other, all empty. They must have been checked."""
+    shape = np.zeros((len(caches), kernel.COLUMNS), dtype=np.int64)
+    tables: list[int] = []
+    odds: list[float] = []
+    lines = sets = 0
+    for row, cache in zip(shape, caches, strict=True):
+        row[kernel.LINE_SHIFT] = cache.line.bit_length() - 1
+        row[kernel.SECTOR_SHIFT] = cache.sector.bit_length() - 1
+        row[kernel.SECTORS] = cache.line // cache.sector
+        row[kernel.POLICY] = POLICIES[cache.policy.kind]
+        row[kernel.ODDS] = len(odds)
+        if cache.policy.kind is PolicyKind.WEIGHTED:
+            odds += cumulative_odds(cache.policy)
+        row[kernel.TABLE] = len(tables)
+        tables += _index(row, cache.index, cache.line, cache.sets)
+        row[kernel.FIRST] = lines
+        if len(set(cache.ways)) == 1:
+            row[kernel.WAYS] = cache.ways[0]
+        else:
+            row[kernel.STARTS] = len(tables)
+            tables += np.cumsum([0, *cache.ways]).tolist()
+        row[kernel.TOUCHED] = sets
+        lines += sum(cache.ways)
+        sets += cache.sets
+    sectored = any(cache.sector < cache.line for cache in caches)
+    return Arrays(
+        shape=shape,
+        tables=np.array([*tables, 0], dtype=np.int32),
+        odds=np.array([*odds, 1.0], dtype=np.float64),
+        tags=np.full(lines, kernel.EMPTY, dtype=np.int32),
+        marks=np.zeros(lines, dtype=np.int8),
+        sectors=np.zeros(lines if sectored else 1, dtype=np.int32),
+        touched=np.zeros(sets, dtype=np.int32),
+        filled=np.zeros(len(caches), dtype=np.int64),
+        draws=np.zeros(len(caches), dtype=np.uint64),
+    )
+
+
+def seed_draws(arrays: Arrays, seed: int) -> None:
+    """Start the random stream of every array: array i with seed + i, modulo 2^64."""
+    arrays.draws[:] = [(seed + array) % 2**64 for array in range(arrays.draws.size)]
+
+
+def reach(cache: Cache) -> int:
+    """Bytes that 31-bit line numbers cover: the end of the addresses this cache can be simulated for."""
+    return cache.line << TAG_BITS
+
+
+def _index(row: NDArray[np.int64], index: Index, line: int, sets: int) -> list[int]:
+    """Fill in a row's index columns and give the table that goes with them."""
+    if index.kind in (IndexKind.BITS, IndexKind.XOR):
+        row[kernel.INDEX] = kernel.LINEAR
+        return _linear_tables(index, line, sets)
+    row[kernel.PER] = (index.granule or line) // line
+    if index.kind is IndexKind.MODULO:
+        row[kernel.INDEX], row[kernel.PERIOD] = kernel.MODULO, sets
+        return []
+    row[kernel.INDEX], row[kernel.PERIOD] = kernel.LOOKUP, len(index.table)
+    return list(index.table)
+
+
+def _linear_tables(index: Index, line: int, sets: int) -> list[int]:
+    """Set numbers of every value of each of the four bytes of a line number; a line's is their XOR."""
+    values = np.arange(256, dtype=np.int64)
+    bytes_ = [values, values << 8, values << 16, (values & 127) << 24]
+    return [int(number) for part in bytes_ for number in set_numbers(index, line, sets, part * line)]

@@ -1,0 +1,1 @@
+"""Results for people: terminal tables, HTML page, plots, notebook, raw traces."""

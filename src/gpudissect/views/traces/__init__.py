@@ -1,0 +1,1 @@
+"""Raw traces as tables, CSV, JSON and plots."""

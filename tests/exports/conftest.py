@@ -1,0 +1,5 @@
+"""One result with everything in it."""
+
+from tests.support.report_fixtures import result, survey
+
+__all__ = ["result", "survey"]

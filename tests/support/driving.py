@@ -1,0 +1,40 @@
+"""Running a plan, or some experiments and what they need, without a survey around them."""
+
+from __future__ import annotations
+
+from gpudissect.measure.plan import Bench
+from gpudissect.survey.registry import EXPERIMENTS
+
+
+def outcome(plan, device):
+    """What a plan returns on a device."""
+    try:
+        batch = next(plan)
+        while True:
+            batch = plan.send(device.run(batch))
+    except StopIteration as end:
+        return end.value
+
+
+def estimates(device, names, seed=0, known=None):
+    """Estimates of experiments and of all they need, by element and attribute; `known` is taken as found before."""
+    return learned(device, names, seed, known)[0]
+
+
+def learned(device, names, seed=0, known=None):
+    """The same, and the knowledge of every experiment by its name."""
+    known = dict(known or {})
+    found = {}
+
+    def run(name):
+        for need in EXPERIMENTS[name].needs:
+            if need not in known:
+                run(need)
+        if name not in known:
+            result = outcome(EXPERIMENTS[name].plan(Bench(device.info, seed), known), device)
+            known[name] = result.knowledge
+            found.update({(each.element, each.attribute): each for each in result.estimates})
+
+    for name in names:
+        run(name)
+    return found, known

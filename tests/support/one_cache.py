@@ -1,0 +1,68 @@
+"""A device with one cache, in plain Python, whose policy may be any: also one that the package does not know."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.measure.cache.infer_granularity import Granularity
+from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_plateau import summarise
+from gpudissect.trace import Context, Trace
+from gpudissect.workload import Bounds, Path, Timing
+from gpudissect.workload.digest import digest
+
+HIT, MISS = 40, 230
+BOUNDS = Bounds(hit_max=100, miss_min=180, miss_max=400)
+
+
+def level(line: int) -> Level:
+    """What an L1 looks like whose hits and misses are told apart."""
+
+    def around(cycles):
+        return summarise([(line, line)], [np.full(8, cycles)])
+
+    return Level("l1", Path.GLOBAL, False, around(HIT), around(MISS), BOUNDS, Granularity(line, 0.99, ""), ())
+
+
+def levels(line: int) -> Levels:
+    return Levels(Path.GLOBAL, (level(line),), {})
+
+
+class OneCache:
+    """Sets of `ways` ways, line modulo sets; each set has a `policy(ways, rng)` with `use(way, hit)` and `victim()`.
+
+    Every chase begins cold. A share `misread` of the accesses takes as long as the other kind would.
+    """
+
+    def __init__(self, policy, ways, sets=4, line=32, misread=0.0, seed=0):
+        self.policy, self.ways, self.sets, self.line, self.misread, self.seed = policy, ways, sets, line, misread, seed
+        self.info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, {Path.GLOBAL: 1 << 30})
+
+    def run(self, batch):
+        return [Trace(digest(chase), self._arrays(chase), Context("fake")) for chase in batch]
+
+    def _arrays(self, chase):
+        rng = random.Random(f"{self.seed}:{digest(chase)}")
+        lap = chase.order.offsets()
+        sets = [([None] * self.ways, self.policy(self.ways, rng)) for _ in range(self.sets)]
+        hits = [self._access(sets, int(offset)) for _ in range(chase.warmup + chase.laps) for offset in lap]
+        hits = np.array(hits[chase.warmup * lap.size :])
+        hits ^= np.random.default_rng(rng.getrandbits(63)).random(hits.size) < self.misread
+        if chase.timing is Timing.COUNT:
+            told = hits.reshape(chase.laps, lap.size).sum(axis=1)
+            return {"counts": np.stack([told, lap.size - told, np.zeros_like(told)], axis=1)}
+        return {"offsets": np.tile(lap, chase.laps), "cycles": np.where(hits, HIT, MISS)}
+
+    def _access(self, sets, offset):
+        line = offset // self.line
+        lines, policy = sets[line % self.sets]
+        if line in lines:
+            policy.use(lines.index(line), True)
+            return True
+        way = lines.index(None) if None in lines else policy.victim()
+        lines[way] = line
+        policy.use(way, False)
+        return False

@@ -1,0 +1,308 @@
+"""Caches and hierarchies in plain Python, from the definitions: slow, obvious, and sharing no code with the package.
+
+A set is a list of ways; a way is None or a line number. Nothing is packed, nothing is clever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Tlb
+
+MASK = 2**64 - 1
+
+
+def split_mix(seed: int) -> Iterator[int]:
+    """SplitMix64 (Steele et al. 2014), as 64-bit numbers."""
+    state = seed & MASK
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        yield z ^ (z >> 31)
+
+
+def set_of(cache: Cache, address: int) -> int:
+    index = cache.index
+    if index.kind == "bits":
+        return sum(((address >> bit) & 1) << place for place, bit in enumerate(index.bits))
+    if index.kind == "xor":
+        return sum((bin(address & mask).count("1") % 2) << place for place, mask in enumerate(index.masks))
+    granule = address // (index.granule if index.granule else cache.line)
+    if index.kind == "modulo":
+        return granule % len(cache.ways)
+    return index.table[granule % len(index.table)]
+
+
+class Lru:
+    """The way whose last use is longest ago."""
+
+    def __init__(self, ways, draws, weights):
+        self.ways = ways
+        self.order = []  # of use, oldest first
+
+    def use(self, way, hit):
+        if way in self.order:
+            self.order.remove(way)
+        self.order.append(way)
+
+    def victim(self):
+        return self.order[0]
+
+
+class Fifo(Lru):
+    """The way that was filled longest ago."""
+
+    def use(self, way, hit):
+        if not hit:
+            super().use(way, hit)
+
+
+class Plru:
+    """Halves of halves: each remembers which half was used less recently."""
+
+    def __init__(self, ways, draws, weights):
+        self.ways = ways
+        self.cold_is_upper = {}
+
+    def use(self, way, hit):
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            self.cold_is_upper[low, high] = way < middle
+            low, high = (low, middle) if way < middle else (middle, high)
+
+    def victim(self):
+        low, high = 0, self.ways
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.cold_is_upper.get((low, high), False) else (low, middle)
+        return low
+
+
+class Nru:
+    """Reference bits, cleared when a victim is wanted and none is clear."""
+
+    def __init__(self, ways, draws, weights):
+        self.ways = ways
+        self.referenced = set()
+
+    def use(self, way, hit):
+        self.referenced.add(way)
+
+    def victim(self):
+        if len(self.referenced) == self.ways:
+            self.referenced = set()
+        return min(set(range(self.ways)) - self.referenced)
+
+
+class Mru(Nru):
+    """Reference bits, the others cleared by the use that would set the last."""
+
+    def use(self, way, hit):
+        self.referenced.add(way)
+        if len(self.referenced) == self.ways:
+            self.referenced = {way}
+
+    def victim(self):
+        clear = set(range(self.ways)) - self.referenced
+        return min(clear) if clear else 0  # no clear bit: one way only
+
+
+class Srrip:
+    """Predictions 0 (soon) to 3 (far): filled with 2, hit to 0, first 3 goes."""
+
+    def __init__(self, ways, draws, weights):
+        self.prediction = {}
+        self.ways = ways
+
+    def use(self, way, hit):
+        self.prediction[way] = 0 if hit else 2
+
+    def victim(self):
+        while 3 not in self.prediction.values():
+            self.prediction = {way: value + 1 for way, value in self.prediction.items()}
+        return min(way for way, value in self.prediction.items() if value == 3)
+
+
+class Slru:
+    """Two lists, least recent first: lines used once, and lines used again, half the ways at most."""
+
+    def __init__(self, ways, draws, weights):
+        self.probation, self.protected, self.room = [], [], ways // 2
+
+    def use(self, way, hit):
+        for segment in (self.probation, self.protected):
+            if way in segment:
+                segment.remove(way)
+        if not hit:
+            self.probation.append(way)
+            return
+        self.protected.append(way)
+        if len(self.protected) > self.room:
+            self.probation.append(self.protected.pop(0))
+
+    def victim(self):
+        return self.probation[0]
+
+
+class Random:
+    """A way at random."""
+
+    def __init__(self, ways, draws, weights):
+        self.ways = ways
+        self.draws = draws
+        self.weights = weights or [1 / ways] * ways
+
+    def use(self, way, hit):
+        pass
+
+    def victim(self):
+        return int(next(self.draws) * self.ways)
+
+
+class Weighted(Random):
+    """A way at random, some more likely."""
+
+    def victim(self):
+        drawn, below = next(self.draws), 0.0
+        for way, weight in enumerate(self.weights):
+            below += weight / sum(self.weights)
+            if drawn < below:
+                return way
+        return self.ways - 1
+
+
+POLICIES = {
+    "lru": Lru, "fifo": Fifo, "plru": Plru, "nru": Nru, "mru": Mru, "srrip": Srrip, "slru": Slru, "random": Random,
+    "weighted": Weighted,
+}  # fmt: skip
+
+
+class OracleCache:
+    """One cache; `access` says whether the byte was there, and fetches its sector."""
+
+    def __init__(self, cache: Cache, seed: int = 0):
+        self.cache = cache
+        draws = ((number >> 11) / 2**53 for number in split_mix(seed))
+        self.sets = [[None] * ways for ways in cache.ways]
+        self.policies = [POLICIES[cache.policy.kind](ways, draws, cache.policy.weights) for ways in cache.ways]
+        self.present = set()  # sectors
+
+    def access(self, address: int) -> bool:
+        line, sector = address // self.cache.line, address // self.cache.sector
+        number = set_of(self.cache, address)
+        ways, policy = self.sets[number], self.policies[number]
+        if line in ways:
+            there = sector in self.present
+            self.present.add(sector)
+            policy.use(ways.index(line), True)
+            return there
+        way = ways.index(None) if None in ways else policy.victim()
+        if ways[way] is not None:
+            self.present = {s for s in self.present if s * self.cache.sector // self.cache.line != ways[way]}
+        ways[way] = line
+        self.present.add(sector)
+        policy.use(way, False)
+        return False
+
+
+def pages(tlb: Tlb) -> Cache:
+    return Cache(tlb.ways, tlb.page, tlb.page, tlb.index, tlb.policy)
+
+
+class OracleHierarchy:
+    """`access` gives the level that served a byte, and its latency."""
+
+    def __init__(self, hierarchy: Hierarchy, seed: int = 0, end: int | None = None):
+        self.hierarchy = hierarchy
+        self.end = end
+        self.caches = {name: OracleCache(c, seed + i) for i, (name, c) in enumerate(hierarchy.caches.items())}
+        self.tlbs = [OracleCache(pages(tlb), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
+        self.far = None
+        if hierarchy.partition is not None:  # the near part stands among the caches
+            part = hierarchy.caches[hierarchy.partition.cache]
+            self.far = OracleCache(part, seed + len(self.caches) + len(self.tlbs))
+        self.window = 0
+        self.cold_misses = []  # offsets, rising, since the last one that was not cold
+        self.highest = None
+
+    def access(self, path, address: int) -> tuple[int, float]:
+        route = self.hierarchy.routes[path]
+        if route.memory_latency is None:
+            return 0, route.latency[0]
+        translation = None
+        partition = self.hierarchy.partition
+        if partition is not None and partition.cache not in route.caches:
+            partition = None
+        elsewhere = partition is not None and bin(address & partition.home).count("1") % 2 == 1
+        far_hit = False
+        served = len(route.caches)
+        missed = []
+        for position in range(len(route.caches) + 1):
+            if position == route.translated_from:
+                translation = self.translate(address)
+            if position == len(route.caches):
+                break
+            name = route.caches[position]
+            if self.caches[name].access(address):
+                served = position
+                break
+            missed.append(name)
+            if elsewhere and name == partition.cache and self.far.access(address):
+                served, far_hit = position, True
+                break
+        cycles = route.latency[served] if served < len(route.caches) else route.memory_latency
+        if far_hit:
+            cycles += partition.far_penalty
+        if translation is not None:
+            cycles = self.add_translation(cycles, translation, route, in_memory=served == len(route.caches))
+        if elsewhere and served == len(route.caches):
+            cycles += partition.far_memory_penalty
+        prefetch = self.hierarchy.prefetch
+        if prefetch and prefetch.cache in missed:
+            self.note_miss(address, prefetch)
+        return served, cycles
+
+    def translate(self, address):
+        """The TLB level that hit (None: none did) and whether the window moved."""
+        for level, tlb in enumerate(self.tlbs):
+            if tlb.access(address):
+                return level, False
+        window = self.hierarchy.page_window
+        moved = window is not None and address // window.size != self.window
+        if moved:
+            self.window = address // window.size
+        return None, moved
+
+    def add_translation(self, cycles, translation, route, in_memory):
+        level, moved = translation
+        if level == 0:
+            return cycles
+        if self.tlbs and route.caches:
+            cycles = max(cycles, route.latency[route.tlbs_at])
+        if level is not None:
+            return cycles + self.hierarchy.tlbs[level - 1].penalty
+        walk, cold = self.hierarchy.tlb_walk_penalty, self.hierarchy.tlb_cold_walk_penalty
+        cycles += cold if in_memory and cold is not None else walk
+        return cycles + (self.hierarchy.page_window.penalty if moved else 0)
+
+    def note_miss(self, address, prefetch):
+        if self.highest is not None and address <= self.highest:
+            self.cold_misses = [self.highest]  # the next cold miss may still step on from here
+            return
+        self.highest = address
+        self.cold_misses.append(address)
+        last = self.cold_misses[-(prefetch.run + 1) :]
+        steps = {b - a for a, b in pairwise(last)}
+        if len(last) <= prefetch.run or len(steps) != 1 or max(steps) > 512:
+            return
+        self.cold_misses = [address]
+        sector = self.hierarchy.caches[prefetch.cache].sector
+        ahead = (address // sector + 1) * sector
+        stop = min(ahead + prefetch.reach, self.end) if self.end is not None else ahead + prefetch.reach
+        while ahead < stop:
+            self.caches[prefetch.cache].access(ahead)
+            ahead += sector

@@ -1,0 +1,38 @@
+"""Experiments on throughput run on a GPU in closed form."""
+
+from __future__ import annotations
+
+from gpudissect.estimate import Estimate
+from gpudissect.measure.cache.infer_level import Absence
+from gpudissect.workload import Transfer
+from tests.support.driving import estimates
+from tests.support.steady_gpu import SteadyGpu
+
+
+class Levels:
+    """That there is an L1."""
+
+    absent: dict[str, Absence] = {}  # noqa: RUF012
+
+    def level(self, element: str) -> object:
+        return element
+
+
+KNOWN = {"levels.global": Levels(), "capacity.l1": 48 << 10, "capacity.l2": 8 << 20}
+DRAM = tuple(f"bandwidth.dram.{transfer}" for transfer in Transfer)
+SHARED = tuple(f"bandwidth.shared.{transfer}" for transfer in Transfer)
+OF_L2, OF_L1 = (tuple(f"bandwidth.{level}.{way}" for way in ("read", "write")) for level in ("l2", "l1"))
+LAUNCHES = ("launch.kernel", "launch.graph", "launch.block")
+ALL = ("peak.dram", *DRAM, *OF_L2, *OF_L1, *SHARED)
+
+
+def found(device: SteadyGpu, *names: str) -> dict[tuple[str, str], Estimate]:
+    return estimates(device, names, known=KNOWN)
+
+
+class Watched(SteadyGpu):
+    """Remembers what it was asked."""
+
+    def run(self, batch):  # type: ignore[no-untyped-def]
+        self.asked = [*getattr(self, "asked", []), *batch]
+        return super().run(batch)

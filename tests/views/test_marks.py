@@ -1,0 +1,95 @@
+"""Marks of plots: no two groups look alike to whoever sees no colours, and none hides another."""
+
+import re
+import xml.etree.ElementTree as ET
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from gpudissect.results.files import load
+from gpudissect.results.model import Series
+from gpudissect.views.plots.choose import MOST_GROUPS, figure_of
+from gpudissect.views.plots.draw import CROWD, groups_of, svg
+from gpudissect.views.plots.figure import Kind
+from gpudissect.views.plots.of_element import figures_of_element
+
+ROOT = Path(__file__).parents[2]
+SHEET = files("gpudissect.views.plots").joinpath("plot.css").read_text("utf-8")
+RULES = [(selector.strip().split(), declared) for selectors, declared in re.findall(r"([^{}]+){([^{}]*)}", SHEET)
+         for selector in selectors.split("*/")[-1].split(",")]  # fmt: skip
+
+
+def styled(*classes):
+    """What the style sheet says of a mark with these classes: the later rule wins among equally specific ones."""
+    applied = {}
+    for rank in range(1, 5):
+        for selector, declared in RULES:
+            wanted = selector[-1].strip(".").split(".")
+            if len(selector) == 1 and selector[0].startswith(".") and len(wanted) == rank and {*wanted} <= {*classes}:
+                applied |= dict(re.findall(r"([\w-]+): ([^;]+);", declared))
+    return applied
+
+
+@pytest.mark.parametrize("crowded", [(), ("fine",)])
+def test_no_two_groups_share_a_mark_nor_a_dash_nor_a_colour(crowded):
+    marks, dashes, colours = [], [], []
+    for n in range(MOST_GROUPS):
+        dot, hole = styled("dot", f"s{n}", *crowded), styled("dot", f"s{n}", "hole", *crowded)
+        hollow = hole["stroke-width"] != dot["stroke-width"]
+        marks.append((dot["stroke-linecap"], dot["stroke-width"], hole["stroke-width"] if hollow else None))
+        dashes.append(styled("line", f"s{n}", *crowded).get("stroke-dasharray"))
+        colours.append(dot["stroke"])
+        assert not hollow or float(hole["stroke-width"]) < float(dot["stroke-width"])
+    assert len(set(marks)) == len(set(dashes)) == len(set(colours)) == MOST_GROUPS
+
+
+def test_many_marks_are_smaller_each():
+    for n in range(MOST_GROUPS):
+        few, many = styled("dot", f"s{n}"), styled("dot", f"s{n}", "fine")
+        assert float(many["stroke-width"]) < float(few["stroke-width"])
+        assert float(many["stroke-width"]) <= 6
+
+
+def test_hues_differ_in_every_mode():
+    for mode in ("", "@media (prefers-color-scheme: dark)"):
+        block = SHEET[SHEET.index(mode) :]
+        hues = [re.search(rf"--s{n}: (#\w+)", block)[1] for n in range(MOST_GROUPS)]
+        assert len(set(hues)) == MOST_GROUPS
+
+
+def dots(count):
+    kinds = tuple(kind for kind in "abcdefgh" for _ in range(count))
+    columns = {"x": tuple(range(count)) * MOST_GROUPS, "kind": kinds, "y": tuple(range(count)) * MOST_GROUPS}
+    return figure_of(Series(element="l1", name="y by x", columns=columns))
+
+
+@pytest.mark.parametrize("count", [5, CROWD + 1])
+def test_small_marks_lie_on_large_ones(count):
+    drawn = ET.fromstring(str(svg(dots(count), "p"))).find(".//g[@class='marks']")
+    sizes = [float(styled(*path.get("class").split())["stroke-width"]) for path in drawn
+             if "hole" not in path.get("class")]  # fmt: skip
+    assert len(sizes) == MOST_GROUPS and sizes == sorted(sizes, reverse=True)
+    assert all(("fine" in path.get("class")) == (count > CROWD) for path in drawn)
+
+
+def test_bars_of_a_second_group_leave_the_first_to_be_seen():
+    columns = {"path": ("a", "a", "b", "b"), "cycles": (1, 2, 1, 2), "accesses": (3, 4, 5, 6)}
+    drawn = ET.fromstring(str(svg(figure_of(Series(element="l1", name="histogram", columns=columns)), "p")))
+    assert [path.get("class") for path in drawn.find(".//g[@class='marks']")] == ["bar s0", "line s1"]
+
+
+@pytest.mark.parametrize("name", ["docs/results/h200.json", "docs/results/h200-latency-hiding.json",
+                                  "docs/results/h200-kinds-latency-hiding.json"])  # fmt: skip
+def test_no_plot_of_a_measured_gpu_has_more_groups_than_there_are_marks(name):
+    made = load(ROOT / name)
+    for element in {each.element for each in made.findings}:
+        for figure in figures_of_element(made, element):
+            names = [name for name, _ in groups_of(figure)]
+            assert figure.kind is Kind.MAP or len(names) <= MOST_GROUPS, (figure.title, names)
+
+
+def test_of_more_columns_than_marks_the_last_are_drawn():
+    columns = {"x": (1, 2), "first": (1, 2), **{f"c{n}": (1, 2) for n in range(12)}}
+    made = figure_of(Series(element="l1", name="y against x", columns=columns, units={f"c{n}": "%" for n in range(12)}))
+    assert len(made.ys) == MOST_GROUPS

@@ -1,0 +1,92 @@
+"""What Jupyter and a prompt show of results, series, traces and comparisons."""
+
+import base64
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import gpudissect as gd
+from gpudissect.errors import UsageError
+from gpudissect.results.model import Series
+from tests.support.made_up import PLAIN, result
+
+NASTY = "</td><script>alert(1)</script>\u202e\x1b[2J\"'&--><!--"
+GPU = "sim:gtx980"
+WORKLOADS = {
+    "map of lines and laps": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.EACH, laps=8),
+    "one lap": gd.Chase(path=gd.Path.GLOBAL, order=gd.Shuffled(64, 32, seed=1), timing=gd.Timing.EACH),
+    "laps": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.LAP, laps=4),
+    "counted": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.COUNT, laps=4,
+                        bounds=gd.Bounds(120, 150, 900)),
+    "stream": gd.Stream(path=gd.Path.GLOBAL, transfer=gd.Transfer.READ, footprint=1 << 20, blocks=16, threads=256,
+                        runs=3),
+    "mix": gd.Mix(body=(gd.Step(gd.Instruction.FADD, 8),), warps=4, block_size=128, iterations=4, sms=2),
+    "launch": gd.Launch(means=gd.Means.STREAM, runs=5),
+}  # fmt: skip
+
+
+def picture_in(html: str) -> ET.Element:
+    """The SVG inside an image, parsed as strictly as a browser does it in an image."""
+    (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', html)
+    return ET.fromstring(base64.b64decode(data))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_trace_shows_a_plot_and_a_head(name, tmp_path):
+    trace = gd.run(WORKLOADS[name], GPU)
+    html = trace._repr_html_()
+    assert "SIMULATED" in html and picture_in(html).tag.endswith("svg")
+    assert "SIMULATED" in repr(trace) and "\n" not in repr(trace) and len(repr(trace)) < 400
+    for suffix in ("csv", "json", "npz", "txt", "svg"):
+        trace.save(tmp_path / f"t.{suffix}")
+        assert (tmp_path / f"t.{suffix}").stat().st_size > 20
+    with pytest.raises(UsageError, match="must end in"):
+        trace.save(tmp_path / "t.xyz")
+
+
+def test_a_result_shows_status_value_bracket_and_confidence():
+    made = result({**PLAIN, "l2.sets": {"reason": "no two lines collide"}})
+    html = made._repr_html_()
+    for text in ("Made Up 1", "MEASURED", "16 KiB", "found", "not found", "no two lines collide"):
+        assert text in html
+    assert repr(made) == f"<Made Up 1 MEASURED (cuda:0): {len(made.findings)} findings>"
+    assert repr(made.findings[1]) == "<l1 capacity: 16 KiB>"
+    assert str(made).startswith("Made Up 1  MEASURED  cuda:0\n") and "\x1b" not in str(made)
+
+
+def test_nothing_in_a_result_gets_out_of_its_cell():
+    made = result({"l1.replacement_policy": NASTY}, name=NASTY, spec=NASTY)
+    for html in (made._repr_html_(), gd.compare(made, made)._repr_html_()):
+        assert "<script" not in html and "\x1b" not in html and "\u202e" not in html
+    assert "\x1b" not in repr(made) + str(made) + repr(made.findings[0])
+    series = Series(element=NASTY, name=NASTY, columns={NASTY: [1, 2, 3], "y": [1, 2, 3]}, units={"y": NASTY})
+    drawn = picture_in(series._repr_html_())
+    assert not [each for each in drawn.iter() if each.tag.endswith("script")]
+    assert "\x1b" not in repr(series)
+
+
+def test_ten_thousand_findings_stay_a_table_that_can_be_scrolled():
+    made = result(PLAIN)
+    many = made.model_copy(update={"findings": made.findings * 1000})
+    assert "of 13000 findings" in many._repr_html_() and len(many._repr_html_()) < 1_000_000
+
+
+def test_series_of_lists_and_arrays_and_none_to_plot(tmp_path):
+    made = Series(element="l1", name="y against x", columns={"x": np.arange(5), "y": [1.0, 2.0, 4.0, 8.0, 16.0]})
+    assert made.columns["x"] == (0, 1, 2, 3, 4)
+    assert picture_in(made._repr_html_()).get("aria-label") == "L1 data cache: y against x"
+    made.save(tmp_path / "a.svg")
+    with pytest.raises(UsageError, match=r"must end in \.svg"):
+        made.save(tmp_path / "a.png")
+    empty = Series(element="l1", name="nothing", columns={"x": []})
+    assert "nothing to plot" in empty._repr_html_()
+    with pytest.raises(UsageError, match="nothing to plot"):
+        empty.save(tmp_path / "b.svg")
+
+
+def test_every_plot_of_an_element():
+    made = result({"spectrum_global.p1": 90.0, "spectrum_global.p4": 400.0})
+    (drawn,) = made.plots("spectrum_global").values()
+    assert ET.fromstring(drawn).get("role") == "img" and made.plots("l1") == {}

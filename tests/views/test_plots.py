@@ -1,0 +1,156 @@
+"""Series become the plots that fit them."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudissect.results.model import Series
+from gpudissect.simulation.cache.geometry import Index, IndexKind
+from gpudissect.simulation.cache.index import set_numbers
+from gpudissect.views.plots.choose import figure_of
+from gpudissect.views.plots.draw import ACROSS, LEFT, svg
+from gpudissect.views.plots.figure import Kind
+from gpudissect.views.plots.lists import figures_of
+from gpudissect.views.plots.scale import Scale, scale_of
+from gpudissect.views.plots.sets import figure_of_sets, numbering
+from tests.support.made_up import finding
+
+INDICES = {
+    "bits 7 8": {"kind": IndexKind.BITS, "bits": (7, 8)},
+    "xor 7^9 8": {"kind": IndexKind.XOR, "masks": (1 << 7 | 1 << 9, 1 << 8)},
+}
+
+
+def series(name, columns, **units):
+    return Series(element="l1", name=name, columns={key: tuple(column) for key, column in columns.items()}, units=units)
+
+
+def test_a_curve_goes_over_what_its_name_says():
+    made = figure_of(series("latency against stride", {"stride": (1, 2, 3), "width": (4, 4, 4), "cycles": (1, 2, 3)}))
+    assert (made.kind, made.x, made.ys, made.by) == (Kind.LINES, "stride", ("cycles",), None)
+
+
+def test_few_different_values_are_groups():
+    columns = {"warps": (1, 2, 4) * 2, "chains": (1,) * 3 + (2,) * 3, "rate": range(6)}
+    made = figure_of(series("rate against warps and chains", columns, rate="ops/cycle"))
+    assert (made.kind, made.x, made.by) == (Kind.LINES, "warps", "chains")
+
+
+def test_a_grid_is_a_map():
+    cells = [(line, lap) for lap in range(8) for line in range(16)]
+    columns = {"line": [each[0] for each in cells], "lap": [each[1] for each in cells], "latency": range(128)}
+    made = figure_of(series("latency by line and lap", columns))
+    assert (made.kind, made.x, made.ys, made.colour) == (Kind.MAP, "line", ("lap",), "latency")
+    assert svg(made, "p1").count('class="cell') == 9
+
+
+def test_columns_in_one_unit_are_curves_beside_one_another():
+    columns = {"warps": (1, 2, 3), "measured": (1, 2, 3), "model": (1, 2, 4)}
+    made = figure_of(series("throughput against warps", columns, measured="ops/cycle", model="ops/cycle"))
+    assert (made.x, made.ys) == ("warps", ("measured", "model"))
+
+
+def test_configurations_go_over_what_they_have_in_flight():
+    columns = {
+        "blocks_per_sm": (1, 2, 1, 1024),
+        "threads": (32, 32, 64, 512),
+        "ilp": (1, 1, 2, 2),
+        "width": (4, 8, 16, 4),
+        "rate": (1, 2, 3, 4),
+    }
+    made = figure_of(series("read rate by configuration", columns, rate="B/cycle"))
+    assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048, 16384), "others wait"
+
+
+def test_lists_are_bars_and_two_parts_are_told_apart():
+    found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "part_by_sm", (0, 1, 0))]
+    (made,) = figures_of(found)
+    assert made.by == "part" and made.x == "SM"
+    (bars,) = figures_of([finding("tlb_l2", "ways", (17, 8, 8))])
+    assert bars.kind is Kind.BARS and bars.x == "set"
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ("bits 7 8", [0, 1, 2, 3, 0]),
+        ("xor 7^9 8", [0, 1, 2, 3, 1]),
+        ("line mod 3", [0, 1, 2, 0, 1]),
+        ("(address / 256) mod 2", [0, 0, 1, 1, 0]),
+    ],
+)
+def test_the_set_map_follows_the_index_function(text, sets):
+    index = Index(**INDICES[text]) if text in INDICES else None
+    number = numbering(text, 128)
+    assert [number(128 * line) for line in range(5)] == sets
+    if index is not None:
+        offsets = np.arange(4096) * 128
+        assert [number(int(each)) for each in offsets] == set_numbers(index, 128, 4, offsets).tolist()
+    found = [finding("l1", "index_function", text), finding("l1", "line_size", 128)]
+    made = figure_of_sets(found)
+    assert made.kind is Kind.MAP and made.columns["set"][:5] == tuple(sets)
+
+
+NO_FUNCTIONS = ("one set", "not linear, table of 66", "bits", "bits 99", "xor ^", "line mod 0", "line mod 1",
+                "(address / 0) mod 3", "xor " + "7^" * 5000 + "7")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_FUNCTIONS)
+def test_what_names_no_function_has_no_map(text):
+    assert figure_of_sets([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
+
+
+def test_a_spectrum_is_bars_of_what_was_found():
+    found = [
+        finding("spectrum_global", "p1", 30.0),
+        finding("spectrum_global", "p2"),
+        finding("spectrum_global", "p4", 400.0),
+    ]
+    (made,) = figures_of(found)
+    assert (made.kind, made.columns["pattern"], made.columns["latency"]) == (Kind.BARS, (1, 4), (30.0, 400.0))
+
+
+numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers, st.text(max_size=5)), max_size=40), st.text(max_size=20))
+def test_any_series_is_drawn_or_left_out(rows, name):
+    columns = dict(zip(("a", "b", "c", "t"), zip(*rows, strict=True) if rows else ((),) * 4, strict=True))
+    made = figure_of(series(name, columns, a="B", c="cycles"))
+    if made is not None and (drawn := svg(made, "p")):
+        ET.fromstring(drawn)
+        assert "nan" not in drawn.replace(name, "") and "inf" not in drawn.replace(name, "")
+
+
+@pytest.mark.parametrize("scale", [Scale(0, 10), Scale(1, 4096, True), Scale(0.001, 0.0011), Scale(-5e9, 5e9)])
+@pytest.mark.parametrize("base", [2, 10])
+def test_ticks_lie_within_and_are_few(scale, base):
+    ticks = scale.ticks(6, base)
+    assert 2 <= len(ticks) <= 14
+    assert all(-1e-9 <= scale.at(tick) <= 1 + 1e-9 for tick in ticks)
+
+
+def test_scales_hold_what_they_show():
+    for values in ([1, 2, 3], [0, 0], [5], [1, 1e6], [-3, 4], [1e-9, 1], [2**62 + 1, 2**62 + 2]):
+        scale = scale_of(values)
+        assert all(0 <= scale.at(value) <= 1 for value in values)
+
+
+def test_a_place_follows_from_its_number():
+    made = figure_of(series("y against x", {"x": (0, 1), "y": (1.0, 2.0)}))
+    assert f"M{LEFT + ACROSS * scale_of([0, 1]).at(0):.1f} " in svg(made, "p")
+
+
+def test_bars_have_a_tick_each_only_where_there_is_room_for_it():
+    def ticks(cycles):
+        made = svg(figure_of(series("histogram", {"cycles": cycles, "accesses": (3,) * len(cycles)})), "p")
+        across = ET.fromstring(str(made)).find("g[@class='axis x']")
+        return [float(each.get("x")) for each in across.findall("text")]
+
+    assert len(ticks((1, 2, 4))) == 3
+    crowded = ticks((244, 245, 247, 2000))  # side by side, and far away
+    assert min(b - a for a, b in pairwise(crowded)) > 34
