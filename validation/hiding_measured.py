@@ -18,8 +18,9 @@ from gpudissect.models import published
 from gpudissect.models.base import Loop
 from gpudissect.models.judge import Measured
 from gpudissect.simulation.sm.description import Processor
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix
-from gpudissect.workload.mix import WARP, Step
+from gpudissect.workload.mix import Step
 
 SEED = 1
 INSTRUCTIONS = 4096  # of a warp, about
@@ -76,7 +77,7 @@ def _occupancies(gpu: str) -> list[tuple[int, int]]:
     processor = _processor(gpu)
     found = []
     for warps in range(processor.schedulers, processor.warps + 1, processor.schedulers):
-        sizes = [warps // blocks * WARP for blocks in range(1, processor.blocks + 1) if warps % blocks == 0]
+        sizes = [warps // blocks * WARP_SIZE for blocks in range(1, processor.blocks + 1) if warps % blocks == 0]
         fitting = [size for size in sizes if size <= processor.block_size]
         found += [(warps, fitting[0])] if fitting else []
     return found

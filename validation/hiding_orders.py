@@ -14,8 +14,8 @@ from gpudissect.models import by_key, published
 from gpudissect.models.base import Loop
 from gpudissect.simulation.sm.description import Scheduling
 from gpudissect.simulation.sm.engine import Job, run
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
-from gpudissect.workload.mix import WARP
 
 G80, GT200, FERMI, KEPLER, MAXWELL = published.gpus()
 NAMES = {Scheduling.ROUND_ROBIN: "in turns", Scheduling.OLDEST: "oldest block first"}
@@ -32,7 +32,7 @@ def lines() -> Iterator[str]:
     yield "the time, and fewer than 9 are there in the last 7 %. Neither rule gives both, so G80's file names none:"
     yield from ("", "| rule | half of the warps have ended after | less than 9 warps are there for |", "|---|---|---|")
     for rule, name in NAMES.items():
-        mix = Mix(body=(Step(Instruction.LDS),), warps=20, block_size=10 * WARP, iterations=2000)
+        mix = Mix(body=(Step(Instruction.LDS),), warps=20, block_size=10 * WARP_SIZE, iterations=2000)
         seen = _seen(G80, rule, mix)
         ended = np.sort(seen.end - seen.begin.min())
         short = occupancy(seen, 0).below(9)
@@ -57,7 +57,7 @@ def _seen(gpu: str, rule: Scheduling, mix: Mix) -> Lifetimes:
     processor = known.processor()
     assert processor is not None, f"{gpu} has no processor"
     changed = replace(processor, scheduling=rule)
-    per_block = mix.block_size // WARP
+    per_block = mix.block_size // WARP_SIZE
     body = costs_of(mix, changed, known.hierarchy())
     done = run(changed, Job(body, mix.warps, per_block, mix.iterations, 1, mix.rounds * mix.warps // per_block), SEED)
     return Lifetimes(done.begin, done.end, np.zeros(done.begin.size, np.int64))
@@ -72,7 +72,7 @@ def _most(gpu: str, rule: Scheduling, rounds: int) -> float:
         for warps in range(FEWEST // machine.schedulers * machine.schedulers, machine.warps + 1, machine.schedulers):
             blocks = next((n for n in range(processor.blocks, 0, -1) if warps % n == 0), 1)
             mix = Mix(body=(Step(Instruction.LDG), Step(Instruction.FADD, alpha)), warps=warps, rounds=rounds,
-                      block_size=warps // blocks * WARP, iterations=max(8, INSTRUCTIONS // (alpha + 1)),
+                      block_size=warps // blocks * WARP_SIZE, iterations=max(8, INSTRUCTIONS // (alpha + 1)),
                       access=Access.STREAMING, footprint=1 << 28)  # fmt: skip
             seen = _seen(gpu, rule, mix)
             rate = warps * mix.instructions / mean_latency(seen)

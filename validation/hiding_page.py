@@ -33,11 +33,12 @@ from hiding_page_words import capital, figure, listed
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
-from gpudissect.models.base import WARP, Machine
+from gpudissect.models.base import Machine
 from gpudissect.results.files import load
 from gpudissect.results.machine import machine_of
 from gpudissect.results.model import Result
 from gpudissect.results.text import bracket, clean, quantity
+from gpudissect.units import WARP_SIZE
 from gpudissect.views.terminal.hiding import answer
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -151,7 +152,7 @@ def _parameters(result: Result, machine: Machine, kinds: Sequence[Seen]) -> Iter
 
 
 def _lane(machine: Machine, seen: Seen) -> float:
-    return machine.unit(seen.kind).bytes / WARP
+    return machine.unit(seen.kind).bytes / WARP_SIZE
 
 
 def _throughput(kinds: Sequence[Seen], shown: dict[str, str]) -> Iterator[str]:

@@ -11,12 +11,13 @@ from hiding_page_queue import samples
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.models import by_key
-from gpudissect.models.base import WARP, Loop, Machine
+from gpudissect.models.base import Loop, Machine
 from gpudissect.models.bounds import peak
 from gpudissect.models.judge import judge
 from gpudissect.models.volkov import Refined
 from gpudissect.results.machine import machine_of
 from gpudissect.results.model import Result
+from gpudissect.units import WARP_SIZE
 
 OWN = ("basic", "refined", "queued")  # models of VV16 itself, and that with queues; what it evaluates are prior ones
 EXPECTED = {"basic": 1.30, "refined": 1.12}  # most that they overestimate by, after VV16 ch 7
@@ -99,8 +100,8 @@ def _expected(results: Sequence[Result], machine: Machine, seen: Seen) -> str:
         parts.append(text)
     told = capital("; ".join(parts)) + "."
     if again:
-        told += (f" The first run saw a lower peak of additions, {peaks[0] * WARP:.1f} ops/cycle where another saw "
-                 f"{peaks[higher] * WARP:.1f}; with that its own samples give {listed(again)}.")  # fmt: skip
+        told += (f" The first run saw a lower peak of additions, {peaks[0] * WARP_SIZE:.1f} ops/cycle where another "
+                 f"saw {peaks[higher] * WARP_SIZE:.1f}; with that its own samples give {listed(again)}.")  # fmt: skip
     return told
 
 

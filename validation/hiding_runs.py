@@ -13,8 +13,9 @@ from gpudissect.measure.latency_hiding.infer_contention import Distribution, dis
 from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, Occupancy, attained, occupancy, steady
 from gpudissect.models import published
 from gpudissect.trace import Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix
-from gpudissect.workload.mix import WARP, Step
+from gpudissect.workload.mix import Step
 
 REPEATED = 64  # instructions of an iteration without loads
 ITERATIONS = 40  # of these
@@ -55,7 +56,7 @@ def timeline(
     """Run so many warps in blocks of so many; loads are streaming ones."""
     loads = instruction is Instruction.LDG
     count, iterations = (1, LOADS) if loads else (REPEATED, ITERATIONS)
-    mix = Mix(body=(Step(instruction, count),), warps=warps, block_size=block * WARP, iterations=iterations,
+    mix = Mix(body=(Step(instruction, count),), warps=warps, block_size=block * WARP_SIZE, iterations=iterations,
               rounds=rounds, ilp=ilp, access=Access.STREAMING if loads else Access.RESIDENT,
               footprint=FOOTPRINT if loads else 0)  # fmt: skip
     trace = _trace(gpu, mix)
@@ -111,7 +112,7 @@ def single_loads() -> tuple[Load, ...]:
     found = []
     for warps in (1, *range(machine.schedulers, machine.warps + 1, machine.schedulers)):
         iterations = TIMED // max(warps, 16)
-        mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP,
+        mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP_SIZE,
                   iterations=iterations, access=Access.STREAMING, footprint=FOOTPRINT, sampled=EVERY)  # fmt: skip
         trace = _trace(KEPLER, mix)
         rate = steady(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
@@ -130,11 +131,11 @@ def random_bandwidth(gpu: str) -> tuple[float, ...]:
     for size in SIZES:
         rates = []
         for warps in counts:
-            mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP,
+            mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP_SIZE,
                       iterations=LOADS // 4, access=Access.RANDOM, footprint=size)  # fmt: skip
             trace = _trace(gpu, mix)
             rates.append(attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.instructions))
-        found.append(max(rates) * machine.sms * machine.clock_hz * WARP * 4 / 1e9)
+        found.append(max(rates) * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)
     return tuple(found)
 
 

@@ -10,7 +10,6 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
 from gpudissect.simulation.sm.banks import addresses, ways
 from gpudissect.simulation.sm.description import (
-    WARP,
     Bandwidth,
     Launches,
     MemorySystem,
@@ -19,6 +18,7 @@ from gpudissect.simulation.sm.description import (
     Processor,
     SharedMemory,
 )
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Path, Step
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -47,7 +47,7 @@ def random_processor(seed: int) -> RandomProcessor:
     sms, schedulers, clock = draw.choice([4, 8, 15, 16, 24]), draw.choice([2, 4]), draw.uniform(0.8e9, 2e9)
     shared = _shared(draw)
     operations = {each: _operation(pipe, draw) for each, pipe in ARITHMETIC.items()}
-    halves = WARP // shared.lanes  # of a warp, one after the other
+    halves = WARP_SIZE // shared.lanes  # of a warp, one after the other
     for each, takes in ((Instruction.LDS, halves), (Instruction.STS, halves), (Instruction.LDG, 1)):
         operations[each] = Operation(Pipe.MEMORY, float(takes), draw.randint(20, 40))
     memory = draw.uniform(250, 700)
@@ -101,7 +101,7 @@ def _device(seed: int, processor: Processor, l1: Cache, l2: Cache, draw: random.
     pins = draw.uniform(1.02, 1.3) * processor.dram.read * processor.clock_hz  # B/s
     facts: dict[str, int | float | str] = {
         "l2_size": l2.capacity, "shared_per_block": 48 * KIB, "shared_per_sm": 96 * KIB,
-        "threads_per_sm": processor.warps * WARP, "registers_per_sm": 65536, "memory_bus_bits": 256,
+        "threads_per_sm": processor.warps * WARP_SIZE, "registers_per_sm": 65536, "memory_bus_bits": 256,
         "memory_clock_hz": pins / 64, "compute_capability": "7.0",
     }  # fmt: skip
     noise = Noise(seed=seed, jitter=draw.choice([0.05, 0.1, 0.3]), outliers=draw.choice([0, 0.0005, 0.002]),
@@ -112,7 +112,7 @@ def _device(seed: int, processor: Processor, l1: Cache, l2: Cache, draw: random.
 
 def _of_memory(it: Processor) -> Truth:
     """Bandwidths of the GPU in B/s, of an L1 in B/cycle: as its units let it, if they are slower."""
-    units = WARP * 4 / it.operations[Instruction.LDG].interval
+    units = WARP_SIZE * 4 / it.operations[Instruction.LDG].interval
     truth: Truth = {}
     assert it.l2 is not None and it.l1 is not None
     for element, level in (("dram", it.dram), ("l2", it.l2)):
@@ -126,7 +126,7 @@ def _of_shared(it: Processor) -> Truth:
     """Of shared memory the best of all widths."""
     banks = it.shared
     each = it.operations[Instruction.LDS].interval
-    best = max(WARP * width / each / ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
+    best = max(WARP_SIZE * width / each / ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
     return {
         ("shared", "banks"): banks.banks, ("shared", "bank_width"): banks.width,
         ("shared", "conflict_latency"): banks.conflict_latency, ("shared", "read_rate"): best,
@@ -149,18 +149,18 @@ def _of_instruction(each: Instruction, it: Processor, device: SimulatedGpu) -> T
     operation = it.operations[each]
     units = 1 if operation.pipe in it.single else it.schedulers
     turns = ways(it.shared, addresses(1), 4) if each is Instruction.LDS else 1
-    rate = min(WARP * units / (operation.interval * turns), WARP * it.schedulers)
+    rate = min(WARP_SIZE * units / (operation.interval * turns), WARP_SIZE * it.schedulers)
     truth: Truth = {(each.value, "rate"): rate}
     if turns == 1:
         truth[each.value, "latency"] = max(operation.latency, operation.interval)
     quiet = SimulatedGpu(device.hierarchy, spec="", name="quiet", noise=Noise.none(), processor=it)
     for warps in range(1, it.warps + 1):
-        block = next((warps // n * WARP for n in (1, 2, 4) if warps % n == 0 and warps // n <= WARP), None)
+        block = next((warps // n * WARP_SIZE for n in (1, 2, 4) if warps % n == 0 and warps // n <= WARP_SIZE), None)
         if block is None:
             continue
         mix = Mix(body=(Step(each, LONG),), warps=warps, block_size=block, iterations=1, sms=1)
         (trace,) = quiet.run([mix])
         took = int(trace.end.max() - trace.begin.min())
-        if WARP * warps * LONG / took >= SHARE * rate:
+        if WARP_SIZE * warps * LONG / took >= SHARE * rate:
             return truth | {(each.value, "warps_needed"): float(warps)}
     return truth

@@ -10,6 +10,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 TIB = 1024 * GIB
+WARP_SIZE = 32
+"""Threads of a warp on every NVIDIA GPU."""
 
 _SUFFIXES = {"": 1, "B": 1, "K": KIB, "KB": KIB, "KIB": KIB, "M": MIB, "MB": MIB, "MIB": MIB, "G": GIB,
              "GB": GIB, "GIB": GIB, "T": TIB, "TB": TIB, "TIB": TIB}  # fmt: skip

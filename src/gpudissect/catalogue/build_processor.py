@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpudissect.simulation.sm.description import (
-    WARP,
     Bandwidth,
     Launches,
     MemorySystem,
@@ -14,6 +13,7 @@ from gpudissect.simulation.sm.description import (
     Scheduling,
     SharedMemory,
 )
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Path
 from gpudissect.workload.instruction import PRODUCTS
 
@@ -68,7 +68,7 @@ def memory_latency(gpu: GpuTable) -> float:
 
 def _operation(gpu: GpuTable, instruction: Instruction, unit: UnitTable, units: int) -> Operation:
     """Rates are of an SM: each of its `units` has an equal part."""
-    ops = PRODUCTS.get(instruction, WARP)
+    ops = PRODUCTS.get(instruction, WARP_SIZE)
     latency = unit.latency.value if unit.latency else 0.0
     if unit.latency is None and instruction is Instruction.LDG:
         route = gpu.paths.get(Path.GLOBAL)
@@ -84,9 +84,9 @@ def _operation(gpu: GpuTable, instruction: Instruction, unit: UnitTable, units: 
 
 def _shared(table: SharedTable, store: Operation | None) -> SharedMemory:
     width = table.bank_width.value if table.bank_width else 4
-    banks = table.banks.value if table.banks else WARP
-    lanes = min(table.lanes.value if table.lanes else WARP, banks * width // 4)
-    each = (store.interval if store else 1.0) * lanes / WARP  # a further turn keeps the banks as long as the first did
+    banks = table.banks.value if table.banks else WARP_SIZE
+    lanes = min(table.lanes.value if table.lanes else WARP_SIZE, banks * width // 4)
+    each = (store.interval if store else 1.0) * lanes / WARP_SIZE  # further passes take as long
     return SharedMemory(
         banks=banks,
         width=width,

@@ -11,6 +11,7 @@ import typer
 from gpudissect.cli import complete
 from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
 from gpudissect.errors import DeviceError, UsageError
+from gpudissect.units import WARP_SIZE
 
 if TYPE_CHECKING:
     from gpudissect.device_info import DeviceInfo
@@ -116,7 +117,7 @@ def _footprint(size: str | None) -> int:
 
 def _block(warps: int) -> int:
     """Threads of a block: the most whole warps of it that divide what an SM runs."""
-    return 32 * max(each for each in range(1, 33) if warps % each == 0)
+    return WARP_SIZE * max(each for each in range(1, 33) if warps % each == 0)
 
 
 def _check_fits(info: DeviceInfo, mix: Mix) -> None:
@@ -128,8 +129,8 @@ def _check_fits(info: DeviceInfo, mix: Mix) -> None:
         there = ", ".join(each.value for each in info.instructions) or "none"
         raise DeviceError(f"{info.name} runs no {lacking[0]}; instructions that it does run: {there}")
     most = info.facts.get("threads_per_sm")
-    if isinstance(most, int) and mix.warps * 32 > most:
-        raise UsageError(f"an SM of {info.name} has room for {most // 32} warps, got {mix.warps}")
+    if isinstance(most, int) and mix.warps * WARP_SIZE > most:
+        raise UsageError(f"an SM of {info.name} has room for {most // WARP_SIZE} warps, got {mix.warps}")
     if mix.sms is not None and mix.sms > info.sm_count:
         raise UsageError(f"{info.name} has {info.sm_count} SMs, got {mix.sms}")
     if mix.footprint > (limit := info.limit(Path.GLOBAL)):

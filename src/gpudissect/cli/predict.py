@@ -11,13 +11,13 @@ import typer
 
 from gpudissect.cli import complete
 from gpudissect.errors import UsageError
+from gpudissect.units import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpudissect.models.base import Machine
 
-WARP = 32
 LARGEST = 32  # warps of a block of any GPU
 NEAR = 64  # warps, within which others are proposed
 LEAST, MOST = 1e-9, 1e9  # counts of an instruction
@@ -64,7 +64,7 @@ def _check_warps(warps: int, machine: Machine, facts: Mapping[str, object]) -> N
     """An SM is given whole blocks, all alike, as many as there are places for."""
     told, threads = facts.get("blocks_per_sm"), facts.get("threads_per_block")
     blocks = told if isinstance(told, int) else 32
-    largest = min(threads // WARP, LARGEST) if isinstance(threads, int) else LARGEST
+    largest = min(threads // WARP_SIZE, LARGEST) if isinstance(threads, int) else LARGEST
     if not 1 <= warps <= machine.warps:
         raise UsageError(f"an SM of {machine.name} holds 1 to {machine.warps} warps, got {warps}")
     if not _reached(warps, blocks, largest):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpudissect.exports.stated import WARP, Known
+from gpudissect.exports.stated import Known
 from gpudissect.results.machine import schedulers_of
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, percent, quantity
+from gpudissect.units import WARP_SIZE
 
 _POLICIES = {"lru": "L", "fifo": "F"}  # what the simulator has
 _OPCODES = {  # an option wants those of five kinds of instructions; what was measured of them stands in a comment
@@ -150,7 +151,7 @@ def _traced(known: Known) -> Iterator[Line]:
     for kind, name in _TRACED.items():
         latency, rate = known.number(name, "latency"), known.number(name, "rate")
         if latency and rate:
-            every = max(1, round(WARP * schedulers / rate))
+            every = max(1, round(WARP_SIZE * schedulers / rate))
             yield (
                 f"-trace_opcode_latency_initiation_{kind} {round(latency)},{every}",
                 f"trace.config (not for gpgpu-sim alone): {name} {latency:.4g} cycles, {rate:.4g} a cycle of an "

@@ -9,9 +9,8 @@ from gpudissect.estimate import Status
 from gpudissect.exports.gpu.processor import alike
 from gpudissect.exports.gpu.readings import Readings
 from gpudissect.results.model import Finding, Result
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
-
-WARP = 32
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def limits_of(known: Known) -> Limits:
     elif rate is not None:
         cores = max(1, round(rate / 8)) * 8
     else:
-        cores = 4 * WARP
+        cores = 4 * WARP_SIZE
         assumed.append("cores of an SM")
     if gpu is not None and gpu.table.processor is not None:
         table = gpu.table.processor

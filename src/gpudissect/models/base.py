@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-WARP = 32
+from gpudissect.units import WARP_SIZE
+
 Floats = NDArray[np.float64]
 
 
@@ -205,7 +206,7 @@ class Loop:
 
     def operations(self, throughput: ArrayLike) -> Floats:
         """Arithmetic throughput as VV16 plots it: operations of single threads a cycle of one SM (table 4.2)."""
-        return np.asarray(throughput, float) * self.arithmetic_share * WARP
+        return np.asarray(throughput, float) * self.arithmetic_share * WARP_SIZE
 
 
 class Model(Protocol):

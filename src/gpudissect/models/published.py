@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpudissect.models.base import WARP, Contention, Machine, Unit
+from gpudissect.models.base import Contention, Machine, Unit
 from gpudissect.models.schedule import Issue
+from gpudissect.units import WARP_SIZE
 
 COALESCED = 128  # bytes of a warp's access to neighbouring words (VV16 s3.2)
 STRIDE_2 = 2 * COALESCED  # twice as much is transferred (VV16 s3.6)
@@ -107,7 +108,7 @@ def _units(gpu: str) -> dict[str, Unit]:
     schedulers = value(gpu, "table_2_6", "schedulers")
 
     def of(column: str, resource: str, to_core: float | None = None, moved: float = 0.0) -> Unit:
-        rate = value(gpu, "table_6_1", column) * schedulers / WARP
+        rate = value(gpu, "table_6_1", column) * schedulers / WARP_SIZE
         return Unit(resource=resource, latency=value(gpu, "table_6_2", column), throughput=rate,
                     latency_to_core=to_core, bytes=moved)  # fmt: skip
 
@@ -124,5 +125,5 @@ def _units(gpu: str) -> dict[str, Unit]:
         "ldg_streaming": Unit(resource="memory", latency=mem_lat, throughput=mem_thru, bytes=COALESCED),
         "ldg_stride2": Unit(resource="memory", latency=stride.get("latency", mem_lat),
                             throughput=stride.get("throughput", mem_thru / 2), bytes=STRIDE_2),
-        "ldg_random": of("random", "memory", moved=WARP * value(gpu, "section_6_7", "diverging_bytes")),
+        "ldg_random": of("random", "memory", moved=WARP_SIZE * value(gpu, "section_6_7", "diverging_bytes")),
     }  # fmt: skip

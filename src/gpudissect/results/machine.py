@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
-from gpudissect.models.base import WARP, Contention, Curve, Machine, Unit
+from gpudissect.models.base import Contention, Curve, Machine, Unit
 from gpudissect.results.model import Result, Series
+from gpudissect.units import WARP_SIZE
 from gpudissect.vocabulary import HIDING, INSTRUCTIONS
 
 KINDS = {
@@ -53,13 +54,13 @@ def _machine(result: Result) -> Machine:
         raise ValueError(f"{impossible[0]} is {told[impossible[0]]:g}")
     units = _instructions(values)
     units["fadd"] = Unit(resource="cores", latency=values[first, "arithmetic_latency"],
-                         throughput=values[first, "arithmetic_rate"] / WARP)  # fmt: skip
+                         throughput=values[first, "arithmetic_rate"] / WARP_SIZE)  # fmt: skip
     contention = {}
     for element in elements:
         kind, moved = KINDS[element], values.get((element, "access_bytes"), 0.0)
         resource = "memory" if moved else _RESOURCES.get(kind, kind)
         units[kind] = Unit(resource=resource, latency=values[element, "access_latency"],
-                           throughput=values[element, "access_rate"] / WARP, bytes=moved)  # fmt: skip
+                           throughput=values[element, "access_rate"] / WARP_SIZE, bytes=moved)  # fmt: skip
         if moved and (element, "contention_base") in values:
             ceiling = values[element, "contention_ceiling"] / (moved * result.device.sm_count * clock)
             rise = values[element, "contention_rise"]
@@ -70,8 +71,8 @@ def _machine(result: Result) -> Machine:
     curves = {kind: curve for kind, curve in alone.items() if curve is not None}
     return Machine(
         name=result.device.name, sms=result.device.sm_count, clock_hz=clock, schedulers=schedulers_of(result),
-        warps=int(threads) // WARP if isinstance(threads, int) else _most(result), units=units,
-        issue=max(values[each, "issue_rate"] for each in elements) / WARP, contention=contention, curves=curves,
+        warps=int(threads) // WARP_SIZE if isinstance(threads, int) else _most(result), units=units,
+        issue=max(values[each, "issue_rate"] for each in elements) / WARP_SIZE, contention=contention, curves=curves,
     )  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def _instructions(values: Mapping[tuple[str, str], float]) -> dict[str, Unit]:
     """Instructions of a survey that was taken of everything. Those on matrices have no rate in instructions."""
     return {
         name: Unit(resource=_RESOURCES.get(name, name), latency=values[name, "latency"],
-                   throughput=values[name, "rate"] / WARP)
+                   throughput=values[name, "rate"] / WARP_SIZE)
         for name in INSTRUCTIONS
         if not name.startswith("mma") and values.get((name, "latency"), 0) > 0 and values.get((name, "rate"), 0) > 0
     }  # fmt: skip

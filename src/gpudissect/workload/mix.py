@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload.instruction import Instruction
 
-WARP = 32
 LINE = 128  # bytes that random accesses lie apart
 MOST_WARPS = 128
 MOST_ILP = 32
@@ -85,9 +85,9 @@ class Mix:
     def __post_init__(self) -> None:
         if not self.body:
             raise WorkloadError("a mix runs at least one instruction")
-        if self.block_size < WARP or self.block_size % WARP or self.block_size > 1024:
+        if self.block_size < WARP_SIZE or self.block_size % WARP_SIZE or self.block_size > 1024:
             raise WorkloadError(f"a block of a mix has whole warps, 32 to 1024 threads, got {self.block_size}")
-        if not 1 <= self.warps <= MOST_WARPS or self.warps * WARP % self.block_size:
+        if not 1 <= self.warps <= MOST_WARPS or self.warps * WARP_SIZE % self.block_size:
             raise WorkloadError(f"a mix has whole blocks of {self.block_size} threads, 1 to {MOST_WARPS} warps an SM, "
                                 f"got {self.warps}")  # fmt: skip
         if not 1 <= self.iterations <= MOST_ITERATIONS or not 1 <= self.ilp <= MOST_ILP:
@@ -122,7 +122,7 @@ class Mix:
         """
         chains = (self.sms or sms) * self.warps * self.ilp
         lane = {Access.RESIDENT: 0, Access.STREAMING: 4 * self.stride, Access.RANDOM: LINE}[self.access]
-        return chains * WARP * lane
+        return chains * WARP_SIZE * lane
 
     @property
     def loads(self) -> int:

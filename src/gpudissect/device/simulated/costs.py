@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from gpudissect.device.simulated.tiers import L2_VARIABILITY, share_of, tiers_on
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.banks import addresses, further_turns, ways
-from gpudissect.simulation.sm.description import WARP, Operation, Pipe, Processor
+from gpudissect.simulation.sm.description import Operation, Pipe, Processor
 from gpudissect.simulation.sm.engine import Cost, Queue
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path
 from gpudissect.workload.instruction import SHARED
 
@@ -81,12 +82,12 @@ def _random(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hie
     """A load of which every lane wants a word of another line (VV16 s6.7)."""
     memory, tiers = processor.memory, tiers_on(Path.GLOBAL, processor, hierarchy)
     tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
-    latency = tier.latency + (WARP - memory.transactions) * memory.transaction_latency
+    latency = tier.latency + (WARP_SIZE - memory.transactions) * memory.transaction_latency
     if tier.name == "dram":
-        service = WARP * WORD / (memory.random_bandwidth * _share(mix, processor))
+        service = WARP_SIZE * WORD / (memory.random_bandwidth * _share(mix, processor))
         queue = Queue(tier.name, service, memory.random_variability)
     else:
-        queue = Queue(tier.name, WARP * SECTOR / (tier.bandwidth.read * _share(mix, processor)), tier.variability)
+        queue = Queue(tier.name, WARP_SIZE * SECTOR / (tier.bandwidth.read * _share(mix, processor)), tier.variability)
     return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
 
 

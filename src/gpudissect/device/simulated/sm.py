@@ -12,9 +12,8 @@ from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.simulation.sm.engine import FEWEST, Job, run_long
 from gpudissect.trace import Array
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Mix
-from gpudissect.workload.mix import WARP
 
 MOST_ISSUES = 1 << 15  # instructions simulated one by one, see `run_long`
 MOST_SAMPLED = 1 << 21  # the same of mixes of which single loads are timed
@@ -32,7 +31,7 @@ def run_mix(
     """
     check_mix(mix, processor, name)
     sms = processor.sms if mix.sms is None else mix.sms
-    per_block = mix.block_size // WARP
+    per_block = mix.block_size // WARP_SIZE
     body = costs_of(mix, processor, hierarchy)
     blocks = mix.rounds * mix.warps // per_block
     job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
@@ -63,7 +62,7 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
         raise DeviceError(f"{name} runs no {lacking[0].value!r}: its GPU file does not describe it")
     if mix.sms is not None and mix.sms > processor.sms:
         raise Unfit(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
-    blocks = mix.warps * WARP // mix.block_size
+    blocks = mix.warps * WARP_SIZE // mix.block_size
     if mix.warps > processor.warps or blocks > processor.blocks or mix.block_size > processor.block_size:
         raise Unfit(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
                     f"{processor.block_size} threads, not {mix.warps} in {blocks} of "

@@ -16,10 +16,10 @@ from gpudissect.device.simulated.tiers import Tier, share_of, tiers_on
 from gpudissect.errors import OutOfMemory, Unfit
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.banks import addresses, ways
-from gpudissect.simulation.sm.description import WARP, Pipe, Processor
+from gpudissect.simulation.sm.description import Pipe, Processor
 from gpudissect.simulation.sm.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
 from gpudissect.workload.stream import MOST_TOLD
 
@@ -90,7 +90,7 @@ class Streams:
             raise Unfit(f"{name}: streams are simulated with up to {MOST_BLOCKS} blocks, asked for {stream.blocks}")
         if stream.threads > processor.block_size:
             raise Unfit(f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}")
-        room = min(processor.blocks, processor.warps // -(-stream.threads // WARP))
+        room = min(processor.blocks, processor.warps // -(-stream.threads // WARP_SIZE))
         if stream.path is not Path.SHARED:
             if wanted > self._limits[stream.path]:
                 raise OutOfMemory(f"{name}: path {stream.path.value!r} has {self._limits[stream.path]} bytes, "
@@ -129,7 +129,7 @@ class Streams:
 
     def _body(self, stream: Stream, tier: Tier, wave: Wave) -> tuple[Cost, ...]:
         """One access of a thread, from and to a tier; a copy reads and writes. An L1 on the way writes through."""
-        size, operation = WARP * stream.width, self._processor.operations[Instruction.LDG]
+        size, operation = WARP_SIZE * stream.width, self._processor.operations[Instruction.LDG]
         interval = operation.interval * stream.width / 4
         rate = tier.rate(stream.transfer)
         if tier.private:
@@ -156,6 +156,6 @@ class Streams:
 
     def _cycles(self, stream: Stream, wave: Wave, body: tuple[Cost, ...], iterations: int, seed: int) -> float:
         """Cycles in which the blocks of a wave run a body so often, with as many chains as accesses in flight."""
-        per_block = -(-stream.threads // WARP)
+        per_block = -(-stream.threads // WARP_SIZE)
         job = Job(body, wave.blocks * per_block, per_block, iterations, stream.ilp)
         return float(run_long(self._processor, job, MOST_ISSUES, seed).end.max())

@@ -9,9 +9,9 @@ from gpudissect.measure.instructions.mixes import block_of
 from gpudissect.measure.plan import Bench, Known
 from gpudissect.measure.shared_memory.infer_banks import Layout, stride_of
 from gpudissect.measure.throughput.footprint import WITHOUT_L2, beyond
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path, Step
 from gpudissect.workload.instruction import PRODUCTS
-from gpudissect.workload.mix import WARP
 
 LONG, SHORT = 512, 320
 """Instructions of an iteration: what the loop costs beside them cancels. More than half, so that a device that unrolls
@@ -56,7 +56,7 @@ class Kind:
     @property
     def operations(self) -> int:
         """Operations of one instruction of a warp: one a thread, or the multiply-adds of a matrix instruction."""
-        return PRODUCTS.get(self.instruction, WARP)
+        return PRODUCTS.get(self.instruction, WARP_SIZE)
 
     @property
     def chains(self) -> tuple[int, ...]:
@@ -110,7 +110,7 @@ OF_RATES = {
 
 def pattern_of(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tuple[str, ...]]:
     """The mix with one warp, and what to say of it; None with the reason if there is no such mix."""
-    plain = Mix(body=(Step(kind.instruction, LONG),), warps=1, block_size=WARP, iterations=ITERATIONS, sms=1)
+    plain = Mix(body=(Step(kind.instruction, LONG),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
     if kind.turns > 1:
         layout: Layout | None = known["banks.shared"]
         if layout is None:
@@ -131,7 +131,7 @@ def in_warps(pattern: Mix, warps: int, ilp: int, info: DeviceInfo) -> Mix:
     """The same instructions of each warp, in so many warps with so many chains each."""
     count = pattern.body[0].count // ilp
     return replace(pattern, body=(replace(pattern.body[0], count=count),), warps=warps, ilp=ilp,
-                   block_size=block_of(warps, info) or WARP)  # fmt: skip
+                   block_size=block_of(warps, info) or WARP_SIZE)  # fmt: skip
 
 
 def shorter(mix: Mix) -> Mix:

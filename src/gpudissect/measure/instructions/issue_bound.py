@@ -8,8 +8,8 @@ from gpudissect.measure.instructions.instructions import Kind
 from gpudissect.measure.plan import Known
 from gpudissect.measure.shared_memory.infer_banks import WORD, Layout
 from gpudissect.measure.throughput.bound import Bound, Unbounded
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload.instruction import SHARED
-from gpudissect.workload.mix import WARP
 
 ISSUES = {
     "1": 1, "2.0": 2, "2.1": 4, "3": 8, "5": 4, "6.0": 2, "6": 4, "7": 4, "8": 4, "9": 4, "10": 4, "12": 4,
@@ -27,6 +27,6 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, known: Known) -> Boun
     """
     layout = known.get("banks.shared")
     if kind.instruction in SHARED and isinstance(layout, Layout):
-        return Bound(WARP / layout.turns(stride, WORD), "the banks")
+        return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
     issues = by_capability(ISSUES, info.facts)
     return NOT_KNOWN if issues is None else Bound(float(issues * kind.operations), "the schedulers")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
-from gpudissect.workload.mix import MOST_WARPS, WARP
+from gpudissect.workload.mix import MOST_WARPS
 
 WARPS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
 """Warps of an SM at which throughput is looked at."""
@@ -29,7 +30,7 @@ def why_no_mix(instruction: Instruction, bench: Bench) -> str | None:
 def most_warps(info: DeviceInfo) -> int:
     """Warps that an SM has room for."""
     threads = info.facts.get("threads_per_sm")
-    return min(MOST_WARPS, threads // WARP) if isinstance(threads, int) else FEWEST_WARPS
+    return min(MOST_WARPS, threads // WARP_SIZE) if isinstance(threads, int) else FEWEST_WARPS
 
 
 def warp_counts(info: DeviceInfo) -> list[int]:
@@ -41,8 +42,8 @@ def warp_counts(info: DeviceInfo) -> list[int]:
 def block_of(warps: int, info: DeviceInfo) -> int | None:
     """Threads of a block if an SM runs so many warps in as few blocks as can be; None if not evenly in 1, 2 or 4."""
     for blocks in (1, 2, 4):
-        if warps % blocks == 0 and warps // blocks * WARP <= block_limit(info):
-            return warps // blocks * WARP
+        if warps % blocks == 0 and warps // blocks * WARP_SIZE <= block_limit(info):
+            return warps // blocks * WARP_SIZE
     return None
 
 
@@ -55,7 +56,7 @@ def block_limit(info: DeviceInfo) -> int:
 def enough_registers(warps: int, needed: int, info: DeviceInfo) -> bool:
     """Whether an SM has registers for so many warps at once, if a thread needs so many."""
     registers = info.facts.get("registers_per_sm")
-    return not isinstance(registers, int) or warps * WARP * given(needed) <= registers
+    return not isinstance(registers, int) or warps * WARP_SIZE * given(needed) <= registers
 
 
 def given(needed: int) -> int:

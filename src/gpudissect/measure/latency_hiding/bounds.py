@@ -8,8 +8,8 @@ from gpudissect.measure.instructions.issue_bound import ISSUES
 from gpudissect.measure.latency_hiding.mixes import Kind
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.measure.throughput.plan_peak import THE_MEMORY, peak
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
-from gpudissect.workload.mix import WARP
 
 FUNCTIONS = {
     "1": 2, "2.0": 4, "2.1": 8, "3": 32, "5": 32, "6.0": 16, "6": 32, "7": 16, "8": 16, "9": 16, "10": 16, "12": 16,
@@ -36,4 +36,4 @@ def access_bound(kind: Kind, moved: int, info: DeviceInfo) -> Bound | Unbounded:
     if kind.instruction is Instruction.LDS:
         return Bound(BANKED, "the banks")
     found = by_capability(FUNCTIONS, info.facts)
-    return NOT_STATED if found is None else Bound(found / WARP, "the units for special functions")
+    return NOT_STATED if found is None else Bound(found / WARP_SIZE, "the units for special functions")

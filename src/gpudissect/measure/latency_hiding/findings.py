@@ -14,7 +14,7 @@ from gpudissect.measure.latency_hiding.mixes import reachable
 from gpudissect.measure.plan import Bench, without
 from gpudissect.measure.throughput.bound import SLACK
 from gpudissect.series import Series
-from gpudissect.workload.mix import WARP
+from gpudissect.units import WARP_SIZE
 
 ARITHMETIC_SHARE = 0.98  # of the peak, for additions alone: they do not saturate gradually
 LATENCY_ERROR, RATE_ERROR = 0.01, 0.01  # relative, at least
@@ -51,7 +51,7 @@ def estimates_of(
         )  # fmt: skip
 
     def rate(
-        attribute: str, level: Level, what: str, scale: float = WARP, confidence: float = RATE
+        attribute: str, level: Level, what: str, scale: float = WARP_SIZE, confidence: float = RATE
     ) -> Estimate:  # fmt: skip
         """Of a level, in another unit: `scale` of them for one instruction a cycle of one SM."""
         told = found(attribute, level.rate * scale, 0.0, confidence, f"{PLATEAU}: {what}")

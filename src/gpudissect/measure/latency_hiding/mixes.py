@@ -12,8 +12,8 @@ from gpudissect.measure.instructions.mixes import most_warps
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.throughput.footprint import MOST, WITHOUT_L2
 from gpudissect.trace import Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path, Step
-from gpudissect.workload.mix import WARP
 
 BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
 LINKS_REACH = 1984 << 20  # bytes over which links lead whose lower half additions work on
@@ -92,7 +92,7 @@ def blocks_of(warps: int, info: DeviceInfo) -> list[int]:
     """
     blocks, largest = by_capability(MOST_BLOCKS, info.facts) or 16, by_capability(MOST_BLOCK, info.facts) or 32
     fitting = [each for each in range(min(largest, warps), 0, -1) if warps % each == 0 and warps // each <= blocks]
-    return [WARP * each for each in fitting] if warps <= most_warps(info) else []
+    return [WARP_SIZE * each for each in fitting] if warps <= most_warps(info) else []
 
 
 def reachable(info: DeviceInfo) -> list[int]:

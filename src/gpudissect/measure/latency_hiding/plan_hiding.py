@@ -41,9 +41,9 @@ from gpudissect.measure.latency_hiding.mixes import (
 from gpudissect.measure.plan import Ask, Bench, Enough, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.trace import Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix
 from gpudissect.workload.digest import digest
-from gpudissect.workload.mix import WARP
 
 ATTRIBUTES = (
     "access_latency", "access_rate", "read_bandwidth", "access_bytes", "arithmetic_latency", "arithmetic_rate",
@@ -202,7 +202,7 @@ def _hiding(kind: Kind, points: tuple[Point, ...], width: int, paces: Paces, inf
     adds = [point for point in points if math.isinf(point.alpha)]
     latency, adding = unloaded(alone), unloaded(adds)
     ones = [point.latency * 2 - adding for point in points if point.alpha == 1.0 and point.warps == 1]
-    moved = WARP * width * kind.stride if kind.of_memory else 0
+    moved = WARP_SIZE * width * kind.stride if kind.of_memory else 0
     return Hiding(
         kind=kind, points=points, width=width, paces=paces, access_bytes=moved,
         access_latency=latency, arithmetic_latency=adding,

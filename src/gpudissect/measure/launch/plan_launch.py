@@ -21,6 +21,7 @@ from gpudissect.measure.launch.infer_launch import (
 )
 from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.series import Series
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
 from gpudissect.workload.digest import digest
 
@@ -146,7 +147,7 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
     mixes = [
-        Mix(body=(Step(INSTRUCTION, COUNT),), warps=AT_ONCE * BLOCK_WARPS, block_size=32 * BLOCK_WARPS,
+        Mix(body=(Step(INSTRUCTION, COUNT),), warps=AT_ONCE * BLOCK_WARPS, block_size=WARP_SIZE * BLOCK_WARPS,
             iterations=ITERATIONS, rounds=ROUNDS, repetition=turn)
         for turn in range(REPEATS)
     ]  # fmt: skip

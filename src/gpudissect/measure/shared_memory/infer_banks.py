@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.measure.infer_latency import DRIFT
-from gpudissect.workload.mix import WARP
+from gpudissect.units import WARP_SIZE
 
-LANES = WARP
+LANES = WARP_SIZE
 WORD = 4
 COUNTS = (8, 16, 32, 64)
 INTERLEAVED = ((4, 4), (8, 8), (4, 8))  # bytes after which the next bank comes, bytes of a row of one bank

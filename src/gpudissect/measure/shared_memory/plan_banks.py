@@ -21,6 +21,7 @@ from gpudissect.measure.shared_memory.infer_banks import (
     without_wide,
 )
 from gpudissect.series import Series
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest
 
@@ -66,8 +67,8 @@ def _at_every_stride(instruction: Instruction) -> Ask[tuple[list[Point], tuple[s
     """Cycles of one access at every stride and width that fit together, the least of a few repetitions."""
     shapes = [(stride, width) for width in WIDTHS for stride in STRIDES if stride * WORD % width == 0]
     mixes = [
-        Mix(body=(Step(instruction, COUNT),), warps=1, block_size=32, iterations=ITERATIONS, sms=1, stride=stride,
-            width=width, repetition=repetition)
+        Mix(body=(Step(instruction, COUNT),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1,
+            stride=stride, width=width, repetition=repetition)
         for stride, width in shapes for repetition in range(REPEATS)
     ]  # fmt: skip
     traces = yield mixes

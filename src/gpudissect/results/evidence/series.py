@@ -15,7 +15,7 @@ from gpudissect.results.evidence.sm_map import sm_map
 from gpudissect.results.evidence.tlb_curve import stairs
 from gpudissect.results.model import Number, Series
 from gpudissect.trace import Trace
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
 
 FEWEST = 3  # rows that make a curve
@@ -208,7 +208,7 @@ def _replacements(element: str, mixes: Sequence[tuple[Mix, Trace]], most: int) -
     waits: list[np.ndarray] = []
     for mix, trace in mixes:
         if mix.rounds > 1 and mix.block_size and "block" in trace.arrays:
-            at_once = max(1, 32 * mix.warps // mix.block_size)
+            at_once = max(1, WARP_SIZE * mix.warps // mix.block_size)
             waits.append(waits_for_a_place(trace.begin, trace.end, trace.sm, trace.block, at_once))
     together = np.concatenate(waits) if waits else np.empty(0, np.int64)
     if element != "launch" or together.size < 8:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.simulation.sm.description import WARP, SharedMemory
+from gpudissect.simulation.sm.description import SharedMemory
+from gpudissect.units import WARP_SIZE
 
 
 def addresses(stride: int) -> NDArray[np.int64]:
     """Byte addresses of the operands of a warp's lanes that lie `stride` 4-byte words apart, shape (32,)."""
-    return np.arange(WARP, dtype=np.int64) * 4 * stride
+    return np.arange(WARP_SIZE, dtype=np.int64) * 4 * stride
 
 
 def passes(shared: SharedMemory, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> int:
@@ -53,7 +54,7 @@ def _served_at_once(shared: SharedMemory, width: int) -> int:
 
 def _fewest(shared: SharedMemory) -> int:
     """Rounds that a warp's access takes without a conflict."""
-    return -(-WARP // _served_at_once(shared, 4))
+    return -(-WARP_SIZE // _served_at_once(shared, 4))
 
 
 def _rounds(shared: SharedMemory, lanes: NDArray[np.int64], width: int, merged: bool) -> int:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
-
-WARP = 32
 
 
 class Pipe(StrEnum):
@@ -72,7 +71,7 @@ class SharedMemory:
     banks: int = 32
     width: int = 4
     interleave: int = 4
-    lanes: int = WARP
+    lanes: int = WARP_SIZE
     conflict_latency: float = 0.0
     write_conflict: float = 0.0
 

@@ -10,9 +10,9 @@ import numpy as np
 from gpudissect.device_info import DeviceInfo
 from gpudissect.results.text import quantity
 from gpudissect.trace import Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.views.traces.trace import Columns
 from gpudissect.workload import Mix, Stream
-from gpudissect.workload.mix import WARP
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MixTrace:
         for one in np.unique(trace.sm):
             own = trace.sm == one
             took = max(1, int(trace.end[own].max() - trace.begin[own].min()))
-            rates.append(WARP * mix.instructions * int(own.sum()) / took)
+            rates.append(WARP_SIZE * mix.instructions * int(own.sum()) / took)
         what = f"{_count(mix.warps, 'warp')} an SM, {_count(mix.ilp, 'chain')} each, on {_count(len(rates), 'SM')}"
         return (f"{what}: {each:.2f} cycles an instruction of a "
                 f"warp, {np.median(rates):.4g} a cycle of an SM, all threads counted")  # fmt: skip

@@ -12,7 +12,7 @@ from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.chase.layout import SLOT, TRAITS
 from gpudissect.device.cuda.mix.placement import Ring, span, with_turns
 from gpudissect.errors import DeviceError, OutOfMemory, Unfit
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Chase, Path, Stream, Timing, Workload
 
 MOST_BLOCKS = 32
@@ -106,7 +106,7 @@ class Launch:
     def threads(self) -> int:
         """Threads of a block: one, or whole warps up to the last that has a turn."""
         before = self.members[0].chase.before
-        return 32 * (1 + max(turn.warp for turn in before)) if before else 1
+        return WARP_SIZE * (1 + max(turn.warp for turn in before)) if before else 1
 
     @property
     def windows(self) -> int:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from gpudissect.device.cuda.compile import Code
 from gpudissect.errors import DeviceError, Unfit
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 FIRST_CAPABILITY = (7, 0)
@@ -182,7 +183,7 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         macros.append(f"REGISTERS={_REGISTERS // _THREADS.get(capability, 2048) // 8 * 8}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in steps if step.instruction is Instruction.LDG)}")
-    warps = mix.block_size // 32
+    warps = mix.block_size // WARP_SIZE
     rooms = flags["PLACES"] + (warps if Instruction.ATOMS in used else 0)
     return Body(
         macros=tuple(macros),

@@ -21,11 +21,10 @@ from gpudissect.device.cuda.mix.bodies import Body, body_of
 from gpudissect.device.cuda.mix.links import Links, lay
 from gpudissect.errors import DeviceError, KernelFailed, Unfit
 from gpudissect.trace import Context, Trace
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Access, Mix
 from gpudissect.workload.digest import digest
 
-_WARP = 32
 _EVERY_SM = 1 << 30
 _GRAIN = 256  # bytes: shared memory is given out in so many
 _TRIES = 3  # launches, at most, until every SM has its share
@@ -137,7 +136,7 @@ class Mixer:
         sms = self._sm_count if mix.sms is None else mix.sms
         if sms > self._sm_count:
             raise Unfit(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
-        per_sm = mix.warps * _WARP // mix.block_size
+        per_sm = mix.warps * WARP_SIZE // mix.block_size
         resident = self._sm_count * per_sm
         return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.rounds - 1))
 
@@ -151,7 +150,7 @@ class Mixer:
         kernel.configure(shared=shared, carveout=100)
         found = self._board.blocks_at_once(kernel, mix.block_size, shared)
         if found != grid.per_sm:
-            raise Unfit(f"an SM of this device runs {found * mix.block_size // _WARP} warps of this mix at once "
+            raise Unfit(f"an SM of this device runs {found * mix.block_size // WARP_SIZE} warps of this mix at once "
                         f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
         return shared
 
@@ -166,11 +165,11 @@ class Mixer:
                 self._read = 0
             return self._laid[1]
         self._laid = None
-        return Links(self._arena.reserve(max(body.counters, 1) * grid.blocks * mix.block_size // _WARP))
+        return Links(self._arena.reserve(max(body.counters, 1) * grid.blocks * mix.block_size // WARP_SIZE))
 
     def _run(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, links: Links) -> Told:
         """Launch once. Of the reports of all warps also those of warps that do not count."""
-        parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // _WARP, MIX_REPORT)]
+        parts = [np.zeros(1, MEETING), np.zeros(grid.blocks * mix.block_size // WARP_SIZE, MIX_REPORT)]
         if mix.sampled:
             parts.append(np.zeros(1, SAMPLES))
             parts[-1]["overhead"] = np.iinfo(np.uint32).max  # the least of all SMs is wanted
@@ -213,7 +212,7 @@ class Mixer:
 def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     """Did every SM that counts run what it should, and no other? What was wrong if not."""
     ran = reports["end"] > 0
-    early = np.arange(ran.size) < grid.resident * mix.block_size // _WARP
+    early = np.arange(ran.size) < grid.resident * mix.block_size // WARP_SIZE
     sms, counts = np.unique(reports["sm"][ran & early], return_counts=True)
     if sms.size != grid.sms or (counts != mix.warps).any():
         seen = f"{counts.min()} to {counts.max()} warps on each of {sms.size}" if sms.size else "none"
@@ -234,7 +233,7 @@ def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
         raise KernelFailed("chain broken: a mix did not come to what its instructions make of what it began with")
     begin_ns, end_ns = every["begin_ns"], every["end_ns"]
     span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
-    first = ran < grid.resident * mix.block_size // _WARP
+    first = ran < grid.resident * mix.block_size // WARP_SIZE
     by_sm = [every[first & (every["sm"] == sm)] for sm in np.unique(every["sm"])]
     together = all(part["begin"].max() < part["end"].min() for part in by_sm)
     context = Context(
@@ -247,7 +246,7 @@ def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
         "begin": every["begin"].astype(np.int64),
         "end": every["end"].astype(np.int64),
         "sm": every["sm"].astype(np.int64),
-        "block": np.unique(ran * _WARP // mix.block_size, return_inverse=True)[1].astype(np.int64),
+        "block": np.unique(ran * WARP_SIZE // mix.block_size, return_inverse=True)[1].astype(np.int64),
         "nanoseconds": np.array([span], np.int64),
     }
     if told.samples is not None:

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from gpudissect.device.cuda.driver import Kernel
 from gpudissect.errors import Unfit
-from gpudissect.units import format_bytes
+from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Stream, Transfer
 
 Kernels = Callable[..., Kernel]
 """Gives a kernel of a source by its name, compiled with macros."""
-WARP = 32
 _REGISTERS = 65536  # of an SM, of which one thread has at most 255
 _BESIDE = 24  # registers a thread needs at most beside those it loads into: read from the machine code
 _BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has room for all that fits
@@ -60,7 +59,7 @@ def macros(stream: Stream) -> tuple[str, ...]:
 
 def team(threads: int) -> int:
     """Threads whose accesses lie together: a warp, or the largest power of two that divides the threads of a block."""
-    return min(threads & -threads, WARP)
+    return min(threads & -threads, WARP_SIZE)
 
 
 def check_shared(wanted: int, there: int) -> None:
