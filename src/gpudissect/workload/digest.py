@@ -7,11 +7,12 @@ import json
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 
+from gpudissect.workload import wire
 from gpudissect.workload.order import Explicit
 
 
 def digest(workload: object) -> str:
-    """SHA-256 (hexadecimal, 32 digits) over the kind of a workload and every field that is not at its default.
+    """SHA-256 (32 hexadecimal digits) over the wire names of a workload's class and of its fields not at their default.
 
     So a field that a later version adds leaves the digests of old recordings as they are. A default must never
     change for the same reason.
@@ -24,8 +25,10 @@ def _plain(value: object) -> object:
     if isinstance(value, Explicit):
         return {"kind": "Explicit", "digest": value.digest}
     if is_dataclass(value) and not isinstance(value, type):
-        own = {f.name: getattr(value, f.name) for f in fields(value) if _differs(getattr(value, f.name), f.default)}
-        return {"kind": type(value).__name__, **{name: _plain(each) for name, each in own.items()}}
+        kind = type(value).__name__
+        given = {f.name: getattr(value, f.name) for f in fields(value) if _differs(getattr(value, f.name), f.default)}
+        named = wire.wire_names(given, wire.FIELDS.get(kind, {}))
+        return {"kind": wire.CLASSES.get(kind, kind), **{name: _plain(item) for name, item in named.items()}}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, tuple):  # picks are many, and plain already

@@ -32,7 +32,7 @@ from gpudissect.device.recording.trace_shapes import array_shapes, check_shape
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Timing, Workload
+from gpudissect.workload import Chase, Timing, Workload, wire
 from gpudissect.workload.digest import digest
 
 T = TypeVar("T")
@@ -80,7 +80,9 @@ class Recorder:
         try:
             traces = self._device.run(batch)
         except GpudissectError as error:
-            self._write([({"error": type(error).__name__, "message": str(error), "batch": key, "turn": turn}, b"")])
+            kind = type(error).__name__
+            kind = wire.CLASSES.get(kind, kind)
+            self._write([({"error": kind, "message": str(error), "batch": key, "turn": turn}, b"")])
             raise
         self._write([entry for item in zip(batch, digests, traces, strict=True) for entry in self._entries(*item)])
         self._traces += len(traces)
@@ -111,7 +113,7 @@ class Recorder:
 
     def _entries(self, workload: Workload, name: str, trace: Trace) -> list[tuple[Entry, bytes]]:
         entries: list[tuple[Entry, bytes]] = []
-        context = _plain(trace.context)
+        context = _plain(trace.context) | {"notes": wire.wire_names(trace.context.notes, wire.NOTES)}
         text = json.dumps(context)
         if text not in self._contexts:  # thousands of traces share a few contexts: write each once
             self._contexts[text] = len(self._contexts)
@@ -120,7 +122,7 @@ class Recorder:
         chunks: list[bytes] = []
         for label in packed_warps.ordered(trace.arrays):
             description, data = _pack(label, trace.arrays, workload)
-            arrays.append({"name": label, **description, "packed": len(data)})
+            arrays.append({"name": wire.ARRAYS.get(label, label), **description, "packed": len(data)})
             chunks.append(data)
         entry = {"trace": name, "what": _summary(workload), "context": self._contexts[text], "arrays": arrays}
         return [*entries, (entry, b"".join(chunks))]
@@ -147,7 +149,10 @@ class RecordedGpu(NothingHeld):
         self._asked: Counter[str] = Counter()
         for entry, data in content.entries:
             self._take(entry, data)
-        known = _read_as(_INFO, content.header.get("device"), f"recording {folder}: its device")
+        device = content.header.get("device")
+        if isinstance(device, dict):
+            device = wire.current_names(device, wire.FIELDS.get("DeviceInfo", {}))
+        known = _read_as(_INFO, device, f"recording {folder}: its device")
         if not 0 < known.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
             raise RecordingError(f"recording {folder}: its device has {known.sm_count} SMs, allowed: 1 to {MAX_SMS}")
         self._info = replace(
@@ -198,9 +203,11 @@ class RecordedGpu(NothingHeld):
         if "trace" in entry:
             self._answers[str(entry["trace"])].append((entry, data))
         elif "context" in entry:
-            self._contexts.append(_read_as(_CONTEXT, entry["context"], f"recording {self._folder}: a context"))
+            context = _read_as(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
+            self._contexts.append(replace(context, notes=wire.current_names(context.notes, wire.NOTES)))
         elif "error" in entry:
-            kind, turn = getattr(errors, str(entry["error"]), None), entry.get("turn")
+            kind = getattr(errors, wire.current_name(str(entry["error"]), wire.CLASSES), None)
+            turn = entry.get("turn")
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(turn, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
             self._errors[str(entry.get("batch")), turn] = kind(str(entry.get("message")))
@@ -211,11 +218,11 @@ class RecordedGpu(NothingHeld):
         expected = array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
-                name = description["name"]
+                name = wire.current_name(description["name"], wire.ARRAYS)
                 if name not in expected or name in arrays:
                     raise RecordingError(f"array {name!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
-                array = _unpack(description, packed, workload, arrays, math.prod(expected[name]))
+                array = _unpack(name, description, packed, workload, arrays, math.prod(expected[name]))
                 check_shape(name, array, expected[name])
                 arrays[name] = array
             return Trace(key, arrays, self._contexts[entry["context"]])
@@ -273,13 +280,18 @@ def _pack(label: str, arrays: Mapping[str, NDArray[np.int64]], workload: Workloa
 
 
 def _unpack(
-    description: Entry, data: bytes, workload: Workload, before: Mapping[str, NDArray[np.int64]], max_values: int
-) -> NDArray[np.int64]:  # fmt: skip
+    label: str,
+    description: Entry,
+    data: bytes,
+    workload: Workload,
+    before: Mapping[str, NDArray[np.int64]],
+    max_values: int,
+) -> NDArray[np.int64]:
     if description["code"] in packed_warps.FORMS:
         return packed_warps.unpack(description, data, before, max_values)
     if description["code"] != "planned":
         return recording.unpack(description, data, max_values)
-    planned = _planned(description["name"], workload)
+    planned = _planned(label, workload)
     if planned is None or recording.fingerprint(planned) != description["sha"]:
         raise RecordingError("this version visits the offsets in another order than the one that recorded")
     return planned
@@ -288,7 +300,8 @@ def _unpack(
 def _plain(value: object) -> Any:
     """A frozen record of the waist as JSON values."""
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return wire.wire_names(named, wire.FIELDS.get(type(value).__name__, {}))
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     return value.value if isinstance(value, Enum) else value
