@@ -10,7 +10,7 @@ import numpy as np
 from gpudissect.catalogue import load
 from gpudissect.device.find import open_device
 from gpudissect.trace import Trace
-from gpudissect.workload import Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+from gpudissect.workload import Chase, Explicit, Path, PriorAccesses, Sequential, Shuffled, Timing
 from making.svg import Axis, Plot
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -165,8 +165,8 @@ def sharing() -> Plot:
     others = (Path.READONLY, Path.GLOBAL, Path.GLOBAL_L2)
     asked = [
         Chase(path=Path.TEXTURE, order=ring, timing=Timing.EACH, warmup=0,
-              before=(Turn(path=Path.TEXTURE, order=ring), *turns))
-        for turns in ((), *((Turn(path=path, order=other, laps=2),) for path in others))
+              before=(PriorAccesses(path=Path.TEXTURE, order=ring), *turns))
+        for turns in ((), *((PriorAccesses(path=path, order=other, laps=2),) for path in others))
     ]  # fmt: skip
     traces = _run("gtx980", asked)
     shares = [float(np.mean(trace.cycles > BETWEEN)) for trace in traces]

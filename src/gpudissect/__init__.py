@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from gpudissect.workload import Means as Means
     from gpudissect.workload import Mix as Mix
     from gpudissect.workload import Path as Path
+    from gpudissect.workload import PriorAccesses as PriorAccesses
     from gpudissect.workload import Sequential as Sequential
     from gpudissect.workload import Shuffled as Shuffled
     from gpudissect.workload import Step as Step
     from gpudissect.workload import Stream as Stream
     from gpudissect.workload import Timing as Timing
     from gpudissect.workload import Transfer as Transfer
-    from gpudissect.workload import Turn as Turn
 
 _HOMES = {
     "gpudissect.device.find": ("Listing", "open_device"),
@@ -67,7 +67,7 @@ _HOMES = {
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",
-        "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn",
+        "Shuffled", "Step", "Stream", "Timing", "Transfer", "PriorAccesses",
     ),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,7 +13,7 @@ from gpudissect.device.cuda.gpu import CudaGpu, probe
 from gpudissect.device_info import Origin
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, Sequential, Shuffled, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Explicit, Order, Path, PriorAccesses, Sequential, Shuffled, Timing
 
 pytestmark = pytest.mark.gpu
 EACH, LAP, COUNT = Timing.EACH, Timing.LAP, Timing.COUNT
@@ -129,7 +129,7 @@ def test_the_carveout_moves_the_edge(gpu: CudaGpu) -> None:
 def test_errors_leave_the_device_usable(gpu: CudaGpu) -> None:
     with pytest.raises(OutOfMemory):
         gpu.run([Chase(path=Path.GLOBAL_L2, order=Sequential(2**20, 2**24), timing=LAP)])
-    turn = Turn(path=Path.GLOBAL, order=Sequential(4, 8, start=64), sm=10**6)
+    turn = PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 8, start=64), sm=10**6)
     with pytest.raises(DeviceError, match="there is no SM"):
         gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP, before=(turn,))])
     (trace,) = gpu.run([Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=LAP)])
@@ -150,7 +150,7 @@ def test_no_such_gpu() -> None:
         CudaGpu.open(99)
 
 
-def _after(gpu: CudaGpu, path: Path, *before: Turn) -> float:
+def _after(gpu: CudaGpu, path: Path, *before: PriorAccesses) -> float:
     """Median cycles of an access over 4 KiB after these turns, a few first ones left out."""
     chase = Chase(path=path, order=SMALL, timing=EACH, warmup=0, before=before)
     (trace,) = gpu.run([chase])
@@ -163,20 +163,20 @@ CLEAR = Sequential(4096, 128, start=1 << 20)  # 512 KiB: more than any L1
 
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.READONLY])
 def test_turns_leave_lines_behind_or_take_them_away(gpu: CudaGpu, path: Path) -> None:
-    mine = Turn(path=path, order=SMALL)
+    mine = PriorAccesses(path=path, order=SMALL)
     hit = _after(gpu, path, mine)
-    assert hit < 0.4 * _after(gpu, path, mine, Turn(path=path, order=CLEAR))
-    assert _after(gpu, path, mine, Turn(path=path, order=CLEAR, warp=7)) > 2 * hit  # another warp, the same L1
-    assert _after(gpu, path, Turn(path=path, order=SMALL, warp=3)) < 1.1 * hit
+    assert hit < 0.4 * _after(gpu, path, mine, PriorAccesses(path=path, order=CLEAR))
+    assert _after(gpu, path, mine, PriorAccesses(path=path, order=CLEAR, warp=7)) > 2 * hit  # another warp, the same L1
+    assert _after(gpu, path, PriorAccesses(path=path, order=SMALL, warp=3)) < 1.1 * hit
 
 
 def test_another_sm_leaves_the_l1_alone_and_fills_the_l2(gpu: CudaGpu) -> None:
-    mine = Turn(path=Path.GLOBAL, order=SMALL)
+    mine = PriorAccesses(path=Path.GLOBAL, order=SMALL)
     hit = _after(gpu, Path.GLOBAL, mine)
-    assert _after(gpu, Path.GLOBAL, mine, Turn(path=Path.GLOBAL, order=CLEAR, sm=1)) < 1.1 * hit
+    assert _after(gpu, Path.GLOBAL, mine, PriorAccesses(path=Path.GLOBAL, order=CLEAR, sm=1)) < 1.1 * hit
     chase = Chase(path=Path.GLOBAL, order=SMALL, timing=EACH, warmup=0, flush=True)
     (cold,) = gpu.run([chase])
-    (filled,) = gpu.run([replace(chase, before=(Turn(path=Path.GLOBAL, order=SMALL, sm=1),))])
+    (filled,) = gpu.run([replace(chase, before=(PriorAccesses(path=Path.GLOBAL, order=SMALL, sm=1),))])
     assert 2 * hit < np.median(filled.cycles) < 0.8 * np.median(cold.cycles)
 
 
@@ -234,7 +234,7 @@ def test_the_map_of_the_l2(gpu: CudaGpu) -> None:
 def test_every_path_can_have_a_turn(gpu: CudaGpu) -> None:
     texels = Sequential(32, 128, start=8)
     before = tuple(
-        Turn(path=path, order=texels if path is Path.TEXTURE else SMALL, warp=i, laps=2)
+        PriorAccesses(path=path, order=texels if path is Path.TEXTURE else SMALL, warp=i, laps=2)
         for i, path in enumerate((Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT))
     )
     for path in (Path.GLOBAL, Path.TEXTURE, Path.CONSTANT):
@@ -262,7 +262,10 @@ def test_more_code_than_any_cache_holds_takes_longer(gpu: CudaGpu) -> None:
 
 
 def test_a_turn_of_code_leaves_a_chase_over_constants_as_it_was_laid(gpu: CudaGpu) -> None:
-    before = (Turn(path=Path.CONSTANT, order=SMALL), Turn(path=Path.CODE, order=Sequential(8 * 512, 128), laps=2))
+    before = (
+        PriorAccesses(path=Path.CONSTANT, order=SMALL),
+        PriorAccesses(path=Path.CODE, order=Sequential(8 * 512, 128), laps=2),
+    )
     for timing in (EACH, LAP):
         chase = Chase(path=Path.CONSTANT, order=SMALL, timing=timing, warmup=1, before=before)
         (trace,) = gpu.run([chase])

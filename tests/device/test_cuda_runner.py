@@ -15,7 +15,18 @@ from gpudissect.device.cuda.chase.runner import Crowded, Runner
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
 from gpudissect.trace import Trace
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Turn, Workload
+from gpudissect.workload import (
+    Bounds,
+    Chase,
+    Explicit,
+    Path,
+    PriorAccesses,
+    Sequential,
+    Shuffled,
+    Stream,
+    Timing,
+    Workload,
+)
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
 from tests.support.fake_board import BASE, FakeBoard, FakeCompiler
@@ -127,7 +138,7 @@ def test_more_code_than_there_is_is_refused() -> None:
 @pytest.mark.parametrize("path", [Path.CODE, Path.CONSTANT])
 def test_a_gpu_without_such_code_says_why(path: Path) -> None:
     code = Chase(path=Path.CODE, order=Sequential(8, 128), timing=LAP)
-    turn = Turn(path=Path.CODE, order=code.order)
+    turn = PriorAccesses(path=Path.CODE, order=code.order)
     chase = code if path is Path.CODE else Chase(path=path, order=Sequential(8, 64), timing=LAP, before=(turn,))
     with pytest.raises(DeviceError, match="no path 'code': too old"):
         run([chase], unsupported={Path.CODE: "too old"})

@@ -11,7 +11,7 @@ from gpudissect.device.find import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
-from gpudissect.workload import Chase, Path, Sequential, Timing, Turn
+from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)
 L1, L2, MEMORY = 40, 200, 500
@@ -34,15 +34,15 @@ FULL = 1024  # bytes of either private cache
 MINE, OTHERS = Sequential(FULL // 32, 32), Sequential(FULL // 32, 32, start=4 * FULL)
 
 
-def seen(path: Path, *before: Turn, warmup: int = 0) -> set[int]:
+def seen(path: Path, *before: PriorAccesses, warmup: int = 0) -> set[int]:
     """Cycles of one lap over MINE after these turns."""
     chase = Chase(path=path, order=MINE, timing=Timing.EACH, warmup=warmup, before=before)
     device = SimulatedGpu(GPU, spec="sim:test", name="test", noise=Noise.none())
     return set(device.run([chase])[0].cycles.tolist())
 
 
-def turn(path: Path, order: Sequential = OTHERS, warp: int = 0, sm: int = 0) -> Turn:
-    return Turn(path=path, order=order, warp=warp, sm=sm)
+def turn(path: Path, order: Sequential = OTHERS, warp: int = 0, sm: int = 0) -> PriorAccesses:
+    return PriorAccesses(path=path, order=order, warp=warp, sm=sm)
 
 
 def test_what_shares_an_array_evicts() -> None:
@@ -125,10 +125,10 @@ def test_the_published_copies_of_the_texture_cache_show(gpu: str, copies: int) -
     cache = load(gpu).hierarchy().caches[array]
     fill = Sequential(cache.capacity // cache.line, cache.line)
     other = Sequential(fill.count, cache.line, start=4 * cache.capacity)
-    mine = Turn(path=Path.TEXTURE, order=fill, laps=2)
+    mine = PriorAccesses(path=Path.TEXTURE, order=fill, laps=2)
     chases = [
         Chase(path=Path.TEXTURE, order=fill, timing=Timing.LAP, warmup=0,
-              before=(mine, Turn(path=Path.TEXTURE, order=other, warp=warp, laps=2)))
+              before=(mine, PriorAccesses(path=Path.TEXTURE, order=other, warp=warp, laps=2)))
         for warp in range(8)
     ]  # fmt: skip
     with open_device(f"sim:{gpu}") as device:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Stream, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Explicit, Path, PriorAccesses, Sequential, Shuffled, Stream, Timing
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import Transfer
 
 PLAIN = Chase(path=Path.GLOBAL, order=Shuffled(10, 32, 1), timing=Timing.LAP)
-TURN = Turn(path=Path.TEXTURE, order=Sequential(4, 32, 512), warp=1)
+TURN = PriorAccesses(path=Path.TEXTURE, order=Sequential(4, 32, 512), warp=1)
 OTHERS = (
     replace(PLAIN, laps=2),
     replace(PLAIN, warmup=0),
@@ -34,7 +34,7 @@ OTHERS = (
     replace(PLAIN, path=Path.CLUSTER, peer=2),
     replace(PLAIN, path=Path.TMA),
     replace(PLAIN, path=Path.CODE, order=Sequential(8, 128)),
-    replace(PLAIN, before=(Turn(path=Path.CODE, order=Sequential(8, 128)),)),
+    replace(PLAIN, before=(PriorAccesses(path=Path.CODE, order=Sequential(8, 128)),)),
 )
 STREAM = Stream(path=Path.TMA, transfer=Transfer.READ, footprint=65536, blocks=4, threads=1, width=1024, ilp=2)
 STREAMS = (

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Explicit, Path, PriorAccesses, Sequential, Timing
 
 RING = Sequential(16, 64)
-TURN = Turn(path=Path.GLOBAL, order=Sequential(4, 64, start=2048))
+TURN = PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 64, start=2048))
 
 
 @pytest.mark.parametrize("fields", [
@@ -46,4 +46,4 @@ def test_what_cannot(fields: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("path", [Path.CLUSTER, Path.TMA, Path.SHARED, Path.NOTHING])
 def test_nobody_has_a_turn_where_no_load_leaves_a_line(path: Path) -> None:
     with pytest.raises(WorkloadError, match="a turn goes through a cache by loads"):
-        Turn(path=path, order=RING)
+        PriorAccesses(path=path, order=RING)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload import Bounds, Chase, Explicit, Path, Sequential, Shuffled, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Explicit, Path, PriorAccesses, Sequential, Shuffled, Timing
 from gpudissect.workload.order import permutation
 
 
@@ -51,24 +51,24 @@ def code(**changed):
     lambda: Chase(path=Path.GLOBAL, order=Sequential(2**20, 8), timing=Timing.LAP, laps=4000),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.EACH, laps=2**25),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 8), timing=Timing.LAP,
-                  before=(Turn(path=Path.GLOBAL, order=Sequential(2**20, 8), laps=4000),)),
+                  before=(PriorAccesses(path=Path.GLOBAL, order=Sequential(2**20, 8), laps=4000),)),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 4), timing=Timing.LAP),
     lambda: Chase(path=Path.SHARED, order=Explicit(np.array([0, 6])), timing=Timing.LAP),
     lambda: Chase(path=Path.GLOBAL, order=Sequential(4, 32), timing=Timing.LAP,
-                  before=(Turn(path=Path.TEXTURE, order=Sequential(4, 32)),)),
+                  before=(PriorAccesses(path=Path.TEXTURE, order=Sequential(4, 32)),)),
     *(partial(code, **wrong) for wrong in (
         {"order": Shuffled(8, 128, 1)}, {"order": Explicit(np.arange(8) * 128)}, {"order": Sequential(8, 128, 1024)},
         {"order": Sequential(16, 64)}, {"order": Sequential(9, 128)}, {"timing": Timing.EACH}, {"flush": True},
         {"timing": Timing.COUNT, "bounds": Bounds(1, 2, 3)}, {"carveout": 0},
-        {"before": (Turn(path=Path.GLOBAL, order=Sequential(4, 8)),)},
+        {"before": (PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 8)),)},
     )),
-    lambda: Turn(path=Path.CODE, order=Sequential(4, 8)),
+    lambda: PriorAccesses(path=Path.CODE, order=Sequential(4, 8)),
     lambda: Sequential(4.5, 8),
     lambda: Sequential("4", 8),
-    lambda: Turn(path=Path.SHARED, order=Sequential(4, 8)),
-    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), laps=0),
-    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), warp=32),
-    lambda: Turn(path=Path.GLOBAL, order=Sequential(4, 8), sm=-1),
+    lambda: PriorAccesses(path=Path.SHARED, order=Sequential(4, 8)),
+    lambda: PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 8), laps=0),
+    lambda: PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 8), warp=32),
+    lambda: PriorAccesses(path=Path.GLOBAL, order=Sequential(4, 8), sm=-1),
 ])  # fmt: skip
 def test_impossible_workloads_are_refused_in_one_line(make):
     with pytest.raises(WorkloadError) as caught:
@@ -77,7 +77,7 @@ def test_impossible_workloads_are_refused_in_one_line(make):
 
 
 def test_code_is_other_memory():
-    turn = Turn(path=Path.CODE, order=Sequential(8, 128))
+    turn = PriorAccesses(path=Path.CODE, order=Sequential(8, 128))
     for path in (Path.GLOBAL, Path.CONSTANT):
         assert Chase(path=path, order=Sequential(8, 128), timing=Timing.EACH, before=(turn, turn)).before
     assert code(warmup=3, laps=4, alone=True, repetition=1).records == 4

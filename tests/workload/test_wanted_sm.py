@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload import Chase, Path, Sequential, Timing, Turn
+from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
 
 RING = Sequential(4, 32)
 
@@ -21,4 +21,4 @@ def test_not_a_negative_one_and_not_with_turns():
     with pytest.raises(WorkloadError, match="numbered from 0, got -1"):
         chase(sm=-1)
     with pytest.raises(WorkloadError, match="leave out its SM"):
-        chase(sm=0, before=(Turn(path=Path.GLOBAL, order=RING),))
+        chase(sm=0, before=(PriorAccesses(path=Path.GLOBAL, order=RING),))

@@ -19,18 +19,18 @@ from gpudissect.workload import (
     Means,
     Mix,
     Path,
+    PriorAccesses,
     Sequential,
     Shuffled,
     Step,
     Stream,
     Timing,
     Transfer,
-    Turn,
     wire,
 )
 from gpudissect.workload.digest import digest
 
-BEFORE = (Turn(path=Path.TEXTURE, order=Sequential(4, 32, 512), laps=2, warp=3, sm=1),)
+BEFORE = (PriorAccesses(path=Path.TEXTURE, order=Sequential(4, 32, 512), laps=2, warp=3, sm=1),)
 COUNT = {"path": Path.GLOBAL, "order": Sequential(10, 32), "timing": Timing.COUNT, "bounds": Bounds(40, 200, 300)}
 EACH = {"path": Path.GLOBAL, "order": Explicit(np.arange(10) * 32), "timing": Timing.EACH}
 LOAD = (Step(Instruction.LDG),)

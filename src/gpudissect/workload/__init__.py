@@ -1,6 +1,6 @@
 """What to do: frozen, plain data, no code. `Chase` (dependent loads), `Stream`, `Mix` and `Launch`."""
 
-from gpudissect.workload.chase import Bounds, Chase, Path, Timing, Turn
+from gpudissect.workload.chase import Bounds, Chase, Path, PriorAccesses, Timing
 from gpudissect.workload.instruction import Instruction
 from gpudissect.workload.launch import Clock, Launch, Means
 from gpudissect.workload.mix import Access, Mix, Step
@@ -10,6 +10,23 @@ from gpudissect.workload.stream import Stream, Transfer
 Workload = Chase | Stream | Mix | Launch
 
 __all__ = [
-    "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Order", "Path",
-    "Sequential", "Shuffled", "Step", "Stream", "Timing", "Transfer", "Turn", "Workload",
+    "Access",
+    "Bounds",
+    "Chase",
+    "Clock",
+    "Explicit",
+    "Instruction",
+    "Launch",
+    "Means",
+    "Mix",
+    "Order",
+    "Path",
+    "PriorAccesses",
+    "Sequential",
+    "Shuffled",
+    "Step",
+    "Stream",
+    "Timing",
+    "Transfer",
+    "Workload",
 ]  # fmt: skip

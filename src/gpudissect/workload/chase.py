@@ -1,8 +1,8 @@
 """`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2).
 
 Instructions are fetched one after the other, too: on the path CODE the ring is a loop of straight-line code.
-One thread is timed. What shares a cache with it shows when others have had their `Turn` before (MT22 s4.5-4.6):
-another path of the same thread, another warp of its SM, another SM.
+One thread is timed. `PriorAccesses` show what shares a cache with it (MT22 s4.5-4.6): another path of the same thread,
+another warp of its SM, another SM.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ MOST_BLOCKS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class PriorAccesses:
     """Laps that somebody runs before a chase begins.
 
     Attributes:
@@ -174,7 +174,7 @@ class Chase:
     alone: bool = False
     flush: bool = False
     repetition: int = 0
-    before: tuple[Turn, ...] = ()
+    before: tuple[PriorAccesses, ...] = ()
     sm: int | None = None
     peer: int = 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-CLASSES: Mapping[str, str] = {}
+CLASSES = {"PriorAccesses": "Turn"}
 """Wire names of classes of workloads and of errors."""
 
 FIELDS: Mapping[str, Mapping[str, str]] = {}

@@ -10,7 +10,7 @@ from gpudissect.measure.cache.infer_sharing import Laps, Shared, copies, shares
 from gpudissect.measure.infer_confidence import EXACT
 from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
-from gpudissect.workload import Chase, Path, Sequential, Timing, Turn
+from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import MOST_WARPS
 from gpudissect.workload.digest import digest
 
@@ -35,10 +35,10 @@ class _Space:
         """As many visits, behind the first `beyond` bytes."""
         return Sequential(self.ring.count, self.ring.stride, start=beyond)
 
-    def turn(self, order: Sequential, warp: int = 0) -> Turn:
-        return Turn(path=self.level.path, order=order, laps=LAPS, warp=warp)
+    def turn(self, order: Sequential, warp: int = 0) -> PriorAccesses:
+        return PriorAccesses(path=self.level.path, order=order, laps=LAPS, warp=warp)
 
-    def after(self, *turns: Turn) -> Chase:
+    def after(self, *turns: PriorAccesses) -> Chase:
         """The ring, timed right after these turns."""
         return Chase(path=self.level.path, order=self.ring, timing=Timing.COUNT, bounds=self.level.bounds, warmup=0,
                      before=turns)  # fmt: skip

@@ -16,7 +16,7 @@ from gpudissect.measure.icache.plan_icache import ELEMENTS, CodeLevels
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
-from gpudissect.workload import Bounds, Chase, Path, Sequential, Timing, Turn
+from gpudissect.workload import Bounds, Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import CODE_LINE
 from gpudissect.workload.digest import digest
 
@@ -79,16 +79,16 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     ),))  # fmt: skip
 
 
-def _constants(level: Level, bench: Bench) -> Turn:
+def _constants(level: Level, bench: Bench) -> PriorAccesses:
     stride = level.fetch.fetch or min(stride for _, stride in level.hit.points)
-    return Turn(path=Path.CONSTANT, order=footprint(SIZE, stride, bench.seed_for("beside code")), laps=LAPS)
+    return PriorAccesses(path=Path.CONSTANT, order=footprint(SIZE, stride, bench.seed_for("beside code")), laps=LAPS)
 
 
-def _turn(size: int) -> Turn:
-    return Turn(path=Path.CODE, order=Sequential(size // CODE_LINE, CODE_LINE), laps=LAPS)
+def _turn(size: int) -> PriorAccesses:
+    return PriorAccesses(path=Path.CODE, order=Sequential(size // CODE_LINE, CODE_LINE), laps=LAPS)
 
 
-def _after(level: Level, mine: Turn, *others: Turn) -> Chase:
+def _after(level: Level, mine: PriorAccesses, *others: PriorAccesses) -> Chase:
     """A lap over the constants after their own laps and those of others. Alone: SMs may share what is in question."""
     slower = slower_than(level.hit)
     return Chase(path=Path.CONSTANT, order=mine.order, timing=Timing.COUNT, bounds=Bounds(slower - 1, slower, SLOWEST),
