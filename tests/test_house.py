@@ -25,8 +25,6 @@ ROOMS = [
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
-PENDING = {("results/model.py", "views"), ("results/compare.py", "views")}
-"""Imports that are to go: results display themselves."""
 HEAVY = ("numpy", "numba", "scipy", "pydantic", "rich", "typer", "cuda", "click")
 MAX_LINES = 400
 
@@ -56,8 +54,6 @@ def test_a_room_imports_only_earlier_rooms(path):
         return
     assert room in FLOOR, f"{room} is no room of the house"
     for other in rooms_imported(path) - {room}:
-        if (path.relative_to(SOURCE).as_posix(), other) in PENDING:
-            continue
         assert FLOOR[other] <= FLOOR[room], f"{room} must not import {other}"
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.api.calls import load
 from gpudissect.estimate import Status
-from gpudissect.results.model import Finding, Result
+from gpudissect.results.model import Finding
 from gpudissect.results.text import bracket, percent, quantity
+from gpudissect.views.interactive import Result
 from gpudissect.vocabulary import EACH
 
 FILE = Path(__file__).parents[1] / "results" / "h200.json"
@@ -20,7 +22,7 @@ LONGEST = 60  # characters of a value in a table
 
 @cache
 def _result() -> Result:
-    return Result.model_validate_json(FILE.read_text(encoding="utf-8"))
+    return load(FILE)
 
 
 def values(element: str, attribute: str) -> NDArray[np.float64]:

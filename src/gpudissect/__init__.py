@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from gpudissect.estimate import Status as Status
     from gpudissect.exports import export as export
     from gpudissect.results.check import Concern as Concern
-    from gpudissect.results.compare import Comparison as Comparison
-    from gpudissect.results.model import Finding as Finding
-    from gpudissect.results.model import Result as Result
-    from gpudissect.results.model import Series as Series
     from gpudissect.trace import Trace as Trace
+    from gpudissect.views.interactive import Comparison as Comparison
+    from gpudissect.views.interactive import Finding as Finding
+    from gpudissect.views.interactive import Result as Result
+    from gpudissect.views.interactive import Series as Series
     from gpudissect.views.traces.run_trace import RunTrace as RunTrace
     from gpudissect.workload import Access as Access
     from gpudissect.workload import Bounds as Bounds
@@ -59,9 +59,8 @@ _HOMES = {
     "gpudissect.errors": ("DeviceError", "GpudissectError", "UsageError"),
     "gpudissect.estimate": ("Status",),
     "gpudissect.results.check": ("Concern",),
-    "gpudissect.results.compare": ("Comparison",),
     "gpudissect.exports": ("export",),
-    "gpudissect.results.model": ("Finding", "Result", "Series"),
+    "gpudissect.views.interactive": ("Comparison", "Finding", "Result", "Series"),
     "gpudissect.views.traces.run_trace": ("RunTrace",),
     "gpudissect.api.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),

@@ -8,16 +8,21 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.results import compare as comparing
 from gpudissect.results.check import concerns
-from gpudissect.results.compare import compare
 from gpudissect.results.likeness import Likeness, judge
 from gpudissect.results.model import Conditions
+from gpudissect.views.interactive import Comparison
 from gpudissect.views.page.beside import side_by_side
 from gpudissect.views.terminal.compare_table import print_comparison, to_json
 from gpudissect.views.terminal.table import console
 from tests.support.made_up import PLAIN, finding, result
 
 LATENCY = ("l1", "hit_latency")
+
+
+def compare(results, files=()):
+    return Comparison.of(comparing.compare(results, files))
 
 
 def number(value, low=None, high=None, **more):

@@ -15,14 +15,14 @@ def digest_of(folder, monkeypatch):
 
 
 def test_the_digest_changes_with_what_reads_and_with_nothing_else(tmp_path, monkeypatch):
-    (tmp_path / "inference").mkdir()
-    (tmp_path / "report").mkdir()
-    (tmp_path / "inference" / "line.py").write_text("one")
-    (tmp_path / "report" / "page.py").write_text("one")
+    (tmp_path / "measure").mkdir()
+    (tmp_path / "views").mkdir()
+    (tmp_path / "measure" / "line.py").write_text("one")
+    (tmp_path / "views" / "page.py").write_text("one")
     first = digest_of(tmp_path, monkeypatch)
-    (tmp_path / "report" / "page.py").write_text("two")
+    (tmp_path / "views" / "page.py").write_text("two")
     assert len(first) == code.LENGTH and digest_of(tmp_path, monkeypatch) == first
-    (tmp_path / "inference" / "line.py").write_text("two")
+    (tmp_path / "measure" / "line.py").write_text("two")
     assert digest_of(tmp_path, monkeypatch) not in (first, "")
     assert digest_of(tmp_path / "nowhere", monkeypatch) == ""
     code.reading_code.cache_clear()

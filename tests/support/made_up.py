@@ -8,7 +8,8 @@ from gpudissect.catalogue.schema import GpuTable
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.exports import export
-from gpudissect.results.model import Device, Finding, Result
+from gpudissect.results.model import Device
+from gpudissect.views.interactive import Finding, Result
 from gpudissect.vocabulary import unit_of
 
 KIB = 1024

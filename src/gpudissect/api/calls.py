@@ -21,9 +21,8 @@ from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
 from gpudissect.results import files
 from gpudissect.results.check import Concern
-from gpudissect.results.compare import Comparison
-from gpudissect.results.model import Result
 from gpudissect.survey.drive import Progress
+from gpudissect.views.interactive import Comparison, Result
 from gpudissect.views.traces.run_trace import RunTrace
 from gpudissect.vocabulary import HIDING
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
@@ -127,12 +126,12 @@ def devices() -> list[Listing]:
 
 def load(file: Name) -> Result:
     """Read a result file. Raises `UsageError` for one that is missing, foreign, newer or malformed."""
-    return files.load(Path(file))
+    return Result.of(files.load(Path(file)))
 
 
 def compare(*results: Result) -> Comparison:
     """Two results or more against one another, value by value. Raises `UsageError` for fewer."""
-    return comparing.compare(results)
+    return Comparison.of(comparing.compare(results))
 
 
 def check(*results: Result) -> list[Concern]:
@@ -156,7 +155,7 @@ def _result(
         warnings.warn(str(trouble), stacklevel=3)
     if taken.result.interrupted:
         warnings.warn("interrupted; the result holds what was measured until then", stacklevel=3)
-    return taken.result
+    return Result.of(taken.result)
 
 
 def _one(device: str | None, calls: int) -> str:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
@@ -20,9 +19,6 @@ from gpudissect.results.model import Finding, Result
 from gpudissect.results.names import title_of
 from gpudissect.results.text import clean
 from gpudissect.vocabulary import ATTRIBUTES, EACH, ELEMENTS
-
-if TYPE_CHECKING:
-    import pandas
 
 CLOCKS_WITHIN = 0.01  # by which two clocks are one
 NAMED = 4  # results, and elements of one, that an error names
@@ -42,13 +38,6 @@ class Row:
     findings: tuple[Finding | None, ...]
     likeness: Likeness
     why: str
-
-    def __repr__(self) -> str:
-        from gpudissect.views.terminal.compare_table import value_of
-
-        values = " | ".join(value_of(each) or "-" for each in self.findings)
-        name = clean(f"{self.element} {self.attribute}")
-        return f"<{name}: {values}: {self.likeness.value}, {clean(self.why)}>"
 
 
 @dataclass(frozen=True)
@@ -75,54 +64,6 @@ class Comparison:
         """How many rows there are of each kind."""
         counted = Counter(row.likeness for row in self.rows)
         return {each: counted[each] for each in Likeness}
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """One row each, with value, bracket and status of every result as ``A``, ``A_low``, ``A_high``, ``A_status``.
-
-        Raises `UsageError` without pandas.
-        """
-        from gpudissect.views.frames import frame
-
-        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows]
-                                         for name in ("element", "attribute", "likeness", "why")}  # fmt: skip
-        columns["likeness"] = [row.likeness.value for row in self.rows]
-        columns["unit"] = [next((each.unit for each in row.findings if each is not None), "") for row in self.rows]
-        for number in range(len(self.results)):
-            own = [row.findings[number] for row in self.rows]
-            columns[letter(number)] = [None if each is None else each.value for each in own]
-            columns[f"{letter(number)}_low"] = [None if each is None else each.low for each in own]
-            columns[f"{letter(number)}_high"] = [None if each is None else each.high for each in own]
-            columns[f"{letter(number)}_status"] = [None if each is None else each.status.value for each in own]
-        return frame(columns)
-
-    def __repr__(self) -> str:
-        from gpudissect.views.terminal.compare_table import names_of
-
-        names = ", ".join(names_of(self.results[:NAMED])) + (", ..." if len(self.results) > NAMED else "")
-        counts = ", ".join(f"{count} {kind.value}" for kind, count in self.counts.items())
-        return f"<{len(self.results)} results, {names}: {counts}>"
-
-    def __str__(self) -> str:
-        """The table that ``gpudissect compare`` prints, plain."""
-        import io
-
-        from gpudissect.views.terminal.compare_table import print_comparison
-        from gpudissect.views.terminal.table import console
-
-        text = io.StringIO()
-        print_comparison(console(text), self, everything=False)
-        return text.getvalue().rstrip("\n")
-
-    def to_html(self) -> str:
-        """The results side by side, as one page."""
-        from gpudissect.views.page.beside import side_by_side
-
-        return side_by_side(self)
-
-    def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import of_comparison
-
-        return of_comparison(self)
 
 
 def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:

@@ -111,14 +111,6 @@ def write_bytes(path: Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def write_plot(path: Path, svg: str) -> None:
-    """Write a drawing. Raises `UsageError` for one that is empty, and for a name that is not of an SVG file."""
-    check_ending(path, "of a plot", (".svg",))
-    if not svg:
-        raise UsageError(f"cannot write {path}: there is nothing to plot")
-    write_text(path, svg)
-
-
 def load(path: Path) -> Result:
     """Read a result file. Raises `UsageError`, in one line, for one that is missing, foreign, newer or malformed."""
     try:

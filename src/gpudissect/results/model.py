@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,9 +13,6 @@ from gpudissect.estimate import Status
 from gpudissect.results.prediction import Prediction
 from gpudissect.results.record import Items, Record
 from gpudissect.results.verdict import Verdict
-
-if TYPE_CHECKING:
-    import pandas
 
 SCHEMA = "gpudissect/1"
 _NUMBERS = r"(?:-?\d[\d.eE+-]*|null)"
@@ -109,15 +105,6 @@ class Finding(Record):
             raise ValueError(f"value {self.value[:40]!r} is a text, but has a unit")
         return self
 
-    def __repr__(self) -> str:
-        from gpudissect.results.text import clean, percent, quantity
-
-        told = quantity(self.value, self.unit) if self.status.has_value else self.status.value
-        sure = f", {percent(self.confidence)}" if self.confidence is not None else ""
-        return f"<{clean(self.element)} {clean(self.attribute)}: {told}{sure}>"
-
-    __str__ = __repr__
-
 
 class Comparison(Record):
     """What an older method reads on the same device."""
@@ -167,38 +154,6 @@ class Series(Record):
         if len({len(column) for column in self.columns.values()}) > 1:
             raise ValueError(f"columns of {self.name[:40]!r} are not equally long")
         return self
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The columns as a data frame. Raises `UsageError` without pandas."""
-        from gpudissect.views.frames import frame
-
-        return frame(self.columns)
-
-    def to_svg(self) -> str:
-        """Its plot, the first if it makes several, as an SVG file; empty where there is nothing to plot."""
-        from gpudissect.views.plots.of_element import figures_of_series
-        from gpudissect.views.plots.standalone import standalone
-
-        return next((standalone(figure) for figure in figures_of_series(self)), "")
-
-    def save(self, file: str | Path) -> None:
-        """Write its plot as .svg. Raises `UsageError` for another name, and where there is nothing to plot."""
-        from gpudissect.results.files import write_plot
-
-        write_plot(Path(file), self.to_svg())
-
-    def __repr__(self) -> str:
-        from gpudissect.results.text import clean
-
-        rows = len(next(iter(self.columns.values()), ()))
-        return f"<{clean(self.element)}: {clean(self.name)}; {', '.join(map(clean, self.columns))}; {rows} rows>"
-
-    __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import of_series
-
-        return of_series(self)
 
 
 class Failure(Record):
@@ -274,12 +229,6 @@ class Result(Record):
         """The text of the result file."""
         return _LONG_LISTS.sub(_in_lines, self.model_dump_json(by_alias=True, indent=2)) + "\n"
 
-    def save(self, file: str | Path) -> None:
-        """Write the result file. Raises `UsageError` for one that cannot be written."""
-        from gpudissect.results.files import write_text
-
-        write_text(Path(file), self.to_json())
-
     def finding(self, element: str, attribute: str) -> Finding:
         """One finding: ``result.finding("l1", "capacity").value``. Raises `KeyError` for one that there is not."""
         for each in self.findings:
@@ -295,54 +244,6 @@ class Result(Record):
                 return each
         there = [each.name for each in self.series if each.element == element]
         raise KeyError(f"no series {name!r} of {element}; there is {', '.join(there) or 'none'}")
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The findings as a data frame, one row each. Raises `UsageError` without pandas."""
-        from gpudissect.views.frames import frame
-
-        names = [name for name in Finding.model_fields if name != "published"]
-        columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in self.findings] for name in names}
-        columns["status"] = [each.status.value for each in self.findings]
-        known = [each.published for each in self.findings]
-        columns["published"] = [None if each is None else each.value for each in known]
-        columns["verdict"] = [None if each is None else each.verdict.value for each in known]
-        return frame(columns)
-
-    def plots(self, element: str) -> dict[str, str]:
-        """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
-        from gpudissect.views.plots.of_element import figures_of_element
-        from gpudissect.views.plots.standalone import standalone
-
-        return {figure.title: drawn for figure in figures_of_element(self, element) if (drawn := standalone(figure))}
-
-    def __repr__(self) -> str:
-        from gpudissect.results.text import clean, provenance
-
-        device = self.device
-        origin = provenance(device.origin, device.recorded_origin)
-        broken = ", interrupted" if self.interrupted else ""
-        return f"<{clean(device.name)} {origin} ({clean(device.spec)}): {len(self.findings)} findings{broken}>"
-
-    def __str__(self) -> str:
-        """The table that ``gpudissect show`` prints, plain."""
-        import io
-
-        from gpudissect.views.terminal.table import console, print_result
-
-        text = io.StringIO()
-        print_result(console(text), self)
-        return text.getvalue().rstrip("\n")
-
-    def to_html(self) -> str:
-        """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
-        from gpudissect.views.page.write import page
-
-        return page(self)
-
-    def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import of_result
-
-        return of_result(self)
 
 
 def _in_lines(numbers: re.Match[str]) -> str:

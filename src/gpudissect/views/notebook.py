@@ -15,7 +15,7 @@ from gpudissect.vocabulary import EACH
 
 if TYPE_CHECKING:
     from gpudissect.results.compare import Comparison
-    from gpudissect.results.model import Finding, Result, Series
+    from gpudissect.results.model import Finding, Result
 
 MOST_ROWS = 500
 MOST_CHARACTERS = 60  # of a cell
@@ -34,12 +34,6 @@ def of_result(result: Result) -> str:
     rows = [_row(finding, first=number == 0) for _, group in groupby(shown, key=lambda each: each.element)
             for number, finding in enumerate(group)]  # fmt: skip
     return tag("div", head, *_cautions(result), _table(_COLUMNS, rows))
-
-
-def of_series(series: Series) -> str:
-    """Its plot; its columns' names where it has none."""
-    return picture(series.to_svg(), f"{series.element}: {series.name}",
-                   ", ".join(series.columns))  # fmt: skip
 
 
 def of_comparison(made: Comparison) -> str:
