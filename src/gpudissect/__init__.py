@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from gpudissect.workload import Explicit as Explicit
     from gpudissect.workload import Instruction as Instruction
     from gpudissect.workload import Launch as Launch
-    from gpudissect.workload import Means as Means
+    from gpudissect.workload import LaunchMethod as LaunchMethod
     from gpudissect.workload import Mix as Mix
     from gpudissect.workload import Path as Path
     from gpudissect.workload import PriorAccesses as PriorAccesses
@@ -65,10 +65,25 @@ _HOMES = {
     "gpudissect.api.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
-        "Access", "Bounds", "Chase", "Clock", "Explicit", "Instruction", "Launch", "Means", "Mix", "Path", "Sequential",
-        "Shuffled", "Step", "Stream", "Timing", "Transfer", "PriorAccesses",
+        "Access",
+        "Bounds",
+        "Chase",
+        "Clock",
+        "Explicit",
+        "Instruction",
+        "Launch",
+        "LaunchMethod",
+        "Mix",
+        "Path",
+        "Sequential",
+        "Shuffled",
+        "Step",
+        "Stream",
+        "Timing",
+        "Transfer",
+        "PriorAccesses",
     ),
-}  # fmt: skip
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *_HOME]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpudissect.workload import Instruction, Means, Path
+from gpudissect.workload import Instruction, LaunchMethod, Path
 
 
 class Origin(StrEnum):
@@ -32,7 +32,7 @@ class DeviceInfo:
         unsupported: paths it lacks, each with the reason.
         streams: paths on which it can run a `Stream`.
         instructions: those of which it can run a `Mix`; none if it runs no mixes. Not every set of them in one.
-        means: by which it can start kernels for a `Launch`.
+        launch_methods: how it can start the kernels of a `Launch`.
         facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
             ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
             ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers in a cycle of that clock, if they
@@ -54,7 +54,7 @@ class DeviceInfo:
     environment: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[Path, ...] = ()
     instructions: tuple[Instruction, ...] = ()
-    means: tuple[Means, ...] = ()
+    launch_methods: tuple[LaunchMethod, ...] = ()
     recorded_origin: Origin | None = None
     catalogue: str | None = None
 

@@ -11,7 +11,19 @@ import pytest
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.errors import DeviceError
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Chase, Clock, Instruction, Launch, Means, Mix, Path, Sequential, Step, Timing
+from gpudissect.workload import (
+    Access,
+    Chase,
+    Clock,
+    Instruction,
+    Launch,
+    LaunchMethod,
+    Mix,
+    Path,
+    Sequential,
+    Step,
+    Timing,
+)
 
 pytestmark = pytest.mark.gpu
 ONE_WARP: dict[str, Any] = {"warps": 1, "block_size": 32, "iterations": 2048, "sms": 1}
@@ -137,21 +149,21 @@ def test_what_does_not_fit_leaves_the_device_usable(gpu: CudaGpu) -> None:
     assert latency(gpu, Instruction.FADD) > 0
 
 
-@pytest.mark.parametrize("means", list(Means))
-def test_empty_kernels(gpu: CudaGpu, means: Means) -> None:
-    assert gpu.info.means == tuple(Means)
-    one, many = gpu.run([Launch(means=means, kernels=kernels, runs=50) for kernels in (1, 65)])
+@pytest.mark.parametrize("method", list(LaunchMethod))
+def test_empty_kernels(gpu: CudaGpu, method: LaunchMethod) -> None:
+    assert gpu.info.launch_methods == tuple(LaunchMethod)
+    one, many = gpu.run([Launch(method=method, kernels=kernels, runs=50) for kernels in (1, 65)])
     assert one.nanoseconds.shape == (50,) and (one.nanoseconds > 1000).all()
     each = (np.median(many.nanoseconds) - np.median(one.nanoseconds)) / 64
     assert 100 < each < 50_000
 
 
-@pytest.mark.parametrize("means", list(Means))
-def test_queued_kernels_come_as_fast_as_the_gpu_can(gpu: CudaGpu, means: Means) -> None:
+@pytest.mark.parametrize("method", list(LaunchMethod))
+def test_queued_kernels_come_as_fast_as_the_gpu_can(gpu: CudaGpu, method: LaunchMethod) -> None:
     """However long the host takes for a call. Where it keeps what it calls makes streams differ, unless in a graph."""
-    few, many = gpu.run([Launch(means=means, kernels=n, runs=16, clock=Clock.GPU) for n in (1, 101)])
+    few, many = gpu.run([Launch(method=method, kernels=n, runs=16, clock=Clock.GPU) for n in (1, 101)])
     each = (many.nanoseconds - few.nanoseconds) / 100
-    assert each.min() > 100 and each.max() < {Means.STREAM: 1.5, Means.GRAPH: 1.05}[means] * each.min()
+    assert each.min() > 100 and each.max() < {LaunchMethod.STREAM: 1.5, LaunchMethod.GRAPH: 1.05}[method] * each.min()
 
 
 def test_a_cold_mix_finds_nothing_in_the_l2(gpu: CudaGpu) -> None:

@@ -18,7 +18,7 @@ from gpudissect.device.cuda.launch.host_clock import HostClock
 from gpudissect.device.cuda.launch.host_loop import time_starts
 from gpudissect.device.cuda.launch.queues import MANY
 from gpudissect.errors import KernelFailed
-from gpudissect.workload import Clock, Launch, Means
+from gpudissect.workload import Clock, Launch, LaunchMethod
 from tests.support.fake_driver import FIRST, KERNEL, OWN, FakeDriver, launcher
 
 WARM_UP = 8
@@ -36,12 +36,12 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     return cores
 
 
-@pytest.mark.parametrize("means", list(Means))
-def test_the_host_times_runs_in_several_streams(means: Means) -> None:
+@pytest.mark.parametrize("method", list(LaunchMethod))
+def test_the_host_times_runs_in_several_streams(method: LaunchMethod) -> None:
     driver = FakeDriver()
-    trace = launcher(driver).run(Launch(means=means, kernels=3, runs=20))
+    trace = launcher(driver).run(Launch(method=method, kernels=3, runs=20))
     assert trace.nanoseconds.shape == (20,) and (trace.nanoseconds > 0).all()
-    calls, what = (3, "launch") if means is Means.STREAM else (1, "graph launch")
+    calls, what = (3, "launch") if method is LaunchMethod.STREAM else (1, "graph launch")
     runs = [FIRST + MANY // 8 * place for place in range(8) for _ in range(WARM_UP + 3)]
     timed = [(name, stream) for name, stream in driver.log if stream != OWN][2 * MANY :]
     assert timed == [each for stream in runs for each in (*[(what, stream)] * calls, ("sync", stream))]
@@ -49,7 +49,7 @@ def test_the_host_times_runs_in_several_streams(means: Means) -> None:
 
 def test_a_graph_each_is_ready_before_it_is_started_elsewhere() -> None:
     driver = FakeDriver()
-    launcher(driver).run(Launch(means=Means.GRAPH, kernels=2, runs=8))
+    launcher(driver).run(Launch(method=LaunchMethod.GRAPH, kernels=2, runs=8))
     own = [name for name, stream in driver.log if stream == OWN and name != "address"]
     assert own == [
         "wait",
@@ -63,17 +63,17 @@ def test_runs_come_from_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where there are more than asked for: those of one stream are not left out."""
     told = np.arange(8)[:, None] * 10 + np.arange(2)
     monkeypatch.setattr(HostClock, "time_kernels", lambda *_: told)
-    trace = launcher(FakeDriver()).run(Launch(means=Means.STREAM, runs=10))
+    trace = launcher(FakeDriver()).run(Launch(method=LaunchMethod.STREAM, runs=10))
     assert trace.nanoseconds.tolist() == [0, 10, 20, 30, 40, 50, 60, 70, 1, 11]
 
 
 def test_fewer_runs_than_streams() -> None:
-    assert launcher(FakeDriver()).run(Launch(means=Means.STREAM, runs=3)).nanoseconds.shape == (3,)
+    assert launcher(FakeDriver()).run(Launch(method=LaunchMethod.STREAM, runs=3)).nanoseconds.shape == (3,)
 
 
 def test_all_streams_are_used_before_any_is_timed() -> None:
     driver = FakeDriver()
-    launcher(driver).run(Launch(means=Means.STREAM, runs=1))
+    launcher(driver).run(Launch(method=LaunchMethod.STREAM, runs=1))
     first = [each for each in driver.log if each[0] in ("launch", "wait")][1 : 1 + 2 * MANY]
     assert first == [*(("launch", stream) for stream in ALL), *(("wait", stream) for stream in ALL)]
 
@@ -148,28 +148,28 @@ def test_many_runs_are_interruptible_and_warm_up_once(monkeypatch: pytest.Monkey
     assert parts == [(WARM_UP, 64), (0, 64), (0, 64), (0, 8)], "Python looks in between whether it is interrupted"
 
 
-@pytest.mark.parametrize("means", list(Means))
-def test_the_clock_of_the_gpu(means: Means) -> None:
+@pytest.mark.parametrize("method", list(LaunchMethod))
+def test_the_clock_of_the_gpu(method: LaunchMethod) -> None:
     """One that holds the GPU, a mark, the kernels, another mark; what the marks tell counts. Each run in its stream."""
     driver = FakeDriver()
-    trace = launcher(driver).run(Launch(means=means, kernels=3, runs=2, clock=Clock.GPU))
+    trace = launcher(driver).run(Launch(method=method, kernels=3, runs=2, clock=Clock.GPU))
     assert trace.nanoseconds.tolist() == [1500, 1500] and driver.memory == driver.graphs == 0
     one, other = FIRST, FIRST + MANY // 2
-    all_of_it = {Means.STREAM: ["launch"] * 5, Means.GRAPH: ["graph launch"]}[means]
+    all_of_it = {LaunchMethod.STREAM: ["launch"] * 5, LaunchMethod.GRAPH: ["graph launch"]}[method]
     timed = [each for each in driver.log if each[1] != OWN][2 * MANY :]
     first = [(name, one) for name in (*all_of_it, "wait")]
     assert timed == first + [(name, stream) for stream in (one, other) for name in ("launch", *all_of_it, "wait")]
-    assert driver.log[-3:] == [*([("launch", other)] if means is Means.STREAM else [("graph launch", other)]),
+    assert driver.log[-3:] == [*([("launch", other)] if method is LaunchMethod.STREAM else [("graph launch", other)]),
                                ("wait", other), ("download", OWN)], "read when it has ended"  # fmt: skip
     marks = [each for each in driver.arguments if max(each) < 1000]
-    assert marks == [(64,), (72,)] * (3 if means is Means.STREAM else 1), "a graph has them from its capture"
+    assert marks == [(64,), (72,)] * (3 if method is LaunchMethod.STREAM else 1), "a graph has them from its capture"
 
 
 def test_more_kernels_hold_the_gpu_longer() -> None:
     held = []
     for kernels in (1, 101):
         driver = FakeDriver()
-        launcher(driver).run(Launch(means=Means.STREAM, kernels=kernels, runs=1, clock=Clock.GPU))
+        launcher(driver).run(Launch(method=LaunchMethod.STREAM, kernels=kernels, runs=1, clock=Clock.GPU))
         held.append(max(driver.arguments)[0])
     assert held[0] >= 200_000 and held[1] - held[0] >= 100 * 10_000
 
@@ -179,7 +179,7 @@ def test_another_turn_takes_other_streams() -> None:
         driver = FakeDriver()
         runner = launcher(driver)
         for turn in range(2):
-            runner.run(Launch(means=Means.GRAPH, runs=4, clock=clock, repetition=turn))
+            runner.run(Launch(method=LaunchMethod.GRAPH, runs=4, clock=clock, repetition=turn))
         expected = [FIRST + place * MANY // 4 + turn for place in range(4) for turn in range(2)]
         assert sorted(set(driver.of(what))) == expected
 
@@ -187,12 +187,12 @@ def test_another_turn_takes_other_streams() -> None:
 def test_streams_are_given_back() -> None:
     driver = FakeDriver()
     runner = launcher(driver)
-    runner.run(Launch(means=Means.STREAM, runs=1))
+    runner.run(Launch(method=LaunchMethod.STREAM, runs=1))
     assert len(driver.streams) == MANY
     runner.release()
     runner.release()
     assert not driver.streams
-    runner.run(Launch(means=Means.STREAM, runs=1))
+    runner.run(Launch(method=LaunchMethod.STREAM, runs=1))
     assert len(driver.streams) == MANY, "and made anew"
 
 
@@ -201,10 +201,10 @@ def test_streams_that_cannot_all_be_had_and_used_are_given_back(fail: str) -> No
     driver = FakeDriver(fail, times=100)
     runner = launcher(driver)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        runner.run(Launch(means=Means.STREAM, runs=1))
+        runner.run(Launch(method=LaunchMethod.STREAM, runs=1))
     assert not driver.streams
     driver._fail = ""
-    runner.run(Launch(means=Means.STREAM, runs=1))
+    runner.run(Launch(method=LaunchMethod.STREAM, runs=1))
     assert Counter(driver.of("launch"))[FIRST + MANY - 1] == 1, "the next run uses all of them again"
 
 
@@ -218,10 +218,10 @@ def test_a_batch_that_fails_gives_streams_back(lost: bool, interrupted: bool) ->
     gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._launcher, gpu._closed, gpu._broken = launcher(driver), False, None
     gpu._board = SimpleNamespace(activate=lambda: None, lost=lambda: lost)  # type: ignore[assignment]
-    gpu._info = SimpleNamespace(spec="cuda:0", means=tuple(Means))  # type: ignore[assignment]
+    gpu._info = SimpleNamespace(spec="cuda:0", launch_methods=tuple(LaunchMethod))  # type: ignore[assignment]
     gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)
     with pytest.raises(KeyboardInterrupt if interrupted else KernelFailed):
-        gpu.run([Launch(means=Means.GRAPH, clock=Clock.GPU)])
+        gpu.run([Launch(method=LaunchMethod.GRAPH, clock=Clock.GPU)])
     assert len(driver.streams) == (MANY if lost else 0)
 
 
@@ -230,7 +230,7 @@ def test_a_host_that_is_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(CLOCK, lambda: next(ticks))
     driver = FakeDriver()
     with pytest.raises(KernelFailed, match="too slow to queue 3 kernels"):
-        launcher(driver).run(Launch(means=Means.STREAM, kernels=3, runs=1, clock=Clock.GPU))
+        launcher(driver).run(Launch(method=LaunchMethod.STREAM, kernels=3, runs=1, clock=Clock.GPU))
     held = [busy for (busy,) in driver.arguments if busy > 72]
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"
     assert driver.memory == 0
@@ -244,7 +244,7 @@ FAILING = [*((clock, fail) for clock in Clock for fail in OF_BOTH), (Clock.HOST,
 def test_launches_that_fail_leave_nothing_behind(clock: Clock, fail: str, bound: list[set[int]]) -> None:
     driver = FakeDriver(fail)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5, clock=clock))
+        launcher(driver).run(Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5, clock=clock))
     assert driver.graphs == driver.memory == 0
     assert not bound or bound[-1] == {0}
 
@@ -252,7 +252,7 @@ def test_launches_that_fail_leave_nothing_behind(clock: Clock, fail: str, bound:
 def test_a_launch_that_fails_while_a_graph_is_made() -> None:
     driver = FakeDriver("launch", times=MANY + 2)
     with pytest.raises(KernelFailed, match="CUDA_ERROR_X"):
-        launcher(driver).run(Launch(means=Means.GRAPH, kernels=3, runs=5))
+        launcher(driver).run(Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5))
     assert driver.graphs == 0 and driver.of("captured") == [OWN]
 
 
@@ -262,7 +262,7 @@ def test_an_interrupt_leaves_nothing_behind(what: str, times: int) -> None:
     driver.interrupts = True
     runner = launcher(driver)
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Launch(means=Means.GRAPH, kernels=3, runs=5))
+        runner.run(Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5))
     runner.release()
     assert driver.graphs == 0 and not driver.streams
 
@@ -270,10 +270,10 @@ def test_an_interrupt_leaves_nothing_behind(what: str, times: int) -> None:
 def test_nothing_is_freed_while_a_kernel_hangs() -> None:
     driver = FakeDriver()
     runner = launcher(driver)
-    runner.run(Launch(means=Means.STREAM, runs=1))
+    runner.run(Launch(method=LaunchMethod.STREAM, runs=1))
     runner._board.hangs = True  # type: ignore[attr-defined]
     with pytest.raises(KernelFailed, match="did not finish"):
-        runner.run(Launch(means=Means.STREAM, runs=1, clock=Clock.GPU))
+        runner.run(Launch(method=LaunchMethod.STREAM, runs=1, clock=Clock.GPU))
     assert driver.memory == 1
 
 

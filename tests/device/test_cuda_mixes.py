@@ -17,7 +17,7 @@ from gpudissect.device.cuda.mix.links import _room
 from gpudissect.device.cuda.mix.mixes import Mixer
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Step
 from gpudissect.workload.digest import digest
 from tests.support.fake_board import FakeBoard, FakeKernel
 from tests.support.fake_driver import FakeDriver, launcher
@@ -224,12 +224,12 @@ def test_mixes_and_launches_of_a_batch_come_back_in_its_order() -> None:
     gpu = object.__new__(CudaGpu)
     gpu._compile_ahead = lambda batch: None  # type: ignore[assignment]
     gpu._board, gpu._closed, gpu._broken = board, False, None  # type: ignore[assignment]
-    gpu._info = SimpleNamespace(streams=(), instructions=(Instruction.FADD,), means=tuple(Means))  # type: ignore[assignment]
+    gpu._info = SimpleNamespace(streams=(), instructions=(Instruction.FADD,), launch_methods=tuple(LaunchMethod))  # type: ignore[assignment]
     gpu._machine = Machine(4, {}, shared_largest=49152, shared_per_sm=49152, shared_free=1024)
     gpu._mixer, gpu._launcher = mixer(board), launcher(FakeDriver())
     gpu._watched = lambda traces: traces  # type: ignore[method-assign]
     board.activate = lambda: None  # type: ignore[attr-defined]
-    batch = [Mix(**FIELDS), Launch(means=Means.GRAPH), Mix(**FIELDS | {"repetition": 1})]
+    batch = [Mix(**FIELDS), Launch(method=LaunchMethod.GRAPH), Mix(**FIELDS | {"repetition": 1})]
     assert [trace.workload for trace in gpu.run(batch)] == [digest(each) for each in batch]
     gpu._info.instructions = ()  # type: ignore[misc]
     with pytest.raises(DeviceError, match="cannot run a Mix"):

@@ -14,7 +14,7 @@ from gpudissect.workload import (
     Chase,
     Instruction,
     Launch,
-    Means,
+    LaunchMethod,
     Mix,
     Path,
     Sequential,
@@ -35,7 +35,7 @@ EACH = Chase(path=Path.GLOBAL, order=RING, timing=Timing.EACH, laps=2)
 COUNT = Chase(path=Path.GLOBAL, order=RING, timing=Timing.COUNT, laps=2, bounds=Bounds(1, 2, 3))
 MIX = Mix(body=(Step(Instruction.LDG),), warps=2, block_size=32, iterations=3)
 STREAM = Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4096, blocks=4, threads=32, runs=2)
-LAUNCH = Launch(means=Means.STREAM, runs=5)
+LAUNCH = Launch(method=LaunchMethod.STREAM, runs=5)
 
 
 def recorded(folder: FilePath, workload, arrays, header=None) -> FilePath:

@@ -13,7 +13,7 @@ from gpudissect.device.find import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Path, Step, Stream, Transfer
+from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer
 from gpudissect.workload.stream import MOST_TOLD
 
 ADDS = Mix(body=(Step(Instruction.FADD, 16),), warps=8, block_size=128, iterations=32)
@@ -240,12 +240,12 @@ def test_streams_that_cannot_be(gtx980: Device, stream: Stream, error: type[Devi
 
 
 def test_kernels_cost_a_start_and_an_interval() -> None:
-    launch = Launch(means=Means.STREAM, runs=5)
+    launch = Launch(method=LaunchMethod.STREAM, runs=5)
     assert run(launch).nanoseconds.tolist() == [6000] * 5
     assert run(replace(launch, kernels=11)).nanoseconds.tolist() == [36000] * 5
-    assert run(replace(launch, means=Means.GRAPH), "h100").nanoseconds.tolist() == [6000] * 5
+    assert run(replace(launch, method=LaunchMethod.GRAPH), "h100").nanoseconds.tolist() == [6000] * 5
     with pytest.raises(DeviceError, match="launches no graphs"):
-        run(replace(launch, means=Means.GRAPH))
+        run(replace(launch, method=LaunchMethod.GRAPH))
 
 
 @pytest.mark.parametrize("name", DESCRIBED)
@@ -260,7 +260,7 @@ def test_every_gpu_runs_all_that_it_says_it_runs(name: str) -> None:
             for path in info.streams
             for transfer in Transfer
         ]
-        launches = [Launch(means=means, runs=2) for means in info.means]
+        launches = [Launch(method=method, runs=2) for method in info.launch_methods]
         traces = device.run([*mixes, *streams, *launches])
     assert len(info.instructions) >= 18
     assert {Path.GLOBAL, Path.SHARED} <= set(info.streams)
@@ -269,4 +269,4 @@ def test_every_gpu_runs_all_that_it_says_it_runs(name: str) -> None:
 
 def test_a_gpu_whose_file_has_no_processor_says_so() -> None:
     info = open_device("sim:p6000").info
-    assert (info.streams, info.instructions, info.means) == ((), (), ())
+    assert (info.streams, info.instructions, info.launch_methods) == ((), (), ())

@@ -13,7 +13,7 @@ from gpudissect.measure.shared_memory.infer_banks import Layout
 from gpudissect.simulation.sm.banks import addresses, passes
 from gpudissect.simulation.sm.description import SharedMemory
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Access, Clock, Instruction, Launch, Means, Mix, Path, Stream, Transfer, Workload
+from gpudissect.workload import Access, Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
 
 SMS = 8
@@ -25,10 +25,16 @@ FACTS: dict[str, int | float | str] = {
 }  # fmt: skip
 PEAK = 2 * 2e9 * 512 / 8
 INFO = DeviceInfo(
-    "fake:0", "fake", Origin.MEASURED, SMS,
-    {Path.GLOBAL: 4 << 30, Path.GLOBAL_L2: 4 << 30, Path.SHARED: 48 << 10}, facts=FACTS,
-    streams=(Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED), instructions=tuple(Instruction), means=tuple(Means),
-)  # fmt: skip
+    "fake:0",
+    "fake",
+    Origin.MEASURED,
+    SMS,
+    {Path.GLOBAL: 4 << 30, Path.GLOBAL_L2: 4 << 30, Path.SHARED: 48 << 10},
+    facts=FACTS,
+    streams=(Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED),
+    instructions=tuple(Instruction),
+    launch_methods=tuple(LaunchMethod),
+)
 
 
 MODERN = Layout(32, 4, 4, 32)

@@ -23,7 +23,7 @@ WORKLOADS = {
     "stream": gd.Stream(path=gd.Path.GLOBAL, transfer=gd.Transfer.READ, footprint=1 << 20, blocks=16, threads=256,
                         runs=3),
     "mix": gd.Mix(body=(gd.Step(gd.Instruction.FADD, 8),), warps=4, block_size=128, iterations=4, sms=2),
-    "launch": gd.Launch(means=gd.Means.STREAM, runs=5),
+    "launch": gd.Launch(method=gd.LaunchMethod.STREAM, runs=5),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from gpudissect.errors import WorkloadError
 from gpudissect.vocabulary import INSTRUCTIONS
-from gpudissect.workload import Access, Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Step
 
 ADDS = {"body": (Step(Instruction.FADD, 4),), "warps": 8, "block_size": 64, "iterations": 10}
 
@@ -40,4 +40,4 @@ def test_a_step_runs_at_least_once():
 @pytest.mark.parametrize("wrong", [{"kernels": 0}, {"runs": 0}, {"kernels": 1 << 20}])
 def test_a_launch_that_makes_no_sense(wrong):
     with pytest.raises(WorkloadError):
-        Launch(means=Means.STREAM, **wrong)
+        Launch(method=LaunchMethod.STREAM, **wrong)

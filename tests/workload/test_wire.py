@@ -16,7 +16,7 @@ from gpudissect.workload import (
     Explicit,
     Instruction,
     Launch,
-    Means,
+    LaunchMethod,
     Mix,
     Path,
     PriorAccesses,
@@ -75,9 +75,13 @@ PINNED = {
         cold=True,
     ),
     "1dff2376ec762b599ecf2a64c06c6c8d": SAMPLED,
-    "5f586bb1e69f84debfc60ede020abc46": Launch(means=Means.GRAPH, kernels=3, runs=5, repetition=1, clock=Clock.GPU),
+    "5f586bb1e69f84debfc60ede020abc46": Launch(
+        method=LaunchMethod.GRAPH, kernels=3, runs=5, repetition=1, clock=Clock.GPU
+    ),
 }
-INFO = DeviceInfo(spec="fake:0", name="Fake", origin=Origin.MEASURED, sm_count=1, span_limits={}, means=tuple(Means))
+INFO = DeviceInfo(
+    spec="fake:0", name="Fake", origin=Origin.MEASURED, sm_count=1, span_limits={}, launch_methods=tuple(LaunchMethod)
+)
 
 
 @pytest.mark.parametrize("pinned", PINNED)
@@ -120,7 +124,7 @@ def test_recordings_hold_wire_names_and_replay_with_current_ones(tmp_path):
     }
     assert error["error"] == "Unfit"
     with RecordedGpu.open(tmp_path / "rec") as replay:
-        assert replay.info.means == INFO.means
+        assert replay.info.launch_methods == INFO.launch_methods
         (now,) = replay.run([SAMPLED])
         with pytest.raises(Unfit, match="too many warps"):
             replay.run([SAMPLED])

@@ -240,9 +240,9 @@ def _bandwidths() -> list[Experiment]:
 def _instructions() -> list[Experiment]:
     """Each instruction by itself, and what starting kernels costs."""
     every = [Experiment("launch.block", "launch", ("block_replacement",), (), replacement_plan)]
-    for means, name in LAUNCHED.items():
+    for method, name in LAUNCHED.items():
         found = (f"{name}_start", f"{name}_interval")
-        every.append(Experiment(f"launch.{name}", "launch", found, (), partial(launch_plan, means)))
+        every.append(Experiment(f"launch.{name}", "launch", found, (), partial(launch_plan, method)))
     for kind in KINDS:
         slow, fast = f"latency.{kind.element}", f"rate.{kind.element}"
         banks = ("banks.shared",) if kind.instruction in SHARED else ()

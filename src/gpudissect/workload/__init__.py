@@ -2,7 +2,7 @@
 
 from gpudissect.workload.chase import Bounds, Chase, Path, PriorAccesses, Timing
 from gpudissect.workload.instruction import Instruction
-from gpudissect.workload.launch import Clock, Launch, Means
+from gpudissect.workload.launch import Clock, Launch, LaunchMethod
 from gpudissect.workload.mix import Access, Mix, Step
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
 from gpudissect.workload.stream import Stream, Transfer
@@ -17,7 +17,7 @@ __all__ = [
     "Explicit",
     "Instruction",
     "Launch",
-    "Means",
+    "LaunchMethod",
     "Mix",
     "Order",
     "Path",

@@ -11,7 +11,7 @@ MOST_KERNELS = 4096
 MOST_RUNS = 4096
 
 
-class Means(StrEnum):
+class LaunchMethod(StrEnum):
     """How kernels are started."""
 
     STREAM = "stream"  # one call each
@@ -39,7 +39,7 @@ class Launch:
 
     """
 
-    means: Means
+    method: LaunchMethod
     kernels: int = 1
     runs: int = 100
     repetition: int = 0

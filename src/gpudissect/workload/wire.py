@@ -12,7 +12,7 @@ from typing import Any
 CLASSES = {"PriorAccesses": "Turn"}
 """Wire names of classes of workloads and of errors."""
 
-FIELDS: Mapping[str, Mapping[str, str]] = {}
+FIELDS: Mapping[str, Mapping[str, str]] = {"Launch": {"method": "means"}, "DeviceInfo": {"launch_methods": "means"}}
 """Wire names of fields, by class."""
 
 ARRAYS: Mapping[str, str] = {}

@@ -11,7 +11,7 @@ from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Status
 from gpudissect.survey.run import run_survey
-from gpudissect.workload import Means, Mix, Stream, Transfer
+from gpudissect.workload import LaunchMethod, Mix, Stream, Transfer
 from tests.support.steady_gpu import FACTS, INFO, SteadyGpu
 from tests.support.steady_survey import ALL, DRAM, LAUNCHES, SHARED, Watched, found
 
@@ -38,13 +38,13 @@ def test_launches() -> None:
         assert of_the_host.low < 0.8 * of_the_host.value and of_the_host.high > 1.3 * of_the_host.value, name
     assert results["launch", "graph_interval"].high < 1.05 * results["launch", "graph_interval"].value
     assert results["launch", "block_replacement"].value == pytest.approx(220, abs=2)
-    alone = found(SteadyGpu(replace(INFO, means=(Means.STREAM,)), overlap=True), *LAUNCHES)
+    alone = found(SteadyGpu(replace(INFO, launch_methods=(LaunchMethod.STREAM,)), overlap=True), *LAUNCHES)
     assert alone["launch", "graph_start"].status is Status.NOT_SUPPORTED
     assert alone["launch", "block_replacement"].status is Status.NOT_FOUND
 
 
 def test_a_device_that_runs_chases_only_supports_none_of_it() -> None:
-    bare = SteadyGpu(replace(INFO, streams=(), instructions=(), means=()))
+    bare = SteadyGpu(replace(INFO, streams=(), instructions=(), launch_methods=()))
     names = (*ALL, "conflicts.shared", *LAUNCHES, "warps.fadd", "warps.ldg_random")
     results = found(bare, *names)
     stated = results.pop(("dram", "peak_bandwidth"))

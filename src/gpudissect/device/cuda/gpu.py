@@ -28,7 +28,7 @@ from gpudissect.device.cuda.stream.streams import STREAMED, Streamer
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
-from gpudissect.workload import Launch, Means, Mix, Path, Stream, Workload
+from gpudissect.workload import Launch, LaunchMethod, Mix, Path, Stream, Workload
 
 _MEMORY_SHARE = 0.8  # of the free device memory that chases may take
 _RECORDS_ROOM = 1024  # bytes of shared memory that a ring in shared memory leaves for records
@@ -131,7 +131,7 @@ class CudaGpu:
             unsupported=MappingProxyType(unsupported),
             streams=tuple(path for path in STREAMED if path in limits),
             instructions=runnable(capability),
-            means=tuple(Means) if CAN_BIND else (),
+            launch_methods=tuple(LaunchMethod) if CAN_BIND else (),
             facts=MappingProxyType(facts(board) | cluster_facts(found)),
             environment=MappingProxyType(environment(board, compiler, watch)),
         )
@@ -183,7 +183,7 @@ class CudaGpu:
                 return self._streamer
             case Mix() if self._info.instructions:
                 return self._mixer
-            case Launch() if self._info.means:
+            case Launch() if self._info.launch_methods:
                 return self._launcher
         return None
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from gpudissect import __version__
 from gpudissect.device.base import NothingHeld
-from gpudissect.device.simulated.launches import means_of, run_launch
+from gpudissect.device.simulated.launches import launch_methods, run_launch
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import run_mix
@@ -81,7 +81,7 @@ class SimulatedGpu(NothingHeld):
             catalogue=catalogue,
             streams=tuple(path for path in STREAMED if path in hierarchy.routes) if processor else (),
             instructions=tuple(each for each in Instruction if each in processor.operations) if processor else (),
-            means=means_of(processor.launches) if processor else (),
+            launch_methods=launch_methods(processor.launches) if processor else (),
         )
         self._processor = processor
         self._memories: dict[int, Memory] = {}

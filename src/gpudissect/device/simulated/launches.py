@@ -8,23 +8,23 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError
 from gpudissect.simulation.sm.description import Launches
 from gpudissect.trace import Array
-from gpudissect.workload import Clock, Launch, Means
+from gpudissect.workload import Clock, Launch, LaunchMethod
 
 RUN_TO_RUN = {Clock.HOST: 0.1, Clock.GPU: 0.002}  # standard deviation of runs, relative, at a jitter of 1
 LATE = 100  # a host is that much more often late than a GPU's clock
 LATE_MEAN = 10_000.0  # ns by which it then is, on average
 
 
-def means_of(launches: Launches) -> tuple[Means, ...]:
+def launch_methods(launches: Launches) -> tuple[LaunchMethod, ...]:
     """The ways of starting for which there are costs."""
     graphs = launches.graph_start is not None and launches.graph_interval is not None
-    return (Means.STREAM, Means.GRAPH) if graphs else (Means.STREAM,)
+    return (LaunchMethod.STREAM, LaunchMethod.GRAPH) if graphs else (LaunchMethod.STREAM,)
 
 
 def run_launch(launch: Launch, launches: Launches, noise: Noise, seed: int, name: str) -> dict[str, Array]:
-    """Start empty kernels: `nanoseconds` of each run. Raises `DeviceError` for means that this GPU lacks."""
+    """Start empty kernels: `nanoseconds` of each run. Raises `DeviceError` for a method that this GPU lacks."""
     start, interval = launches.kernel_start, launches.kernel_interval
-    if launch.means is Means.GRAPH:
+    if launch.method is LaunchMethod.GRAPH:
         if launches.graph_start is None or launches.graph_interval is None:
             raise DeviceError(f"{name} launches no graphs: its GPU file does not describe that")
         start, interval = launches.graph_start, launches.graph_interval

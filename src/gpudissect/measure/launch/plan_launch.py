@@ -22,10 +22,10 @@ from gpudissect.measure.launch.infer_launch import (
 from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Clock, Instruction, Launch, Means, Mix, Step
+from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Step
 from gpudissect.workload.digest import digest
 
-NAMES = {Means.STREAM: "kernel", Means.GRAPH: "graph"}
+NAMES = {LaunchMethod.STREAM: "kernel", LaunchMethod.GRAPH: "graph"}
 KERNELS = (1, 2, 8, 32, 128)
 TURNS = 5  # of a survey, one round of it each: a host's pace wanders over seconds
 RUNS = 400
@@ -36,7 +36,10 @@ START_METHOD = (
     f"the quickest of up to eight cores of the host; lower quartile, median of {TURNS} turns of {RUNS} runs; the "
     "bracket holds the fastest run, the upper quartile of the slowest turn, and other processes"
 )
-STARTED = {Means.STREAM: "one empty kernel", Means.GRAPH: "a graph of one empty kernel, ready in the GPU's memory"}
+STARTED = {
+    LaunchMethod.STREAM: "one empty kernel",
+    LaunchMethod.GRAPH: "a graph of one empty kernel, ready in the GPU's memory",
+}
 INTERVAL_METHOD = (
     "what each further empty kernel adds by the GPU's clock, all of them queued before the first begins; lower "
     f"quartile of {RUNS_OF_MANY} CUDA streams, median slope over 1 to 128 kernels, median of {TURNS} turns; each turn "
@@ -63,23 +66,23 @@ BLOCK_METHOD = (
 WINDOW = "from the last instruction that is timed to the first one: the end of the one block and the start of the other"
 
 
-def launch_plan(means: Means, bench: Bench, known: Known) -> Plan:
+def launch_plan(method: LaunchMethod, bench: Bench, known: Known) -> Plan:
     """Time to start one kernel and one more, ns, by calls or by a graph."""
-    name = NAMES[means]
+    name = NAMES[method]
     names = (f"{name}_start", f"{name}_interval")
-    if means not in bench.info.means:
-        return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(means, bench), *names))
-    turns, asked = yield from _in_turns(means)
+    if method not in bench.info.launch_methods:
+        return Outcome(without(Status.NOT_SUPPORTED, "launch", _why_no_start(method, bench), *names))
+    turns, asked = yield from _in_turns(method)
     alone, rows = [turn[0] for turn in turns], [turn[1:] for turn in turns]
     called, queued = (tuple(digest(each) for each in asked if each.clock is clock) for clock in (Clock.HOST, Clock.GPU))
     start = _found(
-        names[0], elsewhere(usual(alone)), START_METHOD.format(STARTED[means]), called, (_most(alone), OF_THE_HOST)
+        names[0], elsewhere(usual(alone)), START_METHOD.format(STARTED[method]), called, (_most(alone), OF_THE_HOST)
     )
     each = interval(KERNELS, rows)
     if each is None:
         (further,) = without(Status.NOT_FOUND, "launch", "more kernels took no longer", names[1])
     else:
-        fetched = (FROM_THE_HOST, _by_stream(rows)) if means is Means.STREAM else ()
+        fetched = (FROM_THE_HOST, _by_stream(rows)) if method is LaunchMethod.STREAM else ()
         each = elsewhere(each) if fetched else each
         further = _found(names[1], each, INTERVAL_METHOD, queued, (SEVERAL, *fetched))
     took = tuple(usual(runs).value for runs in zip(*rows, strict=True))
@@ -97,7 +100,7 @@ def _by_turn(name: str, turns: Sequence[NDArray[np.int64]], evidence: tuple[str,
     return Series("launch", f"time of a {name}'s start by turn", columns, units, evidence)
 
 
-def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Launch]]]:
+def _in_turns(method: LaunchMethod) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Launch]]]:
     """Nanoseconds of one kernel by the host and of every number of them by the GPU, several times over.
 
     Each turn is a batch of its own.
@@ -106,8 +109,8 @@ def _in_turns(means: Means) -> Ask[tuple[list[list[NDArray[np.int64]]], list[Lau
     asked: list[Launch] = []
     for turn in range(TURNS):
         launches = [
-            Launch(means=means, runs=RUNS, repetition=turn),
-            *(Launch(means=means, kernels=n, runs=RUNS_OF_MANY, repetition=turn, clock=Clock.GPU) for n in KERNELS),
+            Launch(method=method, runs=RUNS, repetition=turn),
+            *(Launch(method=method, kernels=n, runs=RUNS_OF_MANY, repetition=turn, clock=Clock.GPU) for n in KERNELS),
         ]
         traces = yield launches
         turns.append([trace.nanoseconds for trace in traces])
@@ -127,9 +130,9 @@ def _most(turns: Sequence[NDArray[np.int64]]) -> str:
     return f"half of these runs took up to {middle / 1e3:.2f} us, 95% up to {most / 1e3:.2f} us"
 
 
-def _why_no_start(means: Means, bench: Bench) -> str:
-    if bench.info.means:
-        return f"this device starts no kernels by a {means}"
+def _why_no_start(method: LaunchMethod, bench: Bench) -> str:
+    if bench.info.launch_methods:
+        return f"this device starts no kernels by a {method}"
     return "this device starts no empty kernels"
 
 

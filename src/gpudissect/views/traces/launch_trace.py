@@ -32,5 +32,5 @@ class LaunchTrace:
     def summary(self) -> str:
         """How long a run takes."""
         low, middle, high = np.quantile(self.trace.nanoseconds, [0, 0.5, 1])
-        return (f"{self.launch.kernels} empty kernels by {self.launch.means}: median {middle:.4g} ns "
+        return (f"{self.launch.kernels} empty kernels by {self.launch.method}: median {middle:.4g} ns "
                 f"({low:.4g} .. {high:.4g})")  # fmt: skip

@@ -16,7 +16,7 @@ from gpudissect.device.cuda.launch.host_clock import HostClock
 from gpudissect.device.cuda.launch.queues import Queues
 from gpudissect.errors import KernelFailed
 from gpudissect.trace import Context, Trace
-from gpudissect.workload import Clock, Launch, Means
+from gpudissect.workload import Clock, Launch, LaunchMethod
 from gpudissect.workload.digest import digest
 
 _HELD = (200_000, 12_000)  # ns that the GPU is kept busy: this, and this for each kernel; calls take a fifth of it
@@ -67,7 +67,7 @@ class Launcher:
         handles = [int(queue) for queue in queues]
         runs = -(-launch.runs // len(queues))
         empty = self._function("nothing")
-        if launch.means is Means.STREAM:
+        if launch.method is LaunchMethod.STREAM:
             times = self._host.time_kernels(int(empty), _THREADS, launch.kernels, handles, runs)
         else:
             with ExitStack() as kept:
@@ -83,7 +83,7 @@ class Launcher:
         try:
             mark, empty = self._function("mark"), self._function("nothing")
             calls = [(mark, (desk,)), *[(empty, ())] * launch.kernels, (mark, (desk + _MARKS // 2,))]
-            with self._started_by(launch.means, calls) as start:
+            with self._started_by(launch.method, calls) as start:
                 start(queues[0])  # a graph's first time is another one
                 self._board.wait(10.0, queues[0])
                 times = [self._held(start, queue, launch.kernels, desk) for queue in queues]
@@ -108,9 +108,9 @@ class Launcher:
         raise KernelFailed(f"the host was too slow to queue {kernels} kernels while the GPU was busy with another")
 
     @contextmanager
-    def _started_by(self, means: Means, calls: Sequence[Call]) -> Iterator[Start]:
+    def _started_by(self, method: LaunchMethod, calls: Sequence[Call]) -> Iterator[Start]:
         """How to start these kernels: by calls, or by a graph made of them."""
-        if means is Means.STREAM:
+        if method is LaunchMethod.STREAM:
             yield lambda queue: self._launch(calls, queue)
             return
         with self._graph(calls) as graph:
