@@ -8,7 +8,7 @@
      +- DeviceError          3   no such device, or it cannot be used
          +- CatalogueError       a GPU file with a wrong field
          +- RecordingError       a recording that is damaged, newer, or lacks what was asked
-         +- Unfit            2   the device is well, and cannot run this workload: blocks, widths, registers, SMs
+         +- UnsupportedWorkload  2   this device cannot run the workload: blocks, widths, registers, SMs
          |   +- OutOfMemory      it has no room for it
          +- KernelFailed         a kernel did not compile, launch or finish
 
@@ -47,13 +47,13 @@ class RecordingError(DeviceError):
     """A recording that is truncated, altered, newer than this program, or lacks the workload asked for."""
 
 
-class Unfit(DeviceError):
+class UnsupportedWorkload(DeviceError):
     """A workload that this device cannot run, another one might: too wide, too many threads, more SMs than it has."""
 
     exit_code = 2
 
 
-class OutOfMemory(Unfit):
+class OutOfMemory(UnsupportedWorkload):
     """The device has no room for the workload."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from gpudissect.device.recording import format as recording
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import Unfit
+from gpudissect.errors import UnsupportedWorkload
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import (
     Access,
@@ -100,7 +100,7 @@ class OneTrace:
     def run(self, batch):
         self.runs += 1
         if self.runs > 1:
-            raise Unfit("too many warps")
+            raise UnsupportedWorkload("too many warps")
         notes = dict.fromkeys(wire.NOTES, "7")
         warps = {name: np.arange(8) for name in ("begin", "end", "sm", "block")}
         ones = {name: np.array([5]) for name in ("latency", "count", "overhead", "beyond", "nanoseconds")}
@@ -113,7 +113,7 @@ class OneTrace:
 def test_recordings_hold_wire_names_and_replay_with_current_ones(tmp_path):
     with Recorder(OneTrace(), tmp_path / "rec") as recorder:
         (then,) = recorder.run([SAMPLED])
-        with pytest.raises(Unfit):
+        with pytest.raises(UnsupportedWorkload):
             recorder.run([SAMPLED])
     content = recording.read(tmp_path / "rec")
     assert content.header["device"]["means"] == ["stream", "graph"]
@@ -126,7 +126,7 @@ def test_recordings_hold_wire_names_and_replay_with_current_ones(tmp_path):
     with RecordedGpu.open(tmp_path / "rec") as replay:
         assert replay.info.launch_methods == INFO.launch_methods
         (now,) = replay.run([SAMPLED])
-        with pytest.raises(Unfit, match="too many warps"):
+        with pytest.raises(UnsupportedWorkload, match="too many warps"):
             replay.run([SAMPLED])
     assert now.context == then.context and now.beyond == then.beyond == 5
     assert {name: array.tolist() for name, array in now.arrays.items()} == {

@@ -107,7 +107,7 @@ def run(
 
     `device` is a name as for `discover`, or one opened by `open_device`, which stays open: many calls on one device pay
     for opening it once. `seed` is that of a simulated GPU's noise; `record` a new folder that keeps what was run.
-    Raises `UsageError`, `DeviceError`, and `Unfit` for a workload that the device cannot run.
+    Raises `UsageError`, `DeviceError`, and `UnsupportedWorkload` for a workload that the device cannot run.
     """
     batch = [workload] if isinstance(workload, Chase | Stream | Mix | Launch) else list(workload)
     with ExitStack() as stack:

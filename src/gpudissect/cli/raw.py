@@ -72,7 +72,7 @@ def run_and_give(
 
     The trace goes to the output and the summary to stdout; without an output the trace to stdout, the summary to
     stderr. Whatever `make` raises comes before anything is run or recorded. Raises `UsageError` for more than one
-    device or an output that cannot be written or is read, and `Unfit` for a workload that the device cannot run.
+    device or an output that cannot be written or is read, `UnsupportedWorkload` if the device cannot run the workload.
     """
     _check_output(wishes)
     _give(shape(*_run_one(make, wishes)), wishes)

@@ -20,10 +20,10 @@ class Device(Protocol):
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         """Run a batch and give one trace a workload, in the order of the batch.
 
-        What the batch holds may run at the same time, except workloads marked `alone`: those run in the order of the
-        batch, and over the same memory, if none of them reaches further than the first.
-        Raises `Unfit` for a workload that this device cannot run, before any of the batch has run if it can be known
-        then, and `DeviceError` (or another subclass) when the device itself is in the way.
+        The workloads of a batch may run at the same time, except those marked `alone`: they run in the order of the
+        batch, and over the same memory if none of them reaches further than the first.
+        Raises `UnsupportedWorkload` if this device cannot run one of them, before any has run if that is known then,
+        and `DeviceError` (or another subclass) when the device itself fails.
         """
 
     def close(self) -> None:

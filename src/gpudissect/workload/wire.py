@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-CLASSES = {"PriorAccesses": "Turn"}
+CLASSES = {"PriorAccesses": "Turn", "UnsupportedWorkload": "Unfit"}
 """Wire names of classes of workloads and of errors."""
 
 FIELDS: Mapping[str, Mapping[str, str]] = {"Launch": {"method": "means"}, "DeviceInfo": {"launch_methods": "means"}}

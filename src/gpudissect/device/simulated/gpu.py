@@ -14,7 +14,7 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import run_mix
 from gpudissect.device.simulated.streams import STREAMED, Streams
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import DeviceError, OutOfMemory, Unfit, UsageError
+from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import Hierarchy, Route
 from gpudissect.simulation.cache.hierarchy import HierarchyModel
@@ -145,11 +145,13 @@ class SimulatedGpu(NothingHeld):
     def _chase(self, workload: Chase) -> Trace:
         farthest = max((turn.sm for turn in workload.before), default=0)
         if farthest >= self._info.sm_count:
-            raise Unfit(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0")
+            raise UnsupportedWorkload(
+                f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {farthest} beside SM 0"
+            )
         if workload.sm is not None and workload.sm >= self._info.sm_count:
-            raise Unfit(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
+            raise UnsupportedWorkload(f"{self._info.name} has {self._info.sm_count} SMs: there is no SM {workload.sm}")
         if workload.path is Path.CLUSTER and workload.peer >= self._truth.cluster_size:
-            raise Unfit(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
+            raise UnsupportedWorkload(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
                         f"there is no rank {workload.peer}")  # fmt: skip
         memory = self._memory(1 + farthest)
         for path, order in workload.rings:
@@ -173,9 +175,13 @@ class SimulatedGpu(NothingHeld):
             raise OutOfMemory(f"{name}: path {path.value!r} has {self._info.limit(path)} bytes, asked for {order.span}")
         reach = memory.reach(path)
         if region + order.span > reach:
-            raise Unfit(f"{name}: path {path.value!r} is simulated up to byte {reach}, not {region + order.span}")
+            raise UnsupportedWorkload(
+                f"{name}: path {path.value!r} is simulated up to byte {reach}, not {region + order.span}"
+            )
         if order.count > MAX_COUNT:
-            raise Unfit(f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}")
+            raise UnsupportedWorkload(
+                f"{name}: a simulated lap has at most {MAX_COUNT} accesses, asked for {order.count}"
+            )
 
 
 def _room(processor: Processor | None) -> dict[str, int | float | str]:

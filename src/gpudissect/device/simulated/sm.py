@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpudissect.device.simulated.costs import costs_of
 from gpudissect.device.simulated.noise import OUTLIER_MEAN, Noise
-from gpudissect.errors import DeviceError, Unfit
+from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.simulation.sm.engine import FEWEST, Job, run_long
@@ -61,22 +61,30 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
     if lacking := [step.instruction for step in mix.body if step.instruction not in processor.operations]:
         raise DeviceError(f"{name} runs no {lacking[0].value!r}: its GPU file does not describe it")
     if mix.sms is not None and mix.sms > processor.sms:
-        raise Unfit(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
+        raise UnsupportedWorkload(f"{name} has {processor.sms} SMs: a mix cannot run on {mix.sms}")
     blocks = mix.warps * WARP_SIZE // mix.block_size
     if mix.warps > processor.warps or blocks > processor.blocks or mix.block_size > processor.block_size:
-        raise Unfit(f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
-                    f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
-                    f"{mix.block_size}")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"an SM of {name} holds {processor.warps} warps in {processor.blocks} blocks of at most "
+            f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
+            f"{mix.block_size}"
+        )
     if mix.footprint < (least := mix.least_footprint(processor.sms)):
-        raise Unfit(f"{format_bytes(mix.footprint)} are too few for every chain to have a place of its own: ask for "
-                    f"{format_bytes(least)} or more")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"{format_bytes(mix.footprint)} are too few for every chain to have a place of its own: ask for "
+            f"{format_bytes(least)} or more"
+        )
     body = mix.warps * mix.ilp * sum(step.count for step in mix.body)
     if (few := 2 * FEWEST * body) > MOST_AT_LEAST and mix.instructions * mix.warps > MOST_AT_LEAST:
-        raise Unfit(f"{name}: of a mix {2 * FEWEST} iterations are simulated one by one, up to {MOST_AT_LEAST} "
-                    f"instructions an SM, asked for {few}: shorten the body")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"{name}: of a mix {2 * FEWEST} iterations are simulated one by one, up to {MOST_AT_LEAST} "
+            f"instructions an SM, asked for {few}: shorten the body"
+        )
     if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
-        raise Unfit(f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
-                    f"asked for {mix.rounds * mix.warps * mix.instructions}")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
+            f"asked for {mix.rounds * mix.warps * mix.instructions}"
+        )
 
 
 def disturbed(durations: NDArray[np.float64], noise: Noise, draws: np.random.Generator) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device.simulated.sm import disturbed
 from gpudissect.device.simulated.tiers import Tier, share_of, tiers_on
-from gpudissect.errors import OutOfMemory, Unfit
+from gpudissect.errors import OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
 from gpudissect.simulation.sm.banks import addresses, ways
 from gpudissect.simulation.sm.description import Pipe, Processor
@@ -87,9 +87,13 @@ class Streams:
         of_sm, of_block = self._shared
         wanted = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         if stream.blocks > MOST_BLOCKS:
-            raise Unfit(f"{name}: streams are simulated with up to {MOST_BLOCKS} blocks, asked for {stream.blocks}")
+            raise UnsupportedWorkload(
+                f"{name}: streams are simulated with up to {MOST_BLOCKS} blocks, asked for {stream.blocks}"
+            )
         if stream.threads > processor.block_size:
-            raise Unfit(f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}")
+            raise UnsupportedWorkload(
+                f"a block of {name} has at most {processor.block_size} threads, not {stream.threads}"
+            )
         room = min(processor.blocks, processor.warps // -(-stream.threads // WARP_SIZE))
         if stream.path is not Path.SHARED:
             if wanted > self._limits[stream.path]:
@@ -97,8 +101,10 @@ class Streams:
                                   f"asked for {wanted}")  # fmt: skip
             return room
         if wanted > of_block:
-            raise Unfit(f"a block of this stream needs {format_bytes(wanted)} of shared memory, {name} has "
-                        f"{format_bytes(of_block)}")  # fmt: skip
+            raise UnsupportedWorkload(
+                f"a block of this stream needs {format_bytes(wanted)} of shared memory, {name} has "
+                f"{format_bytes(of_block)}"
+            )
         return min(room, of_sm // wanted)
 
     def _time(self, stream: Stream, wave: Wave, count: int, seed: int) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from gpudissect.device.cuda.arena import place
 from gpudissect.device.cuda.chase.layout import SLOT, TRAITS
 from gpudissect.device.cuda.mix.placement import Ring, span, with_turns
-from gpudissect.errors import DeviceError, OutOfMemory, Unfit
+from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Chase, Path, Stream, Timing, Workload
 
@@ -147,11 +147,13 @@ def _check(chase: Chase, machine: Machine) -> None:
             raise OutOfMemory(f"a chase over {format_bytes(asked)} on path {path}: "
                               f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
     if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
-        raise Unfit(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
+        raise UnsupportedWorkload(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
     if chase.sm is not None and chase.sm >= machine.sm_count:
-        raise Unfit(f"this device has {machine.sm_count} SMs: there is no SM {chase.sm}")
+        raise UnsupportedWorkload(f"this device has {machine.sm_count} SMs: there is no SM {chase.sm}")
     if chase.path is Path.CLUSTER and chase.peer >= machine.cluster:
-        raise Unfit(f"this device has clusters of {machine.cluster} blocks: there is no rank {chase.peer}")
+        raise UnsupportedWorkload(
+            f"this device has clusters of {machine.cluster} blocks: there is no rank {chase.peer}"
+        )
 
 
 def _no_runner(workload: Workload) -> str:

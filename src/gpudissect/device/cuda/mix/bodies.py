@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.device.cuda.compile import Code
-from gpudissect.errors import DeviceError, Unfit
+from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
 
@@ -236,16 +236,18 @@ def _check(mix: Mix, used: set[Instruction], capability: tuple[int, int]) -> Non
     matrices = sum(each in used for each in FORMS if FORMS[each].state in (State.SUMS, State.PRODUCTS))
     if len(kinds) > 1 or matrices > 1 or {Instruction.LDS, Instruction.LDG} <= used:
         names = ", ".join(sorted(each.value for each in used))
-        raise Unfit(f"this device has no chain through all of {names}: run them in mixes of their own")
+        raise UnsupportedWorkload(f"this device has no chain through all of {names}: run them in mixes of their own")
     if mix.ilp * sum(step.count for step in mix.body) > _MOST_INSTRUCTIONS:
-        raise Unfit(f"a body has at most {_MOST_INSTRUCTIONS} instructions on this device, chains counted singly")
+        raise UnsupportedWorkload(
+            f"a body has at most {_MOST_INSTRUCTIONS} instructions on this device, chains counted singly"
+        )
     if mix.width != 4 and used & {Instruction.ATOMS, Instruction.ATOMG}:
-        raise Unfit("atomics on this device have operands of 4 bytes")
+        raise UnsupportedWorkload("atomics on this device have operands of 4 bytes")
     if mix.width == 16 and Instruction.LDG in used:
-        raise Unfit("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
+        raise UnsupportedWorkload("global loads of a mix on this device have 4 or 8 bytes: an address, or half of one")
     if mix.sampled and Instruction.LDG not in used:
-        raise Unfit("of a mix on this device only loads from global memory can be timed one by one")
+        raise UnsupportedWorkload("of a mix on this device only loads from global memory can be timed one by one")
     if mix.access is not Access.RESIDENT and Instruction.LDG not in used:
-        raise Unfit("of a mix on this device only global loads can be streaming or random")
+        raise UnsupportedWorkload("of a mix on this device only global loads can be streaming or random")
     if mix.access is not Access.RESIDENT and Instruction.ATOMG in used:
-        raise Unfit("atomics on global memory are resident on this device")
+        raise UnsupportedWorkload("atomics on global memory are resident on this device")

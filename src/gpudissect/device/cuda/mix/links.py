@@ -9,7 +9,7 @@ from functools import partial
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.driver import Board, Kernel
 from gpudissect.device.cuda.mix.bodies import TILE
-from gpudissect.errors import Unfit
+from gpudissect.errors import UnsupportedWorkload
 from gpudissect.units import format_bytes
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.mix import LINE
@@ -71,10 +71,14 @@ def lay(mix: Mix, chains: int, board: Board, kernel: Callable[..., Kernel], aren
 
 def _check_room(mix: Mix, places: int, wanted: int) -> None:
     if places < wanted:
-        raise Unfit(f"a footprint of {format_bytes(mix.footprint)} has {places} places for {wanted} chains that "
-                    "each need their own: ask for more")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"a footprint of {format_bytes(mix.footprint)} has {places} places for {wanted} chains that "
+            "each need their own: ask for more"
+        )
     if places >= 1 << 31:
-        raise Unfit(f"a footprint of {format_bytes(mix.footprint)} has more than 2^31 places: ask for less")
+        raise UnsupportedWorkload(
+            f"a footprint of {format_bytes(mix.footprint)} has more than 2^31 places: ask for less"
+        )
 
 
 def _room(arena: Arena, size: int) -> int:
@@ -83,7 +87,7 @@ def _room(arena: Arena, size: int) -> int:
     So far, and no further, links of 4 bytes reach; and so additions leave every address as it is (VV16 s5.1).
     """
     if size > _MOST:
-        raise Unfit(f"links of 4 bytes, and any that arithmetic works on, reach no further than "
+        raise UnsupportedWorkload(f"links of 4 bytes, and any that arithmetic works on, reach no further than "
                           f"{format_bytes(_MOST)}: ask for less")  # fmt: skip
     memory = arena.reserve(size)
     if _normal_from(memory, size) != memory:

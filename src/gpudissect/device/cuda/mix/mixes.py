@@ -19,7 +19,7 @@ from gpudissect.device.cuda.clocks import clock_rate
 from gpudissect.device.cuda.driver import Board, Kernel
 from gpudissect.device.cuda.mix.bodies import Body, body_of
 from gpudissect.device.cuda.mix.links import Links, lay
-from gpudissect.errors import DeviceError, KernelFailed, Unfit
+from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Context, Trace
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Access, Mix
@@ -135,7 +135,7 @@ class Mixer:
     def _grid(self, mix: Mix) -> Grid:
         sms = self._sm_count if mix.sms is None else mix.sms
         if sms > self._sm_count:
-            raise Unfit(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
+            raise UnsupportedWorkload(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
         per_sm = mix.warps * WARP_SIZE // mix.block_size
         resident = self._sm_count * per_sm
         return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.rounds - 1))
@@ -145,13 +145,17 @@ class Mixer:
         share = self._shared_per_sm // grid.per_sm // _GRAIN * _GRAIN - self._reserved
         shared = min(share // _GRAIN * _GRAIN, self._shared)
         if shared < body.shared:
-            raise Unfit(f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
-                        f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}")  # fmt: skip
+            raise UnsupportedWorkload(
+                f"a block of this mix needs {format_bytes(body.shared)} of shared memory, each of "
+                f"{grid.per_sm} on an SM can have {format_bytes(max(shared, 0))}"
+            )
         kernel.configure(shared=shared, carveout=100)
         found = self._board.blocks_at_once(kernel, mix.block_size, shared)
         if found != grid.per_sm:
-            raise Unfit(f"an SM of this device runs {found * mix.block_size // WARP_SIZE} warps of this mix at once "
-                        f"in blocks of {mix.block_size} threads, {mix.warps} were asked for")  # fmt: skip
+            raise UnsupportedWorkload(
+                f"an SM of this device runs {found * mix.block_size // WARP_SIZE} warps of this mix at once "
+                f"in blocks of {mix.block_size} threads, {mix.warps} were asked for"
+            )
         return shared
 
     def _operands(self, mix: Mix, body: Body, grid: Grid) -> Links:

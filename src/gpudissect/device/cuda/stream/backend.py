@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.driver import Kernel
-from gpudissect.errors import Unfit
+from gpudissect.errors import UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Stream, Transfer
 
@@ -49,8 +49,10 @@ def macros(stream: Stream) -> tuple[str, ...]:
     words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     most = next(size for size in _BLOCK_SIZES if words + _BESIDE <= min(_REGISTERS // size, 255))
     if stream.threads > most:
-        raise Unfit(f"{stream.ilp} loads of {stream.width} bytes in flight take more registers than a thread "
-                    f"has in a block of {stream.threads}: at most {most} threads")  # fmt: skip
+        raise UnsupportedWorkload(
+            f"{stream.ilp} loads of {stream.width} bytes in flight take more registers than a thread "
+            f"has in a block of {stream.threads}: at most {most} threads"
+        )
     return (
         f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"LANES={team(stream.threads)}", f"THREADS={most}",
         f"TRANSFER_{stream.transfer.name}",
@@ -65,5 +67,5 @@ def team(threads: int) -> int:
 def check_shared(wanted: int, there: int) -> None:
     """Raises `DeviceError` if a block wants more shared memory than there is."""
     if wanted > there:
-        raise Unfit(f"a block of this stream needs {format_bytes(wanted)} of shared memory, "
+        raise UnsupportedWorkload(f"a block of this stream needs {format_bytes(wanted)} of shared memory, "
                     f"this device has {format_bytes(there)}")  # fmt: skip

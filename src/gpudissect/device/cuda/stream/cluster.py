@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.device.cuda.stream.backend import Kernels, check_shared
 from gpudissect.device.cuda.stream.words import LOW, STEP
-from gpudissect.errors import KernelFailed, Unfit
+from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.workload import Stream
 
 _MOST_LOADS = 4  # of a thread in flight: of more the assembler would wait for some before it starts the others
@@ -26,7 +26,7 @@ class Ring:
     def __init__(self, stream: Stream, kernels: Kernels, shared: int) -> None:
         check_shared(stream.footprint, shared)
         if stream.ilp > _MOST_LOADS:
-            raise Unfit(f"a thread has at most {_MOST_LOADS} loads in flight on path 'cluster', "
+            raise UnsupportedWorkload(f"a thread has at most {_MOST_LOADS} loads in flight on path 'cluster', "
                         f"asked for {stream.ilp}")  # fmt: skip
         macros = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
         self.kernel = kernels("stream_cluster.cu", "stream_cluster", *macros)

@@ -22,7 +22,7 @@ from gpudissect.device.cuda.driver import Board
 from gpudissect.device.cuda.stream.backend import Kernels, macros, team
 from gpudissect.device.cuda.stream.bulk import FILLERS
 from gpudissect.device.cuda.stream.words import LOW, salt, sums_of_tiles
-from gpudissect.errors import Unfit
+from gpudissect.errors import UnsupportedWorkload
 from gpudissect.workload import Stream, Transfer
 
 _PATIENCE = 20.0  # seconds that reading back may take
@@ -50,7 +50,9 @@ class Through:
         tile = stream.threads * stream.ilp * stream.width
         tiles = stream.footprint // tile
         if tiles > _MOST_TILES:
-            raise Unfit(f"a footprint of {tiles} tiles of {tile} bytes: at most {_MOST_TILES} can be told apart")
+            raise UnsupportedWorkload(
+                f"a footprint of {tiles} tiles of {tile} bytes: at most {_MOST_TILES} can be told apart"
+            )
         source, *own = code(stream)
         self.kernel = kernels(source, "stream_global", *own)
         self._stream = stream

@@ -15,7 +15,7 @@ from gpudissect.device.cuda.stream.cluster import Ring
 from gpudissect.device.cuda.stream.global_memory import Through
 from gpudissect.device.cuda.stream.reports import read, trace
 from gpudissect.device.cuda.stream.shared import Inside
-from gpudissect.errors import KernelFailed, Unfit
+from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Trace
 from gpudissect.workload import Path, Stream
 
@@ -47,8 +47,10 @@ class Streamer:
         everything was read or written.
         """
         if stream.blocks > _MOST_BLOCKS or stream.passes > _MOST_PASSES:
-            raise Unfit(f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
-                        f"asked for {stream.blocks} and {stream.passes}")  # fmt: skip
+            raise UnsupportedWorkload(
+                f"this device runs streams of at most {_MOST_BLOCKS} blocks and {_MOST_PASSES} passes, "
+                f"asked for {stream.blocks} and {stream.passes}"
+            )
         way = self._way(stream)
         way.kernel.configure(shared=way.shared, carveout=way.carveout)
         size = stream.blocks * STREAM_REPORT.itemsize
