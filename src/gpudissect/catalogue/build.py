@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpudissect.catalogue.capabilities import TEXTURE_BYTES
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from gpudissect.catalogue.schema import Element, GpuTable, PathTable
     from gpudissect.catalogue.structure import CacheTable, IndexTable, PolicyTable, TlbTable
 
-NEWER = (Path.CLUSTER, Path.TMA)
-"""Paths that came later than the others: a file need not mention them."""
 CODE_LIMIT = 512 * 1024  # bytes of straight-line code that can be run: as on a CUDA GPU
-TEXTURE_LIMIT = 512 * 1024 * 1024  # 2^27 texels of 4 bytes: the CUDA limit of a linear 1D texture
 
 
 def hierarchy_of(gpu: GpuTable) -> Hierarchy:
@@ -55,7 +53,7 @@ def limits_of(gpu: GpuTable) -> dict[Path, int]:
     """Bytes one chase may span on each path that the GPU has."""
     memory = gpu.chip.memory_size.value
     spans = {
-        Path.TEXTURE: min(memory, TEXTURE_LIMIT),
+        Path.TEXTURE: min(memory, TEXTURE_BYTES),
         Path.CONSTANT: gpu.chip.constant_size.value,
         Path.SHARED: gpu.chip.shared_per_block.value,
         Path.CLUSTER: gpu.chip.shared_per_block.value,

@@ -11,8 +11,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.catalogue.build import NEWER, hierarchy_of
+from gpudissect.catalogue.build import hierarchy_of
 from gpudissect.catalogue.build_processor import processor_of
+from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.catalogue.published import Published, published_of
 from gpudissect.errors import CatalogueError
 from gpudissect.simulation.cache.geometry import Hierarchy
@@ -77,9 +78,11 @@ class Gpu:
 
     def unsupported(self) -> dict[Path, str]:
         """Name the paths this GPU lacks, each with the reason."""
+        from gpudissect.catalogue.schema import NEWER
+
         capability = self.table.chip.compute_capability.value.partition(".")[0]
-        older = capability.isdecimal() and int(capability) < 9
-        reason = "needs compute capability 9.0" if older else "its GPU file does not describe it"
+        older = capability.isdecimal() and int(capability) < FIRST_WITH_CLUSTERS
+        reason = NEEDS_CLUSTERS if older else "its GPU file does not describe it"
         silent = {path: reason for path in NEWER} | {Path.CODE: NO_CODE}
         silent = {path: text for path, text in silent.items() if path not in self.table.paths}
         return silent | dict(self.table.unsupported)

@@ -35,7 +35,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpudissect.catalogue.build import NEWER
 from gpudissect.catalogue.processor import BandwidthTables, LaunchTable, MemoryTable, ProcessorTable, UnitTable
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
@@ -43,6 +42,8 @@ from gpudissect.simulation.cache.geometry import Scope
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Instruction, Path
 
+NEWER = (Path.CLUSTER, Path.TMA)
+"""Paths that came later than the others: a file need not mention them."""
 SHOWN = 6  # of the words that are known, where there are many
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpudissect.catalogue.capabilities import USUAL_BLOCK_THREADS, USUAL_BLOCKS, USUAL_CORES
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.processor import alike
 from gpudissect.exports.gpu.readings import Readings
 from gpudissect.results.model import Finding, Result
-from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
 
 
@@ -80,9 +80,9 @@ def limits_of(known: Known) -> Limits:
     elif rate is not None:
         cores = max(1, round(rate / 8)) * 8
     else:
-        cores = 4 * WARP_SIZE
+        cores = USUAL_CORES
         assumed.append("cores of an SM")
     if gpu is not None and gpu.table.processor is not None:
         table = gpu.table.processor
         return Limits(cores, int(table.blocks.value), int(table.block_size.value), tuple(assumed))
-    return Limits(cores, 32, 1024, (*assumed, "blocks of an SM", "threads of a block"))
+    return Limits(cores, USUAL_BLOCKS, USUAL_BLOCK_THREADS, (*assumed, "blocks of an SM", "threads of a block"))

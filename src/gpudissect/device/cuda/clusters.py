@@ -8,9 +8,6 @@ from gpudissect.device.cuda.driver import Board
 from gpudissect.errors import DeviceError
 from gpudissect.workload import Path
 
-FIRST_CAPABILITY = 9
-"""Major compute capability from which on there are clusters and bulk copies."""
-NEEDED = "needs compute capability 9.0"
 SIZES = (2, 4, 8, 16)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
+from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.device.cuda.ahead import compile_ahead
 from gpudissect.device.cuda.arena import Arena
 from gpudissect.device.cuda.chase.layout import CODE_BODY
@@ -15,7 +16,7 @@ from gpudissect.device.cuda.chase.plan import Launch as ChaseLaunch
 from gpudissect.device.cuda.chase.plan import Machine, plan
 from gpudissect.device.cuda.chase.runner import CONSTANT_BANK, Crowded, Runner
 from gpudissect.device.cuda.clocks import Watch
-from gpudissect.device.cuda.clusters import FIRST_CAPABILITY, NEEDED, clusters
+from gpudissect.device.cuda.clusters import clusters
 from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import Board
 from gpudissect.device.cuda.launch.cores import CAN_BIND
@@ -250,8 +251,8 @@ class CudaGpu:
 
 def _clusters(board: Board, runner: Runner, shared: int) -> tuple[dict[int, int], dict[Path, str]]:
     """How many clusters run at once, by their blocks; and which of Hopper's own paths this GPU lacks, and why."""
-    if board.properties.compute_capability_major < FIRST_CAPABILITY:
-        return {}, dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDED)
+    if board.properties.compute_capability_major < FIRST_WITH_CLUSTERS:
+        return {}, dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDS_CLUSTERS)
     try:
         return clusters(board, runner, shared), {}
     except DeviceError as error:

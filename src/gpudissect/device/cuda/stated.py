@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpudissect.catalogue.capabilities import smallest_carveout
 from gpudissect.device.cuda.clocks import Watch
 from gpudissect.device.cuda.compile import Compiler
 from gpudissect.device.cuda.driver import Board
 from gpudissect.device.cuda.start import driver_version
-from gpudissect.units import KIB
 from gpudissect.workload import Path
 
 
@@ -39,7 +39,7 @@ def shared_free(properties: Any, largest: int) -> int:
     major, minor = properties.compute_capability_major, properties.compute_capability_minor
     if major < 7:
         return largest
-    step = 32 * KIB if (major, minor) == (7, 5) else 8 * KIB
+    step = smallest_carveout({"compute_capability": f"{major}.{minor}"})
     return min(step - int(properties.reserved_shared_memory_per_block), largest)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudissect.catalogue.capabilities import by_capability
+from gpudissect.catalogue.capabilities import warp_issues
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import Kind
 from gpudissect.measure.plan import Known
@@ -11,12 +11,6 @@ from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload.instruction import SHARED
 
-ISSUES = {
-    "1": 1, "2.0": 2, "2.1": 4, "3": 8, "5": 4, "6.0": 2, "6": 4, "7": 4, "8": 4, "9": 4, "10": 4, "12": 4,
-}  # fmt: skip
-"""Instructions of warps that an SM starts in a cycle: its schedulers, and of capability 2.1 and 3 twice as many, since
-each starts two (CUDA C Programming Guide, "Compute Capabilities"). Of 1.x and 2.x it takes several cycles for each:
-there the bound is a loose one."""
 NOT_KNOWN = Unbounded("held against no bound: nobody states how many schedulers an SM of this GPU has")
 
 
@@ -28,5 +22,5 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, known: Known) -> Boun
     layout = known.get("banks.shared")
     if kind.instruction in SHARED and isinstance(layout, Layout):
         return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
-    issues = by_capability(ISSUES, info.facts)
+    issues = warp_issues(info.facts)
     return NOT_KNOWN if issues is None else Bound(float(issues * kind.operations), "the schedulers")

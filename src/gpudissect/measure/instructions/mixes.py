@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpudissect.catalogue.capabilities import max_block_threads
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
 from gpudissect.units import WARP_SIZE
@@ -12,7 +13,6 @@ WARPS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
 """Warps of an SM at which throughput is looked at."""
 FEWEST_WARPS = 16  # that an SM has room for, if it does not say
 GRAIN = 8  # registers of a thread that are given out together
-BLOCK, EARLY_BLOCK = 1024, 512  # threads that a block may have; before compute capability 2.0
 
 
 def why_no_mix(instruction: Instruction, bench: Bench) -> str | None:
@@ -42,15 +42,9 @@ def warp_counts(info: DeviceInfo) -> list[int]:
 def block_of(warps: int, info: DeviceInfo) -> int | None:
     """Threads of a block if an SM runs so many warps in as few blocks as can be; None if not evenly in 1, 2 or 4."""
     for blocks in (1, 2, 4):
-        if warps % blocks == 0 and warps // blocks * WARP_SIZE <= block_limit(info):
+        if warps % blocks == 0 and warps // blocks * WARP_SIZE <= max_block_threads(info.facts):
             return warps // blocks * WARP_SIZE
     return None
-
-
-def block_limit(info: DeviceInfo) -> int:
-    """Threads that a block may have."""
-    major = str(info.facts.get("compute_capability", "")).partition(".")[0]
-    return EARLY_BLOCK if major == "1" else BLOCK
 
 
 def enough_registers(warps: int, needed: int, info: DeviceInfo) -> bool:

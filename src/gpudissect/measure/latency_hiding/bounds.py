@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from gpudissect.catalogue.capabilities import by_capability
+from gpudissect.catalogue.capabilities import special_function_rate, warp_issues
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.issue_bound import ISSUES
 from gpudissect.measure.latency_hiding.mixes import Kind
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.measure.throughput.plan_peak import THE_MEMORY, peak
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
 
-FUNCTIONS = {
-    "1": 2, "2.0": 4, "2.1": 8, "3": 32, "5": 32, "6.0": 16, "6": 32, "7": 16, "8": 16, "9": 16, "10": 16, "12": 16,
-}  # fmt: skip
-"""Results a cycle of the units for special functions of an SM, by compute capability (CUDA C Programming Guide, table
-of arithmetic throughputs; VV16 table 6.1)."""
 BANKED = 1.0  # accesses of a warp that shared memory serves in a cycle: each of 32 banks gives one word or row
 NOT_STATED = Unbounded("")
 
 
 def starts(info: DeviceInfo) -> Bound | Unbounded:
     """What the schedulers can start, and so the most of anything."""
-    found = by_capability(ISSUES, info.facts)
+    found = warp_issues(info.facts)
     return NOT_STATED if found is None else Bound(float(found), "the schedulers")
 
 
@@ -35,5 +29,5 @@ def access_bound(kind: Kind, moved: int, info: DeviceInfo) -> Bound | Unbounded:
         return Bound(bound.rate / (moved * info.sm_count * float(clock)), THE_MEMORY)
     if kind.instruction is Instruction.LDS:
         return Bound(BANKED, "the banks")
-    found = by_capability(FUNCTIONS, info.facts)
+    found = special_function_rate(info.facts)
     return NOT_STATED if found is None else Bound(found / WARP_SIZE, "the units for special functions")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpudissect.catalogue.capabilities import by_capability, schedulers
+from gpudissect.catalogue.capabilities import max_block_threads, min_blocks_per_sm, schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.mixes import most_warps
 from gpudissect.measure.plan import Ask, Bench
@@ -24,8 +24,6 @@ ALONE = 64  # additions of an iteration where there is nothing else
 FULL_CLOCK = 0.97  # of the fastest clock seen: what was measured below is measured again
 AGAIN = 2  # times, at most
 ROUNDS = 5  # of blocks, where warps go at unequal paces
-MOST_BLOCKS = {"1": 8, "2": 8}  # that an SM holds for sure; of others 16
-MOST_BLOCK = {"1": 16}  # warps of a block; of others 32
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def blocks_of(warps: int, info: DeviceInfo) -> list[int]:
 
     It holds no more blocks than its generation's fewest; a block no more warps than its most (VV16 s5.7).
     """
-    blocks, largest = by_capability(MOST_BLOCKS, info.facts) or 16, by_capability(MOST_BLOCK, info.facts) or 32
+    blocks, largest = min_blocks_per_sm(info.facts), max_block_threads(info.facts) // WARP_SIZE
     fitting = [each for each in range(min(largest, warps), 0, -1) if warps % each == 0 and warps // each <= blocks]
     return [WARP_SIZE * each for each in fitting] if warps <= most_warps(info) else []
 

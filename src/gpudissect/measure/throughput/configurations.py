@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations, product
 
+from gpudissect.catalogue.capabilities import max_block_threads
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.mixes import block_limit, given
+from gpudissect.measure.instructions.mixes import given
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.throughput.infer_surface import NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput, alternation, throughput
@@ -130,7 +131,7 @@ def oversubscribed(info: DeviceInfo) -> Iterator[Configuration]:
 
 
 def _every(blocks: Sequence[int], info: DeviceInfo) -> Iterator[Configuration]:
-    threads = [each for each in THREADS if each <= block_limit(info)]
+    threads = [each for each in THREADS if each <= max_block_threads(info.facts)]
     yield from (Configuration(*values) for values in product(blocks, threads, ILPS, WIDTHS))
 
 

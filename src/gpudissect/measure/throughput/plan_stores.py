@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpudissect.catalogue.capabilities import by_capability
+from gpudissect.catalogue.capabilities import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Known, Outcome, Plan
 from gpudissect.measure.throughput.bound import said
@@ -19,8 +19,6 @@ TO_THE_L2 = "bandwidth.l2.write"
 WRITES = {"dram": "bandwidth.dram.write", "l1": "bandwidth.l1.write"}
 """The experiments that wrote to other levels than the L2."""
 PER_SM = "B/cycle"
-PASSED_BY = dict.fromkeys(("7", "8", "9", "10", "12"), True)
-"""Compute capabilities of which stores pass by the L1 on every way."""
 
 
 def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
@@ -35,7 +33,7 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
         if not isinstance(clock, int | float):
             return Outcome()
         together = clock * bench.info.sm_count
-    if element == "l1" and by_capability(PASSED_BY, bench.info.facts) and (more := _past_it(own, l2, together)):
+    if element == "l1" and stores_cross_l1(bench.info.facts) and (more := _past_it(own, l2, together)):
         return Outcome((more,))
     if (caveat := _beside(own, l2, together)) is None:
         return Outcome()

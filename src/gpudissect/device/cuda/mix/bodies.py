@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpudissect.catalogue.capabilities import SM_REGISTERS, max_sm_threads
 from gpudissect.device.cuda.compile import Code
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
@@ -26,9 +27,6 @@ _PADDING = 160 * 128
 """Bytes of global memory between the counters of one warp and those of the next. Side by side those of 64 warps all lie
 in one part of an H200's L2: with one chain each 6.1 operations a cycle of an SM in the near one, 3.9 in the far one, as
 memory happens to be given out. Where blocks take the place of others there are too many of them for that."""
-_REGISTERS = 65536  # of an SM, from Volta on
-_THREADS = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
-"""Threads that an SM holds, by compute capability; of others 2048."""
 _FEW_CHAINS = 2  # of which as many registers as a full SM has for a thread can hold the state
 
 
@@ -180,7 +178,8 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
     if in_global and mix.ilp <= _FEW_CHAINS:
-        macros.append(f"REGISTERS={_REGISTERS // _THREADS.get(capability, 2048) // 8 * 8}")
+        threads = max_sm_threads({"compute_capability": f"{capability[0]}.{capability[1]}"})
+        macros.append(f"REGISTERS={SM_REGISTERS // threads // 8 * 8}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in steps if step.instruction is Instruction.LDG)}")
     warps = mix.block_size // WARP_SIZE

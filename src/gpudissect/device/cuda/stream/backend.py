@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from gpudissect.catalogue.capabilities import MAX_THREAD_REGISTERS, SM_REGISTERS
 from gpudissect.device.cuda.driver import Kernel
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -14,7 +15,6 @@ from gpudissect.workload import Stream, Transfer
 
 Kernels = Callable[..., Kernel]
 """Gives a kernel of a source by its name, compiled with macros."""
-_REGISTERS = 65536  # of an SM, of which one thread has at most 255
 _BESIDE = 24  # registers a thread needs at most beside those it loads into: read from the machine code
 _BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has room for all that fits
 
@@ -47,7 +47,7 @@ def macros(stream: Stream) -> tuple[str, ...]:
     Raises `DeviceError` if a block of so many threads has too few registers for what each of them has in flight.
     """
     words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
-    most = next(size for size in _BLOCK_SIZES if words + _BESIDE <= min(_REGISTERS // size, 255))
+    most = next(size for size in _BLOCK_SIZES if words + _BESIDE <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
     if stream.threads > most:
         raise UnsupportedWorkload(
             f"{stream.ilp} loads of {stream.width} bytes in flight take more registers than a thread "
