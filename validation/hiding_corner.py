@@ -48,17 +48,17 @@ def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycle
 def mixes(info: DeviceInfo) -> Iterator[tuple[str, Mix]]:
     """What is run for its rate, by name: on all SMs, in many rounds, on one SM, with hits in the L1, without loads."""
     for warps in WARPS:
-        many = replace(mix_of(info, ALPHA, warps, Access.STREAMING), rounds=ROUNDS)
+        many = replace(mix_of(info, ALPHA, warps, Access.STREAMING), waves=ROUNDS)
         yield "all", many
         yield "one", replace(many, sms=1)
         if warps in WARPS_OF_ROUNDS:
-            yield "rounds", replace(many, rounds=MANY_ROUNDS)
+            yield "rounds", replace(many, waves=MANY_ROUNDS)
     for alpha in ALPHAS_OF_L1:
         for warps in OF_L1:
-            yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), rounds=ROUNDS)
+            yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), waves=ROUNDS)
     for length in LENGTHS:
         for warps in WARPS_OF_LENGTHS:
-            yield "adds", replace(mix_of(info, length, warps, None, 2 * CYCLES), rounds=8)
+            yield "adds", replace(mix_of(info, length, warps, None, 2 * CYCLES), waves=8)
 
 
 def whole(info: DeviceInfo) -> Iterator[tuple[str, Mix]]:

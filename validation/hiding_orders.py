@@ -59,7 +59,7 @@ def _seen(gpu: str, rule: Scheduling, mix: Mix) -> Lifetimes:
     changed = replace(processor, scheduling=rule)
     per_block = mix.block_size // WARP_SIZE
     body = costs_of(mix, changed, known.hierarchy())
-    done = run(changed, Job(body, mix.warps, per_block, mix.iterations, 1, mix.rounds * mix.warps // per_block), SEED)
+    done = run(changed, Job(body, mix.warps, per_block, mix.iterations, 1, mix.waves * mix.warps // per_block), SEED)
     return Lifetimes(done.begin, done.end, np.zeros(done.begin.size, np.int64))
 
 
@@ -71,7 +71,7 @@ def _most(gpu: str, rule: Scheduling, rounds: int) -> float:
     for alpha in ALPHAS:
         for warps in range(FEWEST // machine.schedulers * machine.schedulers, machine.warps + 1, machine.schedulers):
             blocks = next((n for n in range(processor.blocks, 0, -1) if warps % n == 0), 1)
-            mix = Mix(body=(Step(Instruction.LDG), Step(Instruction.FADD, alpha)), warps=warps, rounds=rounds,
+            mix = Mix(body=(Step(Instruction.LDG), Step(Instruction.FADD, alpha)), warps=warps, waves=rounds,
                       block_size=warps // blocks * WARP_SIZE, iterations=max(8, INSTRUCTIONS // (alpha + 1)),
                       access=Access.STREAMING, footprint=1 << 28)  # fmt: skip
             seen = _seen(gpu, rule, mix)

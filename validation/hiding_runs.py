@@ -51,13 +51,13 @@ def _trace(gpu: str, mix: Mix) -> Trace:
 
 
 def timeline(
-    gpu: str, instruction: Instruction, warps: int, block: int, *, rounds: int = 1, ilp: int = 1
+    gpu: str, instruction: Instruction, warps: int, block: int, *, waves: int = 1, ilp: int = 1
 ) -> Timeline:  # fmt: skip
     """Run so many warps in blocks of so many; loads are streaming ones."""
     loads = instruction is Instruction.LDG
     count, iterations = (1, LOADS) if loads else (REPEATED, ITERATIONS)
     mix = Mix(body=(Step(instruction, count),), warps=warps, block_size=block * WARP_SIZE, iterations=iterations,
-              rounds=rounds, ilp=ilp, access=Access.STREAMING if loads else Access.RESIDENT,
+              waves=waves, ilp=ilp, access=Access.STREAMING if loads else Access.RESIDENT,
               footprint=FOOTPRINT if loads else 0)  # fmt: skip
     trace = _trace(gpu, mix)
     seen = Lifetimes(trace.begin, trace.end, trace.sm)
@@ -80,14 +80,14 @@ def imbalanced() -> Timeline:
 @cache
 def by_block() -> dict[int, Timeline]:
     """All 64 warps of Kepler read, in blocks of 4 to 32 warps; many more than fit (VV16 figure 5.3)."""
-    return {block: timeline(KEPLER, Instruction.LDG, 64, block, rounds=ROUNDS) for block in (4, 8, 16, 32)}
+    return {block: timeline(KEPLER, Instruction.LDG, 64, block, waves=ROUNDS) for block in (4, 8, 16, 32)}
 
 
 @cache
 def persistent_or_not() -> tuple[Timeline, Timeline]:
     """20 warps of shared memory accesses on G80 in blocks of 10, persistent and oversubscribed (VV16 figure 5.4)."""
     one = timeline(G80, Instruction.LDS, 20, 10)
-    return one, timeline(G80, Instruction.LDS, 20, 10, rounds=ROUNDS)
+    return one, timeline(G80, Instruction.LDS, 20, 10, waves=ROUNDS)
 
 
 @cache

@@ -49,7 +49,7 @@ def test_a_stream_gives_each_run(gpudissect):
 
 
 def test_laps_are_of_as_many_other_blocks(gpudissect):
-    code, out, err = gpudissect(*STREAM, "--runs", "2", "--blocks-per-sm", "4", "--laps", "3")
+    code, out, err = gpudissect(*STREAM, "--runs", "2", "--blocks-per-sm", "4", "--waves", "3")
     assert code == 0 and out.splitlines()[1].split()[2] == str(3 * (64 << 20))
     assert "96 blocks of 512 threads" in err
 
@@ -90,8 +90,8 @@ def test_json_of_a_stream(gpudissect):
         (("--ilp", "-1"), 2, "--ilp"),
         (("--runs", "0"), 2, "--runs"),
         (("--passes", "0"), 2, "--passes"),
-        (("--laps", "0"), 2, "--laps"),
-        (("--laps", "2", "--passes", "2"), 2, "in one pass each"),
+        (("--waves", "0"), 2, "--waves"),
+        (("--waves", "2", "--passes", "2"), 2, "in one pass each"),
         (("--blocks-per-sm", "0"), 2, "--blocks-per-sm"),
         (("--path", "shared", "--size", "64KiB"), 2, "at most 48 KiB"),
         (("--path", "cluster"), 3, "runs no streams on path cluster"),

@@ -13,7 +13,7 @@ CASES = [
     ("mix -d sim:gtx980 --warps 65", "room for 64 warps, got 65"),
     ("mix -d sim:gtx980 --warps 64 --block-size 32", "32 blocks of at most 1024 threads, not 64 in 64 of 32"),
     ("mix -d sim:gtx980 --sms 17", "16 SMs, got 17"),
-    ("mix -d sim:gtx980 --warps 4 --rounds 1000000 --iterations 100000", "several rounds are simulated up to"),
+    ("mix -d sim:gtx980 --warps 4 --waves 1000000 --iterations 100000", "several waves are simulated up to"),
     ("mix -d sim:gtx980 --run ldg --access random --size 1", "1 B are too few for every chain"),
     ("mix -d sim:gtx980 --run ldg --access streaming --warps 4 --size 8188", "ask for 8 KiB or more"),
     ("mix -d sim:gtx980 --run ldg --size=", "not a size: ''"),

@@ -76,7 +76,7 @@ def test_counters_of_warps_lie_far_apart_in_memory() -> None:
     body = body_of(mix(Instruction.ATOMG, stride=64), HOPPER)
     assert body.counters > 4 * 4096 + room(mix(Instruction.ATOMG, stride=64)) and body.counters % 128 == 0
     assert f"APART={body.counters}" in body.macros
-    many = mix(Instruction.ATOMG, rounds=1000)
+    many = mix(Instruction.ATOMG, waves=1000)
     assert body_of(many, HOPPER).counters == room(many), "there is no room for so many that far apart"
 
 

@@ -110,7 +110,7 @@ def test_additions_between_loads_leave_the_address_alone(gpu: CudaGpu, access: A
     footprint = 0 if access is Access.RESIDENT else 256 << 20
     body = (Step(Instruction.LDG), Step(Instruction.FADD, 3), Step(Instruction.RSQ, 2))
     gpu.run([Mix(body=body, warps=8, block_size=128, iterations=100, ilp=2, width=width, stride=2, access=access,
-                 footprint=footprint, rounds=2)])  # fmt: skip
+                 footprint=footprint, waves=2)])  # fmt: skip
 
 
 def test_single_loads_take_as_long_as_all_of_them(gpu: CudaGpu) -> None:
@@ -133,7 +133,7 @@ def test_an_sm_can_be_filled_with_loads(gpu: CudaGpu) -> None:
 
 
 def test_blocks_that_take_the_places_of_others(gpu: CudaGpu) -> None:
-    (trace,) = gpu.run([Mix(body=(Step(Instruction.FFMA),), warps=8, block_size=128, iterations=4096, sms=2, rounds=4)])
+    (trace,) = gpu.run([Mix(body=(Step(Instruction.FFMA),), warps=8, block_size=128, iterations=4096, sms=2, waves=4)])
     assert trace.block.size == 2 * 8 * 4 and set(trace.sm.tolist()) == {0, 1}
     for sm in (0, 1):
         here = trace.sm == sm

@@ -46,7 +46,7 @@ def test_odd_shapes(
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.GLOBAL_L2], ids=str)
 def test_laps(gpu: CudaGpu, path: Path, transfer: Transfer) -> None:
     stream = Stream(path=path, transfer=transfer, footprint=7 * 512 * 3 * 16, blocks=2000 * 4, threads=512, ilp=3,
-                    width=16, laps=2000, runs=2)  # fmt: skip
+                    width=16, waves=2000, runs=2)  # fmt: skip
     (trace,) = gpu.run([stream])
     assert trace.bytes.tolist() == [stream.moved] * 2
 

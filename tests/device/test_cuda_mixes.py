@@ -102,7 +102,7 @@ def test_all_sms() -> None:
 
 def test_some_sms_and_blocks_that_take_the_places_of_others() -> None:
     board = MixBoard()
-    trace = run(board, sms=2, rounds=3)
+    trace = run(board, sms=2, waves=3)
     assert trace.sm.size == 2 * 8 * 3 and set(trace.sm.tolist()) == {0, 1}
     assert np.unique(trace.block).tolist() == list(range(2 * 2 * 3)), "numbered without gaps"
     asked = board.asked[0]

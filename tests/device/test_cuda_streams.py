@@ -177,7 +177,7 @@ def test_bulk_copies() -> None:
     (TILES, ""), (TILES | {"path": Path.GLOBAL_L2, "blocks": 9}, "more blocks than tiles"),
     (TILES | {"threads": 20, "footprint": 11 * 20 * 3 * 8}, "no whole warps"), (INSIDE, ""),
     (TILES | {"passes": 2**32 - 1}, ""), (INSIDE | {"passes": 2**32 - 1}, ""),
-    (TILES | {"blocks": 12, "laps": 4, "passes": 1}, "as many blocks again as go through it"),
+    (TILES | {"blocks": 12, "waves": 4, "passes": 1}, "as many blocks again as go through it"),
 ])  # fmt: skip
 def test_tiles(fields: dict[str, Any], shape: str, transfer: Transfer) -> None:
     board, stream = StreamBoard(), Stream(**fields | {"transfer": transfer})
@@ -186,7 +186,7 @@ def test_tiles(fields: dict[str, Any], shape: str, transfer: Transfer) -> None:
     copied = transfer is Transfer.COPY
     assert (
         trace.bytes.tolist()
-        == [stream.footprint * stream.passes * stream.laps * (1 + copied) * (3 if inside else 1)] * 2
+        == [stream.footprint * stream.passes * stream.waves * (1 + copied) * (3 if inside else 1)] * 2
     )
     assert trace.cycles.shape == (2, stream.blocks)
     assert trace.cycles[1].tolist() == [2 * (50_200 + block) for block in range(stream.blocks)]
@@ -289,8 +289,8 @@ def test_what_does_not_fit(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    (TILES | {"laps": 2}, "in one pass each"), (INSIDE | {"laps": 3, "passes": 1}, "only on paths"),
-    (TILES | {"laps": 2, "passes": 1}, "whole laps"), (TILES | {"laps": 0}, "must be positive"),
+    (TILES | {"waves": 2}, "in one pass each"), (INSIDE | {"waves": 3, "passes": 1}, "only on paths"),
+    (TILES | {"waves": 2, "passes": 1}, "whole waves"), (TILES | {"waves": 0}, "must be positive"),
     (RING | {"cluster": 1}, "two blocks or more"), (RING | {"blocks": 6}, "whole clusters"),
     (RING | {"footprint": 8200}, "no multiple"), (RING | {"transfer": Transfer.WRITE}, "can only read"),
     (RING | {"width": 32}, "4, 8 or 16"), (RING | {"cluster": 32, "blocks": 32}, "whole clusters of 1 to 16"),

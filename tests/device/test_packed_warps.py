@@ -16,7 +16,7 @@ from gpudissect.trace import Context, Trace
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest
 
-MIX = Mix(body=(Step(Instruction.FADD, 8),), warps=8, block_size=128, iterations=100, rounds=3)
+MIX = Mix(body=(Step(Instruction.FADD, 8),), warps=8, block_size=128, iterations=100, waves=3)
 whole = st.integers(-(2**63), 2**63 - 1)
 
 

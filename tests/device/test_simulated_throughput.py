@@ -48,7 +48,7 @@ def test_a_mix_has_every_warp_of_every_sm() -> None:
 
 
 def test_rounds_bring_blocks_that_start_when_others_ended() -> None:
-    trace = run(replace(ADDS, rounds=3, sms=1))
+    trace = run(replace(ADDS, waves=3, sms=1))
     assert trace.block.tolist() == np.repeat(np.arange(6), 4).tolist()
     ends = [int(trace.end[trace.block == block].max()) for block in range(6)]
     begins = [int(trace.begin[trace.block == block].min()) for block in range(6)]
@@ -78,7 +78,7 @@ def test_a_mix_may_be_very_long(gtx980: Device) -> None:
         (replace(ADDS, warps=128), "holds 64 warps in 32 blocks of at most 1024 threads, not 128 in 32 of 128"),
         (replace(ADDS, warps=33, block_size=32), "not 33 in 33 of 32"),
         (replace(ADDS, sms=17), "has 16 SMs: a mix cannot run on 17"),
-        (replace(ADDS, iterations=1 << 20, rounds=2), "in several rounds are simulated up to"),
+        (replace(ADDS, iterations=1 << 20, waves=2), "in several waves are simulated up to"),
     ],
 )
 def test_what_the_gpu_cannot_run_is_refused(gtx980: Device, mix: Mix, words: str) -> None:
@@ -172,7 +172,7 @@ def test_many_short_blocks_move_no_more_than_memory_can(transfer: Transfer) -> N
 def test_laps_of_short_blocks_are_as_many_passes() -> None:
     stay = Stream(path=Path.GLOBAL_L2, transfer=Transfer.READ, footprint=1 << 19, blocks=32, threads=512, ilp=4,
                   width=4, passes=64)  # fmt: skip
-    come = replace(stay, passes=1, laps=64, blocks=64 * 64)
+    come = replace(stay, passes=1, waves=64, blocks=64 * 64)
     assert come.moved == stay.moved
     assert 0.8 * bandwidth(stay) < bandwidth(come) <= 1.01 * bandwidth(stay), "an SM waits for each block"
 

@@ -87,7 +87,7 @@ class SteadyGpu:
         if isinstance(workload, Stream):
             arrays = self._stream(workload)
         elif isinstance(workload, Mix):
-            arrays = self._replaced(workload) if workload.rounds > 1 else self._mix(workload)
+            arrays = self._replaced(workload) if workload.waves > 1 else self._mix(workload)
         else:
             assert isinstance(workload, Launch)
             first = self.start - self.interval if workload.clock is Clock.HOST else self.interval
@@ -140,7 +140,7 @@ class SteadyGpu:
         for sm in range(SMS):
             for lane in range(at_once):
                 now = 1000.0 * sm + 37 * lane
-                for turn in range(mix.rounds):
+                for turn in range(mix.waves):
                     took = 6000 * float(self._luck(replace(mix, repetition=1000 + 100 * sm + 10 * lane + turn))[0])
                     block = (turn * SMS + sm) * at_once + lane
                     rows += [(now, now + took, sm, block)] * per_block

@@ -41,7 +41,7 @@ STREAMS = (
     STREAM,
     replace(STREAM, passes=2),
     replace(STREAM, runs=2),
-    replace(STREAM, path=Path.GLOBAL, width=16, laps=2),
+    replace(STREAM, path=Path.GLOBAL, width=16, waves=2),
     replace(STREAM, repetition=1),
     replace(STREAM, blocks=8),
     replace(STREAM, path=Path.CLUSTER, width=16, cluster=2),

@@ -20,12 +20,12 @@ def test_how_many_instructions_a_warp_runs():
 
 @pytest.mark.parametrize("wrong", [
     {"body": ()}, {"warps": 0}, {"warps": 3}, {"block_size": 48}, {"block_size": 0}, {"block_size": 2048},
-    {"iterations": 0}, {"ilp": 0}, {"sms": 0}, {"rounds": 0}, {"stride": -1}, {"width": 5}, {"stride": 1, "width": 8},
+    {"iterations": 0}, {"ilp": 0}, {"sms": 0}, {"waves": 0}, {"stride": -1}, {"width": 5}, {"stride": 1, "width": 8},
     {"footprint": 1024}, {"cold": True}, {"access": Access.STREAMING}, {"access": Access.RANDOM, "footprint": -4},
     {"access": Access.STREAMING, "footprint": 1024, "stride": 0}, {"sampled": 8}, {"sampled": -1},
     {"access": Access.STREAMING, "footprint": 1024, "sampled": 2000},
     {"access": Access.STREAMING, "footprint": 1024, "sampled": 8, "ilp": 2},
-    {"access": Access.STREAMING, "footprint": 1024, "sampled": 8, "rounds": 2},
+    {"access": Access.STREAMING, "footprint": 1024, "sampled": 8, "waves": 2},
 ])  # fmt: skip
 def test_a_mix_that_no_gpu_can_run(wrong):
     with pytest.raises(WorkloadError):

@@ -54,7 +54,7 @@ PINNED = {
         repetition=1,
         cluster=2,
         runs=3,
-        laps=4,
+        waves=4,
     ),
     "47af7a09ebe20e558cbafc35e71f92e2": Stream(
         path=Path.SHARED, transfer=Transfer.READ, footprint=65536, blocks=8, threads=32, passes=4
@@ -70,7 +70,7 @@ PINNED = {
         width=8,
         access=Access.STREAMING,
         footprint=1 << 30,
-        rounds=3,
+        waves=3,
         repetition=2,
         cold=True,
     ),

@@ -55,7 +55,7 @@ def mix(
             metavar="BYTES", help=f"Over what they spread, unless resident ({FOOTPRINT}).", show_default=False
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Times as many blocks as run at once.")] = 1,
+    waves: Annotated[int, typer.Option(min=1, help="Block waves: how many times as many blocks as run at once.")] = 1,
     output: OutputOption = None,
     record: RecordOption = None,
     as_json: JsonOption = False,
@@ -75,7 +75,7 @@ def mix(
     wanted = Mix(
         body=body, warps=warps, block_size=block_size if block_size is not None else _block(warps),
         iterations=iterations, ilp=ilp, sms=sms, stride=stride, width=width, access=Access(access),
-        footprint=_footprint(FOOTPRINT if spread and size is None else size), rounds=rounds,
+        footprint=_footprint(FOOTPRINT if spread and size is None else size), waves=waves,
     )  # fmt: skip
 
     def fitting(info: DeviceInfo) -> Mix:

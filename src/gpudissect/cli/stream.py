@@ -56,7 +56,7 @@ def stream(
     ilp: Annotated[int, typer.Option(min=1, help="Accesses of a thread in flight.")] = 2,
     width: Annotated[str, typer.Option(metavar="BYTES", help="Of one access: 4, 8 or 16; on tma of one copy.")] = "16",
     passes: Annotated[int, typer.Option(min=1, help="How often a run goes through the footprint.")] = 1,
-    laps: Annotated[int, typer.Option(min=1, help="How often as many other blocks go through it.")] = 1,
+    waves: Annotated[int, typer.Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,
     runs: Annotated[int, typer.Option(min=1, help="Timed runs, after one that is not.")] = 5,
     cluster: Annotated[
         int | None, typer.Option(min=1, help="Blocks of a cluster, only with path cluster (2).", show_default=False)
@@ -82,9 +82,9 @@ def stream(
         way = _past_the_l1(info) if path is None else Path(path)
         _check_runs(info, way)
         wanted = Stream(
-            path=way, transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count * laps,
+            path=way, transfer=Transfer(transfer), footprint=footprint, blocks=blocks_per_sm * info.sm_count * waves,
             threads=threads or (1 if way is Path.TMA else THREADS), ilp=ilp, width=each, passes=passes, runs=runs,
-            cluster=cluster or (PAIR if way is Path.CLUSTER else 1), laps=laps,
+            cluster=cluster or (PAIR if way is Path.CLUSTER else 1), waves=waves,
         )  # fmt: skip
         _check_fits(info, wanted)
         return wanted

@@ -58,7 +58,7 @@ class Mix:
         width: bytes of one such operand: 4, 8 or 16.
         access: how operands in global memory spread.
         footprint: bytes over which they do, unless `access` is RESIDENT.
-        rounds: so many times as many blocks as run at once: when one ends, another takes its place.
+        waves: so many times as many blocks as run at once: when one ends, another takes its place.
         repetition: tells otherwise equal mixes apart.
         cold: no cache holds anything of the footprint when it starts, whatever ran before.
         sampled: one warp of each SM times one load from global memory in so many by itself (VV16 s6.6); 0: none does.
@@ -77,7 +77,7 @@ class Mix:
     width: int = 4
     access: Access = Access.RESIDENT
     footprint: int = 0
-    rounds: int = 1
+    waves: int = 1
     repetition: int = 0
     cold: bool = False
     sampled: int = 0
@@ -93,9 +93,9 @@ class Mix:
         if not 1 <= self.iterations <= MOST_ITERATIONS or not 1 <= self.ilp <= MOST_ILP:
             raise WorkloadError(f"a mix has 1 to {MOST_ITERATIONS} iterations and 1 to {MOST_ILP} chains a warp, "
                                 f"got {self.iterations} and {self.ilp}")  # fmt: skip
-        if (self.sms is not None and self.sms < 1) or self.rounds < 1:
+        if (self.sms is not None and self.sms < 1) or self.waves < 1:
             raise WorkloadError(f"a mix runs on one SM or more, in one round or more, "
-                                f"got {self.sms} and {self.rounds}")  # fmt: skip
+                                f"got {self.sms} and {self.waves}")  # fmt: skip
         self._check_operands()
 
     def _check_operands(self) -> None:
@@ -112,7 +112,7 @@ class Mix:
             raise WorkloadError("a mix whose accesses are resident hits in a cache: it cannot be cold")
         if not 0 <= self.sampled <= MOST_SAMPLED:
             raise WorkloadError(f"of a mix one load in 1 to {MOST_SAMPLED} is timed by itself, got {self.sampled}")
-        if self.sampled and (self.ilp > 1 or self.rounds > 1 or self.access is Access.RESIDENT):
+        if self.sampled and (self.ilp > 1 or self.waves > 1 or self.access is Access.RESIDENT):
             raise WorkloadError("single loads are timed in mixes of one chain and one round, streaming or random")
 
     def least_footprint(self, sms: int) -> int:

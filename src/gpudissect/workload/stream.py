@@ -51,7 +51,7 @@ class Stream:
         cluster: blocks of one cluster; 1 for none.
         runs: timed runs. One more goes before them, untimed, so that caches are warm as far as they hold the
             footprint.
-        laps: how often other blocks go through the footprint again, on GLOBAL and GLOBAL_L2, each in one pass: of
+        waves: how often other blocks go through the footprint again, on GLOBAL and GLOBAL_L2, each in one pass: of
             `blocks` so many parts, one after another, as far as they do not fit onto the GPU at once.
 
     Raises `WorkloadError` for counts or widths no GPU has.
@@ -69,11 +69,11 @@ class Stream:
     repetition: int = 0
     cluster: int = 1
     runs: int = 1
-    laps: int = 1
+    waves: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.footprint, self.blocks, self.threads, self.ilp, self.passes, self.runs, self.laps) < 1:
-            raise WorkloadError("footprint, blocks, threads, ilp, passes, runs and laps of a stream must be positive")
+        if min(self.footprint, self.blocks, self.threads, self.ilp, self.passes, self.runs, self.waves) < 1:
+            raise WorkloadError("footprint, blocks, threads, ilp, passes, runs and waves of a stream must be positive")
         if self.threads > MOST_THREADS or self.runs > MOST_RUNS:
             raise WorkloadError(f"a stream has at most {MOST_THREADS} threads a block and {MOST_RUNS} runs, "
                                 f"got {self.threads} and {self.runs}")  # fmt: skip
@@ -88,8 +88,8 @@ class Stream:
             self._check_tiles()
         if self.path is Path.CLUSTER:
             self._check_ring()
-        if self.laps > 1:
-            self._check_laps()
+        if self.waves > 1:
+            self._check_waves()
         if self.moved > MOST_BYTES:
             raise WorkloadError(f"a run of a stream moves at most 2^60 bytes, got {self.moved}")
 
@@ -108,12 +108,12 @@ class Stream:
             raise WorkloadError("on path 'cluster' a block reads from its neighbour: a cluster has two blocks or more")
         self._must_read()
 
-    def _check_laps(self) -> None:
+    def _check_waves(self) -> None:
         if self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1:
-            raise WorkloadError("only on paths 'global' and 'global_l2' a stream goes through its footprint in laps, "
+            raise WorkloadError("only on paths 'global' and 'global_l2' a stream goes through its footprint in waves, "
                                 "and in one pass each")  # fmt: skip
-        if self.blocks % self.laps:
-            raise WorkloadError(f"blocks of a stream come in whole laps, got {self.blocks} in {self.laps} laps")
+        if self.blocks % self.waves:
+            raise WorkloadError(f"blocks of a stream come in whole waves, got {self.blocks} in {self.waves} waves")
 
     def _check_tiles(self) -> None:
         tile = self.threads * self.ilp * self.width
@@ -128,12 +128,12 @@ class Stream:
             raise WorkloadError(f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}")
 
     @property
-    def around(self) -> int:
+    def blocks_per_wave(self) -> int:
         """Blocks that go through the footprint once, all together."""
-        return self.blocks // self.laps
+        return self.blocks // self.waves
 
     @property
     def moved(self) -> int:
         """Bytes that one run moves: of a copy those read and those written."""
         each = self.footprint * (2 if self.transfer is Transfer.COPY else 1)
-        return self.passes * self.laps * each * (self.blocks if self.path in (Path.SHARED, Path.CLUSTER) else 1)
+        return self.passes * self.waves * each * (self.blocks if self.path in (Path.SHARED, Path.CLUSTER) else 1)

@@ -12,7 +12,12 @@ from typing import Any
 CLASSES = {"PriorAccesses": "Turn", "UnsupportedWorkload": "Unfit"}
 """Wire names of classes of workloads and of errors."""
 
-FIELDS: Mapping[str, Mapping[str, str]] = {"Launch": {"method": "means"}, "DeviceInfo": {"launch_methods": "means"}}
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "Stream": {"waves": "laps"},
+    "Mix": {"waves": "rounds"},
+    "Launch": {"method": "means"},
+    "DeviceInfo": {"launch_methods": "means"},
+}
 """Wire names of fields, by class."""
 
 ARRAYS: Mapping[str, str] = {}

@@ -59,13 +59,15 @@ def test_all_that_is_asked_fits_on_the_gpu() -> None:
     assert 200 < len(streams) < 900
     for each in streams:
         waits = each.blocks // SMS * each.threads > 2048
-        assert not waits or each.footprint > 8 << 20 or each.laps > 1, "nothing stays in an L1 for blocks that come"
+        assert not waits or each.footprint > 8 << 20 or each.waves > 1, "nothing stays in an L1 for blocks that come"
         copies = 2 if each.transfer == "copy" else 1
         if each.path is Path.SHARED:
             assert copies * each.footprint <= 48 << 10
             assert each.blocks // SMS * (copies * each.footprint + 1024) <= 96 << 10
         else:
-            assert each.footprint % (each.around * each.threads * each.ilp * each.width) == 0, "all get the same"
+            assert each.footprint % (each.blocks_per_wave * each.threads * each.ilp * each.width) == 0, (
+                "all get the same"
+            )
     assert all(each.warps <= 64 for each in device.asked if isinstance(each, Mix))
 
 
@@ -73,12 +75,12 @@ def test_short_blocks_on_the_l2_are_far_apart() -> None:
     """What two of them read at the same time might be read from the L2 but once."""
     device = Watched()
     found(device, "bandwidth.l2.read")
-    short = [each for each in device.asked if isinstance(each, Stream) and each.laps > 1]
-    assert short and all(each.blocks == each.laps * each.around for each in short)
+    short = [each for each in device.asked if isinstance(each, Stream) and each.waves > 1]
+    assert short and all(each.blocks == each.waves * each.blocks_per_wave for each in short)
     for each in short:
         registers = each.threads * (each.ilp * each.width // 4 + 24)
         at_once = SMS * min(2048 // each.threads, 65536 // registers)
-        assert each.around >= 1.3 * at_once
+        assert each.blocks_per_wave >= 1.3 * at_once
         assert each.moved >= 1 << 28
 
 

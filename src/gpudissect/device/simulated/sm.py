@@ -33,7 +33,7 @@ def run_mix(
     sms = processor.sms if mix.sms is None else mix.sms
     per_block = mix.block_size // WARP_SIZE
     body = costs_of(mix, processor, hierarchy)
-    blocks = mix.rounds * mix.warps // per_block
+    blocks = mix.waves * mix.warps // per_block
     job = Job(body, mix.warps, per_block, mix.iterations, mix.ilp, blocks, mix.sampled)
     seen = run_long(processor, job, MOST_SAMPLED if mix.sampled else MOST_ISSUES, seed)
     draws = np.random.default_rng([seed, noise.seed])
@@ -80,10 +80,10 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
             f"{name}: of a mix {2 * FEWEST} iterations are simulated one by one, up to {MOST_AT_LEAST} "
             f"instructions an SM, asked for {few}: shorten the body"
         )
-    if mix.rounds > 1 and mix.rounds * mix.warps * mix.instructions > MOST_IN_ROUNDS:
+    if mix.waves > 1 and mix.waves * mix.warps * mix.instructions > MOST_IN_ROUNDS:
         raise UnsupportedWorkload(
-            f"{name}: mixes in several rounds are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
-            f"asked for {mix.rounds * mix.warps * mix.instructions}"
+            f"{name}: mixes in several waves are simulated up to {MOST_IN_ROUNDS} instructions an SM, "
+            f"asked for {mix.waves * mix.warps * mix.instructions}"
         )
 
 

@@ -112,7 +112,7 @@ class Streams:
         tiles = stream.footprint // (stream.threads * stream.ilp * stream.width)
         if stream.path is Path.SHARED:
             return self._cycles(stream, wave, self._shared_body(stream), count * tiles * stream.passes, seed)
-        each = count * -(-tiles // stream.around)
+        each = count * -(-tiles // stream.blocks_per_wave)
         first, again = self._tiers(stream, wave)
         cold = 1 if again != first else 0
         time = 0.0
@@ -128,7 +128,7 @@ class Streams:
         tiers = tiers_on(stream.path, self._processor, self._hierarchy)
         size = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         first = next(tier for tier in tiers if not tier.private and size <= tier.capacity)
-        own = stream.footprint / stream.around * wave.blocks
+        own = stream.footprint / stream.blocks_per_wave * wave.blocks
         near = tiers[0]
         kept = near.private and stream.transfer is Transfer.READ and own <= near.capacity
         return first, near if kept else first

@@ -117,9 +117,9 @@ def _steadily(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix]
     """
     ran, traces = yield from at_full_clock(mixes, fastest)
     uneven = [n for n, (mix, trace) in enumerate(zip(ran, traces, strict=True))
-              if mix.rounds == 1 and unsteadiness(_lifetimes(trace)) > UNSTEADY]  # fmt: skip
+              if mix.waves == 1 and unsteadiness(_lifetimes(trace)) > UNSTEADY]  # fmt: skip
     if uneven:
-        anew = [replace(ran[n], rounds=ROUNDS, repetition=0) for n in uneven]
+        anew = [replace(ran[n], waves=ROUNDS, repetition=0) for n in uneven]
         again = yield from at_full_clock(anew, fastest)
         for n, mix, trace in zip(uneven, *again, strict=True):
             ran[n], traces[n] = mix, trace
@@ -132,7 +132,7 @@ def _lifetimes(trace: Trace) -> Lifetimes:
 
 def _rate(mix: Mix, seen: Lifetimes) -> float:
     """Instructions a cycle of one SM."""
-    if mix.rounds == 1:
+    if mix.waves == 1:
         return steady(seen, mix.instructions)
     return between_rounds(seen, mix.instructions) or attained(seen, mix.instructions)
 
@@ -147,7 +147,7 @@ def point_of(mix: Mix, trace: Trace) -> Point:
     return Point(
         alpha=adds / accesses if accesses else math.inf, warps=mix.warps, block=mix.block_size, ilp=mix.ilp,
         rate=rate, overall=overall(seen, mix.instructions),
-        latency=taken if mix.rounds == 1 else mix.warps * mix.ilp / rate, imbalance=imbalance(seen),
+        latency=taken if mix.waves == 1 else mix.warps * mix.ilp / rate, imbalance=imbalance(seen),
         clock_hz=trace.context.clock_hz, source=digest(mix),
     )  # fmt: skip
 

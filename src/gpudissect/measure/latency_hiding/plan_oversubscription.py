@@ -42,7 +42,7 @@ def oversubscription_plan(kind: Kind, needs: str, bench: Bench, known: Known) ->
     mixes = []
     for block in blocks_of(warps, bench.info):
         many = mix_of(kind, 0.0, warps, block, bench, hiding.paces, width=hiding.width)
-        mixes += [replace(many, iterations=ROUNDS * many.iterations), replace(many, rounds=ROUNDS)]
+        mixes += [replace(many, iterations=ROUNDS * many.iterations), replace(many, waves=ROUNDS)]
     ran, traces = yield from at_full_clock(mixes)
     runs = [Run(mix, _lifetimes(trace)) for mix, trace in zip(ran, traces, strict=True)]
     evidence = tuple(digest(mix) for mix in ran)
@@ -57,7 +57,7 @@ def _by_block(kind: Kind, runs: list[Run], evidence: tuple[str, ...]) -> Series:
     first = [occupancy(run.seen, int(run.seen.sm.min())) for run in runs]
     columns: dict[str, Sequence[float]] = {
         "block": [run.mix.block_size for run in runs],
-        "rounds": [run.mix.rounds for run in runs],
+        "rounds": [run.mix.waves for run in runs],
         "rate": [run.rate for run in runs],
         "occupancy": [each.mean for each in first],
         "short": [each.below(0.9 * each.most) for each in first],
@@ -76,7 +76,7 @@ def _by_time(kind: Kind, runs: list[Run], evidence: tuple[str, ...]) -> Series:
     for run in runs:
         seen = occupancy(run.seen, int(run.seen.sm.min()))
         kept = np.unique(np.linspace(0, seen.at.size - 1, STEPS).round().astype(int))
-        rounds += [float(run.mix.rounds)] * kept.size
+        rounds += [float(run.mix.waves)] * kept.size
         at += seen.at[kept].astype(float).tolist()
         warps += seen.warps[kept].astype(float).tolist()
     columns = {"rounds": tuple(rounds), "cycles": tuple(at), "warps": tuple(warps)}

@@ -151,7 +151,7 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
     mixes = [
         Mix(body=(Step(INSTRUCTION, COUNT),), warps=AT_ONCE * BLOCK_WARPS, block_size=WARP_SIZE * BLOCK_WARPS,
-            iterations=ITERATIONS, rounds=ROUNDS, repetition=turn)
+            iterations=ITERATIONS, waves=ROUNDS, repetition=turn)
         for turn in range(REPEATS)
     ]  # fmt: skip
     traces = yield mixes

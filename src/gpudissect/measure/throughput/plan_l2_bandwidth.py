@@ -89,18 +89,18 @@ def _stays(shape: Configuration, transfer: Transfer, target: int, bench: Bench) 
 
 
 def _comes_and_goes(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
-    """Blocks that go through their share once, in as many laps as come to about the number of them."""
+    """Blocks that go through their share once, in as many waves as come to about the number of them."""
     sms = bench.info.sm_count
     share = int(target / (APART * at_once(shape, bench.info) * sms * shape.tile))
     if share < 1:
         return None
     around = target // (share * shape.tile)
-    laps, footprint = round(shape.blocks_per_sm * sms / around), around * share * shape.tile
-    if laps < 1 or laps * footprint < LEAST_OF_SHORT:
+    waves, footprint = round(shape.blocks_per_sm * sms / around), around * share * shape.tile
+    if waves < 1 or waves * footprint < LEAST_OF_SHORT:
         return None
     return Stream(
-        path=Path.GLOBAL_L2, transfer=transfer, footprint=footprint, blocks=laps * around, threads=shape.threads,
-        ilp=shape.ilp, width=shape.width, laps=laps,
+        path=Path.GLOBAL_L2, transfer=transfer, footprint=footprint, blocks=waves * around, threads=shape.threads,
+        ilp=shape.ilp, width=shape.width, waves=waves,
     )  # fmt: skip
 
 

@@ -207,7 +207,7 @@ def _replacements(element: str, mixes: Sequence[tuple[Mix, Trace]], most: int) -
     """How often a block waited so long for the place of another, of blocks more than an SM runs at once."""
     waits: list[np.ndarray] = []
     for mix, trace in mixes:
-        if mix.rounds > 1 and mix.block_size and "block" in trace.arrays:
+        if mix.waves > 1 and mix.block_size and "block" in trace.arrays:
             at_once = max(1, WARP_SIZE * mix.warps // mix.block_size)
             waits.append(waits_for_a_place(trace.begin, trace.end, trace.sm, trace.block, at_once))
     together = np.concatenate(waits) if waits else np.empty(0, np.int64)

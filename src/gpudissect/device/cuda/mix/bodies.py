@@ -172,7 +172,7 @@ def body_of(mix: Mix, capability: tuple[int, int]) -> Body:
         "LINES": in_global and mix.access is Access.RANDOM,
     }
     macros += [name for name, present in flags.items() if present]
-    counters = room(mix) + (_PADDING if mix.rounds == 1 else 0) if Instruction.ATOMG in used else 0
+    counters = room(mix) + (_PADDING if mix.waves == 1 else 0) if Instruction.ATOMG in used else 0
     if counters:
         macros.append(f"APART={counters}")
     if mix.sampled:

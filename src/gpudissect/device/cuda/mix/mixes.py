@@ -138,7 +138,7 @@ class Mixer:
             raise UnsupportedWorkload(f"this device has {self._sm_count} SMs, a mix was asked for on {sms}")
         per_sm = mix.warps * WARP_SIZE // mix.block_size
         resident = self._sm_count * per_sm
-        return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.rounds - 1))
+        return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.waves - 1))
 
     def _set_occupancy(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel) -> int:
         """Let an SM run just so many blocks at once; the shared memory each takes for that."""
@@ -181,7 +181,7 @@ class Mixer:
         desk = self._desk.reserve(ends[-1])
         for part, end in zip(parts, ends, strict=True):
             self._board.upload(desk + end - part.nbytes, part)
-        held = grid.sms < self._sm_count and mix.rounds > 1
+        held = grid.sms < self._sm_count and mix.waves > 1
         arguments = {
             "reports": desk + ends[0],
             "meeting": desk,
@@ -190,8 +190,8 @@ class Mixer:
             "one": 1,
             "resident": grid.resident,
             "sms": _EVERY_SM if mix.sms is None else mix.sms,
-            "awaited": grid.sms * mix.warps * mix.rounds if held else 0,
-            "last": grid.blocks - grid.at_once if mix.rounds > 1 else 0,
+            "awaited": grid.sms * mix.warps * mix.waves if held else 0,
+            "last": grid.blocks - grid.at_once if mix.waves > 1 else 0,
             "memory": links.memory,
             "stride": mix.stride * 4,
             "count": links.count,
@@ -201,13 +201,13 @@ class Mixer:
             "offset": self._read,
         }
         if links.count:  # a chain of tiles goes on by as many as there are chains, one of lines by one
-            once = (mix.iterations * (mix.rounds + 1)) * (mix.loads // mix.iterations // mix.ilp)
+            once = (mix.iterations * (mix.waves + 1)) * (mix.loads // mix.iterations // mix.ilp)
             step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
             self._read = (self._read + once * step) % links.count
         self._board.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
         clock = self._kernel("mix_lay.cu", "mix_clock", f"WIDTH={mix.width}")
         self._board.launch(clock, (1, 1), 1, 0, desk, _CLOCKED)
-        self._board.wait(_PATIENCE[0] + _PATIENCE[1] * mix.instructions * mix.rounds)
+        self._board.wait(_PATIENCE[0] + _PATIENCE[1] * mix.instructions * mix.waves)
         seen = self._board.download(desk, ends[-1])
         samples = seen[ends[1] :].view(SAMPLES) if mix.sampled else None
         return Told(seen[: ends[0]].view(MEETING), seen[ends[0] : ends[1]].view(MIX_REPORT), samples)
@@ -223,7 +223,7 @@ def _shares_wrong(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
         return (f"a mix of {mix.warps} warps on each of {grid.sms} SMs came to run {seen}: somebody else uses this "
                 "GPU, or it numbers its SMs otherwise")  # fmt: skip
     others = int((~np.isin(reports["sm"][ran], sms)).sum())
-    if others or int(ran.sum()) != grid.sms * mix.warps * mix.rounds:
+    if others or int(ran.sum()) != grid.sms * mix.warps * mix.waves:
         return f"of a mix on {grid.sms} SMs {others} warps ran on others: somebody else uses this GPU"
     return None
 

@@ -68,14 +68,22 @@ class Through:
         if stream.transfer is not Transfer.WRITE:
             self._go_over(self._lay, self._source, LOW, salt(_SOURCE_RUN))
         if stream.transfer is Transfer.READ:
-            sums = sums_of_tiles(tile // 4, tiles, stream.around, salt(_SOURCE_RUN))
-            self._sums = np.tile(sums * np.uint64(stream.passes & LOW) & np.uint64(LOW), stream.laps)
+            sums = sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(_SOURCE_RUN))
+            self._sums = np.tile(sums * np.uint64(stream.passes & LOW) & np.uint64(LOW), stream.waves)
         else:
             self._go_over(self._lay, self._target, LOW, salt(_NO_RUN))
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """As ``kernels/stream_global.cu`` has them."""
-        return [reports, self._source, self._target, self._tiles, self._stream.around, self._stream.passes, salt(run)]
+        return [
+            reports,
+            self._source,
+            self._target,
+            self._tiles,
+            self._stream.blocks_per_wave,
+            self._stream.passes,
+            salt(run),
+        ]
 
     def wrong(self, reports: NDArray[Any], run: int) -> bool:
         """READ: do the words come to what lies there, block by block?  Else: is any word not what it should be?"""
