@@ -18,6 +18,8 @@ An answer that could not be found is an `Estimate` with a status, never an excep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class GpudissectError(Exception):
     """Base of all errors raised on purpose; `exit_code` is what the command line ends with."""
@@ -59,3 +61,13 @@ class OutOfMemory(UnsupportedWorkload):
 
 class KernelFailed(DeviceError):
     """A kernel did not compile, did not launch or did not finish."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], listing: str | None = None) -> UsageError:
+    """The error for a name that is not among `known`: similar names, or else all of them (as `listing`)."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    similar = get_close_matches(name.lower(), names, n=2)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {listing or ', '.join(names)}"
+    return UsageError(f"no such {kind}: {name[:40]!r}; {hint}")

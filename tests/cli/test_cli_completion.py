@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import gpudissect
-from gpudissect.cli import complete
+from gpudissect.cli import completion as complete
 from gpudissect.device.recording import format as recording
 
 HIDING = Path(__file__).parents[2] / "docs" / "results" / "h200-latency-hiding.json"

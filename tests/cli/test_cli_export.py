@@ -28,8 +28,8 @@ def test_what_it_writes_is_a_device(gpudissect, tmp_path):
     [
         (("export", H200), "Missing option '--format'"),
         (("export", "-f", "gpu"), "Missing argument 'FILE'"),
-        (("export", H200, "-f", "mtg"), "no such format: mtg; did you mean mt4g?"),
-        (("export", H200, "-f", "xml"), "no such format: xml; there is gpu"),
+        (("export", H200, "-f", "mtg"), "no such format: 'mtg'; did you mean mt4g?"),
+        (("export", H200, "-f", "xml"), "no such format: 'xml'; there are gpu"),
         (("export", "nowhere.json", "-f", "gpu"), "cannot read nowhere.json: No such file"),
         (("export", "empty.json", "-f", "gpu"), "empty.json is no result file: it is empty"),
         (("export", "nothing.json", "-f", "gpu"), "run discover on all elements"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpudissect
-from gpudissect.cli.progress import time_left
+from gpudissect.cli.console import time_left
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ def test_json_of_a_stream(gpudissect):
         (("--blocks-per-sm", "0"), 2, "--blocks-per-sm"),
         (("--path", "shared", "--size", "64KiB"), 2, "at most 48 KiB"),
         (("--path", "cluster"), 3, "runs no streams on path cluster"),
-        (("--path", "shared", "--cluster", "2"), 2, "--cluster is of --path cluster"),
-        (("--path", "tma"), 3, "runs no streams on path tma; paths on which it does: "),
+        (("--path", "shared", "--cluster", "2"), 2, "--cluster needs --path cluster, got --path shared"),
+        (("--path", "tma"), 3, "runs no streams on path tma; paths of its streams: "),
         (("--path", "constant"), 2, "--path"),
         (("-o", "t.pdf"), 2, ".csv"),
     ],
@@ -127,7 +127,7 @@ def test_a_stream_that_makes_no_sense_is_one_line(gpudissect, arguments, code, w
         (("--stride", "-1"), 2, "--stride"),
         (("--iterations", "0"), 2, "--iterations"),
         (("--sms", "9"), 2, "has 8 SMs, got 9"),
-        (("--run", "ldg", "--access", "random", "--size", "8GiB"), 2, "room for 4 GiB, got 8 GiB"),
+        (("--run", "ldg", "--access", "random", "--size", "8GiB"), 2, "at most 4 GiB, got 8 GiB"),
         (("--run", "ldg", "--size", "1MiB"), 2, "if, and only if"),
         (("--run", "ldg", "--access", "random", "--size", "0"), 2, "at least one byte"),
     ],
@@ -147,7 +147,7 @@ def test_what_a_device_lacks_is_an_error_of_the_device(gpudissect, monkeypatch):
         Opened, "info", replace(steady_gpu.INFO, instructions=(), unsupported={LoadPath.TMA: "too old"})
     )
     monkeypatch.setattr(Opened, "__init__", lambda self, noise: None)
-    for arguments, why in (((*MIX,), "runs no fadd"), ((*STREAM, "--path", "tma"), "too old; paths on which it runs")):
+    for arguments, why in (((*MIX,), "runs no fadd"), ((*STREAM, "--path", "tma"), "too old; paths of its streams")):
         code, _, err = gpudissect(*arguments)
         assert (code, err.count("\n")) == (3, 1)
         assert why in err

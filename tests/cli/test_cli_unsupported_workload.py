@@ -22,7 +22,7 @@ CASES = [
     ("mix -d sim:gtx980 --run ldg --access random --size 0KiB", "at least one byte"),
     ("mix -d sim:gtx980 --run fadd:1000000", "whole numbers to 999999"),
     ("stream -d sim:gtx980 --size=", "not a size: ''"),
-    ("mix -d sim:gtx980 --run ldg --access random --size 64GiB", "room for 4 GiB, got 64 GiB"),
+    ("mix -d sim:gtx980 --run ldg --access random --size 64GiB", "at most 4 GiB, got 64 GiB"),
     ("chase -d sim:gtx980 --sm 99", "there is no SM 99"),
     ("chase -d sim:gtx980 --size 5GiB --stride 2MiB", "at most 4 GiB, got 5 GiB"),
     ("chase -d sim:gtx980 --size 1GiB --stride 32", "at most 16777216 accesses"),

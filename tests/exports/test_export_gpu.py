@@ -247,7 +247,7 @@ def test_what_makes_no_gpu_is_one_short_line(made, why):
 
 
 def test_an_unknown_format_names_those_there_are():
-    with pytest.raises(UsageError, match=r"no such format: xml; there is gpu \(a GPU file"):
+    with pytest.raises(UsageError, match=r"no such format: 'xml'; there are gpu \(a GPU file"):
         export(result(PLAIN), "xml")
     assert next(iter(FORMATS)) == "gpu"
 

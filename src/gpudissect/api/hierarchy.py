@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.errors import RecordingError, UsageError
+from gpudissect.errors import RecordingError, unknown_name
 from gpudissect.results.model import Options
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
@@ -78,7 +77,5 @@ def known_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     for element in elements:
         if element not in MEASURED:
-            close = difflib.get_close_matches(element.lower(), MEASURED, n=2)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(MEASURED)}"
-            raise UsageError(f"no such element: {element!r}; {hint}")
+            raise unknown_name("element", element, MEASURED)
     return tuple(dict.fromkeys(elements))

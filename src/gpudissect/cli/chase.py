@@ -1,4 +1,4 @@
-"""``gpudissect chase``: one pointer chase of the user's own, raw trace out."""
+"""``gpudissect chase``: one pointer chase and its raw trace."""
 
 from __future__ import annotations
 
@@ -7,50 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli.raw import DeviceOption, JsonOption, OutputOption, RecordOption, Wishes, run_and_give
+from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
+from gpudissect.cli.raw import check_span, run_and_print
 from gpudissect.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.device_info import DeviceInfo
     from gpudissect.workload import Bounds, Chase
 
-
-class OrderName(StrEnum):
-    """Orders that have a name; those of the workload package would import numpy here."""
-
-    SEQUENTIAL = "sequential"
-    RANDOM = "random"
-
-
-class PathName(StrEnum):
-    """`gpudissect.workload.Path`, by name."""
-
-    GLOBAL = "global"
-    GLOBAL_L2 = "global_l2"
-    READONLY = "readonly"
-    TEXTURE = "texture"
-    CONSTANT = "constant"
-    SHARED = "shared"
-    CLUSTER = "cluster"
-    TMA = "tma"
-    CODE = "code"
-    NOTHING = "nothing"
-
-
-class TimingName(StrEnum):
-    """`gpudissect.workload.Timing`, by name."""
-
-    EACH = "each"
-    LAP = "lap"
-    COUNT = "count"
+# Names of `gpudissect.workload`, which imports numpy.
+OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
+PathName = StrEnum("PathName", "GLOBAL GLOBAL_L2 READONLY TEXTURE CONSTANT SHARED CLUSTER TMA CODE NOTHING")
+TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 
 
 def chase(
     device: DeviceOption = None,
-    path: Annotated[PathName, typer.Option(help="The way a load takes to memory.")] = PathName.GLOBAL,
+    path: Annotated[PathName, typer.Option(help="Memory space and caches that a load uses.")] = PathName.GLOBAL,
     size: Annotated[str, typer.Option(metavar="BYTES", help="Footprint, such as 24KiB.")] = "16KiB",
     stride: Annotated[str, typer.Option(metavar="BYTES", help="Distance of neighbours.")] = "32",
-    order: Annotated[OrderName, typer.Option(help="How one lap visits them.")] = OrderName.SEQUENTIAL,
+    order: Annotated[OrderName, typer.Option(help="Order of the accesses of a lap.")] = OrderName.SEQUENTIAL,
     timing: Annotated[
         TimingName, typer.Option(help="Time each access, a whole lap, or count hits and misses.")
     ] = TimingName.EACH,
@@ -62,17 +38,17 @@ def chase(
     carveout: Annotated[
         int | None, typer.Option(min=0, max=100, help="Percent of the on-chip array as shared memory.")
     ] = None,
-    sm: Annotated[int | None, typer.Option(min=0, help="The SM that must run it, by the hardware's number.")] = None,
-    flush: Annotated[bool, typer.Option("--flush", help="Empty every cache of the data first.")] = False,
+    sm: Annotated[int | None, typer.Option(min=0, help="The SM that runs it, by the hardware's number.")] = None,
+    flush: Annotated[bool, typer.Option("--flush", help="Evict the data from every cache first.")] = False,
     peer: Annotated[
-        int, typer.Option(min=0, max=15, help="With path cluster: rank of the block whose shared memory is asked.")
+        int, typer.Option(min=0, max=15, help="With path cluster: rank of the block whose shared memory is read.")
     ] = 1,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
-    output: OutputOption = None,
+    output: TraceOption = None,
     record: RecordOption = None,
-    as_json: JsonOption = False,
+    as_json: TraceJsonOption = False,
 ) -> None:
-    """Run one pointer chase and give its raw trace.
+    """Run one pointer chase and print its raw trace.
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
@@ -84,7 +60,7 @@ def chase(
     if step < 1 or parse_bytes(size) < step:
         raise UsageError(f"the footprint must hold at least one stride, got --size {size} and --stride {stride}")
     count = parse_bytes(size) // step
-    wanted = Chase(
+    workload = Chase(
         path=Path(path),
         order=Sequential(count, step) if order is OrderName.SEQUENTIAL else Shuffled(count, step, seed),
         timing=Timing(timing),
@@ -98,26 +74,14 @@ def chase(
         peer=peer,
     )
 
-    def fitting(info: DeviceInfo) -> Chase:
-        _check_fits(info, wanted)
-        return wanted
+    def make(info: DeviceInfo) -> Chase:
+        if workload.path is not Path.NOTHING:
+            if (reason := info.unsupported.get(workload.path)) is not None:
+                raise DeviceError(f"{info.name} has no path {path}: {reason}")
+            check_span(info, workload.path, workload.order.span, "chase")
+        return workload
 
-    wishes = Wishes(device=device, output=output, record=record, as_json=as_json, seed=seed)
-    run_and_give(fitting, ChaseTrace, wishes)
-
-
-def _check_fits(info: DeviceInfo, chase: Chase) -> None:
-    from gpudissect.units import format_bytes
-    from gpudissect.workload import Path
-
-    if chase.path is Path.NOTHING:
-        return
-    if (why := info.unsupported.get(chase.path)) is not None:
-        raise DeviceError(f"{info.name} has no path {chase.path.value}: {why}")
-    limit = info.limit(chase.path)
-    if chase.order.span > limit:
-        got, most = format_bytes(chase.order.span), format_bytes(limit)
-        raise UsageError(f"a chase on path {chase.path.value} of {info.name} spans at most {most}, got {got}")
+    run_and_print(device, make, ChaseTrace, output=output, record=record, as_json=as_json, seed=seed)
 
 
 def _bounds(text: str | None) -> Bounds | None:
@@ -128,4 +92,4 @@ def _bounds(text: str | None) -> Bounds | None:
     parts = text.split(",")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise UsageError(f"--bounds takes three whole numbers of cycles such as 60,180,400, got {text!r}")
-    return Bounds(*(int(part) for part in parts))
+    return Bounds(*map(int, parts))

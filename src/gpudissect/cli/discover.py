@@ -1,73 +1,77 @@
-"""``gpudissect discover``: the main job."""
+"""``gpudissect discover``, which measures the memory hierarchy, and ``gpudissect devices``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpudissect.cli import complete
-from gpudissect.cli.ending import exit_code
-from gpudissect.cli.say import note_line
+from gpudissect.cli import completion
+from gpudissect.cli.console import finish, print_note, progress_on_stderr
+from gpudissect.cli.options import DeviceOption, HtmlOption, RecordOption, ResultOption, TracesOption
+from gpudissect.cli.results import print_results
 from gpudissect.errors import DeviceError, GpudissectError
 
 if TYPE_CHECKING:
-    from gpudissect.api.hierarchy import Hierarchy
-    from gpudissect.api.take import Taken
     from gpudissect.results.model import Result
 
-ALL = "cuda:all"
+ALL_GPUS = "cuda:all"
+
+
+def devices(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False) -> None:
+    """List real, simulated and recorded devices, and why a real one cannot be used."""
+    from gpudissect.device.find import list_devices
+
+    listings = list_devices()
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        typer.echo(json.dumps([asdict(item) for item in listings], indent=2))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.table import console, print_table
+
+    table = Table("device", "GPU", "origin", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for item in listings:
+        name = Text(clean(item.name))
+        if item.why_not is not None:
+            name.append(f"{' ' if item.name else ''}cannot be used: {clean(item.why_not)}", "yellow")
+        table.add_row(Text(clean(item.spec)), name, Text(item.origin))
+    print_table(console(sys.stdout), table)
 
 
 def discover(
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            "-d",
-            metavar="DEV",
-            autocompletion=complete.devices,
-            help="cuda:0, cuda:all, sim:gtx980, sim:my.toml, rec:folder.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON; one file a GPU with cuda:all."),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the result as a page, with what was seen; one file a GPU with cuda:all."
-        ),
-    ] = None,
-    traces: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write every trace as one table, .csv or .parquet; one file a GPU."),
-    ] = None,
-    record: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep everything measured in a new folder, to replay as rec:DIR."),
-    ] = None,
+    device: DeviceOption = None,
+    output: ResultOption = None,
+    html: HtmlOption = None,
+    traces: TracesOption = None,
+    record: RecordOption = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ELEMENT", autocompletion=complete.elements, help="Only this element, such as l1; may be repeated."
+            metavar="ELEMENT",
+            autocompletion=completion.elements,
+            help="Only this element, such as l1; may be repeated.",
         ),
     ] = None,
     quick: Annotated[
         bool | None,
         typer.Option(
             "--quick/--full",
-            help="Leave out what takes longest: structure, policies, TLBs, sharing, the L2's size and map, code.",
+            help="Skip what takes longest: structure, policies, TLBs, sharing, the L2's size and map, code.",
             show_default=False,
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
     compare_methods: Annotated[
         bool | None,
-        typer.Option("--compare-methods", help="Also read the caches with older methods.", show_default=False),
+        typer.Option("--compare-methods", help="Also measure the caches with older methods.", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
     details: Annotated[bool, typer.Option("--all", "-a", help="Also print how each value was found.")] = False,
@@ -79,60 +83,38 @@ def discover(
     """
     from gpudissect.api.hierarchy import Hierarchy, known_elements
     from gpudissect.api.saving import uninterrupted
-    from gpudissect.api.take import check_outputs
+    from gpudissect.api.take import check_outputs, take_apart
     from gpudissect.device.find import choose
 
     study = Hierarchy(elements=known_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
-    several = device == ALL
+    several = device == ALL_GPUS
     check_outputs(output, html, traces, device, record)
     choice = choose(device)
     if choice.note:
-        note_line(choice.note)
+        print_note(choice.note)
+    keep = html is not None or traces is not None
     results: list[Result] = []
-    troubles: list[GpudissectError] = []
+    errors: list[GpudissectError] = []
     for spec in choice.specs:
         suffix = spec.replace(":", "") if several else ""
-        keep = html is not None or traces is not None
+        folder = record / suffix if record is not None else None
         try:
-            taken = _take_apart(spec, study, record / suffix if record is not None else None, keep)
+            with progress_on_stderr() as progress:
+                taken = take_apart(spec, study, record=folder, keep=keep, progress=progress)
         except DeviceError as error:
             if not several:
                 raise
-            troubles.append(error)  # the other GPUs can still be measured
+            errors.append(error)  # the other GPUs can still be measured
             continue
         results.append(taken.result)
-        troubles += [taken.trouble] if taken.trouble is not None else []
-        troubles += taken.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
+        errors += [taken.trouble] if taken.trouble is not None else []
+        errors += taken.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
         if taken.result.interrupted:
             break
     with uninterrupted():
-        _print(results, as_json=as_json, as_list=several, details=details)
-    return exit_code(results, troubles)
-
-
-def _take_apart(spec: str, study: Hierarchy, record: Path | None, keep: bool) -> Taken:
-    from gpudissect.api.take import take_apart
-    from gpudissect.cli.progress import progress_on_stderr
-
-    with progress_on_stderr() as progress:
-        return take_apart(spec, study, record=record, keep=keep, progress=progress)
+        print_results(results, as_json=as_json, as_list=several, details=details)
+    return finish(results, errors)
 
 
 def _with_suffix(path: Path | None, suffix: str) -> Path | None:
     return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if path is not None and suffix else path
-
-
-def _print(results: Sequence[Result], *, as_json: bool, as_list: bool, details: bool) -> None:
-    import sys
-
-    from gpudissect.views.terminal.table import console, print_result
-
-    if as_json:
-        texts = [result.to_json().rstrip() for result in results]
-        typer.echo("[" + ",\n".join(texts) + "]" if as_list else "\n".join(texts))
-        return
-    out = console(sys.stdout)
-    for number, result in enumerate(results):
-        if number:
-            out.print()
-        print_result(out, result, details=details)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpudissect.errors import UsageError
+from gpudissect.errors import unknown_name
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Result
@@ -88,8 +87,5 @@ def export(result: Result, wanted: str) -> str | bytes:
     Raises `UsageError` for a format that there is not, and for a result that cannot be written in it.
     """
     if wanted not in FORMATS:
-        if close := difflib.get_close_matches(wanted.lower(), FORMATS, n=2):
-            raise UsageError(f"no such format: {wanted:.40}; did you mean {' or '.join(close)}?")
-        known = "; ".join(f"{name} ({each.summary})" for name, each in FORMATS.items())
-        raise UsageError(f"no such format: {wanted:.40}; there is {known}")
+        raise unknown_name("format", wanted, FORMATS, ", ".join(f"{k} ({v.summary})" for k, v in FORMATS.items()))
     return FORMATS[wanted].write(result)

@@ -1,0 +1,155 @@
+"""Messages on stderr, exit codes, stop signals and the progress bar: how a command talks to the shell."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from gpudissect.api.saving import STOPPING
+from gpudissect.errors import DeviceError, GpudissectError, UsageError
+from gpudissect.estimate import Status
+
+if TYPE_CHECKING:
+    from gpudissect.results.model import Result
+
+Progress = Callable[[int, int, str], None]
+DONE, BUG, PARTIAL, INTERRUPTED = 0, 1, 4, 130
+
+LOG_INTERVAL_S = 5.0
+DESCRIPTION_CHARS = 36  # of what is being measured; the bar gets the rest
+MIN_BAR_COLUMNS = 80
+TIME_EXPONENT = 2.0  # the longest experiments run last: share of time = share of experiments ** 2, about
+EARLY_FACTOR, LATE_FACTOR = 3.0, 2.75  # range of that estimate over two simulated and two replayed surveys
+MIN_EXPERIMENTS = 20  # latency hiding is one long experiment and a few short ones: no estimate
+MIN_ELAPSED_S, MIN_DONE_SHARE = 3.0, 0.5
+
+_stop_requested = False
+
+
+def print_error(message: str) -> None:
+    """Print an error on stderr, on one line whatever the message holds."""
+    print_note("error: " + message)
+
+
+def print_note(message: str) -> None:
+    """Print one line on stderr."""
+    from gpudissect.results.text import clean
+
+    if sys.stderr is None:  # closed: print() would take stdout instead
+        return
+    with contextlib.suppress(OSError):  # the exit code still tells
+        print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:
+    """Print the errors that were deferred until the results were out; return the exit code."""
+    for error in errors:
+        print_error(str(error))
+    found = any(finding.status is Status.FOUND for result in results for finding in result.findings)
+    if any(result.interrupted for result in results):
+        print_note(f"interrupted; {'findings up to then are kept' if found else 'no finding was made'}")
+        return INTERRUPTED
+    failures = [failure for result in results for failure in result.failures]
+    if failures:
+        first = failures[0]
+        print_error(f"{len(failures)} experiments failed, the first, {first.experiment}: {first.reason}")
+        if not found:
+            return DeviceError.exit_code
+    if not results and errors:
+        return errors[0].exit_code
+    if any(isinstance(error, UsageError) for error in errors):
+        return UsageError.exit_code
+    return PARTIAL if errors or failures else DONE
+
+
+def catch_stop_signals() -> None:
+    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP from here on (in the main thread)."""
+    global _stop_requested
+    _stop_requested = False
+    if threading.current_thread() is threading.main_thread():
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup
+                signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    global _stop_requested
+    _stop_requested = True
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Progress]:
+    """Yield the callback that a survey reports its progress to: a bar on a terminal, else a line now and then.
+
+    It raises KeyboardInterrupt if a signal came whose exception was lost, as in a callback of a compiler.
+    """
+    with _bar() if sys.stderr.isatty() else contextlib.nullcontext(_log()) as update:
+
+        def step(done: int, total: int, experiment: str) -> None:
+            if _stop_requested:
+                raise KeyboardInterrupt
+            update(done, total, experiment)
+
+        yield step
+
+
+def time_left(done: int, total: int, elapsed_s: float) -> str:
+    """The time left as a range, in words; empty while it cannot be estimated.
+
+    Experiments take from milliseconds to a minute and run together in batches: a single number would be a guess.
+    """
+    if total < MIN_EXPERIMENTS or elapsed_s < MIN_ELAPSED_S or done < MIN_DONE_SHARE * total or done >= total:
+        return ""
+    left = elapsed_s * ((total / done) ** TIME_EXPONENT - 1)
+    low, high = left / EARLY_FACTOR, left * LATE_FACTOR
+    if high < 5:
+        return "a few seconds left"
+    if high < 90:
+        return f"{5 * math.floor(low / 5) or 1} to {5 * math.ceil(high / 5)} s left"
+    return f"{max(1, math.floor(low / 60))} to {max(2, math.ceil(high / 60))} min left"
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), MofNCompleteColumn()]
+    if console.width >= MIN_BAR_COLUMNS:
+        columns.insert(1, BarColumn(bar_width=None))
+    columns.append(TextColumn("{task.fields[left]}", markup=False))
+    begin = time.monotonic()
+    with Bar(*columns, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task("starting", total=None, left="")
+        width = min(DESCRIPTION_CHARS, max(12, console.width - 34))
+
+        def update(done: int, total: int, experiment: str) -> None:
+            short = experiment if len(experiment) <= width else experiment[: width - 3] + "..."
+            left = time_left(done, total, time.monotonic() - begin)
+            bar.update(task, completed=done, total=total, description=short.ljust(width), left=left)
+
+        yield update
+
+
+def _log() -> Progress:
+    begin = last = time.monotonic()
+
+    def update(done: int, total: int, experiment: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LOG_INTERVAL_S:
+            last = now
+            left = time_left(done, total, now - begin)
+            print_note(f"{done} of {total}{f', {left}' if left else ''}: {experiment}")
+
+    return update

@@ -1,0 +1,35 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpudissect.cli import completion
+
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        "-d",
+        metavar="DEV",
+        autocompletion=completion.devices,
+        help="cuda:0, sim:gtx980, sim:my.toml, rec:folder; discover takes cuda:all, too.",
+    ),
+]
+RecordOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Record everything measured in a new folder, to replay as rec:DIR.")
+]
+TraceOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz, .parquet or .txt.")
+]
+TraceJsonOption = Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")]
+ResultOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")
+]
+TracesOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")
+]

@@ -1,0 +1,229 @@
+"""Commands on result files: ``gpudissect show``, ``check``, ``compare``, ``export`` and ``schema``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpudissect.cli import completion
+from gpudissect.cli.console import print_note
+from gpudissect.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpudissect.results.check import Concern
+    from gpudissect.results.model import Result
+
+STABLE, UNSTABLE = 0, 4
+MAX_FINDINGS_SHOWN = 6  # with a concern
+
+
+def show(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Result files, as written by discover -o.")],
+    details: Annotated[
+        bool, typer.Option("--all", "-a", help="Also print method, evidence and caveats of each value.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML report of one result instead of printing it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, several as a list.")] = False,
+) -> None:
+    """Print result files as tables, or make an HTML report of one.
+
+    A report made while measuring or replaying (discover --html) also shows the traces behind each finding.
+    """
+    from gpudissect.results.files import load
+
+    if html is not None:
+        from gpudissect.views.page.write import page
+
+        if len(files) > 1:
+            raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
+        _check_page(html, files)
+        _write_page(html, page(load(files[0])))
+    if html is None or as_json:
+        print_results([load(path) for path in files], as_json=as_json, as_list=len(files) > 1, details=details)
+
+
+def print_results(results: Sequence[Result], *, as_json: bool, as_list: bool = False, details: bool = False) -> None:
+    """Print results on stdout as tables with their latency hiding, or as JSON, one result or a list."""
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.hiding import is_answered, lines
+    from gpudissect.views.terminal.table import console, print_result
+
+    if as_json:
+        texts = [result.to_json().rstrip() for result in results]
+        typer.echo("[" + ",\n".join(texts) + "]" if as_list else "\n".join(texts))
+        return
+    out = console(sys.stdout)
+    for number, result in enumerate(results):
+        if number:
+            out.print()
+        print_result(out, result, details=details)
+        if is_answered(result):
+            for line in lines(result, out.width):
+                typer.echo(clean(line))
+
+
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Result files; several runs of one GPU are compared.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the concerns as JSON.")] = False,
+) -> int:
+    """Report whether a result is stable, why not, and what to do.
+
+    Several results of one GPU are also compared with one another. Exit codes: 0 stable, 4 not.
+    """
+    from gpudissect.results.check import concerns, is_stable
+    from gpudissect.results.files import load
+
+    names = [str(path) for path in files]
+    found = concerns([load(path) for path in files], names)
+    stable = is_stable(found)
+    if as_json:
+        listed = [
+            {
+                "weight": concern.weight.value,
+                "what": concern.what,
+                "advice": concern.advice,
+                "about": concern.about,
+                "files": [names[n] for n in concern.of],
+            }
+            for concern in found
+        ]
+        _print_json({"schema": "gpudissect-check/1", "stable": stable, "files": names, "concerns": listed})
+    else:
+        _print_concerns(found, stable, names)
+    return STABLE if stable else UNSTABLE
+
+
+def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[str]) -> None:
+    from rich.text import Text
+
+    from gpudissect.results.check import Weight
+    from gpudissect.results.text import clean
+    from gpudissect.views.terminal.table import console
+
+    out = console(sys.stdout)
+    out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
+    for concern in concerns:
+        style = "bold red" if concern.weight is Weight.UNSTABLE else "yellow"
+        files = f" ({clean(', '.join(names[n] for n in concern.of))})" if len(names) > 1 else ""
+        out.print(Text.assemble((concern.weight.value, style), f"{files}: {clean(concern.what)}"))
+        if concern.about:
+            more = len(concern.about) - MAX_FINDINGS_SHOWN
+            about = ", ".join(concern.about[:MAX_FINDINGS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+            out.print(Text(f"    of {clean(about)}", "dim"))
+        out.print(Text(f"    {clean(concern.advice)}", "dim"))
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE FILE...", help="Two result files or more.")],
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report instead.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also what is the same, or not comparable.")] = False,
+) -> None:
+    """List what is the same in several results, what differs and what is inconclusive, each with the reason.
+
+    Values that depend on conditions which were not the same (carve-out, clocks) are not compared.
+    """
+    from gpudissect.results.compare import compare as compare_results
+    from gpudissect.results.files import load
+    from gpudissect.views.terminal.compare_table import print_comparison, to_json
+    from gpudissect.views.terminal.table import console
+
+    if html is not None:
+        _check_page(html, files)
+    comparison = compare_results([load(path) for path in files], [str(path) for path in files])
+    if html is not None:
+        from gpudissect.views.page.beside import side_by_side
+
+        _write_page(html, side_by_side(comparison))
+    if as_json:
+        typer.echo(to_json(comparison), nl=False)
+    elif html is None:
+        print_comparison(console(sys.stdout), comparison, everything=everything)
+
+
+def _check_page(html: Path, inputs: Sequence[Path]) -> None:
+    from gpudissect.results.files import check_apart, check_page, check_writable
+
+    check_apart(html, inputs)
+    check_writable(html)
+    check_page(html)
+
+
+def _write_page(html: Path, text: str) -> None:
+    from gpudissect.results.files import write_text
+
+    write_text(html, text)
+    print_note(f"wrote {html}")
+
+
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result file, as written by discover -o.")],
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            autocompletion=completion.formats,
+            help="gpu, mt4g, hwloc, accelsim, csv, series, parquet or series-parquet.",
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here instead of printing it.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object: the format, and its text or the file written.")
+    ] = False,
+) -> None:
+    """Write a result in another format.
+
+    gpu: a GPU file, which is a device: discover -d sim:FILE.toml measures the simulated GPU. mt4g: MT4G's JSON, for
+    sys-sage and GPUscout. hwloc: XML for lstopo. accelsim: a fragment of a gpgpusim.config. csv, parquet: the findings;
+    series, series-parquet: the measured series, one number a line. Single accesses: discover --traces FILE, also of a
+    recording.
+    """
+    from gpudissect import exports
+    from gpudissect.results.files import check_apart, check_writable, load, write_bytes
+
+    if output is not None:
+        check_apart(output, [file])
+        check_writable(output)
+    content = exports.export(load(file), format_name)
+    if output is not None:
+        write_bytes(output, content.encode() if isinstance(content, str) else content)
+    if as_json:
+        _print_json({"schema": "gpudissect-export/1", "format": format_name} | _content(content, output))
+    elif output is None:
+        typer.echo(content, nl=False)
+
+
+def _content(content: str | bytes, output: Path | None) -> dict[str, str]:
+    """The file written, or the text, or binary content in base64."""
+    import base64
+
+    if output is not None:
+        return {"file": str(output)}
+    return {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
+
+
+def schema(
+    as_json: Annotated[bool, typer.Option("--json", help="No effect: the schema is always JSON.")] = False,
+) -> None:
+    """Print the JSON Schema of the result file."""
+    from gpudissect.results.model import json_schema
+
+    _print_json(json_schema())
+
+
+def _print_json(content: object) -> None:
+    import json
+
+    typer.echo(json.dumps(content, indent=2))
