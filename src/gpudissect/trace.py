@@ -22,7 +22,7 @@ class Context:
         sm: index of the SM that ran it, None if several or not known.
         notes: whatever else was seen: throttle reasons, other users of the GPU, the carve-out asked for and preferred
             (no call tells the one in force), ``windows`` if the trace is put together of several runs of the whole
-            workload, ``turn_sms``, the SM of each turn before a chase.
+            workload, ``prior_access_sms``, the SM of each turn before a chase.
 
     """
 
@@ -43,7 +43,7 @@ class Trace:
     the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
     and `bytes` (runs,), from the start of its first block to the end of its last; most also `cycles` (runs, blocks). A
     mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single
-    loads of it were timed `latency` and `count` (latencies,), `overhead` and `beyond` (1,).
+    loads of it were timed `latency` and `count` (latencies,), `overhead` and `overflow_count` (1,).
     Asking for an array that this trace does not have raises `KeyError` with the names it has.
     """
 
@@ -119,9 +119,9 @@ class Trace:
         return self._get("count")
 
     @property
-    def beyond(self) -> int:
+    def overflow_count(self) -> int:
         """How many of the single loads took the longest `latency` or longer; 0 where the trace does not say."""
-        return int(self.arrays["beyond"][0]) if "beyond" in self.arrays else 0
+        return int(self.arrays["overflow_count"][0]) if "overflow_count" in self.arrays else 0
 
     @property
     def overhead(self) -> Array:

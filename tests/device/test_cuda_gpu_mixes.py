@@ -118,7 +118,7 @@ def test_single_loads_take_as_long_as_all_of_them(gpu: CudaGpu) -> None:
               footprint=1 << 30, width=8, stride=2, sampled=8)  # fmt: skip
     (trace,) = gpu.run([mix])
     assert trace.count.sum() == 512 * gpu.info.sm_count and 0 < trace.overhead[0] < 100
-    assert trace.beyond == 0
+    assert trace.overflow_count == 0
     mean = float(np.average(trace.latency, weights=trace.count)) - int(trace.overhead[0])
     assert mean == pytest.approx(float((trace.end - trace.begin).mean()) / 4096, rel=0.1)
 

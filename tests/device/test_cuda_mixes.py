@@ -179,7 +179,7 @@ def test_single_loads_are_counted() -> None:
     fields = {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20, "sampled": 8}
     trace = run(MixBoard(), **fields)
     assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
-    assert trace.beyond == 0, "none was too long to be told apart"
+    assert trace.overflow_count == 0, "none was too long to be told apart"
     assert "latency" not in run(MixBoard(), **fields | {"sampled": 0}).arrays
 
 

@@ -39,7 +39,7 @@ def test_a_turn_on_another_sm_has_a_block_of_its_own() -> None:
     (trace,) = run([chase(Path.GLOBAL, PriorAccesses(path=Path.GLOBAL, order=OTHERS, sm=2))], board)
     assert trace.context.sm == 0
     assert board.threads == [32]
-    assert trace.context.notes["turn_sms"] == "2"
+    assert trace.context.notes["prior_access_sms"] == "2"
     board.sms = lambda block: 5
     with pytest.raises(Crowded):
         run([chase(Path.GLOBAL, PriorAccesses(path=Path.GLOBAL, order=OTHERS, sm=1))], board)

@@ -103,7 +103,7 @@ class OneTrace:
             raise UnsupportedWorkload("too many warps")
         notes = dict.fromkeys(wire.NOTES, "7")
         warps = {name: np.arange(8) for name in ("begin", "end", "sm", "block")}
-        ones = {name: np.array([5]) for name in ("latency", "count", "overhead", "beyond", "nanoseconds")}
+        ones = {name: np.array([5]) for name in ("latency", "count", "overhead", "overflow_count", "nanoseconds")}
         return [Trace(digest(batch[0]), warps | ones, Context("Fake", notes=notes))]
 
     def close(self):
@@ -128,7 +128,7 @@ def test_recordings_hold_wire_names_and_replay_with_current_ones(tmp_path):
         (now,) = replay.run([SAMPLED])
         with pytest.raises(UnsupportedWorkload, match="too many warps"):
             replay.run([SAMPLED])
-    assert now.context == then.context and now.beyond == then.beyond == 5
+    assert now.context == then.context and now.overflow_count == then.overflow_count == 5
     assert {name: array.tolist() for name, array in now.arrays.items()} == {
         name: array.tolist() for name, array in then.arrays.items()
     }

@@ -41,10 +41,10 @@ class Step:
 class Mix:
     """`warps` warps on each of `sms` SMs, each of which runs `body` `iterations` times.
 
-    Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (all warps,), and
-    `nanoseconds` (1,), how long all of it took. If loads are `sampled`, also `latency` (cycles, rising) and `count`,
-    how many single loads took each, `overhead` (1,), what the clock shows of no load at all, and `beyond` (1,), how
-    many took the last latency or longer, because longer ones are not told apart.
+    Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (warps,), and
+    `nanoseconds` (1,), the time of the whole mix. With `sampled` loads also `latency` (cycles, rising) and `count`, the
+    number of single loads with each latency; `overhead` (1,), what the clock shows without a load; and `overflow_count`
+    (1,), the number of loads with the last latency or a longer one, which are not distinguished.
 
     Attributes:
         body: what one iteration runs, in order; every step depends on the one before, the first on the last of the

@@ -20,10 +20,10 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 }
 """Wire names of fields, by class."""
 
-ARRAYS: Mapping[str, str] = {}
+ARRAYS = {"overflow_count": "beyond"}
 """Wire names of the arrays of a trace."""
 
-NOTES: Mapping[str, str] = {}
+NOTES = {"prior_access_sms": "turn_sms"}
 """Wire names of the notes of a trace's context."""
 
 

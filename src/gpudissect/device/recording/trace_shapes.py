@@ -32,7 +32,7 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
             warps: Shape = ((workload.sms or sm_count) * workload.warps * workload.waves,)
             shapes = dict.fromkeys(("begin", "end", "sm", "block"), warps) | {"nanoseconds": (1,)}
             if workload.sampled:
-                shapes |= dict.fromkeys(UP_TO, (MAX_LATENCIES,)) | {"overhead": (1,), "beyond": (1,)}
+                shapes |= dict.fromkeys(UP_TO, (MAX_LATENCIES,)) | {"overhead": (1,), "overflow_count": (1,)}
             return shapes
 
 

@@ -52,7 +52,7 @@ def run_mix(
     if mix.sampled:
         taken = np.flatnonzero(seen.samples)
         arrays |= {"latency": taken, "count": seen.samples[taken], "overhead": np.zeros(1, dtype=np.int64),
-                   "beyond": seen.samples[-1:]}  # fmt: skip
+                   "overflow_count": seen.samples[-1:]}  # fmt: skip
     return arrays
 
 

@@ -106,7 +106,7 @@ def _load(mix: Mix, trace: Trace, hiding: Hiding, scale: float) -> Load:
     usual = hiding.curve(0.0).get(mix.warps)
     rate = usual.accesses if usual else attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
     return Load(mix.warps, rate * scale, distribution(trace.latency, trace.count, float(trace.overhead[0])),
-                trace.beyond)  # fmt: skip
+                trace.overflow_count)  # fmt: skip
 
 
 def _estimates(

@@ -24,13 +24,13 @@ _LOW = 0xFFFFFFFF
 class Seen:
     """What one run of the kernel gave: a `REPORT` and the slots of every member; did two blocks share an SM?
 
-    `turn_sms` holds the SM that each turn before the chase ran on.
+    `prior_access_sms`: the SM that each of the prior accesses ran on.
     """
 
     reports: NDArray[Any]
     slots: NDArray[np.uint64]
     crowded: bool
-    turn_sms: tuple[int, ...] = ()
+    prior_access_sms: tuple[int, ...] = ()
 
 
 def read(launch: Launch, at: int, seen: Sequence[Seen], base: int, device: str, notes: Mapping[str, str]) -> Trace:
@@ -102,6 +102,6 @@ def _circumstances(launch: Launch, seen: Sequence[Seen], sms: Sequence[int], pee
         notes["sms"] = " ".join(map(str, sms))
     if peers:
         notes |= {"peer_sm": " ".join(map(str, peers)), "cluster_size": str(launch.cluster)}
-    if turns := {part.turn_sms for part in seen if part.turn_sms}:
-        notes["turn_sms"] = "; ".join(" ".join(map(str, each)) for each in sorted(turns))
+    if turns := {part.prior_access_sms for part in seen if part.prior_access_sms}:
+        notes["prior_access_sms"] = "; ".join(" ".join(map(str, each)) for each in sorted(turns))
     return notes

@@ -257,6 +257,6 @@ def _trace(mix: Mix, grid: Grid, told: Told, device: str, shared: int) -> Trace:
         bins = told.samples["bins"][0]
         arrays["latency"] = np.flatnonzero(bins).astype(np.int64)
         arrays["count"] = bins[bins > 0].astype(np.int64)
-        arrays["beyond"] = bins[-1:].astype(np.int64)
+        arrays["overflow_count"] = bins[-1:].astype(np.int64)
         arrays["overhead"] = told.samples["overhead"].astype(np.int64)
     return Trace(workload=digest(mix), arrays=arrays, context=context)
