@@ -28,7 +28,7 @@ from svg import Line, Panel, Points
 from gpudissect.measure.latency_hiding.infer_warps import Occupancy
 from gpudissect.models import published
 from gpudissect.models.base import Loop
-from gpudissect.models.judge import best_samples
+from gpudissect.models.evaluation import best_samples
 
 PERCENTS = (0, 5, 25, 50, 75, 95, 100)
 COMPARED = (1, 3, 5)  # of these: those that do not hang on how many samples there are

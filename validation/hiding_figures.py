@@ -16,12 +16,11 @@ import numpy as np
 from hiding_rows import SYNTHETIC, memory_over_arithmetic
 from svg import Line, Panel, Points, Region, picture
 
-from gpudissect.models import by_key, cuda_guide, published
+from gpudissect.models import by_key, one_latency, published
 from gpudissect.models.base import Curve, Loop, Machine, Model
-from gpudissect.models.judge import Measured, best_samples, error, warps_observed
-from gpudissect.models.needed import ALPHAS, needed
+from gpudissect.models.evaluation import ALPHAS, Measurement, best_samples, error_range, warps_needed, warps_observed
 
-Experiment = Callable[[str, Loop], Measured | None]
+Experiment = Callable[[str, Loop], Measurement | None]
 GPUS = published.gpus()
 G80, GT200, FERMI, KEPLER, MAXWELL = GPUS
 WARPS, ALPHA, ADDS, IPC = "warps per SM", "alpha", "adds per cycle per SM", "IPC per SM"
@@ -43,7 +42,7 @@ class Figure:
         return picture(f"VV16 {self.title}", self.panels)
 
 
-def nothing(gpu: str, loop: Loop) -> Measured | None:
+def nothing(gpu: str, loop: Loop) -> Measurement | None:
     """The experiment that measured nothing."""
     return None
 
@@ -85,7 +84,7 @@ def needed_warps(
     machine = published.machine(gpu)
     items: list[Line | Points | Region] = []
     for model, look in models:
-        found = [needed(model, machine, Loop(alpha=alpha, access=access), SHARE) for alpha in alphas]
+        found = [warps_needed(model, machine, Loop(alpha=alpha, access=access), SHARE) for alpha in alphas]
         items.append(Line(model.name, alphas, [np.nan if each is None else each for each in found], look))
     points = []
     for alpha in ALPHAS if access.startswith("ldg") else alphas:
@@ -104,7 +103,7 @@ def errors(gpu: str, model: Model, experiment: Experiment) -> Panel | None:
     measured = [each for alpha in ALPHAS if (each := experiment(gpu, Loop(alpha=alpha))) is not None]
     if not measured:
         return None
-    found = [error(model, machine, each) for each in measured]
+    found = [error_range(model, machine, each) for each in measured]
     region = Region(model.name, [each.loop.alpha for each in measured], [each.low.value for each in found],
                     [each.high.value for each in found])  # fmt: skip
     one = Line("exact", [ALPHAS[0], ALPHAS[-1]], [1, 1], "thin")
@@ -164,7 +163,7 @@ def _chapter_4(experiment: Experiment) -> Iterator[Figure]:
                        for g in GPUS], look) for label, column, look in columns]  # fmt: skip
     lines = [
         Line(f"{label}, by the {model} model", years,
-             [needed(by_key(model), published.machine(g), Loop(alpha=alpha), share) for g in GPUS], look)
+             [warps_needed(by_key(model), published.machine(g), Loop(alpha=alpha), share) for g in GPUS], look)
         for label, model, alpha, share, look in (("arithmetic", "basic", inf, 1.0, "thick"),
                                                  ("memory", "refined", 0, SHARE, "dashed"))
     ]  # fmt: skip
@@ -192,7 +191,7 @@ def _chapter_4(experiment: Experiment) -> Iterator[Figure]:
 def _cusp() -> Panel:
     machine = published.machine(MAXWELL)
     alphas = 2 ** (np.arange(-16, 81) / 8)
-    line = Line("basic model", alphas, [needed(by_key("basic"), machine, Loop(alpha=a)) for a in alphas])
+    line = Line("basic model", alphas, [warps_needed(by_key("basic"), machine, Loop(alpha=a)) for a in alphas])
     return Panel("Maxwell", ALPHA, WARPS, (line,), log=True)
 
 
@@ -221,8 +220,8 @@ def _prior_approaches(experiment: Experiment) -> Iterator[Figure]:
         panel = against_occupancy(_title(gpu, loop), gpu, loop, [], experiment) if experiment(gpu, loop) else None
         top = float(shown(loop, by_key("basic").throughput(machine, loop, 512)))
         marks = [Line(label, [at, at], [0, top], look) for label, at, look in (
-            ("programming guide", cuda_guide.warps_needed(machine, loop), "thick"),
-            ("with arithmetic latency", cuda_guide.warps_needed_for_both(machine, loop), "thin"))]  # fmt: skip
+            ("programming guide", one_latency.guide_warps(machine, loop), "thick"),
+            ("with arithmetic latency", one_latency.guide_warps_with_arithmetic(machine, loop), "thin"))]  # fmt: skip
         seen = panel.items if panel else [Line("basic model", *_curve(machine, loop), "dashed")]
         panels.append(Panel(_title(gpu, loop), WARPS, ADDS, (*marks, *seen)))
     yield Figure("4-10", "figure 4.10: warps needed by the programming guide", tuple(panels))

@@ -16,7 +16,7 @@ from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
 from gpudissect.models import published
 from gpudissect.models.base import Loop
-from gpudissect.models.judge import Measured
+from gpudissect.models.evaluation import Measurement
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix
@@ -34,7 +34,7 @@ ACCESSES = {  # kinds of `models.base.Machine.units`
 }
 
 
-def simulated(gpu: str, loop: Loop) -> Measured | None:
+def simulated(gpu: str, loop: Loop) -> Measurement | None:
     """Run the loop, alpha rounded to a whole number of adds or accesses; None for accesses that are not known here."""
     if loop.access not in ACCESSES or (loop.access == "lds" and gpu in published.gpus()[:2]):
         return None  # G80 and GT200 address shared memory through registers of their own (VV16 s4.7)
@@ -60,7 +60,7 @@ def simulated(gpu: str, loop: Loop) -> Measured | None:
         latency = float(np.mean(trace.arrays["end"] - trace.arrays["begin"]))
         rates.append(mix.warps * mix.instructions / latency)
     ran = Loop(alpha=adds / accesses if accesses else inf, access=loop.access, ilp=loop.ilp)
-    return Measured(ran, np.array([mix.warps for mix in mixes], float), np.array(rates))
+    return Measurement(ran, np.array([mix.warps for mix in mixes], float), np.array(rates))
 
 
 def _counts(alpha: float) -> tuple[int, int]:

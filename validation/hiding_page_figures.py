@@ -10,8 +10,7 @@ import numpy as np
 from svg import Line, Panel, Points, Region, picture
 
 from gpudissect.models import by_key
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.bounds import peak
+from gpudissect.models.base import Loop, Machine, peak
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import Result, Series
 

@@ -11,9 +11,8 @@ from hiding_page_queue import samples
 from hiding_page_words import capital, figure, listed
 
 from gpudissect.models import by_key
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.bounds import peak
-from gpudissect.models.judge import judge
+from gpudissect.models.base import Loop, Machine, peak
+from gpudissect.models.evaluation import evaluate
 from gpudissect.models.volkov import Refined
 from gpudissect.results.machine import machine_of
 from gpudissect.results.model import Result
@@ -109,7 +108,7 @@ def _with_peaks_of(machine: Machine, other: Machine, seen: Seen, key: str) -> fl
     """The worst over-estimate, if additions and schedulers are as fast as another run saw them."""
     units = dict(machine.units) | {"fadd": replace(machine.unit("fadd"), throughput=other.unit("fadd").throughput)}
     faster = replace(machine, units=units, issue=max(machine.issue, other.issue))
-    return float(judge(by_key(key), faster, samples(seen)).over.value)
+    return float(evaluate(by_key(key), faster, samples(seen)).over.value)
 
 
 def _verdict(values: Sequence[float], most: float) -> str:
@@ -137,7 +136,7 @@ def why_refined(machine: Machine, kinds: Sequence[Seen], shown: dict[str, str]) 
         total, loop = found.measured[k], Loop(alpha=alpha, access=seen.kind)
         rate = found.warps[k] * (alpha + 1) / total
         share = rate / peak(machine, loop)
-        bound = float(Refined().by_latency(machine, loop, found.warps[k])) / peak(machine, loop)
+        bound = float(Refined().latency_bound(machine, loop, found.warps[k])) / peak(machine, loop)
         yield ""
         yield (f"{capital(seen.title)}, worst at alpha {alpha:g} with {warps:g} warps ({over:.3f}): of {total:.0f} "
                f"cycles of an iteration {found.access:.0f} are the access alone, {found.load[k]:.0f} its wait under "

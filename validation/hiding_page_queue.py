@@ -1,6 +1,6 @@
 """What a page on latency hiding says of the corner where the refined model is off: warps queue, and what that costs.
 
-The queues are foretold by `gpudissect.models.queued`, which has no parameter that the refined model lacks; held
+The queues are foretold by `gpudissect.models.volkov.Queued`, which has no parameter that the refined model lacks; held
 against the same measurements, against those of `hiding_corner.py` if there are any, and against the simulated SM.
 """
 
@@ -19,10 +19,9 @@ from svg import Line, Panel, Points
 
 from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained
 from gpudissect.models import by_key
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.bounds import peak
-from gpudissect.models.judge import Measured, best_samples, judge
-from gpudissect.models.queued import visits
+from gpudissect.models.base import Loop, Machine, peak
+from gpudissect.models.evaluation import Measurement, best_samples, evaluate
+from gpudissect.models.volkov import visit_rate
 from gpudissect.simulation.sm.description import Bandwidth, MemorySystem, Pipe, Processor, SharedMemory
 from gpudissect.simulation.sm.engine import Cost, Job, Queue, run
 
@@ -36,15 +35,15 @@ FOLLOWS = 0.03  # relative: rates that are as near to one another are alike
 ALIKE = 0.8  # share of a loss from which on another is no smaller
 
 
-def samples(seen: Seen) -> list[Measured]:
+def samples(seen: Seen) -> list[Measurement]:
     """All that models are judged by."""
     points = points_of(seen.series[CURVES])
     alphas = [alpha for alpha in sorted(set(points[:, 0])) if LEAST <= alpha <= MOST]
-    return [Measured(Loop(alpha=float(alpha), access=seen.kind), *points[points[:, 0] == alpha][:, 1:3].T)
+    return [Measurement(Loop(alpha=float(alpha), access=seen.kind), *points[points[:, 0] == alpha][:, 1:3].T)
             for alpha in alphas]  # fmt: skip
 
 
-def _at(machine: Machine, seen: Seen, alpha: float) -> Measured:
+def _at(machine: Machine, seen: Seen, alpha: float) -> Measurement:
     (found,) = [each for each in samples(seen) if each.loop.alpha == alpha]
     return best_samples(found, machine.schedulers)
 
@@ -76,7 +75,7 @@ def queues(machine: Machine, kinds: Sequence[Seen], shown: Mapping[str, str], co
     yield "But the warps of a scheduler come back at random: now more of them are adding than it can serve, and each"
     yield "waits for its turn; now fewer, and issue slots are lost for good. What that costs is known in closed form:"
     yield "it is the machine repairman, a closed network of two stations (Scherr 1967), whose throughput depends on"
-    yield "mean times alone (Baskett, Chandy, Muntz and Palacios 1975). `gpudissect.models.queued` is the refined model"
+    yield "mean times alone (Baskett, Chandy, Muntz and Palacios 1975). `gpudissect.models.volkov` is the refined model"
     yield "with this in place of the smaller of the two, and no other parameter."
     yield from ("", "| kind | refined, most over | at alpha, warps | with queues, there | with queues, most over "
                 "| at alpha, warps | most under |", "|---|---|---|---|---|---|---|")  # fmt: skip
@@ -93,7 +92,7 @@ def queues(machine: Machine, kinds: Sequence[Seen], shown: Mapping[str, str], co
 
 def _row(machine: Machine, seen: Seen) -> str:
     every = samples(seen)
-    refined, queued = judge(REFINED, machine, every), judge(QUEUED, machine, every)
+    refined, queued = evaluate(REFINED, machine, every), evaluate(QUEUED, machine, every)
     alpha, warps = refined.over.alpha, refined.over.warps
     best = _at(machine, seen, alpha)
     there = float(QUEUED.throughput(machine, best.loop, warps)) / float(best.rate[best.warps == warps][0])
@@ -210,7 +209,7 @@ def _apart_row(
     def ratios(warps: int) -> tuple[float, float]:
         bound = min(top, warps * (alpha + 1) / (waiting + adding))
         each = top / machine.schedulers / (alpha + 1) * adding
-        turns = visits(np.array([warps // machine.schedulers]), adding, each, np.array([waiting]), np.array([inf]))
+        turns = visit_rate(np.array([warps // machine.schedulers]), adding, each, np.array([waiting]), np.array([inf]))
         return bound / own[warps], machine.schedulers * (alpha + 1) * float(turns[0]) / own[warps]
 
     worst = max((warps for warps in own if warps % machine.schedulers == 0), key=lambda warps: ratios(warps)[0])
@@ -260,7 +259,7 @@ def _simulated(machine: Machine, seen: Seen) -> Iterator[str]:
             rate, mean, spread = _simulate(machine.schedulers, n, alpha, base, adding, service, variability)
             most = float(machine.schedulers)
             bound = min(most, n * (alpha + 1) / (mean + alpha * adding))
-            turns = visits(np.array([n // machine.schedulers]), alpha * adding, adding * alpha / (alpha + 1),
+            turns = visit_rate(np.array([n // machine.schedulers]), alpha * adding, adding * alpha / (alpha + 1),
                            np.array([mean]), np.array([inf]))  # fmt: skip
             rows.append((bound / rate, n, most * (alpha + 1) * float(turns[0]) / rate, spread))
         over, n, queued, spread = max(rows)

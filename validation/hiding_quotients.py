@@ -9,8 +9,7 @@ from hiding_figures import FERMI, G80, GT200, KEPLER, MAXWELL, Experiment, fed
 
 from gpudissect.models import by_key, published
 from gpudissect.models.base import Loop
-from gpudissect.models.judge import Judgement, Measured, Quotient, judge
-from gpudissect.models.needed import ALPHAS
+from gpudissect.models.evaluation import ALPHAS, Evaluation, Measurement, Quotient, evaluate
 
 
 @dataclass(frozen=True)
@@ -87,21 +86,21 @@ def quotients(experiment: Experiment) -> list[Compared]:
 
 def judged_over(
     experiment: Experiment, gpu: str, model: str, alphas: Sequence[float] = ALPHAS, warps: int | None = None
-) -> Judgement | None:
+) -> Evaluation | None:
     """One model over the alphas, at all occupancies or one; None without measurements of all of them."""
     measured = [each for alpha in alphas if (each := experiment(gpu, Loop(alpha=alpha))) is not None]
     if len(measured) < len(alphas):
         return None
     if warps is not None:
-        measured = [Measured(m.loop, m.warps[m.warps == warps], m.rate[m.warps == warps]) for m in measured]
-    return judge(by_key(model), fed(gpu, experiment), measured)
+        measured = [Measurement(m.loop, m.warps[m.warps == warps], m.rate[m.warps == warps]) for m in measured]
+    return evaluate(by_key(model), fed(gpu, experiment), measured)
 
 
 def remembered(experiment: Experiment) -> Experiment:
     """The same, asked but once for each loop."""
-    known: dict[tuple[str, Loop], Measured | None] = {}
+    known: dict[tuple[str, Loop], Measurement | None] = {}
 
-    def ask(gpu: str, loop: Loop) -> Measured | None:
+    def ask(gpu: str, loop: Loop) -> Measurement | None:
         if (gpu, loop) not in known:
             known[gpu, loop] = experiment(gpu, loop)
         return known[gpu, loop]

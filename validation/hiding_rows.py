@@ -8,20 +8,20 @@ from math import inf
 
 import numpy as np
 
-from gpudissect.models import cuda_guide, hong_kim, published, sim
-from gpudissect.models.agarwal import Agarwal, threads_needed
+from gpudissect.models import hong_kim, one_latency, published
 from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Loop, Machine, Unit
+from gpudissect.models.evaluation import cusp, warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
-from gpudissect.models.needed import cusp, needed
-from gpudissect.models.published import SYNTHETIC, VECTOR_ADD
-from gpudissect.models.schedule import Issue, after_barrier, timeline
+from gpudissect.models.one_latency import Agarwal, threads_needed
+from gpudissect.models.published import synthetic, vector_add
 from gpudissect.models.volkov import Basic, Refined
-from gpudissect.models.worksheet import Sheet, worksheet
+from gpudissect.models.worksheet import Issue, Sheet, after_barrier, timeline, worksheet
 from gpudissect.models.zhang_owens import Added, ZhangOwens
 
 BYTES = 10.4  # a cycle of one SM, VV16 table 3.3
 WRITTEN = "the formula"
+SYNTHETIC = synthetic()
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _chapter_3() -> Iterator[Row]:
 
 def _vector_add() -> Iterator[Row]:
     kepler = published.machine("gtx680")
-    found = timeline(VECTOR_ADD, reissue=kepler.reissue, width=2, replacement=201)
+    found = timeline(vector_add(), reissue=kepler.reissue, width=2, replacement=201)
     yield Row("s3.8, figure 3.5", "vector addition: warp latency, cycles", 544, found.end, 0)
     peak = published.value("gtx680", "table_6_4", "peak_gbs") * 1e9
     share = peak / (kepler.sms * kepler.clock_hz)
@@ -146,8 +146,10 @@ def _chapter_4() -> Iterator[Row]:
     assert top is not None
     yield Row("s4.5, figure 4.5", "cusp on Maxwell, alpha", 49, top.alpha, 1, "48.1 as issue binds, 49.1 as cores do")
     yield Row("s4.5, figure 4.5", "cusp on Maxwell, warps", 54, top.warps, 0.6, "53.5 as issue binds, 54.0 as cores do")
-    yield Row("s4.5, figure 4.5", "warps at alpha 0", 30, needed(Basic(), maxwell, Loop(alpha=0)) or inf, 0.5)
-    yield Row("s4.5, figure 4.5", "warps at alpha infinite", 24, needed(Basic(), maxwell, Loop(alpha=inf)) or inf, 1e-6)
+    yield Row("s4.5, figure 4.5", "warps at alpha 0", 30, warps_needed(Basic(), maxwell, Loop(alpha=0)) or inf, 0.5)
+    yield Row(
+        "s4.5, figure 4.5", "warps at alpha infinite", 24, warps_needed(Basic(), maxwell, Loop(alpha=inf)) or inf, 1e-6
+    )
     small = {"fadd": Unit(resource="cores", latency=3, throughput=1),
              "ldg_streaming": Unit(resource="memory", latency=12, throughput=1)}  # fmt: skip
     example = replace(maxwell, issue=9, units=small)
@@ -155,7 +157,7 @@ def _chapter_4() -> Iterator[Row]:
     rate = float(Basic().throughput(example, loop, 6))
     yield Row("s4.6, figure 4.7", "arithmetic instructions in execution", 3, rate * loop.arithmetic_share * 3, 1e-6)
     yield Row("s4.6, figure 4.7", "memory instructions in execution", 3, rate * loop.access_share * 12, 1e-6)
-    yield Row("s4.6, figure 4.7", "warps needed", 6, needed(Basic(), example, loop) or inf, 1e-6)
+    yield Row("s4.6, figure 4.7", "warps needed", 6, warps_needed(Basic(), example, loop) or inf, 1e-6)
 
 
 def outpaced() -> float:
@@ -180,14 +182,16 @@ def _one_latency() -> Iterator[Row]:
         loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
         printed = published.value(gpu, "table_4_3", "estimate")
         yield Row("table 4.3", f"{machine.name}: warps needed, programming guide", printed,
-                  cuda_guide.warps_needed(machine, loop), 0.5 if printed > 10 else 0.05)  # fmt: skip
+                  one_latency.guide_warps(machine, loop), 0.5 if printed > 10 else 0.05)  # fmt: skip
     kepler = published.machine("gtx680")
-    yield Row("s4.8", "Kepler: the better estimate", 74, cuda_guide.warps_needed_for_both(kepler, Loop(alpha=32)), 0.5)
+    yield Row(
+        "s4.8", "Kepler: the better estimate", 74, one_latency.guide_warps_with_arithmetic(kepler, Loop(alpha=32)), 0.5
+    )
     guide = replace(kepler, units={"fadd": Unit(resource="cores", latency=9, throughput=0.25),
                                    "ldg_streaming": Unit(resource="memory", latency=600, throughput=1)})  # fmt: skip
-    yield Row("s4.8", "the guide's example, warps", 5, cuda_guide.warps_needed(guide, Loop(alpha=30)), 1e-6)
+    yield Row("s4.8", "the guide's example, warps", 5, one_latency.guide_warps(guide, Loop(alpha=30)), 1e-6)
     yield Row("s4.8", "the same with the stalled warp", 6,
-              cuda_guide.warps_needed_counting_all(guide, Loop(alpha=30)), 0.2,
+              one_latency.guide_warps_with_access(guide, Loop(alpha=30)), 0.2,
               "printed rounded to whole warps: 600 / (4 x 31) + 1")  # fmt: skip
     loop = Loop(alpha=32)
     for machine in _five():
@@ -223,7 +227,7 @@ def _chapter_6() -> Iterator[Row]:
     )
     for gpu, machine in published.machines().items():
         for share, column in ((0.9, "at_90"), (0.95, "at_95")):
-            found = needed(Refined(), machine, Loop(alpha=0), share) or inf
+            found = warps_needed(Refined(), machine, Loop(alpha=0), share) or inf
             printed = published.value(gpu, "table_6_4", column)
             yield Row("table 6.4", f"{machine.name}: warps a scheduler for {share:.0%}, by the refined model", printed,
                       found / machine.schedulers, 0.2 * printed, "printed: measured; within 20 %")  # fmt: skip
@@ -265,7 +269,7 @@ def _baghsorkhi() -> Iterator[Row]:
     alone = Loop(alpha=0)
     yield Row("s7.2", "1 / max(448 - 4 n, 37) at 24 warps, cycles", 448 - 96,
               1 / float(model.throughput(machine, alone, 24)), 1e-6)  # fmt: skip
-    yield Row("s7.2", "warps to peak memory throughput: over", 100, needed(model, machine, alone) or inf, 5,
+    yield Row("s7.2", "warps to peak memory throughput: over", 100, warps_needed(model, machine, alone) or inf, 5,
               "printed: over 100")  # fmt: skip
     yield Row("s7.2", "CYC_mem / NUM_mem, cycles", 37, 1 / machine.unit("ldg_streaming").throughput, 0.5)
 
@@ -289,7 +293,7 @@ def _sim() -> Iterator[Row]:
         peak = published.value(gpu, "table_6_4", "peak_gbs") * 1e9
         exact = peak / (machine.sms * machine.clock_hz * 128)
         units = {**machine.units, "ldg_streaming": replace(machine.unit("ldg_streaming"), throughput=exact)}
-        ours = sim.mwp_peak_bw(replace(machine, units=units), Loop(alpha=0))
+        ours = hong_kim.Sim.mwp_peak_bw(replace(machine, units=units), Loop(alpha=0))
         yield Row("table 7.1", f"{machine.name}: MWP_peak_bw", number, ours, 0.05, about="of the GB/s of table 6.4")
     fermi, n = published.machine("gtx480"), np.arange(1, 49)
     loop = Loop(alpha=32)
@@ -297,15 +301,15 @@ def _sim() -> Iterator[Row]:
     cwp, mwp = np.minimum(n, 1 + 513 / (33 * alu)), np.minimum(n, 513 * 0.0599)
     comp, mem = 33 * n * alu, n * 513 / np.minimum(mwp, np.maximum(1, cwp - 1))
     time = np.where(cwp > mwp, np.maximum(comp, mem), np.maximum(comp, mem + comp / n))
-    ours = n / loop.accesses(sim.Sim().throughput(fermi, loop, n))
+    ours = n / loop.accesses(hong_kim.Sim().throughput(fermi, loop, n))
     yield Row("s7.4, Eq. 1-17", "T_exec, Fermi, alpha 32: largest deviation", 0, float(np.abs(ours / time - 1).max()),
               1e-9, about=WRITTEN)  # fmt: skip
     low = Loop(alpha=0)
     for warps, factor in ((2, 2.0), (4, 1.3)):
-        ours_too = float(Basic().throughput(fermi, low, warps) / sim.Sim().throughput(fermi, low, warps))
+        ours_too = float(Basic().throughput(fermi, low, warps) / hong_kim.Sim().throughput(fermi, low, warps))
         yield Row("s7.4, s7.9", f"under-estimate by CWP - 1 at {warps} warps", factor, ours_too, 0.1,
                   "printed: under measurement; ours: under the basic model")  # fmt: skip
-    capped = sim.Sim(departure_delay=32).throughput(fermi, low, 500)
+    capped = hong_kim.Sim(departure_delay=32).throughput(fermi, low, 500)
     yield Row("s7.4", "Fermi with a departure delay of 32: GB/s", 84,
               float(fermi.bytes_per_second("ldg_streaming", capped)) / 1e9, 0.5)  # fmt: skip
     yield Row("s7.4", "C2050 at 22 warps and 0.335 GB/s each: GB/s", 103, 0.335 * 22 * 14, 0.5)

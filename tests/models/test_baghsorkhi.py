@@ -5,7 +5,7 @@ import pytest
 
 from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Limit, Loop
-from gpudissect.models.needed import needed
+from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.volkov import Basic
 from tests.support.machines import G80
 
@@ -24,7 +24,7 @@ def test_accesses_alone():  # VV16 s7.2: 1 / max(448 - 4 n, 37), an underestimat
     found = MODEL.throughput(G80, Loop(alpha=0), N)
     assert found == pytest.approx(1 / np.maximum(448 - 4 * N, 37), rel=0.01)
     assert Basic().throughput(G80, Loop(alpha=0), 24) / found[-1] > 8
-    assert needed(MODEL, G80, Loop(alpha=0)) > 100
+    assert warps_needed(MODEL, G80, Loop(alpha=0)) > 100
 
 
 def test_arithmetic_alone():  # VV16 s7.2: accurate there

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gpudissect.models.base import Limit, Loop
+from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
-from gpudissect.models.needed import needed
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, KEPLER, MAXWELL, SYNTHETIC
 
@@ -102,7 +102,9 @@ def test_what_stays_in_the_sm_waits_for_no_memory():
 
 
 def test_it_knows_no_peak():  # VV16 s7.10: saturation only at issue, with greedy-then-oldest
-    assert needed(RoundRobin(), FERMI, Loop(alpha=0)) == pytest.approx(needed(Basic(), FERMI, Loop(alpha=0)))
+    assert warps_needed(RoundRobin(), FERMI, Loop(alpha=0)) == pytest.approx(
+        warps_needed(Basic(), FERMI, Loop(alpha=0))
+    )
     assert RoundRobin().limit(FERMI, Loop(alpha=0), 48) is Limit.LATENCY
     assert GreedyThenOldest().limit(FERMI, Loop(alpha=inf), 48) is Limit.ISSUE
     assert GreedyThenOldest().limit(FERMI, Loop(alpha=0), 48) is Limit.LATENCY

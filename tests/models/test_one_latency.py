@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 
 from gpudissect.models import published
-from gpudissect.models.agarwal import (
+from gpudissect.models.base import Limit, Loop
+from gpudissect.models.hong_kim import cwp_full
+from gpudissect.models.one_latency import (
     Agarwal,
+    ChenAamodt,
+    CudaGuide,
     Saavedra,
+    guide_warps,
+    guide_warps_with_access,
+    guide_warps_with_arithmetic,
     prefetch_distance,
     threads_needed,
     threads_needed_after_switch,
 )
-from gpudissect.models.base import Limit, Loop
-from gpudissect.models.chen_aamodt import ChenAamodt
-from gpudissect.models.cuda_guide import CudaGuide, warps_needed, warps_needed_counting_all, warps_needed_for_both
-from gpudissect.models.hong_kim import cwp_full
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
 
@@ -26,21 +29,21 @@ from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
 def test_table_4_3(gpu):
     loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
     printed = published.value(gpu, "table_4_3", "estimate")
-    assert warps_needed(published.machine(gpu), loop) == pytest.approx(printed, abs=0.5 if printed > 10 else 0.05)
+    assert guide_warps(published.machine(gpu), loop) == pytest.approx(printed, abs=0.5 if printed > 10 else 0.05)
 
 
 def test_the_better_estimate():  # VV16 s4.8: 74 warps on Kepler, nearly twice as large everywhere
-    assert round(warps_needed_for_both(KEPLER, Loop(alpha=32))) == 74
+    assert round(guide_warps_with_arithmetic(KEPLER, Loop(alpha=32))) == 74
     for gpu, machine in published.machines().items():
         loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
-        assert 1.7 < warps_needed_for_both(machine, loop) / warps_needed(machine, loop) < 2.15
+        assert 1.7 < guide_warps_with_arithmetic(machine, loop) / guide_warps(machine, loop) < 2.15
 
 
 def test_the_guide_s_own_example():  # VV16 s4.8: 600 cycles, 4 CPI, alpha 30: about 5 warps
     units = {**GT200.units, "ldg_streaming": replace(GT200.unit("ldg_streaming"), latency=600)}
     machine = replace(GT200, units=units)
-    assert warps_needed(machine, Loop(alpha=30)) == pytest.approx(5)
-    assert warps_needed_counting_all(machine, Loop(alpha=30)) == pytest.approx(150 / 31 + 1)  # with the stalled one: 6
+    assert guide_warps(machine, Loop(alpha=30)) == pytest.approx(5)
+    assert guide_warps_with_access(machine, Loop(alpha=30)) == pytest.approx(150 / 31 + 1)  # with the stalled one: 6
 
 
 def test_the_guide_as_a_model():
@@ -50,7 +53,7 @@ def test_the_guide_as_a_model():
     )
     assert model.limit(FERMI, loop, 16) is Limit.LATENCY
     assert model.limit(FERMI, loop, 17) is Limit.PIPELINE
-    assert warps_needed(FERMI, Loop(alpha=0)) == inf
+    assert guide_warps(FERMI, Loop(alpha=0)) == inf
     assert model.throughput(FERMI, Loop(alpha=0), 48) == pytest.approx(48 / 513)  # no bandwidth in it
     assert model.throughput(FERMI, Loop(alpha=inf), 1) == pytest.approx(1)  # nor arithmetic latency
 
@@ -67,7 +70,7 @@ def test_threads_needed():  # VV16 s4.9
 def test_without_switches_all_of_them_need_the_same(machine, alpha):  # VV16 s4.9
     loop = Loop(alpha=alpha)
     assert threads_needed(*Agarwal().cycles(machine, loop)) == pytest.approx(cwp_full(machine, loop))
-    assert warps_needed_counting_all(machine, loop) == pytest.approx(cwp_full(machine, loop))
+    assert guide_warps_with_access(machine, loop) == pytest.approx(cwp_full(machine, loop))
 
 
 def test_a_switch_costs_the_processor():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from gpudissect.models import by_key
-from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit
-from gpudissect.models.bounds import peak
-from gpudissect.models.queued import visits
+from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit, peak
+from gpudissect.models.volkov import visit_rate
 
 QUEUED, REFINED, BASIC = by_key("queued"), by_key("refined"), by_key("basic")
 H200_LIKE = Machine(
@@ -36,12 +35,12 @@ def solved(warps, cycles, places, waiting, waiting_places):
 @pytest.mark.parametrize("warps", [1, 2, 5, 9])
 @pytest.mark.parametrize(("places", "waiting_places"), [(4.0, inf), (0.7, inf), (3.5, 5.75), (1.0, 0.5)])
 def test_visits_are_those_of_the_balance(warps, places, waiting_places):
-    found = visits(np.array([warps]), 730.0, places, np.array([698.0]), np.array([waiting_places]))
+    found = visit_rate(np.array([warps]), 730.0, places, np.array([698.0]), np.array([waiting_places]))
     assert found == pytest.approx(solved(warps, 730.0, places, 698.0, waiting_places))
 
 
 def test_no_warps_visit_nothing():
-    assert visits(np.array([0]), 10.0, 1.0, np.array([5.0]), np.array([inf])) == 0
+    assert visit_rate(np.array([0]), 10.0, 1.0, np.array([5.0]), np.array([inf])) == 0
 
 
 def test_random_times_need_not_be_exponential():
@@ -59,7 +58,7 @@ def test_random_times_need_not_be_exponential():
             adding[w] ^= True
             left[w] = cycles if adding[w] else waiting * rng.gamma(6) / 6
             done += adding[w]
-    expected = visits(np.array([warps]), cycles, places, np.array([waiting]), np.array([inf]))
+    expected = visit_rate(np.array([warps]), cycles, places, np.array([waiting]), np.array([inf]))
     assert done / now == pytest.approx(float(expected[0]), rel=0.02)
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from gpudissect.models import published
 from gpudissect.models.base import Limit, Loop
-from gpudissect.models.needed import needed
-from gpudissect.models.sim import Sim, cwp_full, mwp_peak_bw
+from gpudissect.models.evaluation import warps_needed
+from gpudissect.models.hong_kim import Sim
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, KEPLER, MAXWELL
 
@@ -16,7 +16,7 @@ N = np.arange(1, 49)
 
 def test_table_7_1():
     for machine, printed in zip((FERMI, KEPLER, MAXWELL), published.tables()["table_7_1"]["mwp_peak_bw"], strict=True):
-        assert mwp_peak_bw(machine, Loop(alpha=1)) == pytest.approx(printed, abs=0.06)
+        assert Sim.mwp_peak_bw(machine, Loop(alpha=1)) == pytest.approx(printed, abs=0.06)
 
 
 @pytest.mark.parametrize("alpha", [1, 8, 32, 128])
@@ -29,7 +29,7 @@ def test_the_equations_on_fermi(alpha):  # VV16 s7.4, written out
     time = np.where(cwp > mwp, np.maximum(comp, mem), np.maximum(comp, mem + comp / N))
     loop = Loop(alpha=alpha)
     assert loop.operations(MODEL.throughput(FERMI, loop, N)) == pytest.approx(32 * N * alpha / time)
-    assert cwp_full(FERMI, loop, N) == pytest.approx(1 + 513 / ((alpha + 1) * alu))
+    assert Sim.cwp_full(FERMI, loop, N) == pytest.approx(1 + 513 / ((alpha + 1) * alu))
 
 
 def test_half_of_what_two_warps_do():  # VV16 s7.4: CWP - 1 costs a factor of 2 at n = 2, 1.3 at 4; gone with CWP
@@ -49,7 +49,7 @@ def test_it_overestimates_where_latency_binds():  # VV16 s7.4: 1.8 on Fermi, 2.0
 
 def test_the_ends():  # VV16 s7.4: fairly accurate at both
     assert MODEL.throughput(FERMI, Loop(alpha=inf), N) == pytest.approx(Basic().throughput(FERMI, Loop(alpha=inf), N))
-    assert needed(MODEL, FERMI, Loop(alpha=0), 0.9) == pytest.approx(28.6, abs=1.5)
+    assert warps_needed(MODEL, FERMI, Loop(alpha=0), 0.9) == pytest.approx(28.6, abs=1.5)
 
 
 def test_departure_delay():  # VV16 s7.4: 32 cycles cap the GTX480 at 84 GB/s, 8.6 bind nothing; 103 GB/s on the C2050

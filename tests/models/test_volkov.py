@@ -4,9 +4,8 @@ from math import inf
 import numpy as np
 import pytest
 
-from gpudissect.models.base import Contention, Limit, Loop, Unit
-from gpudissect.models.bounds import latency, peak, throughput_bounds, tightest
-from gpudissect.models.needed import cusp, needed
+from gpudissect.models.base import Contention, Limit, Loop, Unit, latency, peak, throughput_bounds, tightest
+from gpudissect.models.evaluation import cusp, warps_needed
 from gpudissect.models.volkov import Basic, Refined
 from tests.support.machines import FERMI, FIVE, G80, GT200, KEPLER, MAXWELL, SYNTHETIC
 
@@ -37,23 +36,23 @@ def test_limit_cases_of_s4_2():
 
 
 def test_warps_needed_at_the_limits():  # VV16 table 3.1, s4.3: 24 and 30 on Maxwell
-    assert needed(Basic(), MAXWELL, Loop(alpha=inf)) == pytest.approx(24)
-    assert needed(Basic(), MAXWELL, Loop(alpha=0)) == pytest.approx(29.96, abs=0.01)
+    assert warps_needed(Basic(), MAXWELL, Loop(alpha=inf)) == pytest.approx(24)
+    assert warps_needed(Basic(), MAXWELL, Loop(alpha=0)) == pytest.approx(29.96, abs=0.01)
 
 
 def test_the_cusp_on_maxwell():  # VV16 s4.5, figure 4.5: near alpha 49 at about 54 warps, about 30 and 24 at the ends
     found = cusp(Basic(), MAXWELL, [Loop(alpha=alpha) for alpha in range(1, 513)])
     assert found.alpha == pytest.approx(49, abs=1)
     assert found.warps == pytest.approx(54, abs=0.7)
-    ends = [needed(Basic(), MAXWELL, Loop(alpha=alpha)) for alpha in (0, inf)]
+    ends = [warps_needed(Basic(), MAXWELL, Loop(alpha=alpha)) for alpha in (0, inf)]
     assert found.warps == pytest.approx(sum(ends), rel=0.015)  # "the sum of the two values"
 
 
 def test_needed_on_the_branches_of_the_cusp():  # VV16 s4.5: n(small alpha), n(large alpha)
     for alpha in (1, 4):
-        assert needed(Basic(), G80, Loop(alpha=alpha)) == pytest.approx((444 + alpha * 20) * 0.0268)
+        assert warps_needed(Basic(), G80, Loop(alpha=alpha)) == pytest.approx((444 + alpha * 20) * 0.0268)
     for alpha in (32, 256):
-        assert needed(Basic(), G80, Loop(alpha=alpha)) == pytest.approx(444 * 0.25 / alpha + 20 * 0.25)
+        assert warps_needed(Basic(), G80, Loop(alpha=alpha)) == pytest.approx(444 * 0.25 / alpha + 20 * 0.25)
 
 
 def test_figure_4_7():  # VV16 s4.6: alpha 4, latencies 3 and 12, one instruction a cycle: 6 warps, 3 and 3 of each kind
@@ -63,15 +62,15 @@ def test_figure_4_7():  # VV16 s4.6: alpha 4, latencies 3 and 12, one instructio
     }
     machine = replace(SYNTHETIC, units=units, issue=9)
     loop = Loop(alpha=4)
-    assert needed(Basic(), machine, loop) == pytest.approx(6)
+    assert warps_needed(Basic(), machine, loop) == pytest.approx(6)
     assert Basic().throughput(machine, loop, 6) * loop.arithmetic_share * 3 == pytest.approx(3)
     assert Basic().throughput(machine, loop, 6) * loop.access_share * 12 == pytest.approx(3)
-    assert needed(Basic(), machine, Loop(alpha=inf)) == pytest.approx(3)
+    assert warps_needed(Basic(), machine, Loop(alpha=inf)) == pytest.approx(3)
 
 
 def test_patterns_of_s4_3():  # fewer warps: 20 and 3 at 90 % are seen, the basic model is a bound
-    assert needed(Basic(), MAXWELL, Loop(alpha=0, access="ldg_stride2"), 0.9) == pytest.approx(13.9, abs=0.1)
-    assert needed(Basic(), MAXWELL, Loop(alpha=0, access="ldg_random"), 0.9) == pytest.approx(1.4, abs=0.1)
+    assert warps_needed(Basic(), MAXWELL, Loop(alpha=0, access="ldg_stride2"), 0.9) == pytest.approx(13.9, abs=0.1)
+    assert warps_needed(Basic(), MAXWELL, Loop(alpha=0, access="ldg_random"), 0.9) == pytest.approx(1.4, abs=0.1)
 
 
 def test_special_functions_and_shared_memory_on_maxwell():  # VV16 s4.7
@@ -85,7 +84,7 @@ def test_cusps_of_figures_4_8_and_4_9():
     for machine, access in ((G80, "rsq"), (GT200, "rsq"), (FERMI, "lds"), (KEPLER, "lds")):  # s4.7: pronounced there
         loops = [Loop(alpha=2 ** (i / 4), access=access) for i in range(-16, 25)]
         found = cusp(Basic(), machine, loops, 0.9)
-        ends = [needed(Basic(), machine, Loop(alpha=alpha, access=access), 0.9) for alpha in (0, inf)]
+        ends = [warps_needed(Basic(), machine, Loop(alpha=alpha, access=access), 0.9) for alpha in (0, inf)]
         assert found.warps > 1.2 * max(ends)
 
 
@@ -134,7 +133,7 @@ def test_the_refined_model_at_its_ends():
 def test_warps_at_90_and_95_percent():  # VV16 table 6.4, of an SM; the refined model comes near
     printed = {"GT200": (16, 18), "Kepler": (56, 64), "Maxwell": (40, 46), "Fermi": (42, 50)}
     for machine in (GT200, FERMI, KEPLER, MAXWELL):
-        found = [needed(Refined(), machine, Loop(alpha=0), share) for share in (0.9, 0.95)]
+        found = [warps_needed(Refined(), machine, Loop(alpha=0), share) for share in (0.9, 0.95)]
         assert found == pytest.approx(printed[machine.name], rel=0.12)
 
 
@@ -150,5 +149,5 @@ def test_contention_is_infinite_at_its_ceiling():
 
 
 def test_needed_is_none_where_nothing_suffices():
-    assert needed(Refined(), G80, Loop(alpha=0), 0.99) is None  # the better fit ends at 71 of 74 GB/s
+    assert warps_needed(Refined(), G80, Loop(alpha=0), 0.99) is None  # the better fit ends at 71 of 74 GB/s
     assert cusp(Refined(), G80, [Loop(alpha=0)], 0.99) is None

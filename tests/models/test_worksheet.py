@@ -6,9 +6,8 @@ from math import inf
 import pytest
 
 from gpudissect.models.base import Limit, Machine, Unit
-from gpudissect.models.published import VECTOR_ADD
-from gpudissect.models.schedule import Issue, after_barrier, timeline
-from gpudissect.models.worksheet import worksheet
+from gpudissect.models.published import vector_add
+from gpudissect.models.worksheet import Issue, after_barrier, timeline, worksheet
 from tests.support.machines import KEPLER, MAXWELL
 
 BYTE = 10.4  # bytes a cycle of one SM (VV16 table 3.3)
@@ -54,7 +53,7 @@ def test_few_warps_are_bound_by_latency():
 
 
 def test_vector_addition_takes_544_cycles():  # VV16 s3.8, figure 3.5
-    found = timeline(VECTOR_ADD, reissue=KEPLER.reissue, width=2, replacement=201)
+    found = timeline(vector_add(), reissue=KEPLER.reissue, width=2, replacement=201)
     assert found.end == 544
     assert found.pairs == (1, 5, 8, 11)  # the bars of listing 3.5
     assert found.cycles == (0, 0, 3, 12, 21, 21, 30, 33, 33, 334, 343, 343)
@@ -67,7 +66,7 @@ def test_vector_addition_moves_min_of_6_35_n_and_154(warps, gigabytes):  # VV16 
         "load": Unit(resource="memory", latency=301, throughput=17.1 / 128, bytes=128),
     }
     machine = replace(KEPLER, units=units)
-    end = timeline(VECTOR_ADD, reissue=3, width=2, replacement=201).end
+    end = timeline(vector_add(), reissue=3, width=2, replacement=201).end
     sheet = worksheet(machine, {"core": 9, "load": 3}, warps, latency=end, pairs=4)
     assert sheet.bytes_per_second() / 1e9 == pytest.approx(gigabytes, rel=2e-3)
     assert sheet.totals["issue"] == 8 / 4  # 0.5 warps a cycle of an SM
@@ -89,8 +88,8 @@ def test_issue_and_pipelines_can_bind():
         ({"frobnicate": 1}, 8, {}, "unknown instruction 'frobnicate'"),
         ({"fadd": 1}, 0, {}, "holds 1 to 64 warps, got 0"),
         ({"fadd": 1}, 65, {}, "holds 1 to 64 warps, got 65"),
-        ({"fadd": 1}, 8, {"latency": 0}, "takes some cycles"),
-        ({"fadd": 4}, 8, {"pairs": 3}, "at most half"),
+        ({"fadd": 1}, 8, {"latency": 0}, "latency .* got 0"),
+        ({"fadd": 4}, 8, {"pairs": 3}, "at most 2 pairs, got 3"),
     ],
 )
 def test_what_makes_no_sense(counts, warps, more, text):
@@ -132,7 +131,7 @@ def test_a_late_operand_takes_a_pair_apart():
     assert found.pairs == (1,)
 
 
-@pytest.mark.parametrize("bad", [{"program": [], "width": 1}, {"program": VECTOR_ADD, "width": 3}])
+@pytest.mark.parametrize("bad", [{"program": [], "width": 1}, {"program": vector_add(), "width": 3}])
 def test_a_schedule_needs_a_program(bad):
     with pytest.raises(ValueError, match="needs instructions"):
         timeline(bad["program"], reissue=1, width=bad["width"])

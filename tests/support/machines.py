@@ -4,4 +4,4 @@ from gpudissect.models import published
 
 G80, GT200, FERMI, KEPLER, MAXWELL = published.machines().values()
 FIVE = (G80, GT200, FERMI, KEPLER, MAXWELL)
-SYNTHETIC = published.SYNTHETIC
+SYNTHETIC = published.synthetic()

@@ -1,40 +1,23 @@
-"""Models of latency hiding: how much throughput n warps give, and how many are needed (VV16 chapters 3, 4, 6, 7).
+"""Models of latency hiding: throughput at n warps, and the warps needed (VV16 chapters 3, 4, 6, 7).
 
-`base` says what a model is given and answers; every other file but `bounds`, `needed`, `judge`, `worksheet`, `schedule`
-and `published` is one model.
+`base` defines the input and output of a model; `volkov`, `hong_kim`, `one_latency`, `baghsorkhi`, `zhang_owens` and
+`huang` hold the models; `evaluation` compares them with measurements; `published` holds the tables of VV16.
 """
 
 from __future__ import annotations
 
-from gpudissect.models.agarwal import Agarwal, Saavedra
 from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Model
-from gpudissect.models.chen_aamodt import ChenAamodt
-from gpudissect.models.cuda_guide import CudaGuide
-from gpudissect.models.hong_kim import HongKim
+from gpudissect.models.hong_kim import HongKim, Sim
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
-from gpudissect.models.queued import Queued
-from gpudissect.models.sim import Sim
-from gpudissect.models.volkov import Basic, Refined
+from gpudissect.models.one_latency import Agarwal, ChenAamodt, CudaGuide, Saavedra
+from gpudissect.models.volkov import Basic, Queued, Refined
 from gpudissect.models.zhang_owens import Added, ZhangOwens
 
 ALL: tuple[Model, ...] = (
-    Basic(),
-    Refined(),
-    Queued(),
-    HongKim(),
-    CudaGuide(),
-    Agarwal(),
-    Saavedra(),
-    Baghsorkhi(),
-    ZhangOwens(),
-    Added(),
-    Sim(),
-    RoundRobin(),
-    GreedyThenOldest(),
-    WithBandwidth(RoundRobin()),
-    WithBandwidth(GreedyThenOldest()),
-    ChenAamodt(),
+    *(Basic(), Refined(), Queued(), HongKim(), CudaGuide(), Agarwal(), Saavedra(), Baghsorkhi(), ZhangOwens()),
+    *(Added(), Sim(), RoundRobin(), GreedyThenOldest()),
+    *(WithBandwidth(RoundRobin()), WithBandwidth(GreedyThenOldest()), ChenAamodt()),
 )
 """Every model: those of VV16 itself, the refined one with queues, then those that VV16 evaluates."""
 

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine
-from gpudissect.models.bounds import access_latency
+from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency
 
 
 @dataclass(frozen=True)
 class Baghsorkhi:
-    """``alpha alu + max(Latency_BW, Latency_exposed)`` cycles a warp and group (VV16 s7.2), here per instruction.
+    """``alpha alu + max(Latency_BW, Latency_exposed)`` cycles per warp and group (VV16 s7.2), here per instruction.
 
-    On a G80 it comes to ``max(37, x, 440 - (n - 2) x)`` with ``x = alpha max(4, 20 / n) + 4``. Accesses issue in
-    1 / alu_thru cycles (VV16 s4.10).
+    On a G80: ``max(37, x, 440 - (n - 2) x)`` with ``x = alpha max(4, 20 / n) + 4``. Accesses issue in 1 / alu_thru
+    cycles (VV16 s4.10).
     """
 
     key: str = "baghsorkhi"
@@ -26,19 +25,18 @@ class Baghsorkhi:
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; the time of all warps is the sum of theirs."""
         arithmetic, bandwidth, exposed, _ = self.parts(machine, loop, warps)
-        found: Floats = 1 / (arithmetic + np.maximum(bandwidth, exposed))
-        return found
+        return np.divide(1, arithmetic + np.maximum(bandwidth, exposed))
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """The larger of exposed latency and bandwidth; if neither adds anything, arithmetic (VV16 s7.2)."""
+        """The larger of exposed latency and bandwidth; arithmetic if neither adds anything (VV16 s7.2)."""
         _, bandwidth, exposed, compute = (float(part) for part in self.parts(machine, loop, warps))
         if exposed > bandwidth:
             return Limit.LATENCY
-        unit = machine.unit(loop.access)
-        if loop.access_share / unit.throughput > compute:
-            return Limit.MEMORY if unit.bytes else Limit.PIPELINE
-        hidden = machine.unit(loop.arithmetic)
-        return Limit.LATENCY if loop.chains(warps) < hidden.latency * hidden.throughput else Limit.PIPELINE
+        access, arithmetic = machine.unit(loop.access), machine.unit(loop.arithmetic)
+        if loop.access_share / access.throughput > compute:
+            return Limit.MEMORY if access.bytes else Limit.PIPELINE
+        is_latency = loop.chains(warps) < arithmetic.latency * arithmetic.throughput
+        return Limit.LATENCY if is_latency else Limit.PIPELINE
 
     @staticmethod
     def parts(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,43 +1,23 @@
 """Huang et al. 2014 (GPUMech), as VV16 s7.5-7.8 evaluates it: two scheduling policies, with and without bandwidth.
 
-The model knows SMs that issue once a cycle. Those that issue more often are taken apart into schedulers that do, with
-n warps of each (VV16 s7.5).
+The model knows SMs that issue once per cycle. An SM that issues more often is modelled as several schedulers that do,
+with n warps of each (VV16 s7.5).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine
-from gpudissect.models.bounds import access_latency, latency
+from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency, latency
 
-TRANSACTION = 128  # bytes (VV16 s7.7)
-
-
-class Policy(Protocol):
-    """A scheduling policy: instructions that delay others of their warp."""
-
-    @property
-    def key(self) -> str:
-        """A short name."""
-
-    @property
-    def name(self) -> str:
-        """As it is cited."""
-
-    def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """See `base.Model`; 1 / CPI_multithreading."""
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """See `base.Model`."""
+TRANSACTION_BYTES = 128  # VV16 s7.7
 
 
 def issuers(machine: Machine) -> float:
-    """Parts of an SM that issue once a cycle (VV16 s7.5): 1 on Fermi, 4 on Kepler and Maxwell."""
+    """Parts of an SM that issue once per cycle (VV16 s7.5): 1 on Fermi, 4 on Kepler and Maxwell."""
     return max(1.0, machine.issue)
 
 
@@ -54,7 +34,7 @@ class RoundRobin:
         return loop.chains(warps) / latency(machine, loop)
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Latency always (VV16 s7.5)."""
+        """Always latency (VV16 s7.5)."""
         return Limit.LATENCY
 
 
@@ -79,12 +59,9 @@ class GreedyThenOldest:
         """NO per instruction, cycles: Eq. 16 for both kinds, with p of Eq. 9 (VV16 s7.6)."""
         n = loop.chains(warps) / issuers(machine)
         p = 1 / latency(machine, loop)
+        memory, arithmetic = access_latency(machine, loop) - 1, machine.unit(loop.arithmetic).latency - 1
         total = np.zeros_like(n)
-        for share, cycles in (
-            (loop.access_share, access_latency(machine, loop)),
-            (loop.arithmetic_share, machine.unit(loop.arithmetic).latency),
-        ):
-            stall = cycles - 1
+        for share, stall in ((loop.access_share, memory), (loop.arithmetic_share, arithmetic)):
             total = total + share * np.maximum(0, min(p * stall, 1) * (n - 1) - stall)
         return total
 
@@ -93,12 +70,13 @@ class GreedyThenOldest:
 class WithBandwidth:
     """A policy and the delays of a queue before memory (VV16 s7.7, 7.8).
 
-    CPI_final = CPI_multithreading + Bandwidth_delay / (1 + alpha), Eq. 3 and 17. The arrival rate is found with
-    unloaded latency, so that utilisation can exceed 1: then delay, time and throughput are negative. That is the
-    model's, and left as it is. MSHR_delay (Eq. 20) is zero, as in VV16: the registers suffice.
+    CPI_final = CPI_multithreading + Bandwidth_delay / (1 + alpha), Eq. 3 and 17. The arrival rate is computed with
+    unloaded latency, so utilisation can exceed 1: then delay, time and throughput are negative, as in the paper.
+    MSHR_delay (Eq. 20) is zero, as in VV16: there are enough registers.
     """
 
-    policy: Policy = field(default_factory=RoundRobin)
+    policy: RoundRobin | GreedyThenOldest = field(default_factory=RoundRobin)
+    source: str = "VV16 s7.7, 7.8 (Eq. 17-23 of the paper)"
 
     @property
     def key(self) -> str:
@@ -110,43 +88,37 @@ class WithBandwidth:
         """As `base.Model`."""
         return f"{self.policy.name}, bandwidth term"
 
-    @property
-    def source(self) -> str:
-        """As `base.Model`."""
-        return "VV16 s7.7, 7.8 (Eq. 17-23 of the paper)"
-
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; may be negative (VV16 s7.7)."""
         alone = issuers(machine) / self.policy.throughput(machine, loop, warps)
         with np.errstate(divide="ignore"):
-            found: Floats = issuers(machine) / (alone + loop.access_share * self.delay(machine, loop, warps))
-        return found
+            return np.divide(issuers(machine), alone + loop.access_share * self.delay(machine, loop, warps))
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Memory where its delay is more than all else, else as the policy (VV16 s7.7)."""
+        """Memory where its delay exceeds all else, else as the policy (VV16 s7.7)."""
         alone = issuers(machine) / float(self.policy.throughput(machine, loop, warps))
         delay = loop.access_share * float(self.delay(machine, loop, warps))
         return Limit.MEMORY if abs(delay) > alone else self.policy.limit(machine, loop, warps)
 
     @staticmethod
     def utilisation(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
-        """Utilisation rho = lambda s, Eq. 22, 23 (VV16 s7.7): beyond 1 if more arrives than memory serves."""
+        """Utilisation rho = lambda s, Eq. 22, 23 (VV16 s7.7): above 1 if more arrives than memory serves."""
         arrivals, service, _ = _queue(machine, loop, warps)
         return arrivals * service
 
     @staticmethod
     def delay(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """Bandwidth_delay in cycles: ``min(lambda s^2 / (2 (1 - rho)), s core_reqs cores / 2)``, Eq. 21 (VV16 s7.7)."""
-        arrivals, service, waiting = _queue(machine, loop, warps)
+        arrivals, service, requests = _queue(machine, loop, warps)
         with np.errstate(divide="ignore", invalid="ignore"):
             queue = arrivals * service**2 / (2 * (1 - arrivals * service))
-        return np.minimum(queue, service * waiting / 2)
+        return np.minimum(queue, service * requests / 2)
 
 
 def _queue(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, float, Floats]:
-    """Arrivals a cycle (Eq. 23), cycles to serve one, requests of the whole GPU (Eq. 18), all of one transaction."""
+    """Arrivals per cycle (Eq. 23), cycles to serve one, requests of the whole GPU (Eq. 18), in transactions."""
     unit = machine.unit(loop.access)
     bandwidth = float(machine.bytes_per_second(loop.access, machine.pin_throughput(loop.access)))
-    service = TRANSACTION * machine.clock_hz / bandwidth if unit.bytes else 0.0
-    requests = loop.chains(warps) * unit.bytes / TRANSACTION * machine.sms
+    service = TRANSACTION_BYTES * machine.clock_hz / bandwidth if unit.bytes else 0.0
+    requests = loop.chains(warps) * unit.bytes / TRANSACTION_BYTES * machine.sms
     return requests / access_latency(machine, loop), service, requests

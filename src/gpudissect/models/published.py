@@ -1,4 +1,4 @@
-"""The tables of VV16 as data (``vv16.toml``), and the five machines that they describe."""
+"""The tables of VV16 as data (``vv16.toml``), and the machines that they describe."""
 
 from __future__ import annotations
 
@@ -9,33 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpudissect.models.base import Contention, Machine, Unit
-from gpudissect.models.schedule import Issue
+from gpudissect.models.worksheet import Issue
 from gpudissect.units import WARP_SIZE
 
-COALESCED = 128  # bytes of a warp's access to neighbouring words (VV16 s3.2)
-STRIDE_2 = 2 * COALESCED  # twice as much is transferred (VV16 s3.6)
-BILLION = 1e9
-SYNTHETIC = Machine(
-    name="synthetic", sms=16, clock_hz=1e9, schedulers=1, warps=32, issue=1, pin_bandwidth=192e9,
-    units={"fadd": Unit(resource="cores", latency=25, throughput=1),
-           "ldg_streaming": Unit(resource="memory", latency=300, throughput=0.09, bytes=128)},
-)  # fmt: skip
-"""The GPU that Huang et al. 2014 are tried on (VV16 s7.7)."""
-VECTOR_ADD = (
-    Issue("MOV R1, c[0x0][0x44]", 9, (), "R1"),
-    Issue("S2R R3, SR_TID.X", 9, (), "R3"),
-    Issue("S2R R0, SR_CTAID.X", 9, (), "R0"),
-    Issue("IMAD R2, R0, c[0x0][0x28], R3", 9, ("R0", "R3"), "R2"),
-    Issue("ISCADD R3, R2, c[0x0][0x140], 0x2", 9, ("R2",), "R3"),
-    Issue("ISCADD R0, R2, c[0x0][0x144], 0x2", 9, ("R2",), "R0"),
-    Issue("LD R3, [R3]", 301, ("R3",), "R3", load=True),
-    Issue("LD R0, [R0]", 301, ("R0",), "R0", load=True),
-    Issue("ISCADD R2, R2, c[0x0][0x148], 0x2", 9, ("R2",), "R2"),
-    Issue("FADD R3, R3, R0", 9, ("R3", "R0"), "R3"),
-    Issue("ST [R2], R3", 9, ("R2", "R3")),
-    Issue("EXIT", 9),
-)
-"""Machine code of a vector addition on Kepler, with latencies (VV16 listing 3.5)."""
+COALESCED_BYTES = 4 * WARP_SIZE  # of a warp's access to neighbouring words (VV16 s3.2)
+STRIDE_2_BYTES = 2 * COALESCED_BYTES  # VV16 s3.6
+GIGA = 1e9
 
 
 @cache
@@ -62,13 +41,13 @@ def value(gpu: str, table: str, column: str) -> float:
 
 
 def machine(gpu: str) -> Machine:
-    """A GPU with the parameters of VV16 table 4.1, those of tables 6.1, 6.2 beside them, and contention (table 6.5).
+    """A GPU with the parameters of VV16 tables 4.1, 6.1, 6.2 and its contention (table 6.5).
 
-    The G80's latency under load is the better fit of VV16 s6.4. Stride-2 accesses are published of Maxwell only
-    (s4.3); of others they move twice the bytes at half the rate with the latency of coalesced ones (s7.8).
+    The G80's latency under load is the better fit of VV16 s6.4. Stride-2 accesses are published for Maxwell only
+    (s4.3); on others they move twice the bytes at half the rate with the latency of coalesced ones (s7.8).
     Raises `ValueError` for a GPU that is not of VV16.
     """
-    sms, clock = int(value(gpu, "table_2_6", "sms")), value(gpu, "table_2_7", "clock_ghz") * BILLION
+    sms, clock = int(value(gpu, "table_2_6", "sms")), value(gpu, "table_2_7", "clock_ghz") * GIGA
     return Machine(
         name=generation(gpu),
         sms=sms,
@@ -78,7 +57,7 @@ def machine(gpu: str) -> Machine:
         issue=value(gpu, "table_4_1", "issue_thru"),
         units=_units(gpu),
         reissue=value(gpu, "section_3_7", "reissue"),
-        pin_bandwidth=value(gpu, "table_2_7", "pin_bandwidth_gbs") * BILLION,
+        pin_bandwidth=value(gpu, "table_2_7", "pin_bandwidth_gbs") * GIGA,
         contention={"ldg_streaming": contention(*_fit(gpu), sms * clock)},
     )
 
@@ -88,12 +67,36 @@ def machines() -> dict[str, Machine]:
     return {gpu: machine(gpu) for gpu in gpus()}
 
 
+def synthetic() -> Machine:
+    """The synthetic GPU of Huang et al. 2014 (VV16 s7.7)."""
+    given = tables()["section_7_7"]["synthetic"]
+    return Machine(
+        name="synthetic",
+        sms=given["sms"],
+        clock_hz=given["clock_ghz"] * GIGA,
+        schedulers=1,
+        warps=given["warps"],
+        issue=1,
+        pin_bandwidth=given["pin_bandwidth_gbs"] * GIGA,
+        units={
+            "fadd": Unit(resource="cores", latency=given["alu_lat"], throughput=given["alu_thru"]),
+            "ldg_streaming": _memory(given["mem_lat"], given["mem_thru"], COALESCED_BYTES),
+        },
+    )
+
+
+def vector_add() -> tuple[Issue, ...]:
+    """Machine code of a vector addition on Kepler, with latencies (VV16 listing 3.5)."""
+    program = tables()["listing_3_5"]["program"]
+    return tuple(Issue(**{**line, "reads": tuple(line.get("reads", ()))}) for line in program)
+
+
 def contention(base: float, terms: tuple[tuple[float, float], ...], cycles_per_second: float) -> Contention:
-    """VV16 s6.4's fit with its c (GB/s) turned into accesses a cycle of one SM (VV16 s6.5).
+    """The fit of VV16 s6.4 with its c (GB/s) converted to accesses per cycle of one SM (VV16 s6.5).
 
     `cycles_per_second`: of all SMs together.
     """
-    return Contention(base, tuple((b, c * BILLION / (COALESCED * cycles_per_second)) for b, c in terms))
+    return Contention(base, tuple((b, c * GIGA / (COALESCED_BYTES * cycles_per_second)) for b, c in terms))
 
 
 def _fit(gpu: str) -> tuple[float, tuple[tuple[float, float], ...]]:
@@ -104,26 +107,33 @@ def _fit(gpu: str) -> tuple[float, tuple[tuple[float, float], ...]]:
     return a, ((b, c),)
 
 
+def _memory(latency: float, throughput: float, moved: float) -> Unit:
+    return Unit(resource="memory", latency=latency, throughput=throughput, bytes=moved)
+
+
 def _units(gpu: str) -> dict[str, Unit]:
-    schedulers = value(gpu, "table_2_6", "schedulers")
+    is_maxwell = generation(gpu) == "Maxwell"
+    to_core = tables()["section_4_7"] if is_maxwell else {}
+    stride = tables()["section_4_3"]["stride2"] if is_maxwell else {}
+    alu_lat, alu_thru, mem_lat, mem_thru = (
+        value(gpu, "table_4_1", column) for column in ("alu_lat", "alu_thru", "mem_lat", "mem_thru")
+    )
 
-    def of(column: str, resource: str, to_core: float | None = None, moved: float = 0.0) -> Unit:
-        rate = value(gpu, "table_6_1", column) * schedulers / WARP_SIZE
-        return Unit(resource=resource, latency=value(gpu, "table_6_2", column), throughput=rate,
-                    latency_to_core=to_core, bytes=moved)  # fmt: skip
+    def row(column: str) -> tuple[float, float]:
+        """Latency and warp instructions per cycle of one SM (tables 6.2 and 6.1)."""
+        rate = value(gpu, "table_6_1", column) * value(gpu, "table_2_6", "schedulers") / WARP_SIZE
+        return value(gpu, "table_6_2", column), rate
 
-    maxwell = generation(gpu) == "Maxwell"
-    to_core = tables()["section_4_7"] if maxwell else {}
-    mem_lat, mem_thru = value(gpu, "table_4_1", "mem_lat"), value(gpu, "table_4_1", "mem_thru")
-    stride = tables()["section_4_3"]["stride2"] if maxwell else {}
+    def unit(resource: str, column: str, latency_to_core: float | None = None) -> Unit:
+        latency, rate = row(column)
+        return Unit(resource=resource, latency=latency, throughput=rate, latency_to_core=latency_to_core)
+
     return {
-        "fadd": Unit(resource="cores", latency=value(gpu, "table_4_1", "alu_lat"),
-                     throughput=value(gpu, "table_4_1", "alu_thru")),
-        "rsq": of("sfu", "special", to_core.get("rsq_to_core")),
-        "lds": of("smem", "shared memory", to_core.get("lds_to_core")),
-        "lds_2way": of("smem2", "shared memory"),
-        "ldg_streaming": Unit(resource="memory", latency=mem_lat, throughput=mem_thru, bytes=COALESCED),
-        "ldg_stride2": Unit(resource="memory", latency=stride.get("latency", mem_lat),
-                            throughput=stride.get("throughput", mem_thru / 2), bytes=STRIDE_2),
-        "ldg_random": of("random", "memory", moved=WARP_SIZE * value(gpu, "section_6_7", "diverging_bytes")),
-    }  # fmt: skip
+        "fadd": Unit(resource="cores", latency=alu_lat, throughput=alu_thru),
+        "rsq": unit("special", "sfu", to_core.get("rsq_to_core")),
+        "lds": unit("shared memory", "smem", to_core.get("lds_to_core")),
+        "lds_2way": unit("shared memory", "smem2"),
+        "ldg_streaming": _memory(mem_lat, mem_thru, COALESCED_BYTES),
+        "ldg_stride2": _memory(stride.get("latency", mem_lat), stride.get("throughput", mem_thru / 2), STRIDE_2_BYTES),
+        "ldg_random": _memory(*row("random"), WARP_SIZE * value(gpu, "section_6_7", "diverging_bytes")),
+    }

@@ -1,8 +1,8 @@
-"""The worksheet of VV16 tables 3.2 to 3.4: an instruction mix in, warp throughput and what binds it out."""
+"""The worksheet of VV16 tables 3.2 to 3.4: instruction mix in, warp throughput and its bound out; latency of a warp."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -13,53 +13,36 @@ ISSUE = "issue"
 
 @dataclass(frozen=True)
 class Row:
-    """What one kind of instruction uses of one resource (a line of VV16 table 3.4).
+    """One kind of instruction on one resource (a line of VV16 table 3.4)."""
 
-    Attributes:
-        resource: as `base.Unit.resource`, or ``issue``.
-        kind: the instruction; for ``issue`` also ``reissue`` and ``dual issue``.
-        cycles_each: cycles of exclusive use by one instruction of a warp (CPI).
-        count: of them in a warp.
-
-    """
-
-    resource: str
-    kind: str
-    cycles_each: float
-    count: float
+    resource: str  # as `base.Unit.resource`, or ``issue``
+    kind: str  # the instruction; for ``issue`` also ``reissue`` and ``dual issue``
+    cycles_each: float  # of exclusive use by one warp instruction (CPI)
+    count: float  # per warp
 
     @property
     def cycles(self) -> float:
-        """Cycles total."""
+        """Total cycles."""
         return self.cycles_each * self.count
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The worksheet, filled in (VV16 s3.5-3.7).
+    """The worksheet, filled in (VV16 s3.5-3.7)."""
 
-    Attributes:
-        rows: resource by resource.
-        warps: occupancy, warps of an SM.
-        latency: bound on mean warp latency, cycles (VV16 s3.7).
-        moved: bytes of memory that a warp moves.
-        machine: whose it is.
-
-    """
-
-    rows: tuple[Row, ...]
-    warps: float
-    latency: float
-    moved: float
+    rows: tuple[Row, ...]  # by resource
+    warps: float  # per SM
+    latency: float  # bound on mean warp latency, cycles (VV16 s3.7)
+    moved: float  # bytes of memory traffic per warp
     machine: Machine
 
     @property
     def totals(self) -> dict[str, float]:
         """Cycles of each resource for one warp: the totals of table 3.4, the tightest being the largest."""
-        found: dict[str, float] = {}
+        totals: dict[str, float] = {}
         for row in self.rows:
-            found[row.resource] = found.get(row.resource, 0.0) + row.cycles
-        return found
+            totals[row.resource] = totals.get(row.resource, 0.0) + row.cycles
+        return totals
 
     @property
     def tightest(self) -> str:
@@ -69,17 +52,17 @@ class Sheet:
 
     @property
     def throughput_bound(self) -> float:
-        """Warps a cycle of one SM (VV16 s3.6)."""
+        """Warps per cycle of one SM (VV16 s3.6)."""
         return 1 / self.totals[self.tightest]
 
     @property
     def latency_bound(self) -> float:
-        """Warps a cycle of one SM: occupancy over warp latency (VV16 s3.5)."""
+        """Warps per cycle of one SM: occupancy over warp latency (VV16 s3.5)."""
         return self.warps / self.latency
 
     @property
     def throughput(self) -> float:
-        """The estimate, the smaller of both (VV16 s3.5), warps a cycle of one SM."""
+        """The estimate, the smaller of both (VV16 s3.5), warps per cycle of one SM."""
         return min(self.latency_bound, self.throughput_bound)
 
     @property
@@ -94,7 +77,7 @@ class Sheet:
 
     @property
     def needed(self) -> float:
-        """Warps of an SM at which the bounds meet: warp latency times warp throughput (VV16 s3.10)."""
+        """Warps per SM at which the bounds meet: warp latency times warp throughput (VV16 s3.10)."""
         return self.latency * self.throughput_bound
 
     def bytes_per_second(self, warp_throughput: float | None = None) -> float:
@@ -109,40 +92,95 @@ def worksheet(
     """Fill in the worksheet.
 
     Args:
-        machine: throughputs of the units, and the schedulers'.
-        counts: instructions of a warp by kind.
-        warps: occupancy, warps of an SM.
-        latency: of a warp; without it every instruction waits for the one before (VV16 s3.7). `schedule` finds it for
-            a program.
-        pairs: instructions that are issued together with another, in the same cycle (VV16 s3.6).
+        machine: throughputs of the units and of the schedulers.
+        counts: instructions per warp, by kind.
+        warps: occupancy, per SM.
+        latency: of a warp, such as the end of a `timeline`; None: every instruction depends on the previous one.
+        pairs: dual-issued pairs of instructions (VV16 s3.6).
 
-    Raises `ValueError` for an unknown kind, no instructions at all, a count below 0, an occupancy that the machine does
-    not hold, a latency that is not positive, or more pairs than there can be.
+    Raises `ValueError` for an unknown kind, no instructions, a negative count, an occupancy above the machine's
+    maximum, a latency that is not positive, or too many pairs.
 
     """
     used = {kind: count for kind, count in counts.items() if count}
     if not used or any(not 0 < count < inf for count in used.values()):
-        raise ValueError(f"a mix has some instructions, and of none fewer than 0, got {dict(counts)}")
+        raise ValueError(f"a mix needs some instructions, and of none fewer than 0, got {dict(counts)}")
     if not 0 < warps <= machine.warps:
         raise ValueError(f"an SM of {machine.name} holds 1 to {machine.warps} warps, got {warps:g}")
-    if not 0 <= pairs <= sum(used.values()) / 2:
-        raise ValueError(f"of {sum(used.values()):g} instructions at most half are issued with another, got {pairs:g}")
+    total = sum(used.values())
+    if not 0 <= pairs <= total / 2:
+        raise ValueError(f"{total:g} instructions make at most {total / 2:g} pairs, got {pairs:g}")
     units = {kind: machine.unit(kind) for kind in used}
-    total = sum(count * units[kind].latency for kind, count in used.items()) if latency is None else latency
-    if not 0 < total < inf:
-        raise ValueError(f"a warp takes some cycles, got {total:g}")
+    if latency is None:
+        latency = sum(count * units[kind].latency for kind, count in used.items())
+    if not 0 < latency < inf:
+        raise ValueError(f"the latency of a warp must be positive, got {latency:g} cycles")
     rows = [Row(units[kind].resource, kind, 1 / units[kind].throughput, count) for kind, count in used.items()]
     rows.sort(key=lambda row: row.resource)
-    rows += _issues(machine, used, pairs)
+    reissues = sum(count * (units[kind].slots - 1) for kind, count in used.items())
+    issues = {"single issue": total - 2 * pairs, "dual issue": pairs, "reissue": reissues}
+    rows += [Row(ISSUE, kind, 1 / machine.issue, n) for kind, n in issues.items() if n or kind == "single issue"]
     moved = sum(count * units[kind].bytes for kind, count in used.items())
-    return Sheet(tuple(rows), warps, total, moved, machine)
+    return Sheet(tuple(rows), warps, latency, moved, machine)
 
 
-def _issues(machine: Machine, counts: Mapping[str, float], pairs: float) -> list[Row]:
-    """Single, dual and repeated issues (the last part of VV16 table 3.4)."""
-    each = 1 / machine.issue
-    again = sum(count * (machine.unit(kind).slots - 1) for kind, count in counts.items())
-    rows = [Row(ISSUE, "single issue", each, sum(counts.values()) - 2 * pairs)]
-    rows += [Row(ISSUE, "dual issue", each, pairs)] if pairs else []
-    rows += [Row(ISSUE, "reissue", each, again)] if again else []
-    return rows
+@dataclass(frozen=True)
+class Issue:
+    """One instruction of a program, in program order."""
+
+    text: str
+    latency: float  # cycles until the register that it writes can be used
+    reads: tuple[str, ...] = ()
+    writes: str | None = None
+    load: bool = False  # from memory: two loads are not issued together (VV16 s3.8)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """When each instruction is issued."""
+
+    cycles: tuple[float, ...]
+    pairs: tuple[int, ...]  # indices of instructions issued together with the previous one
+    end: float  # when the warp is replaced
+
+
+def timeline(program: Sequence[Issue], *, reissue: float, width: int = 1, replacement: float = 0.0) -> Timeline:
+    """Issue times of a warp that runs alone, a lower bound on its latency: longest paths in VV16 figure 3.5.
+
+    Args:
+        program: instructions in order.
+        reissue: ILP latency, cycles from one issue of the warp to the next (VV16 s3.7).
+        width: 2 if two independent neighbours can be issued at once, 0 cycles apart (VV16 s3.8).
+        replacement: cycles until a finished block is replaced (VV16 s3.7).
+
+    Raises `ValueError` for an empty program or another width.
+
+    """
+    if not program or width not in (1, 2):
+        raise ValueError(f"a timeline needs instructions and a width of 1 or 2, got {len(program)} and {width}")
+    ready: dict[str, float] = {}
+    cycles: list[float] = []
+    pairs: list[int] = []
+    for i, each in enumerate(program):
+        together = width == 2 and i > 0 and i - 1 not in pairs and _are_independent(program[i - 1], each)
+        earliest = cycles[-1] + (0.0 if together else reissue) if cycles else 0.0
+        at = max([earliest, *(ready.get(register, 0.0) for register in each.reads)])
+        # A pair is one issue event: a late operand splits it.
+        if together and at == cycles[-1]:
+            pairs.append(i)
+        elif together:
+            at = max(at, cycles[-1] + reissue)
+        cycles.append(at)
+        if each.writes is not None:
+            ready[each.writes] = at + each.latency
+    return Timeline(tuple(cycles), tuple(pairs), cycles[-1] + replacement)
+
+
+def after_barrier(arrivals: Sequence[float], latency: float) -> float:
+    """When all warps of a block continue: the last arrival plus the barrier's latency (VV16 s3.7, listing 3.3)."""
+    return max(arrivals) + latency
+
+
+def _are_independent(first: Issue, second: Issue) -> bool:
+    same_target = first.writes is not None and first.writes == second.writes
+    return first.writes not in second.reads and not same_target and not (first.load and second.load)

@@ -7,31 +7,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine
-from gpudissect.models.bounds import access_latency
+from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency
 
-SATURATED = 0.98  # of its peak from which a measured curve counts as flat
+FLAT_SHARE = 0.98  # of its peak, from which on a measured curve counts as flat
 
 
-def alone(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:
-    """alu(n) and mem(n), each alone, instructions a cycle of one SM: measured curves (VV16 s7.3, figure 7.4).
+def rates_alone(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:
+    """alu(n) and mem(n), each alone, instructions per cycle of one SM: measured curves (VV16 s7.3, figure 7.4).
 
-    Where there is none, ``min(n / latency, throughput)`` (VV16 s4.11).
+    Without a curve ``min(n / latency, throughput)`` (VV16 s4.11).
     """
     n = loop.chains(warps)
-    found = []
-    for kind, latency in (
-        (loop.arithmetic, machine.unit(loop.arithmetic).latency),
-        (loop.access, access_latency(machine, loop)),
-    ):
+
+    def rate(kind: str, latency: float) -> Floats:
         curve = machine.curves.get(kind)
-        found.append(np.minimum(n / latency, machine.unit(kind).throughput) if curve is None else curve.at(n))
-    return found[0], found[1]
+        return np.minimum(n / latency, machine.unit(kind).throughput) if curve is None else curve.at(n)
+
+    arithmetic = rate(loop.arithmetic, machine.unit(loop.arithmetic).latency)
+    return arithmetic, rate(loop.access, access_latency(machine, loop))
 
 
 @dataclass(frozen=True)
 class ZhangOwens:
-    """``min(alu(n) / alpha, mem(n))`` groups a cycle (VV16 s7.3): times overlap."""
+    """``min(alu(n) / alpha, mem(n))`` groups per cycle (VV16 s7.3): times overlap."""
 
     key: str = "zhang-owens"
     name: str = "Zhang & Owens 2011"
@@ -39,24 +37,21 @@ class ZhangOwens:
 
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; time per instruction is the larger of the two (VV16 s4.11)."""
-        arithmetic, access = self.times(machine, loop, warps)
-        found: Floats = 1 / np.maximum(arithmetic, access)
-        return found
+        return np.divide(1, np.maximum(*self.times(machine, loop, warps)))
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Of the kind that takes longer: latency while it rises with n, then its unit (VV16 s4.11)."""
+        """Of the kind that takes longer: latency while its rate rises with n, then its unit (VV16 s4.11)."""
         arithmetic, access = (float(time) for time in self.times(machine, loop, warps))
-        rates = alone(machine, loop, warps)
         longer = int(access > arithmetic)
         unit = machine.unit((loop.arithmetic, loop.access)[longer])
-        if float(rates[longer]) < SATURATED * unit.throughput:
+        if float(rates_alone(machine, loop, warps)[longer]) < FLAT_SHARE * unit.throughput:
             return Limit.LATENCY
         return Limit.MEMORY if unit.bytes else Limit.PIPELINE
 
     @staticmethod
     def times(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:
         """Cycles of one SM for arithmetic and for accesses, per instruction of the loop (VV16 s7.3)."""
-        arithmetic, access = alone(machine, loop, warps)
+        arithmetic, access = rates_alone(machine, loop, warps)
         return loop.arithmetic_share / arithmetic, loop.access_share / access
 
 
@@ -70,6 +65,4 @@ class Added(ZhangOwens):
 
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`."""
-        arithmetic, access = self.times(machine, loop, warps)
-        found: Floats = 1 / (arithmetic + access)
-        return found
+        return np.divide(1, np.add(*self.times(machine, loop, warps)))

@@ -18,8 +18,7 @@ from gpudissect.measure.latency_hiding.mixes import Kind
 from gpudissect.measure.plan import Bench, Known, Outcome
 from gpudissect.models import ALL
 from gpudissect.models.base import Contention, Curve, Loop, Machine, Model, Unit
-from gpudissect.models.judge import Judgement, Measured, judge
-from gpudissect.models.needed import needed
+from gpudissect.models.evaluation import Evaluation, Measurement, evaluate, warps_needed
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -65,21 +64,21 @@ def _curve(points: dict[int, Point]) -> Curve:
     return Curve(tuple(float(warps) for warps in points), tuple(point.rate for point in points.values()))
 
 
-def _measured(hiding: Hiding, alpha: float) -> Measured:
+def _measured(hiding: Hiding, alpha: float) -> Measurement:
     points = [point for point in hiding.points if point.alpha == alpha and point.ilp == 1]
     warps, rates = np.array([point.warps for point in points], float), np.array([point.rate for point in points])
-    return Measured(Loop(alpha=alpha, access=hiding.kind.name), warps, rates)
+    return Measurement(Loop(alpha=alpha, access=hiding.kind.name), warps, rates)
 
 
-def _judge(model: Model, machine: Machine, every: Sequence[Measured]) -> Judgement | None:
+def _judge(model: Model, machine: Machine, every: Sequence[Measurement]) -> Evaluation | None:
     """None for a model that this machine has no parameters for."""
     try:
-        return judge(model, machine, every)
+        return evaluate(model, machine, every)
     except ValueError:
         return None
 
 
-def _errors(kind: Kind, judged: dict[Model, Judgement]) -> Series:
+def _errors(kind: Kind, judged: dict[Model, Evaluation]) -> Series:
     """Least and largest quotient of estimate and measurement, by alpha (VV16 figures 7.11 to 7.13)."""
     rows = [(model.key, each.low.alpha, each.low.value, each.low.warps, each.high.value, each.high.warps)
             for model, found in judged.items() for each in found.errors]  # fmt: skip
@@ -88,7 +87,7 @@ def _errors(kind: Kind, judged: dict[Model, Judgement]) -> Series:
     return Series(element=kind.element, name="estimate over measurement by alpha", columns=columns)
 
 
-def _worst(kind: Kind, judged: dict[Model, Judgement]) -> Series:
+def _worst(kind: Kind, judged: dict[Model, Evaluation]) -> Series:
     rows = [(model.key, model.name, found.under.value, found.under.alpha, found.under.warps, found.over.value,
              found.over.alpha, found.over.warps) for model, found in judged.items()]  # fmt: skip
     names = ("model", "name", "under", "under_alpha", "under_warps", "over", "over_alpha", "over_warps")
@@ -104,6 +103,6 @@ def _needed(hiding: Hiding, machine: Machine) -> Series:
         "alpha": tuple(alphas), "measured": tuple(math.nan if each is None else float(each) for each in seen)
     }  # fmt: skip
     for model in ALL[:2]:
-        found = [needed(model, machine, Loop(alpha=alpha, access=hiding.kind.name), SHARE) for alpha in alphas]
+        found = [warps_needed(model, machine, Loop(alpha=alpha, access=hiding.kind.name), SHARE) for alpha in alphas]
         columns[model.key] = tuple(math.nan if each is None else each for each in found)
     return Series(element=hiding.kind.element, name="warps needed for 90 % of the peak", columns=columns)

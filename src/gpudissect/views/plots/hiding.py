@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from gpudissect.models import by_key
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.bounds import peak
+from gpudissect.models.base import Loop, Machine, peak
 from gpudissect.results.machine import CURVES, KINDS, curve_of
 from gpudissect.results.model import Series
 from gpudissect.results.names import title_of

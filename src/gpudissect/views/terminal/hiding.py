@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.bounds import peak
-from gpudissect.models.needed import needed
+from gpudissect.models.base import Loop, Machine, peak
+from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.volkov import Basic
 from gpudissect.results.machine import CURVES, KINDS, curve_of, machine_of
 from gpudissect.results.model import Result, Series
@@ -151,7 +150,7 @@ def table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[s
         shares = "".join(f"{curves[alpha][warps] / tops[alpha]:>{CELL}.0%}" for alpha in alphas)
         said = float(model.throughput(machine, loop, warps)) / peak(machine, loop)
         yield f"{warps:>5}{shares}{said:>{len(MODEL)}.0%}"
-    bound = {alpha: needed(model, machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
+    bound = {alpha: warps_needed(model, machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
     said_of = ", ".join(f"{warps:.0f} at alpha {alpha:g}" for alpha, warps in bound.items() if warps is not None)
     yield from textwrap.wrap(f"warps for the whole peak by the basic model: {said_of}", width)
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from gpudissect.models.base import Loop
-from gpudissect.models.judge import Measured, best_samples, judge, warps_observed
-from gpudissect.models.needed import ALPHAS
+from gpudissect.models.evaluation import ALPHAS, Measurement, best_samples, evaluate, warps_observed
 from gpudissect.models.volkov import Basic, Refined
 from tests.support.machines import FERMI
 
@@ -20,15 +19,15 @@ def test_quotients_and_where_they_are():
         rate = Basic().throughput(FERMI, Loop(alpha=alpha), n)
         rate[3] /= 1.5 if alpha == 32 else 1  # at n = 8: a slow measurement, an over-estimate
         rate[5] *= 1.25 if alpha == 1 else 1  # at n = 12: the opposite
-        measured.append(Measured(Loop(alpha=alpha), n, rate))
-    found = judge(Basic(), FERMI, measured)
+        measured.append(Measurement(Loop(alpha=alpha), n, rate))
+    found = evaluate(Basic(), FERMI, measured)
     assert (found.over.value, found.over.alpha, found.over.warps) == (pytest.approx(1.5), 32, 8)
     assert (found.under.value, found.under.alpha, found.under.warps) == (pytest.approx(0.8), 1, 12)
     assert [round(error.high.value, 9) for error in found.errors] == [1, 1.5]
 
 
 def test_only_the_best_sample_of_even_occupancies_counts():  # VV16 chapter 7
-    measured = Measured(Loop(alpha=0), np.array([1.0, 2, 2, 3, 4]), np.array([9.0, 1, 2, 9, 3]))
+    measured = Measurement(Loop(alpha=0), np.array([1.0, 2, 2, 3, 4]), np.array([9.0, 1, 2, 9, 3]))
     best = best_samples(measured, schedulers=2)
     assert (list(best.warps), list(best.rate)) == ([2, 4], [2, 3])
     with pytest.raises(ValueError, match="multiple of 8"):
@@ -37,29 +36,31 @@ def test_only_the_best_sample_of_even_occupancies_counts():  # VV16 chapter 7
 
 def test_the_basic_model_against_the_refined_one_on_fermi():  # VV16 s7.9: up to 1.25 to 1.28, at small alpha
     measured = [
-        Measured(Loop(alpha=alpha), (n := np.arange(2.0, 49.0, 2)), Refined().throughput(FERMI, Loop(alpha=alpha), n))
+        Measurement(
+            Loop(alpha=alpha), (n := np.arange(2.0, 49.0, 2)), Refined().throughput(FERMI, Loop(alpha=alpha), n)
+        )
         for alpha in ALPHAS
     ]
-    found = judge(Basic(), FERMI, measured)
+    found = evaluate(Basic(), FERMI, measured)
     assert found.over.value == pytest.approx(1.26, abs=0.06)
     assert found.over.alpha < 16
 
 
 def test_observed_occupancy():  # VV16 figure 4.6: none if never reached
-    measured = Measured(Loop(alpha=0), np.array([8.0, 16, 24]), np.array([0.02, 0.055, 0.058]))
+    measured = Measurement(Loop(alpha=0), np.array([8.0, 16, 24]), np.array([0.02, 0.055, 0.058]))
     assert warps_observed(FERMI, measured, 0.9) == 16
     assert warps_observed(FERMI, measured, 0.99) is None
 
 
 @pytest.mark.parametrize(
     ("warps", "rate", "text"),
-    [([], [], "samples"), ([1], [1, 2], "samples"), ([0], [1], "above 0"), ([1], [0], "above 0")],
+    [([], [], "samples"), ([1], [1, 2], "samples"), ([0], [1], "positive"), ([1], [0], "positive")],
 )
 def test_what_is_no_measurement(warps, rate, text):
     with pytest.raises(ValueError, match=text):
-        Measured(Loop(alpha=0), np.array(warps, float), np.array(rate, float))
+        Measurement(Loop(alpha=0), np.array(warps, float), np.array(rate, float))
 
 
 def test_no_measurements_no_judgement():
     with pytest.raises(ValueError, match="got none"):
-        judge(Basic(), FERMI, [])
+        evaluate(Basic(), FERMI, [])
