@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, place_of, unit_of
+from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, sort_key, unit_of
 
 FOUND = {"element": "l1", "attribute": "capacity", "status": Status.FOUND, "value": 1024, "confidence": 0.9}
 NOT_FOUND = {"element": "l1", "attribute": "capacity", "status": Status.NOT_FOUND, "reason": "a ramp"}
@@ -47,6 +47,6 @@ def test_it_knows_its_unit(right):
 
 
 def test_findings_stand_by_element_then_attribute():
-    assert place_of("l1", "hit_latency") < place_of("l2", "capacity") < place_of("l2", "hit_latency")
+    assert sort_key("l1", "hit_latency") < sort_key("l2", "capacity") < sort_key("l2", "hit_latency")
     assert len(set(ELEMENTS)) == len(ELEMENTS)
     assert set(ATTRIBUTES.values()) == {"B", "cycles", "ns", "B/s", "B/cycle", "ops/cycle", ""}

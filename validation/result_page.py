@@ -8,7 +8,7 @@ from pathlib import Path
 from gpudissect.results.files import load
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, percent, quantity
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 
 def tables(results: list[Result]) -> str:
@@ -46,7 +46,7 @@ def tables(results: list[Result]) -> str:
 def _value(finding: Finding) -> str:
     if finding.value is None:
         return finding.status.value
-    return quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    return quantity(finding.value, finding.unit, LIST_INDEX.get(finding.attribute, "values"))
 
 
 def _spread(runs: list[Finding]) -> str:

@@ -14,7 +14,7 @@ from gpudissect.estimate import Status
 from gpudissect.results.model import Finding
 from gpudissect.results.text import bracket, percent, quantity
 from gpudissect.views.interactive import Result
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 FILE = Path(__file__).parents[1] / "results" / "h200.json"
 LONGEST = 60  # characters of a value in a table
@@ -50,7 +50,7 @@ def rows(elements: Collection[str], attributes: Collection[str]) -> Iterator[tup
 
 def _value(finding: Finding) -> str:
     if finding.status is Status.FOUND or finding.status is Status.STATED:
-        each = EACH.get(finding.attribute, "values")
+        each = LIST_INDEX.get(finding.attribute, "values")
         text = quantity(finding.value, finding.unit, each)
         stated = ", stated" if finding.status is Status.STATED else ""
         return (text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0] + " ...") + stated

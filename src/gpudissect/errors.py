@@ -1,19 +1,19 @@
-"""Every exception this package raises on purpose, with the exit code the command line gives it.
+"""Exceptions of this package, with their exit codes on the command line.
 
 ::
 
     GpudissectError
-     +- UsageError           2   what was asked for makes no sense: an argument, an output folder
-     |   +- WorkloadError        a workload that cannot be built (raised when it is made, not when it runs)
+     +- UsageError           2   an invalid argument, or an output that cannot be written
+     |   +- WorkloadError        impossible parameters of a workload (raised when it is made, not when it runs)
      +- DeviceError          3   no such device, or it cannot be used
          +- CatalogueError       a GPU file with a wrong field
-         +- RecordingError       a recording that is damaged, newer, or lacks what was asked
+         +- RecordingError       a recording that is damaged, newer, or lacks the requested workload
          +- UnsupportedWorkload  2   this device cannot run the workload: blocks, widths, registers, SMs
-         |   +- OutOfMemory      it has no room for it
+         |   +- OutOfMemory      the workload does not fit into its memory
          +- KernelFailed         a kernel did not compile, launch or finish
 
-Messages are one line: what was wrong, what was got, what to do.
-An answer that could not be found is an `Estimate` with a status, never an exception.
+Messages are one line: what was wrong, what was given, what to do.
+A measurement without an answer is an `Estimate` with a status, never an exception.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from collections.abc import Iterable
 
 
 class GpudissectError(Exception):
-    """Base of all errors raised on purpose; `exit_code` is what the command line ends with."""
+    """Base of all errors of this package; `exit_code` is that of the command line."""
 
     exit_code = 2
 
 
 class UsageError(GpudissectError):
-    """What the user asked for makes no sense or cannot be written where asked."""
+    """An invalid argument, or an output that cannot be written."""
 
 
 class WorkloadError(UsageError):
-    """A workload with impossible parameters."""
+    """Impossible parameters of a workload."""
 
 
 class DeviceError(GpudissectError):
@@ -42,32 +42,37 @@ class DeviceError(GpudissectError):
 
 
 class CatalogueError(DeviceError):
-    """A GPU file with a wrong field: names file, field, what was got and what is allowed."""
+    """A GPU file with a wrong field; the message names file, field, value and what is allowed."""
 
 
 class RecordingError(DeviceError):
-    """A recording that is truncated, altered, newer than this program, or lacks the workload asked for."""
+    """A recording that is truncated, altered, newer than this program, or lacks the requested workload."""
 
 
 class UnsupportedWorkload(DeviceError):
-    """A workload that this device cannot run, another one might: too wide, too many threads, more SMs than it has."""
+    """A workload that this device cannot run and another might: too wide, too many threads or SMs."""
 
     exit_code = 2
 
 
 class OutOfMemory(UnsupportedWorkload):
-    """The device has no room for the workload."""
+    """The workload does not fit into the memory of the device."""
 
 
 class KernelFailed(DeviceError):
     """A kernel did not compile, did not launch or did not finish."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], listing: str | None = None) -> UsageError:
-    """The error for a name that is not among `known`: similar names, or else all of them (as `listing`)."""
+def suggest(name: str, known: Iterable[str], *, count: int = 2, cutoff: float = 0.6) -> list[str]:
+    """Up to `count` of the `known` names that are similar to `name` (difflib ratio of `cutoff` or more), best first."""
     from difflib import get_close_matches
 
+    return get_close_matches(name.lower(), list(known), count, cutoff)
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], listing: str | None = None) -> UsageError:
+    """The error for a name that is not among `known`: similar names, or else all of them (as `listing`)."""
     names = list(known)
-    similar = get_close_matches(name.lower(), names, n=2)
+    similar = suggest(name, names)
     hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {listing or ', '.join(names)}"
     return UsageError(f"no such {kind}: {name[:40]!r}; {hint}")

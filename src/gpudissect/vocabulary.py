@@ -1,36 +1,51 @@
-"""The words that findings, published numbers and result files share: elements, attributes, and their units."""
+"""Names shared by findings, published values and result files: elements, attributes and their units."""
 
 from __future__ import annotations
 
-INSTRUCTIONS = (
-    "fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f",
-    "rcp", "rsq", "sin", "ex2", "lg2", "shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier",
-    "mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64",
-)  # fmt: skip
-"""Instructions of a warp, as `gpudissect.workload.Instruction` has them."""
+from collections.abc import Mapping
+
+_ARITHMETIC = ("fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
+_SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2")
+_MEMORY = ("shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier")
+_MATRIX = ("mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64")
+INSTRUCTIONS = (*_ARITHMETIC, *_SPECIAL, *_MEMORY, *_MATRIX)
+"""Warp instructions: the values of `gpudissect.workload.Instruction`."""
 
 ACCESSES = ("lds_2way", "ldg_streaming", "ldg_random")
-"""Loads that are not as quick as they could be: two words of a bank at once, lines of memory in order, at random
-(VV16 tables 6.1-6.3: smem2, stream, random)."""
+"""Slower loads: with a 2-way bank conflict, streaming from memory, and at random (VV16 tables 6.1-6.3)."""
 
 HIDING = ("hiding", "hiding_stride2", "hiding_random", "hiding_rsq", "hiding_lds")
-"""Additions between accesses: to memory, streaming; with a stride of 2; at random; to the function units; to shared
-memory (VV16 ch 4)."""
+"""Latency hiding by additions between accesses: streaming loads, loads with a stride of 2, random loads, the special
+function units, shared memory (VV16 ch 4)."""
+
+CACHES = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "l2")
+"""Data caches."""
+
+TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
+
+PATHS = {
+    "global": ("l1",),
+    "readonly": ("readonly",),
+    "texture": ("texture",),
+    "constant": ("constant_l1", "constant_l15"),
+}
+"""Caches of an SM that each path leads through, nearest first, by value of `gpudissect.workload.Path`."""
 
 ELEMENTS = (
     "timer",
-    "l1", "readonly", "texture", "texture_l2", "constant_l1", "constant_l15", "l2", "shared", "dram",
-    "tlb_l1", "tlb_l2", "tlb_l3",
-    "icache_l0", "icache_l1", "icache_l15",
-    "spectrum_global", "spectrum_global_l2",
-    "cluster", "tma",
-    "hierarchy",
-    "launch",
+    *CACHES[:3],
+    "texture_l2",
+    *CACHES[3:],
+    *("shared", "dram"),
+    *TLBS,
+    *("icache_l0", "icache_l1", "icache_l15"),
+    *("spectrum_global", "spectrum_global_l2"),
+    *("cluster", "tma", "hierarchy", "launch"),
     *HIDING,
     *INSTRUCTIONS,
     *ACCESSES,
-)  # fmt: skip
-"""What a finding may be about, in the order in which findings are shown."""
+)
+"""Subjects of findings, in the order of display."""
 
 ATTRIBUTES = {
     "capacity": "B",
@@ -48,66 +63,65 @@ ATTRIBUTES = {
     "hit_latency": "cycles",
     "near_latency": "cycles",
     "far_latency": "cycles",
-    "wide_latency": "cycles",  # of memory, over far more than the L2 holds
+    "wide_latency": "cycles",  # of memory, over a footprint much larger than the L2
     "miss_penalty": "cycles",
-    "latency_by_sm": "cycles",  # a list, one for each SM
-    "part_by_sm": "",  # a list, one for each SM: 0 for the part of SM 0, 1 for the other
+    "latency_by_sm": "cycles",  # a list with one item per SM
+    "part_by_sm": "",  # a list with one item per SM: 0 for the part of SM 0, 1 for the other
     "overhead": "cycles",
     "count_per_sm": "",
     "shared_with": "",
     "banks": "",
     "bank_width": "B",
-    "conflict_latency": "cycles",  # that each further access to a bank adds to a load
-    "write_conflict": "cycles",  # that each adds to the time between two stores
-    "peak_bandwidth": "B/s",  # by clock and width of the bus
+    "conflict_latency": "cycles",  # added to a load by each further access to a bank
+    "write_conflict": "cycles",  # added to the interval of two stores by each further access to a bank
+    "peak_bandwidth": "B/s",  # from memory clock and bus width
     "read_bandwidth": "B/s",
     "write_bandwidth": "B/s",
-    "copy_bandwidth": "B/s",  # bytes read and bytes written
-    "read_rate": "B/cycle",  # of one SM, as the next two
+    "copy_bandwidth": "B/s",  # bytes read plus bytes written
+    "read_rate": "B/cycle",  # per SM, like the next two
     "write_rate": "B/cycle",
     "copy_rate": "B/cycle",
     "latency": "cycles",  # from one instruction to the next that depends on it
-    "rate": "ops/cycle",  # of one SM: of single threads; of matrix instructions multiply-adds
-    "warps_needed": "",  # of an SM, to reach that rate with one chain each
-    "access_latency": "cycles",  # of latency hiding: what stands between additions, unloaded
-    "access_rate": "ops/cycle",  # of one SM, as the next two: of single threads
+    "rate": "ops/cycle",  # per SM: operations of single threads; of matrix instructions multiply-adds
+    "warps_needed": "",  # per SM, to reach that rate with one chain per warp
+    "access_latency": "cycles",  # latency hiding: of the accesses between additions, unloaded
+    "access_rate": "ops/cycle",  # per SM, like the next two: operations of single threads
     "arithmetic_rate": "ops/cycle",
     "issue_rate": "ops/cycle",
     "arithmetic_latency": "cycles",
-    "access_bytes": "B",  # that one access of a warp moves
-    "warps_for_90": "",  # of an SM, for so many percent of the peak, accesses alone
+    "access_bytes": "B",  # moved by one access of a warp
+    "warps_for_90": "",  # per SM, for 90 % of the peak, accesses alone
     "warps_for_95": "",
     "arithmetic_warps": "",  # additions alone
-    "cusp_alpha": "",  # additions an access at which most warps are needed
+    "cusp_alpha": "",  # additions per access that need the most warps
     "cusp_warps": "",
-    "load_imbalance": "",  # the longest time of an SM over the mean one
+    "load_imbalance": "",  # longest time of an SM over the mean
     "contention_base": "cycles",  # a of a + b x / (c - x), the latency of memory at a throughput of x (VV16 s6.4)
     "contention_rise": "cycles",  # b
     "contention_ceiling": "B/s",  # c
-    "kernel_start": "ns",  # an empty kernel, until the host knows that it ended
+    "kernel_start": "ns",  # an empty kernel, until the host observes its end
     "graph_start": "ns",
-    "kernel_interval": "ns",  # from one empty kernel to the next, many queued, several streams in use
+    "kernel_interval": "ns",  # between two of many queued empty kernels, several streams in use
     "graph_interval": "ns",
-    "block_replacement": "cycles",  # from the end of a block to the start of the one in its place
+    "block_replacement": "cycles",  # from the end of a block to the start of its successor
     **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),
 }
-"""Which property a finding may be of, in the order in which they are shown, and the unit it is always given in.
+"""Properties in the order of display, each with its unit; empty for counts, lists of counts and texts."""
 
-No unit: a count, a list of numbers (the ways of unequal sets), or a text (a policy, what an array is shared with).
-"""
+LIST_INDEX = {"latency_by_sm": "SMs", "part_by_sm": "SMs"}
+"""What the items of a list stand for, in the device's own order."""
 
-
-EACH = {"latency_by_sm": "SMs", "part_by_sm": "SMs"}
-"""Attributes that are lists of which every number belongs to one of these, in the order of the device's own numbers."""
+RENAMED: Mapping[str, str] = {"turn_sms": "prior_access_sms"}
+"""Names in result files of schema gpudissect/1 (attributes, notes, series, columns) and their present names."""
 
 
 def unit_of(attribute: str) -> str:
-    """Unit of an attribute: ``B``, ``cycles``, ``B/s``, or empty. Raises `KeyError` for one that there is not."""
+    """Unit of an attribute: ``B``, ``cycles``, ``B/s``, or empty. Raises `KeyError` for an unknown one."""
     return ATTRIBUTES[attribute]
 
 
-def place_of(element: str, attribute: str) -> tuple[int, int]:
-    """Where a finding stands among others: sort by this. Raises `KeyError` for an unknown word."""
+def sort_key(element: str, attribute: str) -> tuple[int, int]:
+    """Sort key of a finding in the order of display. Raises `KeyError` for an unknown name."""
     if element not in ELEMENTS:
         raise KeyError(element)
     return ELEMENTS.index(element), list(ATTRIBUTES).index(attribute)

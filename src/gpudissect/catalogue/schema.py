@@ -29,7 +29,6 @@ Nothing of a file is ever evaluated.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -38,6 +37,7 @@ from pydantic import Field, model_validator
 from gpudissect.catalogue.processor import BandwidthTables, LaunchTable, MemoryTable, ProcessorTable, UnitTable
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
 from gpudissect.catalogue.structure import CacheTable, TlbTable, ViewTable
+from gpudissect.errors import suggest
 from gpudissect.simulation.cache.geometry import Scope
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
 from gpudissect.workload import Instruction, Path
@@ -227,7 +227,7 @@ class GpuTable(Table):
 def _like(word: str, known: Iterable[str]) -> str:
     """Of many known words those that look like this one, or the first few."""
     words = list(known)
-    return f"one of {', '.join(get_close_matches(word, words, SHOWN, 0.4) or words[:SHOWN])}, ..."
+    return f"one of {', '.join(suggest(word, words, count=SHOWN, cutoff=0.4) or words[:SHOWN])}, ..."
 
 
 def _check_views(gpu: GpuTable) -> None:

@@ -1,4 +1,4 @@
-"""The protocol every device keeps. Nothing here knows of any vendor's driver."""
+"""`Device`: the protocol of every device, independent of any vendor's driver."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpudissect.workload import Workload
 
 
 class Device(Protocol):
-    """Something that runs workloads. Close it, or use it as a context manager."""
+    """A device that runs workloads. Close it, or use it as a context manager."""
 
     @property
     def info(self) -> DeviceInfo:
         """What is known of it before anything is measured."""
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch and give one trace a workload, in the order of the batch.
+        """Run a batch of workloads; returns one trace per workload, in the same order.
 
         The workloads of a batch may run at the same time, except those marked `alone`: they run in the order of the
         batch, and over the same memory if none of them reaches further than the first.
@@ -27,18 +27,8 @@ class Device(Protocol):
         """
 
     def close(self) -> None:
-        """Give back what the device holds; may be called twice."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *exception: object) -> None: ...
-
-
-class NothingHeld:
-    """What holds nothing open: a device to be closed, or used as a context manager, all the same."""
-
-    def close(self) -> None:
-        """Nothing to give back; may be called any number of times."""
+        """Release what the device holds; may be called twice. By default there is nothing to release."""
+        return
 
     def __enter__(self) -> Self:
         return self

@@ -1,30 +1,29 @@
-"""From a device's name to the device: ``cuda:0``, ``sim:gtx980?seed=2``, ``rec:folder``.
+"""Devices by name: ``cuda:0``, ``sim:gtx980?seed=2``, ``rec:folder``.
 
-Everything heavy (the driver, the simulator's compiler) is imported only when that device is opened.
+Drivers and simulators are imported when a device that needs them is opened.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
-from gpudissect.errors import DeviceError, RecordingError, UsageError
+from gpudissect.errors import DeviceError, RecordingError, UsageError, suggest
 
 if TYPE_CHECKING:
     from gpudissect.device.base import Device
     from gpudissect.device.simulated.noise import Noise
 
 DEFAULT_SIMULATED = "sim:gtx980"
-_NOISE = ("jitter", "outliers", "drift")
+_NOISE_OPTIONS = ("jitter", "outliers", "drift")
 
 
 @dataclass(frozen=True)
 class Listing:
-    """One device that can be named: its spec, the GPU's name, its origin, and why it cannot be used (or None)."""
+    """A device that can be named: its spec, the GPU's name, its origin, and why it cannot be used (or None)."""
 
     spec: str
     name: str
@@ -34,14 +33,14 @@ class Listing:
 
 @dataclass(frozen=True)
 class Choice:
-    """Specs to run on, each for `open_device`; `note` says in one line what was chosen for want of a name."""
+    """Specs of the devices to run on; `note` tells which device was chosen when none was named."""
 
     specs: tuple[str, ...]
     note: str | None = None
 
 
 def choose(spec: str | None) -> Choice:
-    """Resolve what the user named: None and ``cuda:all`` become the GPUs they stand for.
+    """Resolve the spec of a user: None and ``cuda:all`` stand for GPUs of this machine.
 
     Raises `DeviceError` for ``cuda:all`` without a usable GPU.
     """
@@ -49,50 +48,52 @@ def choose(spec: str | None) -> Choice:
         return Choice((str(spec),))
     gpus = _cuda_gpus()
     usable = tuple(gpu.spec for gpu in gpus if gpu.why_not is None)
-    why = "; ".join(f"{gpu.spec}: {gpu.why_not}" for gpu in gpus) or "none was found"
+    unusable = (
+        f"no CUDA GPU can be used ({'; '.join(f'{gpu.spec}: {gpu.why_not}' for gpu in gpus) or 'none was found'})"
+    )
     if spec == "cuda:all":
         if not usable:
-            raise DeviceError(f"no CUDA GPU can be used ({why})")
+            raise DeviceError(unusable)
         return Choice(usable)
     if usable:
         return Choice(usable[:1], f"no device named, taking {usable[0]}")
-    return Choice((DEFAULT_SIMULATED,), f"no CUDA GPU can be used ({why}); taking {DEFAULT_SIMULATED}, a simulated one")
+    return Choice((DEFAULT_SIMULATED,), f"{unusable}; taking {DEFAULT_SIMULATED}, a simulated one")
 
 
 def open_device(spec: str | None = None, *, seed: int = 0) -> Device:
-    """Open one device; `seed` is the noise seed of a simulated GPU that does not name its own.
+    """Open one device; `seed` is the noise seed of a simulated GPU whose spec has none.
 
-    Raises `DeviceError` for an unknown device or one that cannot be used, `RecordingError` and `CatalogueError`
-    for damaged files, `UsageError` for options that make no sense.
+    Raises `DeviceError` for an unknown or unusable device, `RecordingError` and `CatalogueError` for damaged files,
+    `UsageError` for invalid options.
     """
     specs = choose(spec).specs
     if len(specs) > 1:
         raise UsageError(f"{spec} names {len(specs)} GPUs where one is needed; name one, such as {specs[0]}")
-    kind, _, rest = specs[0].partition(":")
-    if kind == "cuda" and rest:
-        return _open_cuda(rest)
-    if kind == "sim" and rest:
-        return _open_simulated(specs[0], *_split_options(rest), seed)
-    if kind == "rec" and rest:
-        return _open_recorded(rest)
-    raise unknown_device(specs[0])
+    kind, _, name = specs[0].partition(":")
+    if kind == "cuda" and name.isascii() and name.isdecimal() and len(name) < 6:
+        from gpudissect.device.cuda.gpu import CudaGpu
+
+        return CudaGpu.open(int(name))
+    if kind == "sim" and name:
+        return _open_simulated(specs[0], *_split_options(name), seed)
+    if kind == "rec" and name:
+        return _open_recorded(name)
+    raise _unknown_device(specs[0])
 
 
-def unknown_device(spec: str) -> DeviceError:
-    """The error for a name that is no device, with names that come close."""
+def _unknown_device(spec: str) -> DeviceError:
     from gpudissect.catalogue.load import names
 
-    wanted = spec.lower().partition("?")[0]
-    known = ["cuda:0", "cuda:all", *(f"sim:{name}" for name in names())]
-    close = difflib.get_close_matches(wanted, known, n=2, cutoff=0.75)
-    # People leave out the prefix, or take the wrong one: compare the names alone too.
-    close += (f"sim:{name}" for name in difflib.get_close_matches(wanted.rpartition(":")[2], names(), n=2, cutoff=0.75))
-    hint = f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "'gpudissect devices' lists what there is"
+    name = spec.lower().partition("?")[0]
+    similar = suggest(name, ["cuda:0", "cuda:all", *(f"sim:{known}" for known in names())], cutoff=0.75)
+    # The prefix is often missing or another one: also compare the names without it.
+    similar += (f"sim:{known}" for known in suggest(name.rpartition(":")[2], names(), cutoff=0.75))
+    hint = f"did you mean {' or '.join(dict.fromkeys(similar))}?" if similar else "'gpudissect devices' lists them"
     return DeviceError(f"unknown device {spec!r}; {hint}")
 
 
 def list_devices(folder: FilePath | None = None) -> list[Listing]:
-    """Every device that can be named: real GPUs, the catalogue's, and recordings in `folder` (the current one)."""
+    """Real GPUs, those of the catalogue, and the recordings in `folder` (the current one if None)."""
     return [*_cuda_gpus(), *_simulated_gpus(), *_recordings(folder or FilePath())]
 
 
@@ -101,7 +102,7 @@ def _cuda_gpus() -> list[Listing]:
 
     try:
         return [Listing(f"cuda:{index}", name, "measured", why_not) for index, name, why_not in probe()]
-    except DeviceError as error:  # no driver, no package, no GPU: worth a line in a list
+    except DeviceError as error:  # no driver, no package, no GPU
         return [Listing("cuda:0", "", "measured", str(error))]
 
 
@@ -117,10 +118,10 @@ def _recordings(folder: FilePath) -> Iterator[Listing]:
     from gpudissect.device.recording.format import is_recording
 
     try:
-        found = sorted(inner for inner in folder.iterdir() if is_recording(inner))
-    except OSError:  # nothing to list in a folder that may not be read
+        paths = sorted(path for path in folder.iterdir() if is_recording(path))
+    except OSError:  # a folder that may not be read
         return
-    for path in found:
+    for path in paths:
         try:
             info = RecordedGpu.open(path).info
             yield Listing(f"rec:{path}", info.name, f"replayed, {info.recorded_origin}")
@@ -135,19 +136,10 @@ def _split_options(text: str) -> tuple[str, dict[str, str]]:
     for part in tail.split("&") if mark else ():
         key, equals, value = part.partition("=")
         if not key or not equals or key in options:
-            raise UsageError(
-                f"device options are written name?key=value&key=value, each once, got {part!r} in {text!r}"
-            )
+            form = "name?key=value&key=value, each key once"
+            raise UsageError(f"device options have the form {form}, got {part!r} in {text!r}")
         options[key] = value
     return name, options
-
-
-def _open_cuda(rest: str) -> Device:
-    if not (rest.isascii() and rest.isdecimal() and len(rest) < 6):
-        raise unknown_device(f"cuda:{rest}")
-    from gpudissect.device.cuda.gpu import CudaGpu
-
-    return CudaGpu.open(int(rest))
 
 
 def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int) -> Device:
@@ -155,20 +147,18 @@ def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int)
 
     is_file = name.endswith(".toml") or "/" in name
     if not is_file and name not in names():
-        raise unknown_device(spec)
+        raise _unknown_device(spec)
     if is_file and not FilePath(name).is_file():
         raise DeviceError(f"no such GPU file: {name}")
     noise = _noise(options, seed)
     gpu = load(name)
-    facts = gpu.facts()
-    facts.pop("registers_per_sm", None)  # no compiler gives them out: a simulated SM never runs short of them
     from gpudissect.device.simulated.gpu import SimulatedGpu
 
     return SimulatedGpu(
         gpu.hierarchy(),
         spec=spec,
         name=gpu.name,
-        facts=facts,
+        facts={fact: value for fact, value in gpu.facts().items() if fact != "registers_per_sm"},  # never a limit here
         unsupported=gpu.unsupported(),
         noise=noise,
         catalogue=None if is_file else name,
@@ -179,16 +169,15 @@ def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int)
 def _noise(options: Mapping[str, str], seed: int) -> Noise:
     from gpudissect.device.simulated.noise import Noise
 
-    if unknown := sorted(set(options) - {"seed", "noise", *_NOISE}):
-        raise UsageError(
-            f"a simulated GPU has no option {unknown[0]!r}; it has seed, jitter, outliers, drift, noise=none"
-        )
-    own = _whole(options["seed"]) if "seed" in options else seed
+    if unknown := sorted(set(options) - {"seed", "noise", *_NOISE_OPTIONS}):
+        known = "seed, jitter, outliers, drift, noise=none"
+        raise UsageError(f"a simulated GPU has no option {unknown[0]!r}; it has {known}")
+    seed = _seed(options["seed"]) if "seed" in options else seed
     if "noise" in options:
-        if options["noise"] != "none" or set(options) & set(_NOISE):
-            raise UsageError("the option noise can only be 'none', and then goes with no other kind of noise")
-        return replace(Noise.none(), seed=own)
-    return Noise(seed=own, **{key: _amount(key, options[key]) for key in _NOISE if key in options})
+        if options["noise"] != "none" or set(options) & set(_NOISE_OPTIONS):
+            raise UsageError("the option noise can only be 'none', without any of jitter, outliers and drift")
+        return replace(Noise.none(), seed=seed)
+    return Noise(seed=seed, **{key: _amount(key, options[key]) for key in _NOISE_OPTIONS if key in options})
 
 
 def _amount(key: str, text: str) -> float:
@@ -201,16 +190,16 @@ def _amount(key: str, text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
+def _seed(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**32):
         raise UsageError(f"the option seed takes a whole number in [0, 2^32), got {text!r}")
     return int(text)
 
 
-def _open_recorded(rest: str) -> Device:
+def _open_recorded(text: str) -> Device:
     from gpudissect.device.recording.device import RecordedGpu
 
-    name, options = _split_options(rest)
+    name, options = _split_options(text)
     if set(options) - {"partial"} or options.get("partial", "yes") != "yes":
-        raise UsageError("a recording has the one option partial=yes: take one that was cut off for what it holds")
+        raise UsageError("the only option of a recording is partial=yes: replay one that is cut off as far as it goes")
     return RecordedGpu.open(FilePath(name), partial="partial" in options)

@@ -18,7 +18,7 @@ from gpudissect.results.likeness import Likeness, judge
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.names import title_of
 from gpudissect.results.text import clean
-from gpudissect.vocabulary import ATTRIBUTES, EACH, ELEMENTS
+from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 
 CLOCKS_WITHIN = 0.01  # by which two clocks are one
 NAMED = 4  # results, and elements of one, that an error names
@@ -145,7 +145,7 @@ class _Refusals:
             return "measured at another SM clock"
         if any(each.unit != unit for each in found):
             return "in other units"
-        if attribute in EACH and len({each.value for each in found}) > 1:
+        if attribute in LIST_INDEX and len({each.value for each in found}) > 1:
             return "SMs of different GPUs, or runs, have no common order"
         return ""
 

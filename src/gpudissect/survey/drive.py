@@ -11,7 +11,7 @@ from gpudissect.errors import GpudissectError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Enough, Experiment, Outcome, Plan, without
 from gpudissect.trace import Context, Trace
-from gpudissect.vocabulary import place_of
+from gpudissect.vocabulary import sort_key
 from gpudissect.workload import Workload
 
 Progress = Callable[[int, int, str], None]
@@ -186,4 +186,4 @@ class Drive:
             else:
                 own = without(Status.SKIPPED, experiment.element, self._reason(name), *experiment.attributes)
             estimates.update({(each.element, each.attribute): each for each in own})
-        return tuple(sorted(estimates.values(), key=lambda each: place_of(each.element, each.attribute)))
+        return tuple(sorted(estimates.values(), key=lambda each: sort_key(each.element, each.attribute)))

@@ -11,7 +11,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.text import bracket, percent, provenance, quantity
 from gpudissect.views.page.markup import Child, Markup, tag
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 if TYPE_CHECKING:
     from gpudissect.results.compare import Comparison
@@ -60,7 +60,7 @@ def picture(svg: str, title: str, otherwise: str) -> str:
 
 
 def _row(finding: Finding, *, first: bool) -> Markup:
-    value = quantity(finding.value, finding.unit, EACH.get(finding.attribute, "values"))
+    value = quantity(finding.value, finding.unit, LIST_INDEX.get(finding.attribute, "values"))
     ns = f" ({finding.value_ns:.4g} ns)" if finding.value_ns is not None else ""
     known = finding.published
     published = "" if known is None else quantity(known.value, known.unit) or bracket(known.low, known.high, known.unit)

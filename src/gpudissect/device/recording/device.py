@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import gpudissect
 from gpudissect import errors
-from gpudissect.device.base import Device, NothingHeld
+from gpudissect.device.base import Device
 from gpudissect.device.recording import format as recording
 from gpudissect.device.recording import packed_warps
 from gpudissect.device.recording.format import Entry
@@ -136,7 +136,7 @@ class Recorder:
             self._trouble = error
 
 
-class RecordedGpu(NothingHeld):
+class RecordedGpu(Device):
     """A device that answers from a recording. `options` are those it was recorded with."""
 
     def __init__(self, folder: FilePath, content: recording.Recording) -> None:

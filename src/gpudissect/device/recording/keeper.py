@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudissect.device.base import Device, NothingHeld
+from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -15,7 +15,7 @@ MOST_BYTES = 1 << 30
 Kept = tuple[Workload, Trace]
 
 
-class Keeper(NothingHeld, Mapping[str, Kept]):
+class Keeper(Device, Mapping[str, Kept]):
     """A device, and a mapping from digests of workloads to the workload and the first trace that it gave.
 
     It holds only what `device` ran through it, `most_bytes` of arrays at most. Closing leaves `device` open.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpudissect import __version__
-from gpudissect.device.base import NothingHeld
+from gpudissect.device.base import Device
 from gpudissect.device.simulated.launches import launch_methods, run_launch
 from gpudissect.device.simulated.memory import Memory, region, seeds
 from gpudissect.device.simulated.noise import Noise
@@ -27,7 +27,7 @@ DEFAULT_LIMIT = 1 << 34  # bytes of a path for which the hierarchy names none
 MAX_COUNT = 1 << 24  # positions of a ring: 128 MiB of offsets
 
 
-class SimulatedGpu(NothingHeld):
+class SimulatedGpu(Device):
     """A GPU that exists only as a `Hierarchy`, and a `Processor` if it runs more than chases.
 
     Keeps `device.base.Device`.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from gpudissect.exports.gpu.chip import REQUIRED
 from gpudissect.exports.gpu.geometry import geometry, in_all, usual_ways
 from gpudissect.exports.gpu.readings import MOST, Entry, Readings, assumed, sourced
-from gpudissect.survey.registry import CACHES, PATHS
+from gpudissect.vocabulary import CACHES, PATHS
 from gpudissect.workload import Path
 
 PRIVATE = tuple(element for element in CACHES if element != "l2")
-ROOMS = {element: path for path, elements in PATHS.items() for element in elements}
+ROOMS = {element: Path(path) for path, elements in PATHS.items() for element in elements}
 MOST_SECTORS = 32  # of a line
 LONGEST_LINE = 1 << 16  # bytes: beyond any
 MOST_COPIES = 64

@@ -9,7 +9,7 @@ from typing import Any
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.caches import Arrays
 from gpudissect.exports.gpu.readings import DIGITS, Entry, Readings, assumed, sourced, words
-from gpudissect.survey.registry import PATHS
+from gpudissect.vocabulary import PATHS
 from gpudissect.workload import Path
 
 SOME_CYCLES = 30  # of a level whose latency is not known: more than that before it

@@ -7,7 +7,7 @@ from gpudissect.results.text import quantity
 from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.units import GIB
 from gpudissect.views.page.markup import LONGEST
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 _ACRONYMS = {kind.value: kind.value.upper() for kind in PolicyKind if kind not in (PolicyKind.RANDOM,
              PolicyKind.WEIGHTED)}  # fmt: skip
@@ -30,4 +30,4 @@ def value_words(value: Value | None, unit: str, attribute: str = "") -> str:
             return f"{value / GIB:.{_DIGITS}g} GiB"
         if not unit and value != int(value):
             return f"{value:.{_DIGITS}g}"
-    return quantity(value, unit, EACH.get(attribute, "values"))
+    return quantity(value, unit, LIST_INDEX.get(attribute, "values"))

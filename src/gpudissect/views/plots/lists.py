@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpudissect.results.model import Finding
 from gpudissect.results.names import title_of, words
 from gpudissect.views.plots.figure import Column, Figure, Kind
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 MOST_BARS = 2048
 _PATTERNS = ("p1", "p2", "p3", "p4", "p5", "p6")
@@ -22,7 +22,7 @@ def figures_of(findings: Sequence[Finding]) -> list[Figure]:
         value = finding.value
         if not isinstance(value, tuple) or len(value) < 3 or (finding.attribute == _PARTS[1] and _PARTS[0] in by_name):
             continue
-        across = EACH.get(finding.attribute, "sets").removesuffix("s")
+        across = LIST_INDEX.get(finding.attribute, "sets").removesuffix("s")
         name = words(finding.attribute)
         columns: dict[str, Column] = {across: tuple(range(len(value[:MOST_BARS]))), name: value[:MOST_BARS]}
         parts = by_name.get(_PARTS[1]) if finding.attribute == _PARTS[0] else None

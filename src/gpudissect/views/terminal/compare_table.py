@@ -17,7 +17,7 @@ from gpudissect.results.likeness import Likeness
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, provenance, quantity
 from gpudissect.views.terminal.table import print_table
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/1"
 WIDEST = 36
@@ -71,7 +71,7 @@ def value_of(finding: Finding | None) -> str:
     if not finding.status.has_value:
         open_end = bracket(finding.low, finding.high, finding.unit) if finding.unit else ""
         return finding.status.value + (f" ({open_end})" if open_end else "")
-    text = quantity(finding.value, clean(finding.unit), EACH.get(finding.attribute, "values"))
+    text = quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 4]} ..."
 
 

@@ -20,7 +20,7 @@ from gpudissect.results.prediction import Prediction
 from gpudissect.results.text import bracket, clean, percent, provenance, published_words, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import instructions
-from gpudissect.vocabulary import EACH
+from gpudissect.vocabulary import LIST_INDEX
 
 ALL = 0.995  # of accesses: what is possible is not worth a word
 WIDEST = 40  # characters of a value in the table; longer ones stand below it
@@ -187,7 +187,7 @@ def _cells(finding: Finding) -> dict[str, Text]:
 
 
 def _said(finding: Finding) -> str:
-    return quantity(finding.value, clean(finding.unit), EACH.get(finding.attribute, "values"))
+    return quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
 
 
 def _short(text: str) -> str:
