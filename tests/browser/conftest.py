@@ -12,7 +12,7 @@ from gpudissect.results.build import build
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
-from gpudissect.views.page.write import page as page_of
+from gpudissect.views.page.result import result_page
 from tests.views.test_page import monstrous
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +57,9 @@ def pages(tmp_path_factory):
         simulated = build(device.info, run_survey(kept, elements=elements), Options())
     gpudissect.discover(f"rec:{ROOT / 'tests' / 'recordings' / 'h200'}", html=folder / "h200.html")
     texts = {
-        "hide": page_of(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
-        "gtx980": page_of(simulated, kept),
-        "hostile": page_of(monstrous()),
+        "hide": result_page(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
+        "gtx980": result_page(simulated, kept),
+        "hostile": result_page(monstrous()),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

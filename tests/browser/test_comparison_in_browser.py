@@ -3,7 +3,7 @@
 import pytest
 
 from gpudissect.results.compare import compare
-from gpudissect.views.page.beside import side_by_side
+from gpudissect.views.page.comparison import comparison_page
 from tests.support.made_up import PLAIN, result
 
 pytestmark = pytest.mark.browser
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 def test_every_verdict_is_in_sight(browser, tmp_path, width):
     path = tmp_path / "beside.html"
     others = [PLAIN | {"l2.hit_latency": 250.0, "l1.index_function": "xor 7^16^17^19^20^21^22 8^17^18"}, PLAIN, PLAIN]
-    path.write_text(side_by_side(compare([result(PLAIN), *map(result, others)])), encoding="utf-8")
+    path.write_text(comparison_page(compare([result(PLAIN), *map(result, others)])), encoding="utf-8")
     tab = browser.new_page(viewport={"width": width, "height": 800})
     tab.goto(path.as_uri())
     boxes = tab.evaluate("""[...document.querySelectorAll('.verdict')].map(each => {

@@ -12,7 +12,7 @@ from gpudissect.results.evidence.keep import with_evidence
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
-from gpudissect.views.page.write import page
+from gpudissect.views.page.result import result_page
 from tests.support.leading import without_evidence
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_the_h200s_numbers_are_these(measured):
 
 def test_every_finding_leads_to_a_plot_of_what_it_was_read_from(replayed, kept):
     of_the_file = with_evidence(replayed, kept)
-    assert without_evidence(of_the_file, page(of_the_file)) == []
+    assert without_evidence(of_the_file, result_page(of_the_file)) == []
     assert len(of_the_file.to_json()) < 1.2 * len(replayed.to_json())
-    fine = page(replayed, kept)
+    fine = result_page(replayed, kept)
     assert without_evidence(replayed, fine) == [] and len(fine) < 3_000_000

@@ -13,7 +13,7 @@ from gpudissect.results.check import concerns
 from gpudissect.results.likeness import Likeness, judge
 from gpudissect.results.model import Conditions
 from gpudissect.views.interactive import Comparison
-from gpudissect.views.page.beside import side_by_side
+from gpudissect.views.page.comparison import comparison_page
 from gpudissect.views.terminal.compare_table import print_comparison, to_json
 from gpudissect.views.terminal.table import console
 from tests.support.made_up import PLAIN, finding, result
@@ -115,7 +115,7 @@ def test_what_was_seen_is_said_with_the_file_it_was_seen_in():
     assert "(slow.json: 0 %, fast.json: 50 %)" in made.obstacles[0]
     assert "(slow.json: 1000 MHz, fast.json: 1500 MHz)" in made.obstacles[1]
     assert [each["file"] for each in json.loads(to_json(made))["results"]] == ["slow.json", "fast.json"]
-    assert "slow.json" in str(made).splitlines()[0] and "fast.json" in side_by_side(made)
+    assert "slow.json" in str(made).splitlines()[0] and "fast.json" in comparison_page(made)
 
 
 def test_a_comparison_is_short_where_it_shows_itself():
@@ -139,9 +139,9 @@ def test_a_comparison_becomes_a_data_frame():
 
 def test_what_differs_stands_on_top_of_the_page_and_leads_to_its_line():
     other = PLAIN | {"l2.hit_latency": 250.0, "l1.miss_penalty": {"value": None}}
-    page = side_by_side(compare([result(PLAIN), result(other)]))
+    page = comparison_page(compare([result(PLAIN), result(other)]))
     top, _, tables = page.partition('id="findings"')
-    head, _, unclear = top.partition("What nobody can tell")
+    head, _, unclear = top.partition("Inconclusive")
     listed = re.findall(r'<li><a href="#(r[0-9]+)">([^<]*)</a>(.*?)</li>', head + unclear)
     assert [name for _, name, _ in listed] == ["L2 cache: hit latency", "L1 data cache: miss penalty"]
     assert "L2 cache: hit latency" in head and "L1 data cache: miss penalty" in unclear
@@ -149,12 +149,12 @@ def test_what_differs_stands_on_top_of_the_page_and_leads_to_its_line():
     for anchor, name, _ in listed:
         assert f'>{name.partition(": ")[2]}<' in tables.partition(f'id="{anchor}"')[0].rpartition("<tr")[0] + (
             tables.partition(f'id="{anchor}"')[2].partition("</tr>")[0])  # fmt: skip
-    assert "Nothing: no value" in side_by_side(compare([result(PLAIN)] * 2))
+    assert "Nothing: no value" in comparison_page(compare([result(PLAIN)] * 2))
 
 
 def test_a_page_of_much_that_differs_names_the_first():
     findings = {f"made{n}.hit_latency": 30.0 for n in range(100)}
-    page = side_by_side(compare([result(findings), result(dict.fromkeys(findings, 60.0))]))
+    page = comparison_page(compare([result(findings), result(dict.fromkeys(findings, 60.0))]))
     assert page.count("<li>") == 60 and "and 40 more" in page
 
 
@@ -168,7 +168,7 @@ def test_it_is_printed_and_written():
     content = json.loads(to_json(made))
     assert content["schema"] == "gpudissect-comparison/1"
     assert content["counts"]["different"] == 1
-    page = side_by_side(made)
+    page = comparison_page(made)
     assert "<script>x" not in page and page.count('class="verdict different"') == 1
 
 
@@ -180,7 +180,7 @@ def test_that_other_code_read_the_traces_is_said_where_something_differs():
     other = PLAIN | {"l1.hit_latency": 50.0}
     made = compare([read_by(PLAIN, "abc"), read_by(other, "")], ["a.json", "b.json"])
     assert "read by other code (a.json: 0.1.0, code abc; b.json: 0.1.0, code unknown)" in made.read
-    for said in (str(made), to_json(made), side_by_side(made), made._repr_html_()):
+    for said in (str(made), to_json(made), comparison_page(made), made._repr_html_()):
         assert "read by other code" in said
     assert [each.what for each in concerns([read_by(PLAIN, "abc"), read_by(other, "d")]) if "other code" in each.what]
     assert compare([read_by(PLAIN, "abc"), read_by(PLAIN, "d")]).read == ""  # it made no difference

@@ -9,7 +9,7 @@ import pytest
 from gpudissect.results.evidence.series import series_of
 from gpudissect.results.model import Series
 from gpudissect.trace import Context, Trace
-from gpudissect.views.page.write import page
+from gpudissect.views.page.result import result_page
 from gpudissect.views.plots.choose import figure_of
 from gpudissect.views.plots.draw import svg
 from gpudissect.views.plots.figure import Kind
@@ -81,10 +81,10 @@ def test_a_map_of_many_sms_is_thinned_out():
 def test_both_are_on_the_page_beside_lists_that_rest_on_the_same():
     kept = l2()
     found = {"l2.latency_by_sm": {"value": tuple(200.0 + sm for sm in range(8)), "evidence": tuple(kept)}}
-    text = page(result(found), kept)
+    text = result_page(result(found), kept)
     assert "latency by SM, SM by SM" in text and "hit latency by sm and line" in text
     kept = tlb()
-    text = page(result({"tlb_l1.entries": {"value": 16, "evidence": tuple(kept)}}), kept)
+    text = result_page(result({"tlb_l1.entries": {"value": 16, "evidence": tuple(kept)}}), kept)
     assert "latency against pages" in text
 
 

@@ -10,7 +10,7 @@ from gpudissect.results.evidence.keep import with_evidence
 from gpudissect.results.model import Options, Result
 from gpudissect.survey.run import run_survey
 from gpudissect.trace import Context, Trace
-from gpudissect.views.page.write import page
+from gpudissect.views.page.result import result_page
 from gpudissect.workload import Chase, Explicit, Path, Shuffled, Timing
 from tests.results.test_evidence_shapes import l2, tlb
 from tests.support.leading import plots_by_finding, without_evidence
@@ -34,15 +34,15 @@ def file_of(kept):
 
 def shown(made, element, attribute):
     """The plots that one finding leads to."""
-    told = plots_by_finding(page(made))
+    told = plots_by_finding(result_page(made))
     return next(titles for finding, (_, titles, _) in zip(made.findings, told, strict=True)
                 if (finding.element, finding.attribute) == (element, attribute))  # fmt: skip
 
 
 def test_every_finding_of_a_file_leads_to_a_plot(kept, file_of):
-    assert without_evidence(file_of, page(file_of)) == []
-    assert without_evidence(kept[0], page(*kept)) == []
-    assert without_evidence(kept[0], page(kept[0])) != []  # what was kept is what they lead to
+    assert without_evidence(file_of, result_page(file_of)) == []
+    assert without_evidence(kept[0], result_page(*kept)) == []
+    assert without_evidence(kept[0], result_page(kept[0])) != []  # what was kept is what they lead to
 
 
 def test_it_is_the_plot_that_shows_the_value(file_of):
@@ -79,8 +79,8 @@ def test_a_page_of_a_file_has_the_stairs_and_the_map_too():
     for traces, name, value, title in ((tlb(), "tlb_l1.entries", 16, "latency against pages"),
                                        (l2(), "l2.latency_by_sm", by_sm, "by sm and line")):  # fmt: skip
         made = result({name: {"value": value, "evidence": tuple(traces)}})
-        assert title not in page(made)
-        (told,) = plots_by_finding(page(with_evidence(made, traces)))
+        assert title not in result_page(made)
+        (told,) = plots_by_finding(result_page(with_evidence(made, traces)))
         assert any(title in each for each in told[1])
 
 
@@ -120,7 +120,7 @@ def test_long_lists_of_numbers_stand_several_a_line():
 
 
 def test_where_there_is_nothing_to_draw_the_page_says_so():
-    (told,) = plots_by_finding(page(result({"l1.ways": {"value": 4, "evidence": ("gone",)}})))
+    (told,) = plots_by_finding(result_page(result({"l1.ways": {"value": 4, "evidence": ("gone",)}})))
     assert told[1] == [] and "No plot" in told[2]
-    (told,) = plots_by_finding(page(result({"l1.ways": 4})))
+    (told,) = plots_by_finding(result_page(result({"l1.ways": 4})))
     assert told[1] == [] and "No workload of its own" in told[2]

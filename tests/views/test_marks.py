@@ -9,10 +9,10 @@ import pytest
 
 from gpudissect.results.files import load
 from gpudissect.results.model import Series
-from gpudissect.views.plots.choose import MOST_GROUPS, figure_of
-from gpudissect.views.plots.draw import CROWD, groups_of, svg
-from gpudissect.views.plots.figure import Kind
-from gpudissect.views.plots.of_element import figures_of_element
+from gpudissect.views.plots.choose import figure_of
+from gpudissect.views.plots.draw import MAX_LARGE_DOTS, groups_of, svg
+from gpudissect.views.plots.element import figures_of_element
+from gpudissect.views.plots.figure import MAX_GROUPS, Kind
 
 ROOT = Path(__file__).parents[2]
 SHEET = files("gpudissect.views.plots").joinpath("plot.css").read_text("utf-8")
@@ -34,18 +34,18 @@ def styled(*classes):
 @pytest.mark.parametrize("crowded", [(), ("fine",)])
 def test_no_two_groups_share_a_mark_nor_a_dash_nor_a_colour(crowded):
     marks, dashes, colours = [], [], []
-    for n in range(MOST_GROUPS):
+    for n in range(MAX_GROUPS):
         dot, hole = styled("dot", f"s{n}", *crowded), styled("dot", f"s{n}", "hole", *crowded)
         hollow = hole["stroke-width"] != dot["stroke-width"]
         marks.append((dot["stroke-linecap"], dot["stroke-width"], hole["stroke-width"] if hollow else None))
         dashes.append(styled("line", f"s{n}", *crowded).get("stroke-dasharray"))
         colours.append(dot["stroke"])
         assert not hollow or float(hole["stroke-width"]) < float(dot["stroke-width"])
-    assert len(set(marks)) == len(set(dashes)) == len(set(colours)) == MOST_GROUPS
+    assert len(set(marks)) == len(set(dashes)) == len(set(colours)) == MAX_GROUPS
 
 
 def test_many_marks_are_smaller_each():
-    for n in range(MOST_GROUPS):
+    for n in range(MAX_GROUPS):
         few, many = styled("dot", f"s{n}"), styled("dot", f"s{n}", "fine")
         assert float(many["stroke-width"]) < float(few["stroke-width"])
         assert float(many["stroke-width"]) <= 6
@@ -54,23 +54,23 @@ def test_many_marks_are_smaller_each():
 def test_hues_differ_in_every_mode():
     for mode in ("", "@media (prefers-color-scheme: dark)"):
         block = SHEET[SHEET.index(mode) :]
-        hues = [re.search(rf"--s{n}: (#\w+)", block)[1] for n in range(MOST_GROUPS)]
-        assert len(set(hues)) == MOST_GROUPS
+        hues = [re.search(rf"--s{n}: (#\w+)", block)[1] for n in range(MAX_GROUPS)]
+        assert len(set(hues)) == MAX_GROUPS
 
 
 def dots(count):
     kinds = tuple(kind for kind in "abcdefgh" for _ in range(count))
-    columns = {"x": tuple(range(count)) * MOST_GROUPS, "kind": kinds, "y": tuple(range(count)) * MOST_GROUPS}
+    columns = {"x": tuple(range(count)) * MAX_GROUPS, "kind": kinds, "y": tuple(range(count)) * MAX_GROUPS}
     return figure_of(Series(element="l1", name="y by x", columns=columns))
 
 
-@pytest.mark.parametrize("count", [5, CROWD + 1])
+@pytest.mark.parametrize("count", [5, MAX_LARGE_DOTS + 1])
 def test_small_marks_lie_on_large_ones(count):
     drawn = ET.fromstring(str(svg(dots(count), "p"))).find(".//g[@class='marks']")
     sizes = [float(styled(*path.get("class").split())["stroke-width"]) for path in drawn
              if "hole" not in path.get("class")]  # fmt: skip
-    assert len(sizes) == MOST_GROUPS and sizes == sorted(sizes, reverse=True)
-    assert all(("fine" in path.get("class")) == (count > CROWD) for path in drawn)
+    assert len(sizes) == MAX_GROUPS and sizes == sorted(sizes, reverse=True)
+    assert all(("fine" in path.get("class")) == (count > MAX_LARGE_DOTS) for path in drawn)
 
 
 def test_bars_of_a_second_group_leave_the_first_to_be_seen():
@@ -86,10 +86,10 @@ def test_no_plot_of_a_measured_gpu_has_more_groups_than_there_are_marks(name):
     for element in {each.element for each in made.findings}:
         for figure in figures_of_element(made, element):
             names = [name for name, _ in groups_of(figure)]
-            assert figure.kind is Kind.MAP or len(names) <= MOST_GROUPS, (figure.title, names)
+            assert figure.kind is Kind.MAP or len(names) <= MAX_GROUPS, (figure.title, names)
 
 
 def test_of_more_columns_than_marks_the_last_are_drawn():
     columns = {"x": (1, 2), "first": (1, 2), **{f"c{n}": (1, 2) for n in range(12)}}
     made = figure_of(Series(element="l1", name="y against x", columns=columns, units={f"c{n}": "%" for n in range(12)}))
-    assert len(made.ys) == MOST_GROUPS
+    assert len(made.ys) == MAX_GROUPS

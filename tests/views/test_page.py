@@ -15,7 +15,7 @@ from gpudissect.results.files import load
 from gpudissect.results.model import Failure, Published, Series
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import Context, Trace
-from gpudissect.views.page.write import page
+from gpudissect.views.page.result import result_page
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as Way
 from tests.support.made_up import PLAIN, finding, result
@@ -51,7 +51,7 @@ def h200():
 
 def test_a_page_is_small_quick_and_asks_for_nothing(h200):
     begin = time.perf_counter()
-    text = page(h200)
+    text = result_page(h200)
     assert time.perf_counter() - begin < 3
     assert len(text) < 3_000_000
     read = Read(text)
@@ -65,7 +65,7 @@ def test_a_page_is_small_quick_and_asks_for_nothing(h200):
 
 
 def test_every_finding_is_there_with_what_belongs_to_it(h200):
-    text = page(h200)
+    text = result_page(h200)
     assert text.count('class="finding"') == len(h200.findings)
     assert text.count("c-verdict v-") == sum(each.published is not None for each in h200.findings)
     assert len(Read(text).blocks) >= len(h200.series)
@@ -73,27 +73,27 @@ def test_every_finding_is_there_with_what_belongs_to_it(h200):
 
 
 def test_a_page_of_latency_hiding_answers_in_words():
-    read = page(load(ROOT / "tests" / "recordings" / "h200-hiding.json"))
+    read = result_page(load(ROOT / "tests" / "recordings" / "h200-hiding.json"))
     assert "How many warps hide latency" in read
     assert "hide the latency of a load at alpha 0" in read.replace("\n", " ")
     assert "\\n" not in read[read.index("<pre>") : read.index("</pre>")]
 
 
-def test_whole_paths_are_foretold_and_what_is_not_says_why(h200):
-    read = page(h200)
+def test_whole_paths_are_predicted_and_what_is_not_has_a_reason(h200):
+    read = result_page(h200)
     assert "path, all its levels as one" in read
-    assert "Not foretold:" in read
+    assert "Not predicted:" in read
 
 
 def test_every_link_leads_somewhere_and_every_name_is_given_once(h200):
-    read = Read(page(h200))
+    read = Read(result_page(h200))
     names = [value for name, value in read.attributes if name == "id"]
     assert len(names) == len(set(names))
     assert {value[1:] for name, value in read.attributes if name == "href" and value.startswith("#")} <= set(names)
 
 
 def test_a_page_is_the_same_twice(h200):
-    assert page(h200) == page(h200)
+    assert result_page(h200) == result_page(h200)
 
 
 def hostile(count=30):
@@ -120,7 +120,7 @@ def hostile(count=30):
 
 
 def test_a_hostile_result_makes_a_harmless_page():
-    text = page(hostile())
+    text = result_page(hostile())
     read = Read(text)
     assert read.tags.count("script") == 1 + len(read.blocks)
     assert "img" not in read.tags
@@ -152,7 +152,7 @@ def monstrous():
 def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
     made = make()
     begin = time.perf_counter()
-    text = page(made)
+    text = result_page(made)
     assert time.perf_counter() - begin < 3
     assert len(text.encode()) < 3_000_000
     lines = text.count('class="finding"')
@@ -173,30 +173,32 @@ def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
     ("l1.shared_with", "lru", "lru"),
 ])  # fmt: skip
 def test_values_have_the_digits_and_the_spelling_that_a_reader_wants(name, value, shown):
-    assert f"<strong>{shown}</strong>" in page(result({name: value}))
+    assert f"<strong>{shown}</strong>" in result_page(result({name: value}))
 
 
 def test_a_published_range_is_shown_as_one():
     known = Published(value=220, low=200, high=250, unit="cycles", verdict=Verdict.OVERLAPS, text="why")
-    text = page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))
+    text = result_page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))
     assert re.search(r'c-published"><span class="aside">published </span>200 .. 250 cycles</span>', text)
     assert "overlaps</span>" in text and "v-overlaps" in text
     assert "200 .. 250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
 
 
 def test_a_long_name_is_cut_where_it_is_shown():
-    text = page(result(PLAIN, name="A" * 200_000, spec="B" * 200_000, facts={"compute_capability": "C" * 200_000}))
+    text = result_page(
+        result(PLAIN, name="A" * 200_000, spec="B" * 200_000, facts={"compute_capability": "C" * 200_000})
+    )
     assert (
         len(re.search(r"<h1[^>]*>(.*?)</h1>", text)[1]) <= 80 and len(re.search("<title>(.*?)</title>", text)[1]) < 110
     )
     assert len(re.search(r'<h1 title="(A+ …)"', text)[1]) <= 400
     assert not re.search("A{401}|B{201}|C{41}", re.sub("(?s)<details class=.group.*", "", text))
-    assert "<h1>Made Up 1</h1>" in page(result(PLAIN))
+    assert "<h1>Made Up 1</h1>" in result_page(result(PLAIN))
 
 
 def test_results_without_this_or_that_have_pages_too():
     for findings in ({}, {"l1.capacity": 1024}, {"launch.kernel_start": 900.0}, {"fadd.rate": 4.0}, PLAIN):
-        text = page(result(findings))
+        text = result_page(result(findings))
         assert text.count('class="finding"') == len(findings)
 
 
@@ -230,12 +232,12 @@ def test_evidence_becomes_curves_maps_and_histograms():
 
 def test_what_is_kept_of_the_evidence_is_on_the_page():
     made = result({"l1.capacity": {"value": 256, "evidence": ("c4", "c8", "c16", "c32", "each")}})
-    assert 'class="canvas"' not in page(made)
-    text = page(made, chases())
+    assert 'class="canvas"' not in result_page(made)
+    text = result_page(made, chases())
     assert "misses against footprint" in text and "latency by line and lap" in text
 
 
 def test_what_was_skipped_was_not_looked_for():
     skipped = {"status": Status.SKIPPED, "reason": "left out by --quick"}
-    assert "Looked for and not found" not in page(result({**PLAIN, "tlb_l1.entries": skipped}))
-    assert "Looked for and not found: L1 TLB." in page(result({**PLAIN, "tlb_l1.entries": None}))
+    assert "Tested for and not found" not in result_page(result({**PLAIN, "tlb_l1.entries": skipped}))
+    assert "Tested for and not found: L1 TLB." in result_page(result({**PLAIN, "tlb_l1.entries": None}))

@@ -12,11 +12,9 @@ from gpudissect.results.model import Series
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.views.plots.choose import figure_of
-from gpudissect.views.plots.draw import ACROSS, LEFT, svg
-from gpudissect.views.plots.figure import Kind
-from gpudissect.views.plots.lists import figures_of
-from gpudissect.views.plots.scale import Scale, scale_of
-from gpudissect.views.plots.sets import figure_of_sets, numbering
+from gpudissect.views.plots.draw import LEFT, PLOT_WIDTH, svg
+from gpudissect.views.plots.element import figures_together, index_function, set_map
+from gpudissect.views.plots.figure import Kind, Scale, scale_of
 from tests.support.made_up import finding
 
 INDICES = {
@@ -68,9 +66,9 @@ def test_configurations_go_over_what_they_have_in_flight():
 
 def test_lists_are_bars_and_two_parts_are_told_apart():
     found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "part_by_sm", (0, 1, 0))]
-    (made,) = figures_of(found)
+    (made,) = figures_together(found)
     assert made.by == "part" and made.x == "SM"
-    (bars,) = figures_of([finding("tlb_l2", "ways", (17, 8, 8))])
+    (bars,) = figures_together([finding("tlb_l2", "ways", (17, 8, 8))])
     assert bars.kind is Kind.BARS and bars.x == "set"
 
 
@@ -85,13 +83,13 @@ def test_lists_are_bars_and_two_parts_are_told_apart():
 )
 def test_the_set_map_follows_the_index_function(text, sets):
     index = Index(**INDICES[text]) if text in INDICES else None
-    number = numbering(text, 128)
+    number = index_function(text, 128)
     assert [number(128 * line) for line in range(5)] == sets
     if index is not None:
         offsets = np.arange(4096) * 128
         assert [number(int(each)) for each in offsets] == set_numbers(index, 128, 4, offsets).tolist()
     found = [finding("l1", "index_function", text), finding("l1", "line_size", 128)]
-    made = figure_of_sets(found)
+    made = set_map(found)
     assert made.kind is Kind.MAP and made.columns["set"][:5] == tuple(sets)
 
 
@@ -101,7 +99,7 @@ NO_FUNCTIONS = ("one set", "not linear, table of 66", "bits", "bits 99", "xor ^"
 
 @pytest.mark.parametrize("text", NO_FUNCTIONS)
 def test_what_names_no_function_has_no_map(text):
-    assert figure_of_sets([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
+    assert set_map([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
 
 
 def test_a_spectrum_is_bars_of_what_was_found():
@@ -110,7 +108,7 @@ def test_a_spectrum_is_bars_of_what_was_found():
         finding("spectrum_global", "p2"),
         finding("spectrum_global", "p4", 400.0),
     ]
-    (made,) = figures_of(found)
+    (made,) = figures_together(found)
     assert (made.kind, made.columns["pattern"], made.columns["latency"]) == (Kind.BARS, (1, 4), (30.0, 400.0))
 
 
@@ -142,7 +140,7 @@ def test_scales_hold_what_they_show():
 
 def test_a_place_follows_from_its_number():
     made = figure_of(series("y against x", {"x": (0, 1), "y": (1.0, 2.0)}))
-    assert f"M{LEFT + ACROSS * scale_of([0, 1]).at(0):.1f} " in svg(made, "p")
+    assert f"M{LEFT + PLOT_WIDTH * scale_of([0, 1]).at(0):.1f} " in svg(made, "p")
 
 
 def test_bars_have_a_tick_each_only_where_there_is_room_for_it():

@@ -8,9 +8,9 @@ import pytest
 
 from gpudissect.results.files import load
 from gpudissect.results.model import Series
-from gpudissect.views.page.write import page
+from gpudissect.views.page.result import result_page
 from gpudissect.views.plots.draw import groups_of, svg
-from gpudissect.views.plots.of_element import figures_of_element, figures_of_series, known_machine
+from gpudissect.views.plots.element import figures_of_element, figures_of_series, known_machine
 from gpudissect.views.plots.standalone import standalone
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_rates_by_size_of_blocks_are_rates(figures):
 
 
 def test_every_figure_is_drawn_and_on_the_page(figures, h200):
-    text = page(h200)
+    text = result_page(h200)
     for name, figure in figures.items():
         assert standalone(figure), name
         assert f"hiding: {name}</figcaption>" in text

@@ -44,9 +44,9 @@ class Taken:
 
     def page(self) -> str:
         """The page of the result, with what was kept."""
-        from gpudissect.views.page.write import page
+        from gpudissect.views.page.result import result_page
 
-        return page(self.result, self.kept)
+        return result_page(self.result, self.kept)
 
     def traces(self, suffix: str) -> bytes:
         """What was kept as a table, ``.csv`` or ``.parquet``. Raises `UsageError` for Parquet without pyarrow."""

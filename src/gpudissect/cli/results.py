@@ -38,12 +38,12 @@ def show(
     from gpudissect.results.files import load
 
     if html is not None:
-        from gpudissect.views.page.write import page
+        from gpudissect.views.page.result import result_page
 
         if len(files) > 1:
             raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
         _check_page(html, files)
-        _write_page(html, page(load(files[0])))
+        _write_page(html, result_page(load(files[0])))
     if html is None or as_json:
         print_results([load(path) for path in files], as_json=as_json, as_list=len(files) > 1, details=details)
 
@@ -140,9 +140,9 @@ def compare(
         _check_page(html, files)
     comparison = compare_results([load(path) for path in files], [str(path) for path in files])
     if html is not None:
-        from gpudissect.views.page.beside import side_by_side
+        from gpudissect.views.page.comparison import comparison_page
 
-        _write_page(html, side_by_side(comparison))
+        _write_page(html, comparison_page(comparison))
     if as_json:
         typer.echo(to_json(comparison), nl=False)
     elif html is None:

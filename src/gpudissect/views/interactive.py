@@ -41,7 +41,7 @@ class Series(model.Series):
 
     def to_svg(self) -> str:
         """Its plot, the first if it makes several, as an SVG file; empty where there is nothing to plot."""
-        from gpudissect.views.plots.of_element import figures_of_series
+        from gpudissect.views.plots.element import figures_of_series
         from gpudissect.views.plots.standalone import standalone
 
         return next((standalone(figure) for figure in figures_of_series(self)), "")
@@ -96,16 +96,16 @@ class Result(model.Result):
 
     def plots(self, element: str) -> dict[str, str]:
         """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
-        from gpudissect.views.plots.of_element import figures_of_element
+        from gpudissect.views.plots.element import figures_of_element
         from gpudissect.views.plots.standalone import standalone
 
         return {figure.title: drawn for figure in figures_of_element(self, element) if (drawn := standalone(figure))}
 
     def to_html(self) -> str:
         """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
-        from gpudissect.views.page.write import page
+        from gpudissect.views.page.result import result_page
 
-        return page(self)
+        return result_page(self)
 
     def __repr__(self) -> str:
         device = self.device
@@ -164,9 +164,9 @@ class Comparison(compare.Comparison):
 
     def to_html(self) -> str:
         """The results side by side, as one page."""
-        from gpudissect.views.page.beside import side_by_side
+        from gpudissect.views.page.comparison import comparison_page
 
-        return side_by_side(self)
+        return comparison_page(self)
 
     def __repr__(self) -> str:
         from gpudissect.views.terminal.compare_table import names_of

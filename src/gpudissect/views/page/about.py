@@ -1,4 +1,4 @@
-"""What else a page says of a result: conditions, warnings, prediction, older methods, where and with what it ran."""
+"""The rest of a page about a result: warnings, prediction, older methods, conditions, device and versions."""
 
 from __future__ import annotations
 
@@ -9,145 +9,158 @@ from gpudissect.errors import UsageError
 from gpudissect.results.command import only_asked
 from gpudissect.results.model import Result
 from gpudissect.results.names import title_of, words
+from gpudissect.results.prediction import ElementPrediction, PathPrediction
 from gpudissect.results.text import brief, clean, quantity
-from gpudissect.views.page.findings import plain
-from gpudissect.views.page.markup import Child, Markup, tag
-from gpudissect.views.page.words import value_words
+from gpudissect.views.page.findings import value_text
+from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
 from gpudissect.views.terminal.hiding import is_answered, lines
 
-_CAUTIONS = ("throttling", "other_processes")
-_UNITS = {
-    "clock_hz": "Hz", "memory_clock_hz": "Hz", "l2_size": "B", "l2_fetch_limit": "B", "memory_size": "B",
-    "constant_size": "B", "shared_per_sm": "B", "shared_per_block": "B",
-}  # fmt: skip
-MOST_ROWS = 500
-LONGEST_FACT = 40  # characters
-LINE = 2000  # characters: sentences are not broken, the reader's window does that
+MAX_ROWS = 500
+MAX_FACT_LENGTH = 40  # characters
+LINE_LENGTH = 2000  # characters: the window breaks sentences
+_WARNINGS = ("throttling", "other_processes")
+_BYTES = ("l2_size", "l2_fetch_limit", "memory_size", "constant_size", "shared_per_sm", "shared_per_block")
+_UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz", **dict.fromkeys(_BYTES, "B")}
+_FACTS = {
+    "compute_capability": "compute capability",
+    "clock_hz": "clock",
+    "l2_size": "L2",
+    "shared_per_sm": "shared memory per SM",
+    "memory_size": "memory",
+}
 
 
 def facts(result: Result) -> str:
-    """What is stated of the device, in a line."""
-    device = result.device
-    parts = [f"{device.sm_count} SMs"]
-    for name, what, unit in (("compute_capability", "compute capability", ""), ("clock_hz", "clock", "Hz"),
-                             ("l2_size", "L2", "B"), ("shared_per_sm", "shared memory an SM", "B"),
-                             ("memory_size", "memory", "B")):  # fmt: skip
-        if (value := device.facts.get(name)) is not None:
-            parts.append(f"{what} {brief(_fact(value, unit), LONGEST_FACT)}")
-    return "Stated, not measured: " + ", ".join(parts) + "."
+    """What the driver states of the device, in one line."""
+    known = {name: value for name in _FACTS if (value := result.device.facts.get(name)) is not None}
+    parts = [f"{_FACTS[name]} {brief(_fact(name, value), MAX_FACT_LENGTH)}" for name, value in known.items()]
+    return f"Stated, not measured: {', '.join([f'{result.device.sm_count} SMs', *parts])}."
 
 
 def notes(result: Result) -> Iterator[Markup]:
-    """What every reader must see before the findings."""
-    said: list[str] = [f"{words(name)} while measuring: {'; '.join(result.conditions.notes[name])}"
-                       for name in _CAUTIONS if result.conditions.notes.get(name)]  # fmt: skip
-    said += [f"failed: {each.experiment}: {each.reason}" for each in result.failures[:MOST_ROWS]]
-    if result.interrupted:
-        said.append("interrupted: what was measured until then")
-    if only := only_asked(result):
-        said.append(only)
-    if said:
-        yield tag("div", tag("ul", *(tag("li", each) for each in said)), class_="caution", role="note")
+    """Warnings that every reader must see before the findings."""
+    seen = result.conditions.notes
+    texts = [f"{words(name)} while measuring: {'; '.join(seen[name])}" for name in _WARNINGS if seen.get(name)]
+    texts += [f"failed: {each.experiment}: {each.reason}" for each in result.failures[:MAX_ROWS]]
+    texts += ["interrupted: only what was measured until then"] if result.interrupted else []
+    texts += [only] if (only := only_asked(result)) else []
+    if texts:
+        yield caution(texts)
 
 
-def foretold(result: Result) -> Iterator[Markup]:
-    """How well the caches, as found, foretell accesses that nothing was inferred from."""
+def caution(texts: Sequence[str]) -> Markup:
+    """A box of warnings."""
+    return tag("div", tag("ul", *(tag("li", each) for each in texts)), class_="caution", role="note")
+
+
+def prediction(result: Result) -> Iterator[Markup]:
+    """How well the inferred caches predict accesses that nothing was inferred from."""
     if (made := result.prediction) is None:
         return
-    rows = [(title_of(each.element), f"{each.agreement:.2%}", f"{each.low:.2%} .. {each.high:.2%}",
-             f"{each.possible:.2%}", str(each.accesses), f"{each.hits_wrong} / {each.misses_wrong}")
-            for each in made.elements[:MOST_ROWS]]  # fmt: skip
-    said = (f"Of {made.accesses} random accesses, not seen before, {made.agreement:.2%} came as foretold by what was "
-            f"found (95 %: {made.low:.2%} .. {made.high:.2%}).")  # fmt: skip
-    head = ("cache", "foretold", "95 %", "possible", "accesses", "hits / misses foretold wrongly")
-    paths = [(each.path, f"{each.agreement:.2%}", f"{each.low:.2%} .. {each.high:.2%}", f"{each.possible:.2%}",
-              str(each.accesses), ", ".join(f"{name} {count}" for name, count in each.wrong.items()) or "none",
-              "; ".join(each.assumed)) for each in made.paths[:MOST_ROWS]]  # fmt: skip
-    whole = ("path, all its levels as one", "foretold", "95 %", "possible", "accesses", "misjudged by", "assumed")
-    left = [tag("li", f"{name}: {why}") for name, why in list(made.unforetold.items())[:MOST_ROWS]]
-    yield tag("section", tag("h3", "Prediction"), tag("p", said), table("Prediction", head, rows),
-              table("Whole paths", whole, paths) if paths else None,
-              tag("p", "Not foretold:") if left else None, tag("ul", *left) if left else None,
-              class_="element")  # fmt: skip
+    caches = [
+        (title_of(each.element), *_shares(each), f"{each.hits_wrong} / {each.misses_wrong}")
+        for each in made.elements[:MAX_ROWS]
+    ]
+    paths = [
+        (each.path, *_shares(each), _counts(each.wrong), "; ".join(each.assumed)) for each in made.paths[:MAX_ROWS]
+    ]
+    head = ("predicted", "95 %", "possible", "accesses")
+    text = f"{made.agreement:.2%} of {made.accesses} held-out random accesses predicted correctly "
+    text += f"(95 %: {made.low:.2%} .. {made.high:.2%})."
+    missing = [tag("li", f"{name}: {why}") for name, why in list(made.unforetold.items())[:MAX_ROWS]]
+    yield tag(
+        "section",
+        tag("h3", "Prediction"),
+        tag("p", text),
+        table("Prediction", ("cache", *head, "mispredicted hits / misses"), caches),
+        table("Whole paths", ("path, all its levels as one", *head, "misjudged by", "assumed"), paths) if paths else "",
+        (tag("p", "Not predicted:"), tag("ul", *missing)) if missing else None,
+        class_="element",
+    )
 
 
-def hidden(result: Result) -> Iterator[Markup]:
-    """How many warps hide latency, in words and as a table, of a result that knows."""
+def _shares(made: ElementPrediction | PathPrediction) -> tuple[str, str, str, str]:
+    return f"{made.agreement:.2%}", f"{made.low:.2%} .. {made.high:.2%}", f"{made.possible:.2%}", str(made.accesses)
+
+
+def _counts(wrong: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in wrong.items()) or "none"
+
+
+def latency_hiding(result: Result) -> Iterator[Markup]:
+    """How many warps hide latency, in words and as a table."""
     if not is_answered(result):
         return
     try:
-        told = [clean(line) for line in lines(result, LINE)]
-    except UsageError:  # what stands in a stranger's file: the findings are shown all the same
+        texts = [clean(line) for line in lines(result, LINE_LENGTH)]
+    except UsageError:  # the file may come from anywhere: its findings are shown all the same
         return
-    body = []
-    for is_text, own in groupby(told, key=lambda line: bool(line) and "  " not in line):  # rows of tables are spaced
+    parts = []
+    for is_text, group in groupby(texts, key=lambda line: bool(line) and "  " not in line):  # cells are spaced
+        rows = list(group)
         if is_text:
-            body += [tag("p", line) for line in own]
-        elif any(text := list(own)):
-            rows = [part for line in text for part in (line, Markup("\n"))]
-            body.append(tag("div", tag("pre", *rows), class_="scroll", tabindex="0"))
+            parts += [tag("p", line) for line in rows]
+        elif any(rows):
+            parts.append(scrolling(None, tag("pre", *((line, Markup("\n")) for line in rows))))
     title = "How many warps hide latency"
-    yield tag("section", tag("h2", title), *body, aria_label=title)
+    yield tag("section", tag("h2", title), *parts, aria_label=title)
 
 
-def readings(result: Result) -> Iterator[Markup]:
+def older_methods(result: Result) -> Iterator[Markup]:
     """What older methods read on the same caches."""
-    if not result.comparisons:
-        return
-    rows = [(title_of(each.element), words(each.attribute),
-             "nothing" if each.value is None else quantity(each.value, each.unit), each.method, each.note)
-            for each in result.comparisons[:MOST_ROWS]]  # fmt: skip
-    head = ("element", "attribute", "value", "method", "note")
-    yield tag("section", tag("h3", "Older methods on the same caches"), table("Older methods", head, rows),
-              class_="element")  # fmt: skip
+    rows = [
+        (
+            title_of(each.element),
+            words(each.attribute),
+            "nothing" if each.value is None else quantity(each.value, each.unit),
+            each.method,
+            each.note,
+        )
+        for each in result.comparisons[:MAX_ROWS]
+    ]
+    if rows:
+        body = table("Older methods", ("element", "attribute", "value", "method", "note"), rows)
+        yield tag("section", tag("h3", "Older methods on the same caches"), body, class_="element")
 
 
 def conditions(result: Result) -> Iterator[Markup]:
-    """Under what conditions it was measured."""
-    seen = result.conditions
+    """Clock, other conditions, options and duration of the measurement."""
+    seen, options = result.conditions, result.options
     rows: list[tuple[str, str]] = []
     if seen.clock_hz is not None:
-        how = "median seen while measuring" if seen.clock_seen else "as stated, none was seen"
-        rows.append(("clock for nanoseconds", f"{_fact(seen.clock_hz, 'Hz')}, {how}"))
+        source = "median while measuring" if seen.clock_seen else "as stated, not observed"
+        rows.append(("clock for nanoseconds", f"{_fact('clock_hz', seen.clock_hz)}, {source}"))
     if seen.clock_low is not None and seen.clock_high is not None:
-        rows.append(("clocks seen", f"{_fact(seen.clock_low, 'Hz')} .. {_fact(seen.clock_high, 'Hz')}"))
-    rows += [(words(name), "; ".join(texts)) for name, texts in list(seen.notes.items())[:MOST_ROWS]]
-    options = result.options
-    asked = [f"seed {options.seed}", *(["quick"] if options.quick else []),
-             *([f"only {', '.join(options.elements)}"] if options.elements else [])]  # fmt: skip
-    rows.append(("asked for", ", ".join(asked)))
+        low, high = (_fact("clock_hz", each) for each in (seen.clock_low, seen.clock_high))
+        rows.append(("observed clocks", f"{low} .. {high}"))
+    rows += [(words(name), "; ".join(texts)) for name, texts in list(seen.notes.items())[:MAX_ROWS]]
+    only = [f"only {', '.join(options.elements)}"] if options.elements else []
+    rows.append(("options", ", ".join([f"seed {options.seed}", *(["quick"] if options.quick else []), *only])))
     if result.seconds is not None:
-        rows.append(("took", f"{result.seconds:.1f} s, {result.workloads or 0} workloads"))
+        rows.append(("duration", f"{result.seconds:.1f} s, {result.workloads or 0} workloads"))
     yield _folded("Conditions", rows)
 
 
 def environment(result: Result) -> Iterator[Markup]:
-    """Versions, and everything that is stated of the device."""
+    """Versions, and everything that the driver states of the device."""
     device = result.device
-    rows = [(name, text) for name, text in list(result.environment.items())[:MOST_ROWS]]
-    rows += [("code that read the traces", result.code)] if result.code else []
-    rows += [(words(name), _fact(value, _UNITS.get(name, "")))
-             for name, value in list(device.facts.items())[:MOST_ROWS] if value is not None]  # fmt: skip
-    rows += [(f"no path {path}", reason) for path, reason in list(device.unsupported.items())[:MOST_ROWS]]
+    rows = list(result.environment.items())[:MAX_ROWS]
+    rows += [("analysis build", result.code)] if result.code else []
+    stated = list(device.facts.items())[:MAX_ROWS]
+    rows += [(words(name), _fact(name, value)) for name, value in stated if value is not None]
+    rows += [(f"no path {path}", reason) for path, reason in list(device.unsupported.items())[:MAX_ROWS]]
     yield _folded("Device and versions", rows)
 
 
-def table(name: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """A table that scrolls within its own width."""
-    header = tag("tr", *(tag("th", each, scope="col") for each in head))
-    body = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows]
-    return tag("div", tag("table", tag("thead", header), tag("tbody", *body)), class_="scroll", tabindex="0",
-               role="region", aria_label=name)  # fmt: skip
-
-
 def _folded(title: str, rows: Sequence[tuple[str, str]]) -> Markup:
-    terms: list[Child] = [each for name, text in rows for each in (tag("dt", name), tag("dd", text))]
+    terms: list[Child] = [(tag("dt", name), tag("dd", text)) for name, text in rows]
     return tag("details", tag("summary", title), tag("dl", *terms), class_="group")
 
 
-def _fact(value: float | int | str, unit: str) -> str:
+def _fact(name: str, value: float | int | str) -> str:
+    unit = _UNITS.get(name, "")
     if isinstance(value, str):
         return value
     if unit == "Hz":
         return f"{value / 1e6:.6g} MHz"
-    return value_words(value, unit) if unit else plain(value)
+    return value_text(value, unit) if unit else f"{value:.6g}" if isinstance(value, float) else str(value)

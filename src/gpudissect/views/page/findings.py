@@ -1,81 +1,83 @@
-"""Findings on a page: a line each, that opens to how it was found and to what was seen."""
+"""Findings on a page: a line each, which opens to method, caveats and evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from gpudissect.estimate import Status
-from gpudissect.results.model import Finding, Number, Published, Value
+from gpudissect.results.model import Finding, Published, Value
 from gpudissect.results.names import words
-from gpudissect.results.text import bracket, brief, cut, percent, published_words
+from gpudissect.results.text import bracket, brief, cut, percent, published_words, quantity
 from gpudissect.results.verdict import Verdict
-from gpudissect.views.page.markup import Child, Markup, tag
-from gpudissect.views.page.words import value_words
+from gpudissect.simulation.cache.geometry import PolicyKind
+from gpudissect.units import GIB
+from gpudissect.views.page.markup import MAX_TEXT_LENGTH, Child, Markup, tag
+from gpudissect.vocabulary import LIST_INDEX
 
-LONGEST_NAME = 80  # characters of the name of an attribute, an element, a device
-WIDEST = 44  # characters of a value in its line; a longer one stands whole below
-DIGESTS = 8  # of the evidence, written out; the result file has them all
-SIGNS = {Verdict.AGREES: "✓", Verdict.FINER: "✓", Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠",
-         Verdict.NOT_COMPARABLE: "–"}  # fmt: skip
+MAX_NAME_LENGTH = 80  # characters of the name of an attribute, an element, a device
+MAX_VALUE_LENGTH = 44  # characters of a value in its line; a longer one stands in full below
+MAX_DIGESTS = 8  # of the evidence on the page; the result file has all
+COLUMNS = ("attribute", "value", "bracket", "confidence", "published", "verdict")
 NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
-NO_PLOT = "No plot: what they gave is not kept in this result, or is too little to draw."
-Links = Sequence[tuple[str, str]]
+NO_PLOT = "No plot: their traces are not kept in this result, or there is too little to draw."
+_SIGNS = {Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠", Verdict.NOT_COMPARABLE: "–"}
+_ACRONYMS = {str(kind) for kind in PolicyKind} - {str(PolicyKind.RANDOM), str(PolicyKind.WEIGHTED)}
+Links = Sequence[tuple[str, str]]  # fragment and title of plots
+
+
+def value_text(value: Value | None, unit: str, attribute: str = "") -> str:
+    """A value with its unit.
+
+    Sizes below a GiB are exact, for a byte of them counts; larger ones and fractions without a unit have four digits.
+    """
+    if isinstance(value, str):
+        kind, _, rest = value.partition(" ")
+        if attribute == "replacement_policy" and kind in _ACRONYMS:
+            value = f"{kind.upper()} {rest}".strip()
+        return quantity(value[: MAX_TEXT_LENGTH + 1], unit)
+    if isinstance(value, int | float):
+        if unit == "B" and value >= GIB and float(f"{value / GIB:.7g}") * GIB != value:
+            return f"{value / GIB:.4g} GiB"
+        if not unit and value != int(value):
+            return f"{value:.4g}"
+    return quantity(value, unit, LIST_INDEX.get(attribute, "values"))
 
 
 def head() -> Markup:
-    """What stands in which column; for eyes only, each line says it again for others."""
-    names = ("attribute", "value", "bracket", "confidence", "published", "verdict")
-    return tag("p", *(tag("span", name, class_=f"c-{name}") for name in names), class_="columns", aria_hidden="true")
+    """Headings of the columns, for the eye only: each line repeats them for screen readers."""
+    return tag("p", *(tag("span", name, class_=f"c-{name}") for name in COLUMNS), class_="columns", aria_hidden="true")
 
 
 def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
-    """One finding. `plots` stand inside; `links` lead to plots that stand elsewhere (fragment, title)."""
+    """One finding. `plots` stand inside; `links` lead to plots elsewhere on the page."""
+    known = finding.published
     cells = [
-        tag("span", brief(words(finding.attribute), LONGEST_NAME), class_="c-attribute"),
+        tag("span", brief(words(finding.attribute), MAX_NAME_LENGTH), class_="c-attribute"),
         tag("span", *_value(finding), class_="c-value"),
-        _cell("bracket", "bracket", bracket(finding.low, finding.high, finding.unit)),
-        _cell("confidence", "confidence", _confidence(finding)),
-        _cell("published", "published", _published(finding.published, finding.attribute)),
-        _verdict(finding.published),
+        _cell("bracket", bracket(finding.low, finding.high, finding.unit)),
+        _cell("confidence", "stated" if finding.status is Status.STATED else percent(finding.confidence)),
+        _cell("published", cut(_published(known, finding.attribute), MAX_VALUE_LENGTH) if known else ""),
+        _verdict(known),
     ]
-    return tag("details", tag("summary", *cells), tag("div", *_about(finding), _plots(finding, plots, links),
-               class_="about"), class_="finding", id=identity)  # fmt: skip
+    about = tag("div", _about(finding), _evidence(finding, plots, links), class_="about")
+    return tag("details", tag("summary", *cells), about, class_="finding", id=identity)
 
 
-def _cell(name: str, spoken: str, text: str) -> Markup:
-    said = tag("span", f"{spoken} ", class_="aside") if text else None
-    return tag("span", said, text, class_=f"c-{name}")
+def _cell(name: str, text: str) -> Markup:
+    return tag("span", tag("span", f"{name} ", class_="aside") if text else None, text, class_=f"c-{name}")
 
 
-def _value(finding: Finding) -> Iterable[Child]:
+def _value(finding: Finding) -> list[Child]:
     if not finding.status.has_value:
         return [tag("em", finding.status.value)]
-    text = short(finding.value, finding.unit, finding.attribute)
-    if finding.value_ns is None:
-        return [tag("strong", text)]
-    return [tag("strong", text), tag("span", f" {finding.value_ns:.4g} ns", class_="ns")]
+    text = tag("strong", cut(value_text(finding.value, finding.unit, finding.attribute), MAX_VALUE_LENGTH))
+    return [text, None if finding.value_ns is None else tag("span", f" {finding.value_ns:.4g} ns", class_="ns")]
 
 
-def short(value: Value | None, unit: str, attribute: str = "") -> str:
-    """A value as much as fits a line."""
-    text = value_words(value, unit, attribute)
-    return cut(text, WIDEST)
-
-
-def _confidence(finding: Finding) -> str:
-    return "stated" if finding.status is Status.STATED else percent(finding.confidence)
-
-
-def _published(known: Published | None, attribute: str) -> str:
-    if known is None:
-        return ""
-    return cut(_given(known, attribute), WIDEST)
-
-
-def _given(known: Published, attribute: str) -> str:
-    """What the document says: its range, where it gives one."""
+def _published(known: Published, attribute: str) -> str:
+    """What the document gives: its range, where it gives one."""
     if known.value is not None and (known.low, known.high) == (None, None):
-        return value_words(known.value, known.unit, attribute)
+        return value_text(known.value, known.unit, attribute)
     value = None if isinstance(known.value, str) else known.value
     return published_words(value, known.low, known.high, known.unit)
 
@@ -83,69 +85,37 @@ def _given(known: Published, attribute: str) -> str:
 def _verdict(known: Published | None) -> Markup:
     if known is None:
         return tag("span", class_="c-verdict")
-    style = known.verdict.value.replace(" ", "-")
-    sign = tag("span", f"{SIGNS[known.verdict]} ", aria_hidden="true")
-    return tag("span", sign, known.verdict.value, class_=f"c-verdict v-{style}")
+    sign = tag("span", f"{_SIGNS.get(known.verdict, '✓')} ", aria_hidden="true")
+    return tag("span", sign, known.verdict.value, class_=f"c-verdict v-{known.verdict.value.replace(' ', '-')}")
 
 
-def _about(finding: Finding) -> list[Markup]:
-    """What the line has no room for, as a list of terms."""
-    whole = value_words(finding.value, finding.unit, finding.attribute)
-    rows: list[tuple[str, Child]] = []
-    if finding.reason:
-        rows.append((finding.status.value, finding.reason))
-    if len(whole) > WIDEST:
-        rows.append(("value", tag("span", whole, class_="whole")))
-    if finding.method:
-        rows.append(("method", finding.method))
+def _about(finding: Finding) -> Markup | None:
+    """Reason, method, caveats and the published value, as a list of terms."""
+    whole = value_text(finding.value, finding.unit, finding.attribute)
+    rows: list[tuple[str, Child]] = [(finding.status.value, finding.reason)]
+    rows.append(("value", tag("span", whole, class_="whole") if len(whole) > MAX_VALUE_LENGTH else None))
+    rows.append(("method", finding.method))
     rows += [("caveat", caveat) for caveat in finding.caveats]
     if (known := finding.published) is not None:
-        text = _known(known, finding)
+        text = _published(known, finding.attribute) or "something else"
+        if known.value is not None and (known.low, known.high) != (None, None):
+            text += f", of which {value_text(known.value, known.unit)} is taken as the value"
+        text += f": {known.verdict.value}" + (f", {known.text}" if known.text else "")
         rows.append(("published", f"{text} ({known.source})" if known.source else text))
-        rows += [(name, str(given)) for name, given in (("printed", known.printed), ("note", known.note)) if given]
-    terms = [each for name, text in rows for each in (tag("dt", name), tag("dd", text))]
-    return [tag("dl", *terms)] if terms else []
+        rows += [("printed", str(known.printed or "")), ("note", known.note)]
+    terms = [each for name, text in rows if text for each in (tag("dt", name), tag("dd", text))]
+    return tag("dl", *terms) if terms else None
 
 
-def _known(known: Published, finding: Finding) -> str:
-    text = _given(known, finding.attribute) or "something else"
-    if known.value is not None and (known.low, known.high) != (None, None):
-        text += f", of which {value_words(known.value, known.unit)} is taken as the value"
-    return f"{text}: {known.verdict.value}" + (f", {known.text}" if known.text else "")
-
-
-def _plots(finding: Finding, plots: Child, links: Links) -> Markup:
-    """The evidence: which workloads, and what they gave."""
-    see: list[Child] = []
+def _evidence(finding: Finding, plots: Child, links: Links) -> Markup:
+    """Which workloads a finding rests on, and their plots."""
+    digests, text = finding.evidence, NO_WORKLOAD
+    if digests:
+        more = f" and {len(digests) - MAX_DIGESTS} more" if len(digests) > MAX_DIGESTS else ""
+        named = ", ".join(name[:8] for name in digests[:MAX_DIGESTS])
+        text = f"Evidence: {len(digests)} workload{'s' if len(digests) > 1 else ''}, {named}{more}."
+    see: list[Child] = [f" {NO_PLOT}"] if digests and not links else []
     for number, (fragment, title) in enumerate(links):
         see += [", " if number else " See ", tag("a", title, href=f"#{fragment}")]
     see += ["."] if links else []
-    if not links and finding.evidence:
-        see = [f" {NO_PLOT}"]
-    return tag("div", tag("p", _workloads(finding), *see, class_="evidence"), tag("div", plots, class_="plots"))
-
-
-def _workloads(finding: Finding) -> str:
-    if not finding.evidence:
-        return NO_WORKLOAD
-    digests = ", ".join(name[:8] for name in finding.evidence[:DIGESTS])
-    more = f" and {len(finding.evidence) - DIGESTS} more" if len(finding.evidence) > DIGESTS else ""
-    count = len(finding.evidence)
-    return f"Evidence: {count} workload{'s' if count > 1 else ''}, {digests}{more}."
-
-
-def instructions(rows: Iterable[Sequence[str]], columns: Sequence[str], anchors: Mapping[str, str]) -> Markup:
-    """The table of instructions, one row each; its first cell leads to that instruction's findings."""
-    header = tag("tr", *(tag("th", name, scope="col") for name in columns))
-    body = [
-        tag("tr", tag("th", tag("a", row[0], href=f"#{anchors[row[0]]}") if row[0] in anchors else row[0], scope="row"),
-            *(tag("td", cell) for cell in row[1:]))
-        for row in rows
-    ]  # fmt: skip
-    table = tag("table", tag("thead", header), tag("tbody", *body))
-    return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Instructions")
-
-
-def plain(value: Number | str | None) -> str:
-    """A number of a table that needs no unit."""
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return tag("div", tag("p", text, *see, class_="evidence"), tag("div", plots, class_="plots"))

@@ -1,21 +1,25 @@
-"""HTML and SVG whose text is escaped by construction: there is no string of markup that text is pasted into."""
+"""HTML and SVG whose text is escaped by construction, and the document around it."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from gpudissect.results.text import clean
 
 _VOID = frozenset({"meta", "input", "br", "hr", "link", "img"})
 _EMPTY_SVG = frozenset({"path", "line", "rect", "circle", "use"})
-LONGEST = 2000  # characters of one text from a file; nobody reads more, and a browser lays it out all the same
+MAX_TEXT_LENGTH = 2000  # characters of one text from a file
 
 
 class Markup(str):
-    """Text that is markup already. Only this module makes it of anything but other markup."""
+    """Text that is markup already. Only this module makes it from anything but markup and numbers."""
 
     __slots__ = ()
 
@@ -24,10 +28,10 @@ Child = Markup | str | None | Iterable["Child"]
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element. Strings among the children, and every attribute's value, are cleaned and escaped.
+    """An element. Strings among the children, and the value of every attribute, are cleaned and escaped.
 
-    An attribute's underscores become dashes, one at its end goes (``class_``, ``aria_label``). None and False leave it
-    out, True writes its name alone; `Markup` there is as long as it likes, such as the path of a line.
+    Underscores in names of attributes become dashes, one at the end is dropped (``class_``, ``aria_label``). None and
+    False leave an attribute out, True writes its name alone. A `Markup` value has no maximum length.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -49,18 +53,60 @@ def join(children: Child) -> Markup:
 
 
 def shown(text: str) -> str:
-    """A text as it may stand in a page: printable, not endless."""
-    return clean(text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text)} characters)")
+    """A text as it may stand in a page: printable, and not longer than a reader reads."""
+    return clean(text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]} ... ({len(text)} characters)")
+
+
+def table(name: str, head: Iterable[str], rows: Iterable[Iterable[Child]]) -> Markup:
+    """A table that scrolls within its own width; the first cell of each row is its heading."""
+    header = tag("tr", *(tag("th", each, scope="col") for each in head))
+    body = [tag("tr", tag("th", first, scope="row"), *(tag("td", cell) for cell in rest)) for first, *rest in rows]
+    return scrolling(name, tag("table", tag("thead", header), tag("tbody", *body)))
+
+
+def scrolling(name: str | None, content: Markup) -> Markup:
+    """A region that scrolls within its own width."""
+    role = "region" if name else None
+    return tag("div", content, class_="scroll", tabindex="0", role=role, aria_label=name)
 
 
 def data(identity: str, value: Any) -> Markup:
-    """A block of JSON for a script to read, which is no script itself and cannot end early."""
+    """A block of JSON for a script to read; it is no script itself and cannot end early."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return Markup(f'<script type="application/json" id="{html.escape(identity)}">{text}</script>')
 
 
-def verbatim(name: str, source: str) -> Markup:
+def document(title: str, *body: Child) -> str:
+    """A whole page, whose policy allows no request and no style or script but the package's own, known by hashes."""
+    style = _asset("plots", "plot.css") + _asset("page", "page.css")  # the page's own rules come last
+    script = _asset("page", "page.js")
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+    policy += "img-src data:; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        Markup('<link rel="icon" href="data:,">'),
+        _verbatim("style", style),
+    )
+    return "<!doctype html>\n" + tag("html", head, tag("body", *body, _verbatim("script", script)), lang="en") + "\n"
+
+
+@cache
+def _asset(folder: str, name: str) -> str:
+    return files(f"gpudissect.views.{folder}").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(source: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+def _verbatim(name: str, source: str) -> Markup:
     """A style or a script of the package's own. Raises `ValueError` for one that would end its own element."""
     if "</" + name in source.lower() or "<!--" in source:
         raise ValueError(f"this {name} would end early")

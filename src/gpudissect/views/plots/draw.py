@@ -7,222 +7,243 @@ under that transform, so that nothing but the transform and the ticks changes wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gpudissect.views.page.markup import Markup, tag
-from gpudissect.views.plots.choose import MOST_GROUPS, is_finite
-from gpudissect.views.plots.figure import Figure, Kind
-from gpudissect.views.plots.scale import Scale, label, scale_of
+from gpudissect.views.plots.figure import MAX_GROUPS, Figure, Kind, Scale, is_finite, label, scale_of
 
 WIDTH, HEIGHT = 520, 300
-LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 46
-ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-FEW = 10  # bars of which each has its tick
-TICK = 34  # pixels that the text of a tick takes
-NUMBERED = ("sm", "peer", "lap", "ring", "run", "number")  # across: neighbours stand equally far apart
-CROWD = 150  # dots of one group from which on they are drawn finer
-SIZES = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
-HOLLOW = (2, 3, 6, 7)  # styles whose marks have a hole
-SHADES = 9  # colours of a map, style sheet h0 .. h8
+LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 74, 12, 432, 242
+BOTTOM = TOP + PLOT_HEIGHT
+MAX_LABELLED_BARS = 10  # bars that have a tick each
+TICK_WIDTH = 34  # pixels of the text of a tick
+NUMBERED = ("sm", "peer", "lap", "ring", "chain", "run", "number")  # neighbours stand equally far apart
+MAX_LARGE_DOTS = 150  # of one group; of more each is drawn smaller
+SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
+HOLLOW_STYLES = (2, 3, 6, 7)
+SHADES = 9  # colours of a map, h0 .. h8 in the style sheet
 Points = list[tuple[float, float]]
 
 
 def svg(figure: Figure, identity: str) -> Markup:
-    """The drawing; `identity` tells it from others of a page. Empty where nothing can be drawn."""
+    """The drawing; `identity` is unique among the drawings of a document. Empty where nothing can be drawn."""
     groups = list(groups_of(figure))
-    points = [point for _, own in groups for point in own]
+    points = [point for _, group in groups for point in group]
     if not points:
         return Markup("")
-    is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
-    x = scale_of([each[0] for each in points], powers=False if is_even else None)
-    share = figure.unit(figure.ys[0]) == "%"
-    heights = {each[1] for each in points}
-    zero = [0.0] if figure.kind is Kind.BARS and len(heights) == 1 else []  # else it would stand at half its height
-    y = scale_of([*heights, *([0, 100] if share else []), *zero], from_zero=True, powers=figure.powers)
-    places: list[float] | None = None
+    x_ticks: Sequence[float] | None = None
     if figure.kind is Kind.MAP:
         x, y, marks = _map(figure)
-    elif figure.kind is Kind.BARS:
-        bars = sorted({place for place, _ in points})
-        width = _step(bars)
-        x = Scale(x.low - width / 2, x.high + width / 2)
-        apart = ACROSS * width / (x.high - x.low)
-        places = bars if len(bars) <= FEW and apart >= TICK else None
-        marks = [_bars(own, x, y, n, width) for n, (_, own) in enumerate(groups)]
     else:
-        drawn = [_group(own, x, y, n, figure.kind) for n, (_, own) in enumerate(groups)]
-        below = sorted(range(len(drawn)), key=lambda n: (SIZES.index(_style(n) // 2), n), reverse=True)
-        marks = [drawn[n] for n in below]  # small marks on large ones, and the first on top
+        x, y = _scales(figure, points)
+        if figure.kind is Kind.BARS:
+            places = sorted({place for place, _ in points})
+            width = _step(places)
+            x = Scale(x.low - width / 2, x.high + width / 2)
+            has_room = PLOT_WIDTH * width / (x.high - x.low) >= TICK_WIDTH
+            x_ticks = places if len(places) <= MAX_LABELLED_BARS and has_room else None
+            marks = [_bars(group, x, y, n, width) for n, (_, group) in enumerate(groups)]
+        else:
+            drawn = [_group(group, x, y, n, _kind(figure, name)) for n, (name, group) in enumerate(groups)]
+            order = sorted(range(len(drawn)), key=lambda n: (SIZE_ORDER.index(n % MAX_GROUPS // 2), n), reverse=True)
+            marks = [drawn[n] for n in order]  # small marks on large ones, and the first on top
+    if x_ticks is None and figure.x in NUMBERED:
+        x_ticks = [each for each in x.ticks(5) if each == int(each)] or None
+    units = figure.unit(figure.x), figure.unit(figure.ys[0])
+    x_title, y_title = _axis_title(figure, figure.x), _axis_title(figure, *figure.ys)
+    scales = [[scale.low, scale.high, int(scale.log), unit] for scale, unit in zip((x, y), units, strict=True)]
     clip = f"{identity}-clip"
-    return tag(
-        "svg",
-        tag("title", figure.title), tag("desc", said(figure, groups)),
-        tag("clipPath", tag("rect", x=LEFT, y=TOP, width=ACROSS, height=UP), id=clip),
-        tag("g", _axis(x, figure.unit(figure.x), "x", places or _whole(figure, x)), class_="axis x"),
-        tag("g", _axis(y, figure.unit(figure.ys[0]), "y"), class_="axis y"),
+    middle, turned = LEFT + PLOT_WIDTH / 2, f"translate(12 {TOP + PLOT_HEIGHT / 2:g}) rotate(-90)"
+    parts = (
+        tag("title", figure.title),
+        tag("desc", describe(figure, groups)),
+        tag("clipPath", tag("rect", **_AREA), id=clip),
+        tag("g", _x_axis(x, units[0], x_ticks), class_="axis x"),
+        tag("g", _y_axis(y, units[1]), class_="axis y"),
         tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
-        tag("rect", class_="frame", x=LEFT, y=TOP, width=ACROSS, height=UP),
-        tag("text", _title(figure, figure.x), class_="name", x=LEFT + ACROSS / 2, y=HEIGHT - 8, text_anchor="middle"),
-        tag("text", _title(figure, *figure.ys), class_="name", text_anchor="middle",
-            transform=f"translate(12 {TOP + UP / 2:g}) rotate(-90)"),
-        class_="plot", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=figure.title,
-        data_scales=Markup(json.dumps([[x.low, x.high, int(x.powers), figure.unit(figure.x)],
-                                [y.low, y.high, int(y.powers), figure.unit(figure.ys[0])]])),
-    )  # fmt: skip
+        *_vertical_marks(figure, x),
+        tag("rect", class_="frame", **_AREA),
+        tag("text", x_title, class_="name", x=middle, y=HEIGHT - 8, text_anchor="middle"),
+        tag("text", y_title, class_="name", text_anchor="middle", transform=turned),
+    )
+    box, data = f"0 0 {WIDTH} {HEIGHT}", Markup(json.dumps(scales))
+    return tag("svg", *parts, class_="plot", viewBox=box, role="img", aria_label=figure.title, data_scales=data)
 
 
 def legend(figure: Figure) -> Markup:
-    """Which mark is whose; empty where there is but one group."""
-    names = [name for name, _ in groups_of(figure)]
+    """Legend in HTML; empty where there is only one group."""
     if figure.kind is Kind.MAP:
-        low, high = range_of(figure)
-        unit = figure.unit(figure.colour or "")
+        low, high, unit = colour_labels(figure)
         swatches = [tag("i", class_=f"h{n}") for n in range(SHADES)]
-        return tag("p", f"{label(low, unit)} ", tag("span", *swatches, class_="ramp", aria_hidden="true"),
-                   f" {label(high, unit)} {figure.colour or ''}{_of(unit)}", class_="legend")  # fmt: skip
-    if len(names) < 2:
+        ramp = tag("span", *swatches, class_="ramp", aria_hidden="true")
+        return tag("p", f"{low} ", ramp, f" {high} {figure.colour or ''}{unit}", class_="legend")
+    groups = [(name, key(_kind(figure, name), n)) for n, (name, _) in enumerate(groups_of(figure))]
+    if len(groups) < 2:
         return Markup("")
-    keys = [tag("span", tag("svg", *key(figure.kind, n), viewBox="0 0 24 12", aria_hidden="true"), name, class_="key")
-            for n, name in enumerate(names)]  # fmt: skip
+    keys = [
+        tag("span", tag("svg", *mark, viewBox="0 0 24 12", aria_hidden="true"), name, class_="key")
+        for name, mark in groups
+    ]
     return tag("p", *keys, class_="legend")
 
 
 def key(kind: Kind, number: int) -> Iterator[Markup]:
-    """A mark as in the plot, 24 by 12: a line with its dot, a dot, a bar."""
-    style = f"s{_style(number)}"
+    """The mark of a group as in the plot, 24 by 12: a line, a dot, a bar."""
+    style = f"s{number % MAX_GROUPS}"
     if kind is Kind.BARS:
         yield tag("path", class_=f"line {style}" if number else "bar s0", d="M4 1h16v10h-16z")
         return
-    if kind is Kind.LINES:
+    if kind in (Kind.LINES, Kind.CURVES):
         yield tag("path", class_=f"line {style}", d="M1 6h22")
-    yield from _marks(number, style, Markup("M12 6h0"))
+    if kind is not Kind.CURVES:
+        yield from _dots(number, "", "M12 6h0")
 
 
 def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
-    """The points of each group that can be drawn, by its name; those of a map are one group."""
-    across = figure.columns[figure.x]
+    """Name and drawable points of each group; a map is one group."""
+    xs = figure.columns[figure.x]
     split = figure.by if figure.by is not None else figure.colour if figure.kind is Kind.BARS else None
     for name in figure.ys:
-        rows = zip(across, figure.columns[name], figure.columns[split] if split else across, strict=True)
-        kept = [(x, y, value) for x, y, value in rows if is_finite(x) and is_finite(y)]
+        rows = zip(xs, figure.columns[name], figure.columns[split] if split else xs, strict=True)
+        drawable = [(x, y, value) for x, y, value in rows if is_finite(x) and is_finite(y)]
         if split is None:
-            yield name, [(x, y) for x, y, _ in kept]
+            yield name, [(x, y) for x, y, _ in drawable]
             continue
-        values = dict.fromkeys(value for _, _, value in kept)
+        values = dict.fromkeys(value for _, _, value in drawable)
         for value in sorted(values, key=lambda each: (not is_finite(each), each if is_finite(each) else 0, str(each))):
-            said = label(value, figure.unit(split)) if is_finite(value) else str(value)
-            yield f"{split} {said}", [(x, y) for x, y, other in kept if other == value]
+            text = label(value, figure.unit(split)) if is_finite(value) else str(value)
+            yield f"{split} {text}", [(x, y) for x, y, other in drawable if other == value]
 
 
-def said(figure: Figure, groups: list[tuple[str, Points]]) -> str:
-    """The plot in a sentence, for those who cannot see it."""
-    parts = []
-    for name, points in groups[:MOST_GROUPS]:
-        if points:
-            ys = [y for _, y in points]
-            unit = figure.unit(figure.ys[0])
-            parts.append(f"{name}: {len(points)} points, {label(min(ys), unit)} to {label(max(ys), unit)}{_of(unit)}")
-    return f"{figure.kind.value} over {figure.x}; " + "; ".join(parts) + ". The table below the plot has every number."
+def describe(figure: Figure, groups: list[tuple[str, Points]]) -> str:
+    """The plot in a sentence, for readers who cannot see it."""
+    unit = figure.unit(figure.ys[0])
+    ranges = [
+        f"{name}: {len(points)} points, {label(min(ys), unit)} to {label(max(ys), unit)}{_suffix(unit)}"
+        for name, points in groups[:MAX_GROUPS]
+        if (ys := [y for _, y in points])
+    ]
+    return f"{figure.kind.value} over {figure.x}; {'; '.join(ranges)}. The table below the plot has every number."
 
 
-def _title(figure: Figure, *names: str) -> str:
-    unit = figure.unit(names[0])
-    name = ", ".join(names)
+def colour_labels(figure: Figure) -> tuple[str, str, str]:
+    """Values of the first and the last colour of a map, and their unit as it follows the column's name."""
+    (low, high), unit = _colour_range(figure), figure.unit(figure.colour)
+    return label(low, unit), label(high, unit), _suffix(unit)
+
+
+def _kind(figure: Figure, group: str) -> Kind:
+    return figure.kinds.get(group, figure.kind)
+
+
+def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
+    is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
+    x = scale_of([point[0] for point in points], log=False if is_even else figure.log_x)
+    heights = {min(point[1], figure.y_max or point[1]) for point in points}
+    if figure.unit(figure.ys[0]) == "%":
+        heights |= {0, 100}
+    if figure.kind is Kind.BARS and len(heights) == 1:
+        heights |= {0}  # otherwise the bar would stand at half its height
+    return x, scale_of(list(heights), from_zero=True, log=figure.log_y)
+
+
+def _axis_title(figure: Figure, *names: str) -> str:
+    unit, name = figure.unit(names[0]), ", ".join(names)
     if len(names) > 1 and len(name) >= 30:  # the legend has them
         return unit or "value"
     return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")
 
 
-def _of(unit: str) -> str:
+def _suffix(unit: str) -> str:
     return f" {unit}" if unit and unit != "B" else ""
 
 
-def _axis(scale: Scale, unit: str, which: str, places: list[float] | None = None) -> Iterator[Markup]:
-    base = 2 if unit == "B" else 10
-    for value in places or scale.ticks(5 if which == "x" else 6, base):
-        place = scale.at(value)
-        if which == "x":
-            at = LEFT + ACROSS * place
-            yield tag("line", x1=at, x2=at, y1=TOP, y2=TOP + UP)
-            yield tag("text", label(value, unit), x=at, y=TOP + UP + 17, text_anchor="middle")
-        else:
-            at = TOP + UP * (1 - place)
-            yield tag("line", x1=LEFT, x2=LEFT + ACROSS, y1=at, y2=at)
-            yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+def _x_axis(scale: Scale, unit: str, ticks: Sequence[float] | None) -> Iterator[Markup]:
+    for value in ticks or scale.ticks(5, 2 if unit == "B" else 10):
+        at = LEFT + PLOT_WIDTH * scale.at(value)
+        yield tag("line", x1=at, x2=at, y1=TOP, y2=BOTTOM)
+        yield tag("text", label(value, unit), x=at, y=BOTTOM + 17, text_anchor="middle")
 
 
-def _whole(figure: Figure, x: Scale) -> list[float] | None:
-    """Ticks at whole numbers, of what is numbered."""
-    if figure.x not in NUMBERED:
-        return None
-    return [each for each in x.ticks(5) if each == int(each)] or None
+def _y_axis(scale: Scale, unit: str) -> Iterator[Markup]:
+    for value in scale.ticks(6, 2 if unit == "B" else 10):
+        at = TOP + PLOT_HEIGHT * (1 - scale.at(value))
+        yield tag("line", x1=LEFT, x2=LEFT + PLOT_WIDTH, y1=at, y2=at)
+        yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+
+
+def _vertical_marks(figure: Figure, x: Scale) -> Iterator[Markup]:
+    for row, (value, text) in enumerate(figure.marks):
+        at = round(LEFT + PLOT_WIDTH * x.at(value), 1)
+        is_left = at > LEFT + PLOT_WIDTH / 2
+        yield tag("path", class_="mark", d=f"M{at} {TOP}V{BOTTOM}")
+        anchor = "end" if is_left else "start"
+        yield tag("text", text, x=at + (-5 if is_left else 5), y=TOP + 14 + 15 * row, text_anchor=anchor)
 
 
 def _place(x: float, y: float, across: Scale, up: Scale) -> str:
-    return f"{LEFT + ACROSS * across.at(x):.1f} {TOP + UP * (1 - up.at(y)):.1f}"
+    return f"{LEFT + PLOT_WIDTH * across.at(x):.1f} {TOP + PLOT_HEIGHT * (1 - up.at(y)):.1f}"
 
 
 def _group(points: Points, x: Scale, y: Scale, number: int, kind: Kind) -> Markup:
-    style = f"s{_style(number)}" + (" fine" if len(points) > CROWD else "")
-    dots = Markup("".join(f"M{_place(*point, x, y)}h0" for point in points))
-    drawn = _marks(number, style, dots)
-    if kind is Kind.LINES and len(points) > 1:
+    fine = " fine" if kind is not Kind.CURVES and len(points) > MAX_LARGE_DOTS else ""
+    drawn = []
+    if kind in (Kind.LINES, Kind.CURVES) and len(points) > 1:
         line = "L".join(_place(*point, x, y) for point in sorted(points))
-        drawn.insert(0, tag("path", class_=f"line {style}", d=Markup(f"M{line}")))
+        drawn.append(tag("path", class_=f"line s{number % MAX_GROUPS}{fine}", d=Markup(f"M{line}")))
+    if kind is not Kind.CURVES:
+        drawn += _dots(number, fine, "".join(f"M{_place(*point, x, y)}h0" for point in points))
     return Markup("".join(drawn))
 
 
-def _marks(number: int, style: str, dots: Markup) -> list[Markup]:
-    hole = [tag("path", class_=f"dot {style} hole", d=dots)] if _style(number) in HOLLOW else []
-    return [tag("path", class_=f"dot {style}", d=dots), *hole]
+def _dots(number: int, fine: str, path: str) -> list[Markup]:
+    style = number % MAX_GROUPS
+    classes = [f"dot s{style}{fine}", *([f"dot s{style}{fine} hole"] if style in HOLLOW_STYLES else [])]
+    return [tag("path", class_=each, d=Markup(path)) for each in classes]
 
 
 def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
-    half = 0.45 * width * ACROSS / (x.high - x.low)
-    zero = 0 if not y.powers and y.low < 0 < y.high else y.low
-    down = round(TOP + UP * (1 - y.at(zero)), 1)
-    drawn = ""
+    half = 0.45 * width * PLOT_WIDTH / (x.high - x.low)
+    zero = 0 if not y.log and y.low < 0 < y.high else y.low
+    floor = round(TOP + PLOT_HEIGHT * (1 - y.at(zero)), 1)
+    path = ""
     for place, height in points:
-        middle, top = LEFT + ACROSS * x.at(place), TOP + UP * (1 - y.at(height))
-        drawn += f"M{middle - half:.1f} {down}V{top:.1f}h{2 * half:.1f}V{down}z"
-    style = f"line s{_style(number)}" if number else "bar s0"  # outlines, through which the first ones are seen
-    return tag("path", class_=style, d=Markup(drawn))
+        middle, top = LEFT + PLOT_WIDTH * x.at(place), TOP + PLOT_HEIGHT * (1 - y.at(height))
+        path += f"M{middle - half:.1f} {floor}V{top:.1f}h{2 * half:.1f}V{floor}z"
+    style = f"line s{number % MAX_GROUPS}" if number else "bar s0"  # later ones are outlines over the first
+    return tag("path", class_=style, d=Markup(path))
 
 
-def range_of(figure: Figure) -> tuple[float, float]:
-    """The values of a map's least and its last colour."""
+def _colour_range(figure: Figure) -> tuple[float, float]:
+    """The values of a map's first and last colour; a few outliers do not take all colours."""
     values = sorted(value for value in figure.columns[figure.colour or figure.ys[0]] if is_finite(value))
     if not values:
         return 0.0, 1.0
     low, high = values[len(values) // 100], values[-1 - len(values) // 100]
-    if values[-1] - values[0] <= 1.5 * (high - low):
-        return values[0], values[-1]
-    return low, high  # a few outliers must not take all colours
+    return (values[0], values[-1]) if values[-1] - values[0] <= 1.5 * (high - low) else (low, high)
 
 
 def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
-    """Cells by shade: a path each, so that ten thousand cells stay a small page."""
-    rows = list(zip(figure.columns[figure.x], figure.columns[figure.ys[0]], figure.columns[figure.colour or ""],
-                    strict=True))  # fmt: skip
+    """Cells by shade, one path each: ten thousand cells stay small."""
+    rows = zip(*(figure.columns[name] for name in (figure.x, figure.ys[0], figure.colour or "")), strict=True)
     cells = [(x, y, value) for x, y, value in rows if is_finite(x) and is_finite(y)]
     xs, ys = sorted({x for x, _, _ in cells}), sorted({y for _, y, _ in cells})
-    wide, high = _step(xs), _step(ys)
-    across, up = Scale(xs[0] - wide / 2, xs[-1] + wide / 2), Scale(ys[0] - high / 2, ys[-1] + high / 2)
-    low, top = range_of(figure)
-    shades = [""] * SHADES
+    x_step, y_step = _step(xs), _step(ys)
+    across, up = Scale(xs[0] - x_step / 2, xs[-1] + x_step / 2), Scale(ys[0] - y_step / 2, ys[-1] + y_step / 2)
+    width, height = PLOT_WIDTH * x_step / (across.high - across.low), PLOT_HEIGHT * y_step / (up.high - up.low)
+    first, last = _colour_range(figure)
+    paths = [""] * SHADES
     for x, y, value in cells:
         if is_finite(value):
-            share = min(max((value - low) / ((top - low) or 1), 0), 1)
-            left, upper = LEFT + ACROSS * across.at(x - wide / 2), TOP + UP * (1 - up.at(y + high / 2))
-            w, h = ACROSS * wide / (across.high - across.low), UP * high / (up.high - up.low)
-            shades[round(share * (SHADES - 1))] += f"M{left:.1f} {upper:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z"
-    return across, up, [tag("path", class_=f"cell h{n}", d=Markup(drawn)) for n, drawn in enumerate(shades) if drawn]
+            share = min(max((value - first) / ((last - first) or 1), 0), 1)
+            corner = _place(x - x_step / 2, y + y_step / 2, across, up)
+            paths[round(share * (SHADES - 1))] += f"M{corner}h{width:.1f}v{height:.1f}h{-width:.1f}z"
+    return across, up, [tag("path", class_=f"cell h{n}", d=Markup(path)) for n, path in enumerate(paths) if path]
 
 
-def _step(values: list[float]) -> float:
+def _step(values: Sequence[float]) -> float:
     return min((b - a for a, b in pairwise(values)), default=1.0)
 
 
-def _style(number: int) -> int:
-    return number % MOST_GROUPS
+_AREA = {"x": LEFT, "y": TOP, "width": PLOT_WIDTH, "height": PLOT_HEIGHT}

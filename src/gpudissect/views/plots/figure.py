@@ -1,20 +1,27 @@
-"""`Figure`: which columns of a series stand where in its plot."""
+"""`Figure`: which columns of a series stand where in its plot; `Scale`: from values to places on an axis."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeGuard
+
+from gpudissect.results.text import quantity
 
 Column = tuple[float | str | None, ...]
+MAX_GROUPS = 8  # groups that a reader can tell apart
+LOG_RATIO = 64  # largest over smallest value from which on a logarithmic scale reads better
 
 
 class Kind(StrEnum):
-    """How numbers are drawn."""
+    """How values are drawn."""
 
-    LINES = "lines"  # a line for each group, dots where a number was measured
+    LINES = "lines"  # points joined by a line
+    CURVES = "curves"  # a line without points: what a model predicts
     DOTS = "dots"
-    BARS = "bars"  # one a place, no order between neighbours but their number
+    BARS = "bars"  # neighbours have no order but their number
     MAP = "map"  # a colour for every pair of x and y
 
 
@@ -26,16 +33,18 @@ class Figure:
         title: what it shows.
         kind: see `Kind`.
         columns: equally long columns, as in `gpudissect.series.Series`; all of them stand in the table behind the plot.
+        x: column of the horizontal axis.
+        ys: columns of the vertical axis, in one unit, each a group of its own; one column for a map.
         units: unit of each column that has one.
-        x: column across.
-        ys: columns upwards, in one unit, each a group of its own; of a map the one column upwards.
-        by: column whose different values are groups (lines of their own).
-        colour: of a map the column that is shown as colour; of bars the one that gives groups.
+        by: column whose values make groups.
+        colour: column shown as colour (map) or as groups (bars).
         evidence: digests of the workloads behind it.
         note: one line below the plot.
-        powers: its scale upwards is one of powers, whatever its numbers; None where they decide.
-        answers: it shows what was found, not what was seen on the way.
-        shows: elements and attributes of the findings that it is made for, beside those that rest on its evidence.
+        log_x, log_y: whether an axis is logarithmic; None where the values decide.
+        y_max: end of the vertical axis where values beyond it are cut off.
+        kinds: kind of each group that differs from `kind`, by column or by value of `by`.
+        marks: vertical lines, each with its label.
+        shows: element and attribute of the findings that it belongs to beside those with its evidence.
 
     """
 
@@ -49,15 +58,87 @@ class Figure:
     colour: str | None = None
     evidence: tuple[str, ...] = ()
     note: str = ""
-    powers: bool | None = None
-    answers: bool = False
+    log_x: bool | None = None
+    log_y: bool | None = None
+    y_max: float | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    marks: Sequence[tuple[float, str]] = ()
     shows: tuple[tuple[str, str], ...] = ()
 
-    def unit(self, name: str) -> str:
+    def unit(self, name: str | None) -> str:
         """Unit of a column, empty if it has none."""
-        return self.units.get(name, "")
+        return self.units.get(name or "", "")
 
-    @property
-    def rows(self) -> int:
-        """How many points there are."""
-        return len(next(iter(self.columns.values()), ()))
+
+def is_finite(value: float | str | None) -> TypeGuard[float]:
+    """Whether a value can be drawn: a number that neither overflows nor vanishes in a product."""
+    return isinstance(value, int | float) and (value == 0 or 1e-100 < abs(value) < 1e100)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One axis from `low` to `high`, linear or logarithmic."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def at(self, value: float) -> float:
+        """Position of a value: 0 at `low`, 1 at `high`."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, count: int = 6, base: int = 10) -> list[float]:
+        """About `count` round values within."""
+        for each in (base, 2):
+            decades = 2 if self.low < 0.1 else 2.5  # labels of small powers of two are long
+            if self.log and self.high / self.low >= each**decades:
+                return _power_ticks(self.low, self.high, count if each == base else 8, each)
+        step = _round_step((self.high - self.low) / count, base)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [round(n * step, 12) for n in range(first, min(last, first + 4 * count) + 1)]
+
+
+def scale_of(values: Sequence[float], *, from_zero: bool = False, log: bool | None = None) -> Scale:
+    """The scale that fits finite values, with a margin at both ends.
+
+    With `from_zero` a linear scale begins at zero, without margin, unless all values are far from it.
+    """
+    low, high = float(min(values)), float(max(values))  # integers beyond 2**53 may differ and yet be drawn alike
+    if log is None:
+        log = low > 0 and high / low >= LOG_RATIO
+    if log and low > 0:
+        margin = max((high / low) ** 0.04, 1.02)
+        return Scale(low / margin, high * margin, True)
+    if from_zero and 0 < low < 0.6 * high:
+        low = 0.0
+    if low == high:
+        low, high = low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2
+    margin = 0.04 * (high - low)
+    return Scale(low if from_zero and low == 0 else low - margin, high + margin)
+
+
+def label(value: float, unit: str) -> str:
+    """A value at a tick: short, with its unit only where it is needed to read it."""
+    if unit in ("B", "B/s"):
+        return quantity(value, unit).removesuffix("B/s").strip() if value else "0"
+    for power, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(power, 1e4):
+            return f"{value / power:g}{suffix}"
+    return f"{value:g}"
+
+
+def _power_ticks(low: float, high: float, count: int, base: int) -> list[float]:
+    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
+    step = max(1, math.ceil((last - first + 1) / count))
+    return [float(base) ** n for n in range(first, last + 1, step)]
+
+
+def _round_step(step: float, base: int) -> float:
+    """The next larger step of 1, 2, 5 times a power of ten, or of a power of two for sizes."""
+    if base == 2:
+        return 2.0 ** math.ceil(math.log2(step))
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(power * n for n in (1, 2, 5, 10) if power * n >= step * (1 - 1e-9))

@@ -1,0 +1,271 @@
+"""One result as one page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from gpudissect.device_info import Origin
+from gpudissect.results.evidence.keep import with_evidence
+from gpudissect.results.evidence.series import ALL, Kept
+from gpudissect.results.model import Finding, Result, Series
+from gpudissect.results.names import title_of
+from gpudissect.results.text import brief, clean, provenance
+from gpudissect.views.page import about, findings
+from gpudissect.views.page.findings import MAX_NAME_LENGTH
+from gpudissect.views.page.hierarchy import hierarchy
+from gpudissect.views.page.markup import Child, Markup, data, document, table, tag
+from gpudissect.views.plots.draw import legend, svg
+from gpudissect.views.plots.element import figures_of_series, figures_together, known_machine
+from gpudissect.views.plots.figure import Figure
+from gpudissect.views.terminal import instructions
+
+MAX_PLOT_BYTES, MAX_FINDING_BYTES, MAX_OTHER_BYTES = 2_000_000, 600_000, 250_000  # with style and script below 3 MB
+MAX_FINDINGS = 2000  # of a file that may come from anywhere; no GPU has as many
+MAX_SERIES = 400
+MAX_LINKS = 200  # to elements
+MAX_PLOT_LINKS = 6  # of one finding
+MAX_SPEC_LENGTH = 200  # characters: a recording's has its path
+MAX_HOVER_LENGTH = 400  # characters of a name that the mouse points at
+WIDE, NARROW = 760, 380  # pixels of the drawings of the hierarchy
+Group = tuple[str, list[Finding]]
+Link = tuple[str, str]  # fragment and title of a plot
+
+
+def result_page(result: Result, kept: Kept | None = None) -> str:
+    """The page of a result: one HTML file that needs nothing else.
+
+    Each finding shows its evidence as far as the result keeps it. `kept` has the traces by the digests of their
+    workloads: with them the plots are finer.
+    """
+    return _Page(with_evidence(result, kept or {}, ALL)).text()
+
+
+class Budget:
+    """A number of bytes: after the first part that does not fit nothing else does."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self.is_spent = False
+
+    def take(self, part: Markup, counted: Markup | None = None) -> bool:
+        """Whether a part fits, less what stands within it and was counted elsewhere."""
+        size = len(part.encode()) - len((counted or "").encode())
+        self.is_spent = self.is_spent or size > self._left
+        if not self.is_spent:
+            self._left -= size
+        return not self.is_spent
+
+
+class _Plots:
+    """Draws figures within a budget, and finds them again by the evidence they show."""
+
+    def __init__(self) -> None:
+        self._budget = Budget(MAX_PLOT_BYTES)
+        self._by_digest: dict[str, list[Link]] = defaultdict(list)
+        self._by_finding: dict[tuple[str, str], list[Link]] = defaultdict(list)
+        self._count = 0
+        self.omitted = 0
+
+    def draw(self, figures: Iterable[Figure]) -> Markup:
+        """Figures side by side; empty without any."""
+        drawn = [made for figure in figures if (made := self._draw(figure))]
+        return tag("div", *drawn, class_="plots") if drawn else Markup("")
+
+    def _draw(self, figure: Figure) -> Markup:
+        if self._budget.is_spent:
+            self.omitted += 1
+            return Markup("")
+        identity = f"p{self._count + 1}"
+        if not (drawing := svg(figure, identity)):
+            return drawing
+        columns = {"columns": figure.columns, "units": dict(figure.units), "x": figure.x, "ys": figure.ys}
+        content = {"title": figure.title, "kind": figure.kind, "by": figure.by or figure.colour, **columns}
+        made = tag(
+            "figure",
+            tag("figcaption", figure.title),
+            legend(figure),
+            tag("div", drawing, class_="canvas"),
+            tag("p", figure.note, class_="note") if figure.note else None,
+            data(f"{identity}-data", content),
+            class_="plot",
+            id=identity,
+        )
+        if not self._budget.take(made):
+            self.omitted += 1
+            return Markup("")
+        self._count += 1
+        link = (identity, figure.title)
+        for digest in figure.evidence:
+            self._by_digest[digest].append(link)
+        for name in figure.shows:
+            self._by_finding[name].append(link)
+        return made
+
+    def links(self, finding: Finding) -> list[Link]:
+        """Drawn plots of a finding: those made for it, then those that share most of its evidence."""
+        shared = Counter(link for digest in finding.evidence for link in self._by_digest.get(digest, ()))
+        first = self._by_finding.get((finding.element, finding.attribute), [])
+        return list(dict.fromkeys([*first, *(link for link, _ in shared.most_common())]))[:MAX_PLOT_LINKS]
+
+
+class _Page:
+    def __init__(self, result: Result) -> None:
+        self._result = result
+        self._plots = _Plots()
+        self._budget = Budget(MAX_FINDING_BYTES)
+        self._rest = Budget(MAX_OTHER_BYTES)
+        self._machine = known_machine(result)
+        self._anchors: dict[str, str] = {}  # fragment of each element written so far
+        self._count = 0
+
+    def text(self) -> str:
+        result = self._result
+        groups = [
+            (name, list(group)) for name, group in groupby(result.findings[:MAX_FINDINGS], lambda each: each.element)
+        ]
+        of_instructions = [group for group in groups if instructions.is_of_instruction(group[1][0])]
+        elements = [self._element(*group) for group in groups if group not in of_instructions]
+        links = list(self._anchors)
+        sections = [*elements, *self._instructions(of_instructions), *self._other_series({name for name, _ in groups})]
+        before = self._within_budget(about.notes(result), about.latency_hiding(result))
+        other = (about.prediction, about.older_methods, about.conditions, about.environment)
+        after = self._within_budget(*(part(result) for part in other))
+        return document(
+            f"{brief(result.device.name, MAX_NAME_LENGTH)}: memory hierarchy",
+            tag("a", "To the findings", class_="skip", href="#findings"),
+            tag("header", *self._header()),
+            tag(
+                "main",
+                self._hierarchy(),
+                self._contents(links, bool(of_instructions)),
+                *before,
+                tag("h2", "Findings", id="findings"),
+                self._tools(),
+                *sections,
+                *after,
+            ),
+            tag("footer", tag("p", self._colophon())),
+        )
+
+    def _within_budget(self, *parts: Iterable[Markup]) -> list[Markup]:
+        return [each for part in parts if not self._rest.is_spent for each in part if self._rest.take(each)]
+
+    def _header(self) -> Iterator[Child]:
+        device = self._result.device
+        style = "simulated" if Origin.SIMULATED in (device.origin, device.recorded_origin) else "measured"
+        origin = tag("strong", provenance(device.origin, device.recorded_origin), class_=f"origin {style}")
+        name = brief(device.name, MAX_NAME_LENGTH)
+        yield tag("h1", name, title=brief(device.name, MAX_HOVER_LENGTH) if name != device.name else None)
+        yield tag("p", origin, " ", tag("code", brief(device.spec, MAX_SPEC_LENGTH)))
+        yield tag("p", about.facts(self._result), class_="facts")
+
+    def _hierarchy(self) -> Child:
+        wide, narrow = (hierarchy(self._result, width, self._anchors) for width in (WIDE, NARROW))
+        if not wide:
+            return None
+        drawings = tag("div", wide, class_="wide"), tag("div", narrow, class_="narrow")
+        return tag("section", tag("h2", "Hierarchy"), *drawings, aria_label="Hierarchy")
+
+    def _contents(self, elements: Sequence[str], has_instructions: bool) -> Markup:
+        links = [(_short(title_of(name)), self._anchors[name]) for name in elements]
+        links += [("Instructions", "instructions")] if has_instructions else []
+        items = [tag("li", tag("a", title, href=f"#{anchor}")) for title, anchor in links[:MAX_LINKS]]
+        return tag("nav", tag("ul", *items), aria_label="Elements", class_="contents")
+
+    def _tools(self) -> Markup:
+        total, shown = len(self._result.findings), self._count
+        text = f"{shown} findings"
+        if total > shown:
+            text = f"The first {shown} of {total} findings; {total - shown} are left out to keep this page small"
+        if self._plots.omitted:
+            text += f"; {self._plots.omitted} plots are left out to keep this page small"
+        if self._rest.is_spent:
+            text += "; some of what else the file says is left out to keep this page small"
+        hint = tag("span", f"{text}. Click a row for method and measurements.")
+        return tag("p", hint, tag("span", id="tools"), class_="tools")
+
+    def _element(self, name: str, group: list[Finding]) -> Markup | None:
+        title = title_of(name)
+        head = tag("h3", _short(title), " ", tag("code", _short(name)) if title != name else None)
+        if not (body := self._body(name, group, head)):
+            return None
+        return tag("section", head, *body, class_="element", id=self._new_anchor(name))
+
+    def _new_anchor(self, name: str) -> str | None:
+        """The fragment of an element, for the first group of its findings only."""
+        if name in self._anchors:
+            return None
+        return self._anchors.setdefault(name, f"e{len(self._anchors)}")
+
+    def _body(self, name: str, group: Sequence[Finding], head: Markup) -> list[Child]:
+        """Lines and plots of an element; empty where the page has no room for it."""
+        if not self._budget.take(head):
+            return []
+        series = self._series(name, group)
+        attributes = {finding.attribute for finding in group}
+        general = [each for each in series if not attributes.intersection(each.shows)]
+        plots = self._plots.draw(figures_together(group, general, self._machine))
+        evidence = [self._evidence(finding, series) for finding in group]  # before the lines, which link to them
+        lines = [*map(self._line, group, evidence)]
+        orphans = [plot for plot, line in zip(evidence, lines, strict=True) if line is None]  # other lines link to them
+        return [findings.head(), tag("div", *lines, class_="lines"), plots, *orphans]
+
+    def _line(self, finding: Finding, evidence: Markup) -> Markup | None:
+        if self._budget.is_spent:
+            return None
+        line = findings.line(finding, f"f{self._count + 1}", evidence, self._plots.links(finding))
+        if not self._budget.take(line, evidence):
+            return None
+        self._count += 1
+        return line
+
+    def _evidence(self, finding: Finding, series: Sequence[Series]) -> Markup:
+        """Plots of the kept evidence, once: other findings that rest on the same link to them."""
+        kept = [each for each in series if each.shows and each.shows[0] == finding.attribute]
+        return self._plots.draw(figure for each in kept for figure in figures_of_series(each, self._machine))
+
+    def _series(self, element: str, group: Sequence[Finding]) -> list[Series]:
+        """Series of an element; kept evidence gets the digests of its finding."""
+        evidence = {finding.attribute: finding.evidence for finding in group}
+        return [
+            each.model_copy(update={"evidence": evidence.get(each.shows[0], ())}) if each.shows else each
+            for each in self._result.series[:MAX_SERIES]
+            if each.element == element
+        ]
+
+    def _instructions(self, groups: Sequence[Group]) -> Iterator[Markup]:
+        """The table of instructions, then their findings, folded."""
+        if not groups:
+            return
+        rows = [[cell.plain for cell in row] for row in instructions.rows([each for _, own in groups for each in own])]
+        folded = []
+        for name, group in groups:
+            head = tag("summary", tag("code", name))
+            if body := self._body(name, group, head):
+                folded.append(tag("details", head, *body, class_="group", id=self._new_anchor(name)))
+        columns = [n for n in range(len(instructions.COLUMNS)) if any(row[n] for row in rows)]
+        heads = [instructions.COLUMNS[n] for n in columns]
+        grid = table("Instructions", heads, ([self._linked(row[n], n) for n in columns] for row in rows))
+        yield tag("section", tag("h3", "Instructions"), grid, *folded, id="instructions", class_="element")
+
+    def _linked(self, text: str, column: int) -> Child:
+        return text if column or text not in self._anchors else tag("a", text, href=f"#{self._anchors[text]}")
+
+    def _other_series(self, elements: set[str]) -> Iterator[Markup]:
+        """Series about elements without a finding."""
+        other = [each for each in self._result.series[:MAX_SERIES] if each.element not in elements]
+        figures = (figure for each in other for figure in figures_of_series(each, self._machine))
+        if drawn := self._plots.draw(figures):
+            yield tag("section", tag("h3", "Other measurements"), drawn, class_="element")
+
+    def _colophon(self) -> str:
+        made = f"Made by gpudissect {clean(self._result.environment.get('gpudissect', ''))}."
+        if not any(series.shows for series in self._result.series):
+            made += " The file keeps no traces behind single findings; discover --html plots them."
+        return made
+
+
+def _short(name: str) -> str:
+    return brief(name, MAX_NAME_LENGTH)
