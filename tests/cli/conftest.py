@@ -1,60 +1,58 @@
 """The command line on a small GPU that answers at once, with a survey of three steps."""
 
-import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from gpudissect.cli.app import main
+from gpudissect.device import find
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
+from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Failure
 from gpudissect.survey.run import Survey
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.digest import digest
+from tests.support.steady_gpu import OpenDevice
 
 
-class FakeGpu:
+class FakeGpu(OpenDevice):
     def __init__(self, spec: str, seed: int) -> None:
         self.seed = seed
         self.info = DeviceInfo(
-            spec=spec, name="Fake", origin=Origin.SIMULATED, sm_count=2, facts={"clock_hz": 1e9},
-            span_limits={Path.GLOBAL: 1 << 20}, unsupported={Path.TEXTURE: "no texture units"},
-        )  # fmt: skip
+            spec=spec,
+            name="Fake",
+            origin=Origin.SIMULATED,
+            sm_count=2,
+            facts={"clock_hz": 1e9},
+            span_limits={Path.GLOBAL: 1 << 20},
+            unsupported={Path.TEXTURE: "no texture units"},
+        )
 
     def run(self, batch: Sequence[Chase]) -> list[Trace]:
-        return [self._trace(chase) for chase in batch]
+        return [Trace(digest(chase), self._arrays(chase), Context("Fake", clock_hz=1e9)) for chase in batch]
 
-    def _trace(self, chase: Chase) -> Trace:
-        shapes = {Timing.LAP: (chase.laps,), Timing.COUNT: (chase.laps, 3)}
-        context = Context("Fake", clock_hz=1e9)
-        if chase.timing in shapes:
-            name = "cycles" if chase.timing is Timing.LAP else "counts"
-            return Trace(digest(chase), {name: np.full(shapes[chase.timing], 30 + self.seed)}, context)
-        offsets = np.tile(chase.order.offsets(), chase.laps)
-        return Trace(digest(chase), {"offsets": offsets, "cycles": 30 + self.seed + offsets // 512}, context)
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> "FakeGpu":
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
+    def _arrays(self, chase: Chase) -> dict[str, np.ndarray]:
+        if chase.timing is Timing.EACH:
+            offsets = np.tile(chase.order.offsets(), chase.laps)
+            return {"offsets": offsets, "cycles": 30 + self.seed + offsets // 512}
+        shape = (chase.laps,) if chase.timing is Timing.LAP else (chase.laps, 3)
+        return {"cycles" if chase.timing is Timing.LAP else "counts": np.full(shape, 30 + self.seed)}
 
 
 class FakeSurvey:
-    """Three chases, one finding each; told to, it fails in one or is interrupted before one."""
+    """Three chases, one finding each; fails in the step `fail_at`, is interrupted before `stop_at`."""
 
     def __init__(self) -> None:
         self.fail_at: int | None = None
         self.stop_at: int | None = None
-        self.asked: dict[str, object] = {}
+        self.options: dict[str, object] = {}
 
     def __call__(self, device, *, progress, **options) -> Survey:
-        self.asked, seed = options, options["seed"]
+        self.options, seed = options, options["seed"]
         findings, failures = [], []
         for step, element in enumerate(("l1", "l2", "dram")):
             progress(step, 3, element)
@@ -68,27 +66,32 @@ class FakeSurvey:
             except DeviceError as error:
                 failures.append(Failure(element, str(error)))
                 continue
-            findings.append(
-                Estimate(element=element, attribute="hit_latency", status=Status.FOUND, value=cycles,
-                         confidence=0.9, evidence=(digest(chase),))
-            )  # fmt: skip
+            found = {"status": Status.FOUND, "value": cycles, "confidence": 0.9, "evidence": (digest(chase),)}
+            findings.append(Estimate(element=element, attribute="hit_latency", **found))
         return Survey(tuple(findings), tuple(failures), False, 0.5, 3)
 
 
 @pytest.fixture
-def survey(monkeypatch, tmp_path) -> FakeSurvey:
-    """Put the fake survey and the fake GPU in place; recordings still open as they are."""
-    from gpudissect.device import find
-    from gpudissect.survey import run
-
-    fake = FakeSurvey()
+def open_fake(monkeypatch, tmp_path) -> Callable[..., None]:
+    """Make `open_device` give a fake GPU, except for recordings; the working folder is empty, no GPU is present."""
     real_open = find.open_device
-    monkeypatch.setattr(run, "run_survey", fake)
     monkeypatch.setattr(find, "_cuda_gpus", list)
-    monkeypatch.setattr(
-        find, "open_device", lambda spec, *, seed=0: real_open(spec) if spec[:4] == "rec:" else FakeGpu(spec, seed)
-    )
     monkeypatch.chdir(tmp_path)
+
+    def use(make: Callable[[str, int], OpenDevice]) -> None:
+        monkeypatch.setattr(
+            find, "open_device", lambda spec, *, seed=0: real_open(spec) if spec[:4] == "rec:" else make(spec, seed)
+        )
+
+    return use
+
+
+@pytest.fixture
+def survey(monkeypatch, open_fake) -> FakeSurvey:
+    """Put the fake survey and the fake GPU in place."""
+    fake = FakeSurvey()
+    monkeypatch.setattr(surveys, "run_survey", fake)
+    open_fake(FakeGpu)
     return fake
 
 
@@ -96,9 +99,22 @@ def survey(monkeypatch, tmp_path) -> FakeSurvey:
 def gpudissect(capsys) -> Callable[..., tuple[int, str, str]]:
     """Run a command line; gives exit code, stdout and stderr."""
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def error_of(gpudissect) -> Callable[..., str]:
+    """Run a command line that must fail with this code and one line on stderr; gives that line."""
+
+    def run(*arguments: object, code: int = 2) -> str:
+        got, out, err = gpudissect(*arguments)
+        assert (got, out, err.count("\n")) == (code, "", 1), err
+        assert err.startswith("gpudissect: error: ")
+        return err
 
     return run
 
@@ -107,4 +123,3 @@ def gpudissect(capsys) -> Callable[..., tuple[int, str, str]]:
 def no_ambient_colour(monkeypatch) -> None:
     for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    assert os.environ.get("FORCE_COLOR") is None

@@ -1,4 +1,4 @@
-"""A GPU in closed form: throughput is what is in flight over a latency, up to a rate; banks take turns."""
+"""A GPU in closed form: throughput is what is in flight over a latency, up to a rate; bank conflicts add passes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from gpudissect.measure.shared_memory.infer_banks import Layout
 from gpudissect.simulation.sm.banks import addresses, passes
 from gpudissect.simulation.sm.description import SharedMemory
 from gpudissect.trace import Context, Trace
+from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer, Workload
 from gpudissect.workload.digest import digest
 
 SMS = 8
 CLOCK = 2e9
 FACTS: dict[str, int | float | str] = {
-    "l2_size": 8 << 20, "memory_clock_hz": 2e9, "memory_bus_bits": 512, "shared_per_block": 48 << 10,
-    "shared_per_sm": 96 << 10, "threads_per_sm": 2048, "registers_per_sm": 65536, "clock_hz": CLOCK,
+    "l2_size": 8 << 20,
+    "memory_clock_hz": 2e9,
+    "memory_bus_bits": 512,
+    "shared_per_block": 48 << 10,
+    "shared_per_sm": 96 << 10,
+    "threads_per_sm": 2048,
+    "registers_per_sm": 65536,
+    "clock_hz": CLOCK,
     "compute_capability": "9.9",
-}  # fmt: skip
+}
 PEAK = 2 * 2e9 * 512 / 8
 INFO = DeviceInfo(
     "fake:0",
@@ -35,9 +42,18 @@ INFO = DeviceInfo(
     instructions=tuple(Instruction),
     launch_methods=tuple(LaunchMethod),
 )
+MODERN_BANKS = Layout(32, 4, 4, 32)
 
 
-MODERN = Layout(32, 4, 4, 32)
+class OpenDevice:
+    """A device that need not be closed."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> OpenDevice:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
 
 
 @dataclass
@@ -52,11 +68,8 @@ class Level:
 
 
 @dataclass
-class SteadyGpu:
-    """A device; what it does may be changed by a test.
-
-    `units`: cycles of an instruction, and cycles between two of an SM (of any warp).
-    """
+class SteadyGpu(OpenDevice):
+    """A device with noise; `unit` gives latency and issue interval (of an SM) of an instruction, in cycles."""
 
     info: DeviceInfo = INFO
     noise: float = 0.002
@@ -65,85 +78,84 @@ class SteadyGpu:
     l1: Callable[[float], float] = field(default_factory=lambda: Level(32, 120))
     shared: Callable[[float], float] = field(default_factory=lambda: Level(24, 127.5))
     unit: Callable[[Instruction], tuple[float, float]] = lambda instruction: (6.0, 0.25)
-    layout: Layout = MODERN
-    way: float = 2.0
-    turn: float = 1.0  # cycles for which an access to shared memory keeps the banks, each turn
-    loop: float = 7.0  # cycles that an iteration takes beside its body
+    layout: Layout = MODERN_BANKS
+    conflict_latency: float = 2.0  # cycles of each further bank pass
+    pass_interval: float = 1.0  # cycles for which a bank pass keeps the banks
+    loop: float = 7.0  # cycles of an iteration besides its body
     start: float = 5000.0
     interval: float = 1500.0
     wait: float = 220.0
-    overlap: bool = False  # blocks take nobody's place
-    anew: float = 1.0  # factor on what is measured again
-    many: float = 1.0  # factor on what more blocks move than run at once
+    overlap: bool = False  # blocks begin before others end
+    repeat_factor: float = 1.0  # on what is measured again
+    oversubscription_factor: float = 1.0  # on the rate of more blocks than run at once
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
         return [self._trace(workload) for workload in batch]
 
-    def _luck(self, workload: Workload, size: int = 1) -> np.ndarray:
+    def _trace(self, workload: Workload) -> Trace:
+        arrays = {Stream: self._stream, Mix: self._mix, Launch: self._launch}[type(workload)](workload)
+        return Trace(digest(workload), arrays, Context("fake", clock_hz=CLOCK))
+
+    def _noise(self, workload: Workload, size: int = 1) -> np.ndarray:
         rng = np.random.default_rng(zlib.crc32(digest(workload).encode()))
         return 1 + self.noise * rng.standard_normal(size)
 
-    def _trace(self, workload: Workload) -> Trace:
-        if isinstance(workload, Stream):
-            arrays = self._stream(workload)
-        elif isinstance(workload, Mix):
-            arrays = self._replaced(workload) if workload.waves > 1 else self._mix(workload)
-        else:
-            assert isinstance(workload, Launch)
-            first = self.start - self.interval if workload.clock is Clock.HOST else self.interval
-            rate = first + workload.kernels * self.interval
-            arrays = {"nanoseconds": np.rint(rate * self._luck(workload, workload.runs))}
-        return Trace(digest(workload), arrays, Context("fake", clock_hz=CLOCK))
+    def _launch(self, launch: Launch) -> dict[str, np.ndarray]:
+        first = self.start - self.interval if launch.clock is Clock.HOST else self.interval
+        duration = first + launch.kernels * self.interval
+        return {"nanoseconds": np.rint(duration * self._noise(launch, launch.runs))}
 
     def _stream(self, stream: Stream) -> dict[str, np.ndarray]:
         registers = stream.threads * (stream.ilp * stream.width // 4 + 24)
-        at_once = min(stream.blocks // SMS, 2048 // stream.threads, 65536 // registers)
-        per_sm = at_once * stream.threads * stream.ilp * stream.width
-        copies = 2 if stream.transfer is Transfer.COPY else 1
-        if stream.path is Path.SHARED or (stream.path is Path.GLOBAL and stream.footprint <= SMS * (64 << 10)):
-            level = self.shared if stream.path is Path.SHARED else self.l1
-            rate = level(copies * per_sm) * SMS * CLOCK
+        resident = min(stream.blocks // SMS, 2048 // stream.threads, 65536 // registers)
+        in_flight = resident * stream.threads * stream.ilp * stream.width * (1 + (stream.transfer is Transfer.COPY))
+        if stream.path is Path.SHARED:
+            rate = self.shared(in_flight) * SMS * CLOCK
+        elif stream.path is Path.GLOBAL and stream.footprint <= SMS * (64 << 10):
+            rate = self.l1(in_flight) * SMS * CLOCK
         else:
-            rate = (self.dram if stream.footprint > 8 << 20 else self.l2)(copies * per_sm * SMS)
-        rate *= self.anew if stream.repetition else 1
-        rate *= self.many if at_once < stream.blocks // SMS else 1
-        took = stream.moved / rate * 1e9 * self._luck(stream, stream.runs)
-        cycles = np.repeat(np.rint(took * CLOCK / 1e9)[:, None], stream.blocks, axis=1)
-        moved = np.full(stream.runs, stream.moved)
-        return {"nanoseconds": np.rint(took) + 1000, "bytes": moved, "cycles": cycles}
+            rate = (self.dram if stream.footprint > 8 << 20 else self.l2)(in_flight * SMS)
+        rate *= self.repeat_factor if stream.repetition else 1
+        rate *= self.oversubscription_factor if resident < stream.blocks // SMS else 1
+        duration = stream.moved / rate * 1e9 * self._noise(stream, stream.runs)
+        cycles = np.repeat(np.rint(duration * CLOCK / 1e9)[:, None], stream.blocks, axis=1)
+        return {"nanoseconds": np.rint(duration) + 1000, "bytes": np.full(stream.runs, stream.moved), "cycles": cycles}
 
-    def _turns(self, stride: int, width: int) -> int:
-        """As `processor` counts them, not as the inference that is under test does."""
+    def _passes(self, stride: int, width: int) -> int:
+        """Bank passes as the simulator counts them, not as the inference that is under test does."""
         banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.at_once)
         return passes(banks, addresses(stride), width)
 
     def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
+        if mix.waves > 1:
+            return self._waves(mix)
         (step,) = mix.body
         latency, interval = self.unit(step.instruction)
-        turns = self._turns(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
-        more = self.way * (turns - self._turns(mix.width // 4, mix.width) + mix.width // 4 - 1)
+        count = self._passes(mix.stride, mix.width) if step.instruction in ("lds", "sts") else 1
+        conflicts = count - self._passes(mix.width // 4, mix.width) + mix.width // 4 - 1
         if mix.access is not Access.RESIDENT:
             latency, interval = latency * 10, interval * 40
-        each = max(latency + more, mix.warps * mix.ilp * max(interval, self.turn * turns * (step.instruction == "lds")))
-        took = mix.iterations * (step.count * each + self.loop) * (self.anew if mix.repetition else 1)
-        sms = SMS if mix.sms is None else mix.sms
-        sm = np.repeat(np.arange(sms), mix.warps)
+        if step.instruction == "lds":
+            interval = max(interval, self.pass_interval * count)
+        cycles = max(latency + self.conflict_latency * conflicts, mix.warps * mix.ilp * interval)
+        duration = mix.iterations * (step.count * cycles + self.loop) * (self.repeat_factor if mix.repetition else 1)
+        sm = np.repeat(np.arange(SMS if mix.sms is None else mix.sms), mix.warps)
         begin = np.full(sm.size, 1000)
-        end = begin + 20 + np.rint(took * (1 + abs(self._luck(mix, sm.size) - 1)))
-        blocks = np.arange(sm.size) // (mix.block_size // 32)
-        return {"begin": begin, "end": end, "sm": sm, "block": blocks, "nanoseconds": np.array([took])}
+        end = begin + 20 + np.rint(duration * (1 + abs(self._noise(mix, sm.size) - 1)))
+        block = np.arange(sm.size) // (mix.block_size // WARP_SIZE)
+        return {"begin": begin, "end": end, "sm": sm, "block": block, "nanoseconds": np.array([duration])}
 
-    def _replaced(self, mix: Mix) -> dict[str, np.ndarray]:
-        """Every SM runs its blocks in as many lanes as run at once."""
-        per_block, at_once = mix.block_size // 32, mix.warps * 32 // mix.block_size
+    def _waves(self, mix: Mix) -> dict[str, np.ndarray]:
+        """Every SM runs its blocks in as many slots as run at once."""
+        block_warps, slots = mix.block_size // WARP_SIZE, mix.warps * WARP_SIZE // mix.block_size
         rows = []
         for sm in range(SMS):
-            for lane in range(at_once):
-                now = 1000.0 * sm + 37 * lane
-                for turn in range(mix.waves):
-                    took = 6000 * float(self._luck(replace(mix, repetition=1000 + 100 * sm + 10 * lane + turn))[0])
-                    block = (turn * SMS + sm) * at_once + lane
-                    rows += [(now, now + took, sm, block)] * per_block
-                    now += (took + self.wait) if not self.overlap else 1.0
+            for slot in range(slots):
+                now = 1000.0 * sm + 37 * slot
+                for wave in range(mix.waves):
+                    sample = replace(mix, repetition=1000 + 100 * sm + 10 * slot + wave)
+                    duration = 6000 * float(self._noise(sample)[0])
+                    rows += [(now, now + duration, sm, (wave * SMS + sm) * slots + slot)] * block_warps
+                    now += duration + self.wait if not self.overlap else 1.0
         begin, end, sm_of, block_of = np.rint(np.array(rows)).astype(int).T
         return {"begin": begin, "end": end, "sm": sm_of, "block": block_of, "nanoseconds": np.array([1])}

@@ -1,4 +1,4 @@
-"""Experiments on throughput run on a GPU in closed form."""
+"""Throughput experiments on a GPU in closed form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.steady_gpu import SteadyGpu
 
 
 class Levels:
-    """That there is an L1."""
+    """There is an L1."""
 
     absent: dict[str, Absence] = {}  # noqa: RUF012
 
@@ -30,9 +30,9 @@ def found(device: SteadyGpu, *names: str) -> dict[tuple[str, str], Estimate]:
     return estimates(device, names, known=KNOWN)
 
 
-class Watched(SteadyGpu):
-    """Remembers what it was asked."""
+class LoggingGpu(SteadyGpu):
+    """Keeps the workloads that it ran."""
 
     def run(self, batch):  # type: ignore[no-untyped-def]
-        self.asked = [*getattr(self, "asked", []), *batch]
+        self.workloads = [*getattr(self, "workloads", []), *batch]
         return super().run(batch)

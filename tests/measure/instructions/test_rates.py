@@ -17,7 +17,7 @@ from gpudissect.survey.registry import EXPERIMENTS
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Access, Mix
 from tests.support.steady_gpu import FACTS, INFO, SteadyGpu
-from tests.support.steady_survey import Watched, found
+from tests.support.steady_survey import LoggingGpu, found
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Late(SteadyGpu):
     [(Layout(32, 4, 4, 32), 4), (Layout(32, 8, 8, 32), 8), (Layout(32, 4, 8, 32), 8), (Layout(16, 4, 4, 16), 4)],
 )
 def test_banks_are_found_again(layout: Layout, width: int) -> None:
-    device = SteadyGpu(layout=layout, way=2.0)
+    device = SteadyGpu(layout=layout, conflict_latency=2.0)
     results = found(device, "conflicts.shared")
     assert (results["shared", "banks"].value, results["shared", "bank_width"].value) == (layout.banks, width)
     assert results["shared", "conflict_latency"].status is Status.FOUND
@@ -50,7 +50,7 @@ def test_banks_are_found_again(layout: Layout, width: int) -> None:
 
 
 def test_no_conflicts_no_banks() -> None:
-    results = found(SteadyGpu(way=0.0), "conflicts.shared")
+    results = found(SteadyGpu(conflict_latency=0.0), "conflicts.shared")
     assert {results["shared", each].status for each in ("banks", "conflict_latency", "write_conflict")} == {
         Status.NOT_FOUND
     }
@@ -100,7 +100,7 @@ def test_what_schedulers_can_start(capability: str, most: int) -> None:
 
 def test_more_than_the_banks_can_serve_is_a_mistake() -> None:
     device = SteadyGpu(unit=lambda _: (6.0, 0.9), layout=Layout(32, 4, 4, 32))
-    device.turn = 0.9
+    device.pass_interval = 0.9
     results = found(device, "rate.lds")
     assert results["lds", "rate"].status is Status.NOT_FOUND and "the banks can give" in results["lds", "rate"].reason
 
@@ -116,12 +116,12 @@ def test_caveats_say_of_what_a_number_is() -> None:
 
 
 def test_global_atomics_are_asked_for_at_several_addresses() -> None:
-    device = Watched()
+    device = LoggingGpu()
     latency = found(device, "latency.atomg")["atomg", "latency"]
-    mixes = [each for each in device.asked if isinstance(each, Mix)]
+    mixes = [each for each in device.workloads if isinstance(each, Mix)]
     assert {each.sms for each in mixes} == {None} and latency.value == pytest.approx(6, abs=0.1)
     found(device, "rate.atomg")
-    assert max(each.warps * each.ilp for each in device.asked if isinstance(each, Mix)) > 256, "far ones take many"
+    assert max(each.warps * each.ilp for each in device.workloads if isinstance(each, Mix)) > 256, "far ones take many"
 
 
 def test_loops_do_not_count() -> None:
@@ -182,16 +182,16 @@ def test_a_rate_that_is_never_reached() -> None:
 
 
 def test_loads_with_conflicts_take_the_stride_of_the_banks() -> None:
-    device = Watched(layout=Layout(32, 8, 8, 32))
+    device = LoggingGpu(layout=Layout(32, 8, 8, 32))
     found(device, "warps.lds_2way")
-    strides = {each.stride for each in device.asked if isinstance(each, Mix) and each.warps > 1}
+    strides = {each.stride for each in device.workloads if isinstance(each, Mix) and each.warps > 1}
     assert strides == {4}
 
 
 def test_memory_is_asked_by_all_sms() -> None:
-    device = Watched()
+    device = LoggingGpu()
     results = found(device, "warps.ldg_streaming", "warps.ldg_random")
-    mixes = [each for each in device.asked if isinstance(each, Mix)]
+    mixes = [each for each in device.workloads if isinstance(each, Mix)]
     assert all(each.footprint >= 32 * (8 << 20) and each.cold for each in mixes)
     assert all(each.sms is None for each in mixes if each.warps > 1)
     streams = [each for each in mixes if each.access is Access.STREAMING and each.warps > 1]

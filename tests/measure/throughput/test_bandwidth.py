@@ -17,7 +17,7 @@ from gpudissect.workload import Mix, Path, Stream, Workload
 from gpudissect.workload.digest import digest
 from tests.support.driving import outcome
 from tests.support.steady_gpu import CLOCK, FACTS, INFO, PEAK, SMS, Level, SteadyGpu
-from tests.support.steady_survey import ALL, DRAM, KNOWN, Watched, found
+from tests.support.steady_survey import ALL, DRAM, KNOWN, LoggingGpu, found
 
 
 def test_every_level_is_found_again() -> None:
@@ -53,9 +53,9 @@ def test_the_surface_is_kept() -> None:
 
 
 def test_all_that_is_asked_fits_on_the_gpu() -> None:
-    device = Watched()
+    device = LoggingGpu()
     found(device, *ALL)
-    streams = [each for each in device.asked if isinstance(each, Stream)]
+    streams = [each for each in device.workloads if isinstance(each, Stream)]
     assert 200 < len(streams) < 900
     for each in streams:
         waits = each.blocks // SMS * each.threads > 2048
@@ -68,14 +68,14 @@ def test_all_that_is_asked_fits_on_the_gpu() -> None:
             assert each.footprint % (each.blocks_per_wave * each.threads * each.ilp * each.width) == 0, (
                 "all get the same"
             )
-    assert all(each.warps <= 64 for each in device.asked if isinstance(each, Mix))
+    assert all(each.warps <= 64 for each in device.workloads if isinstance(each, Mix))
 
 
 def test_short_blocks_on_the_l2_are_far_apart() -> None:
     """What two of them read at the same time might be read from the L2 but once."""
-    device = Watched()
+    device = LoggingGpu()
     found(device, "bandwidth.l2.read")
-    short = [each for each in device.asked if isinstance(each, Stream) and each.waves > 1]
+    short = [each for each in device.workloads if isinstance(each, Stream) and each.waves > 1]
     assert short and all(each.blocks == each.waves * each.blocks_per_wave for each in short)
     for each in short:
         registers = each.threads * (each.ilp * each.width // 4 + 24)
@@ -87,7 +87,7 @@ def test_short_blocks_on_the_l2_are_far_apart() -> None:
 def test_blocks_that_wait_for_a_place_are_tried_too() -> None:
     """Where memory takes more from many short blocks than from those that stay, that is what is found."""
     stays = found(SteadyGpu(dram=Level(600e-9, 0.9 * PEAK)), "bandwidth.dram.write")["dram", "write_bandwidth"]
-    many = found(SteadyGpu(dram=Level(600e-9, 0.9 * PEAK), many=1.03), "bandwidth.dram.write")
+    many = found(SteadyGpu(dram=Level(600e-9, 0.9 * PEAK), oversubscription_factor=1.03), "bandwidth.dram.write")
     write = many["dram", "write_bandwidth"]
     assert stays.value == pytest.approx(0.9 * PEAK, rel=0.01)
     assert write.value == pytest.approx(1.03 * 0.9 * PEAK, rel=0.01)
@@ -166,7 +166,7 @@ def test_luck_is_no_plateau() -> None:
 
 
 def test_what_does_not_repeat_is_ambiguous() -> None:
-    results = found(SteadyGpu(anew=0.9), "bandwidth.dram.read", "bandwidth.l2.write")
+    results = found(SteadyGpu(repeat_factor=0.9), "bandwidth.dram.read", "bandwidth.l2.write")
     assert results["dram", "read_bandwidth"].status is Status.AMBIGUOUS
     assert results["l2", "write_bandwidth"].status is Status.AMBIGUOUS
 

@@ -13,7 +13,7 @@ from gpudissect.estimate import Status
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import LaunchMethod, Mix, Stream, Transfer
 from tests.support.steady_gpu import FACTS, INFO, SteadyGpu
-from tests.support.steady_survey import ALL, DRAM, LAUNCHES, SHARED, Watched, found
+from tests.support.steady_survey import ALL, DRAM, LAUNCHES, SHARED, LoggingGpu, found
 
 
 def test_an_experiment_that_fails_takes_no_other_transfer_along() -> None:
@@ -54,16 +54,16 @@ def test_a_device_that_runs_chases_only_supports_none_of_it() -> None:
 
 def test_an_old_gpu_gets_no_blocks_of_a_thousand_threads() -> None:
     facts = {**FACTS, "compute_capability": "1.3", "threads_per_sm": 1024, "registers_per_sm": 16384}
-    device = Watched(replace(INFO, facts=facts))
+    device = LoggingGpu(replace(INFO, facts=facts))
     found(device, "warps.fadd")
-    mixes = [each for each in device.asked if isinstance(each, Mix)]
+    mixes = [each for each in device.workloads if isinstance(each, Mix)]
     assert max(each.warps for each in mixes) <= 32
     assert max(each.block_size for each in mixes) <= 512
 
 
 def test_two_runs_agree() -> None:
     once, again = SteadyGpu(noise=0.005), SteadyGpu(noise=0.005)
-    again._luck = lambda workload, size=1: SteadyGpu._luck(once, replace(workload, repetition=77), size)  # type: ignore[method-assign, call-arg, type-var]
+    again._noise = lambda workload, size=1: SteadyGpu._noise(once, replace(workload, repetition=77), size)  # type: ignore[method-assign, call-arg, type-var]
     for key, one in found(once, *DRAM, *SHARED).items():
         other = found(again, *DRAM, *SHARED)[key]
         assert float(str(one.value)) == pytest.approx(float(str(other.value)), rel=0.02)

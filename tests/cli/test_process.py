@@ -1,0 +1,116 @@
+"""The command as a process of its own: pipes, signals, and the real simulated GPU."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gpudissect
+from gpudissect.results.files import load
+
+COMMAND = [sys.executable, "-m", "gpudissect"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(gpudissect.__file__).parents[1])}
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, env=ENVIRONMENT, timeout=60, **options
+    )
+
+
+def test_a_recording_of_a_simulated_gpu_replays_bit_for_bit(tmp_path):
+    options = ("--only", "l1", "--quick", "--record", "rec", "-o", "one.json")
+    one = run("discover", "-d", "sim:gtx980", *options, cwd=tmp_path)
+    assert one.returncode == 0
+    two = run("discover", "-d", "rec:rec", "--json", cwd=tmp_path)
+    assert two.returncode == 0
+    assert json.loads(two.stdout)["findings"] == json.loads((tmp_path / "one.json").read_text())["findings"]
+    chase = run("chase", "-d", "rec:rec", cwd=tmp_path)
+    assert chase.returncode == 3
+    assert "no workload" in chase.stderr and chase.stderr.count("\n") == 1
+
+
+def _default_ctrl_c():
+    """Background jobs of a shell are started with Ctrl-C ignored, which their children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
+    command = [*COMMAND, "discover", "-d", "sim:a100", "-o", "r.json", "--record", "rec"]  # takes a while
+    options = {"cwd": tmp_path, "env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **options, preexec_fn=_default_ctrl_c) as process:
+        index = tmp_path / "rec" / "recording.jsonl"
+        while not (index.exists() and index.read_bytes().count(b"\n") > 5):  # measuring has begun
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(stop)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted" in err and b"Traceback" not in err
+    result = load(tmp_path / "r.json")
+    assert result.interrupted
+    assert any(finding.reason == "interrupted" for finding in result.findings)
+    if stop == signal.SIGINT:
+        again = run("discover", "-d", "rec:rec", "--json", cwd=tmp_path)
+        assert again.returncode == 4  # the recording is complete, and reports that it ended early
+        assert "it ended early" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("chase -d nope 2>&-", 3), ("chase -d nope >&- 2>/dev/full", 3), ("schema >/dev/full", 2)],
+)
+def test_closed_and_full_streams_change_no_exit_code(command, code):
+    line = f"{' '.join(COMMAND)} {command}"
+    done = subprocess.run(line, shell=True, env=ENVIRONMENT, check=False, capture_output=True)
+    assert done.returncode == code
+    assert code == 3 or b"cannot write the output" in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error():
+    process = subprocess.Popen([*COMMAND, "schema"], env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder where even root cannot write")
+@pytest.mark.parametrize("option", ["-o", "--record"])
+def test_a_folder_that_cannot_be_written_is_known_before_measuring(option):
+    done = run("discover", "-d", "sim:gtx980", option, "/proc/self/x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("gpudissect: error: cannot ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_is_one_line_and_2():
+    done = run("discover", "-d", "sim:gtx980", "--only", "timer", "-o", "/dev/full")
+    assert done.returncode == 2
+    assert done.stderr.endswith("gpudissect: error: cannot write /dev/full: No space left on device\n")
+
+
+def test_no_colours_and_no_bar_in_a_pipe():
+    done = run("discover", "-d", "sim:gtx980?noise=none", "--only", "timer")
+    assert done.returncode == 0
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_terminal_without_unicode():
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run([*COMMAND, "devices"], capture_output=True, env=environment, timeout=60)
+    assert done.returncode == 0
+    done.stdout.decode("ascii")
+
+
+def test_no_module_is_imported_from_the_working_folder(tmp_path):
+    (tmp_path / "json.py").write_text("open('was_run', 'w').close()\n")
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONSAFEPATH"}
+    subprocess.run([*COMMAND, "schema"], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert not (tmp_path / "was_run").exists()

@@ -1,0 +1,144 @@
+"""Commands on result files: show, check, compare, export, schema."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).parents[2]
+H200 = ROOT / "docs" / "results" / "h200.json"
+
+
+def test_schema_describes_the_result_file(survey, gpudissect):
+    _, schema, _ = gpudissect("schema")
+    _, result, _ = gpudissect("discover", "-d", "sim:gtx980", "--json")
+    jsonschema.validate(json.loads(result), json.loads(schema))
+
+
+def test_show_prints_what_discover_printed(survey, gpudissect):
+    _, table, _ = gpudissect("discover", "-d", "sim:gtx980", "-o", "one.json")
+    assert gpudissect("show", "one.json") == (0, table, "")
+    code, both, _ = gpudissect("show", "-a", "one.json", "one.json")
+    assert code == 0
+    assert both.count("SIMULATED") == 2 and "evidence  1 workloads" in both
+
+
+def test_show_refuses_a_file_that_is_no_result(error_of, tmp_path):
+    (tmp_path / "x.json").write_text("{}")
+    assert "x.json" in error_of("show", tmp_path / "x.json")
+
+
+def test_show_prints_json(survey, gpudissect):
+    gpudissect("discover", "-o", "r.json")
+    assert json.loads(gpudissect("show", "r.json", "--json")[1])["device"]["name"] == "Fake"
+    assert len(json.loads(gpudissect("show", "r.json", "r.json", "--json")[1])) == 2
+
+
+def test_a_page_is_written_while_measuring_and_from_the_file(survey, gpudissect):
+    code, out, _ = gpudissect("discover", "-d", "sim:gtx980", "-o", "r.json", "--html", "r.html")
+    assert code == 0 and "hit_latency" in out
+    page = Path("r.html").read_text()
+    assert page.count('class="finding"') == 3 and "SIMULATED" in page
+    assert gpudissect("show", "r.json", "--html", "again.html")[:2] == (0, "")
+    assert Path("again.html").read_text().count('class="finding"') == 3
+
+
+def test_a_page_replaces_no_input_and_no_result(survey, gpudissect, error_of):
+    gpudissect("discover", "-o", "r.json")
+    gpudissect("discover", "-o", "old.json")
+    before = Path("old.json").read_bytes()
+    for command in (("show", "r.json"), ("compare", "r.json", "r.json")):
+        assert "it is what is read" in error_of(*command, "--html", "r.json")
+    for command in (("show", "r.json"), ("compare", "r.json", "r.json"), ("discover", "-d", "sim:gtx980"), ("hide",)):
+        assert ".html" in error_of(*command, "--html", "old.json")
+    assert Path("old.json").read_bytes() == before
+    assert "got 2" in error_of("show", "r.json", "r.json", "--html", "x.html")
+    assert "nowhere" in error_of("discover", "-d", "sim:gtx980", "--html", "nowhere/x.html")
+
+
+def test_compare(survey, gpudissect, error_of):
+    gpudissect("discover", "-o", "a.json")
+    gpudissect("discover", "-o", "b.json", "--seed", "5")
+    code, out, _ = gpudissect("compare", "a.json", "b.json")
+    assert code == 0 and "3 different" in out
+    assert json.loads(gpudissect("compare", "a.json", "b.json", "--json")[1])["counts"]["different"] == 3
+    assert gpudissect("compare", "a.json", "b.json", "--html", "c.html")[0] == 0
+    assert "Comparison" in Path("c.html").read_text()
+    assert "two results" in error_of("compare", "a.json")
+
+
+def test_check(survey, gpudissect):
+    gpudissect("discover", "-o", "a.json")
+    code, out, _ = gpudissect("check", "a.json")
+    assert code == 0 and out.startswith("stable")
+    gpudissect("discover", "-o", "b.json", "--seed", "5")
+    code, out, _ = gpudissect("check", "a.json", "b.json")
+    assert code == 4 and "3 values differ from run to run" in out
+    code, out, _ = gpudissect("check", "a.json", "b.json", "--json")
+    assert code == 4 and json.loads(out)["stable"] is False
+    assert json.loads(out)["concerns"][0]["files"] == json.loads(out)["files"] == ["a.json", "b.json"]
+
+
+def test_check_names_the_files_of_each_concern(survey, gpudissect):
+    gpudissect("discover", "-o", "a.json")
+    gpudissect("discover", "-o", "quick.json", "--quick")
+    code, out, _ = gpudissect("check", "a.json", "quick.json", "quick.json")
+    assert code == 0 and "\nnote (quick.json, quick.json): a quick run" in out
+    assert "note: a quick run" in gpudissect("check", "quick.json")[1]
+
+
+def test_export_prints_a_gpu_file_which_is_a_device(gpudissect, tmp_path):
+    code, out, err = gpudissect("export", H200, "--format", "gpu")
+    assert (code, err) == (0, "")
+    assert out.startswith("# NVIDIA H200\n") and '\nname = "NVIDIA H200"\n' in out
+    file = tmp_path / "mine.toml"
+    assert gpudissect("export", H200, "-f", "gpu", "-o", file) == (0, "", "")
+    code, out, _ = gpudissect("chase", "-d", f"sim:{file}", "--size", "4KiB", "--json")
+    assert code == 0 and "NVIDIA H200" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fact"),
+    [
+        ((H200,), "'--format'"),
+        (("-f", "gpu"), "'FILE'"),
+        ((H200, "-f", "mtg"), "'mtg'; did you mean mt4g?"),
+        ((H200, "-f", "xml"), "'xml'; there are gpu"),
+        (("nowhere.json", "-f", "gpu"), "nowhere.json: No such file"),
+        (("empty.json", "-f", "gpu"), "empty.json is no result file: it is empty"),
+        (("nothing.json", "-f", "gpu"), "run discover on all elements"),
+        ((H200, "-f", "gpu", "-o", "no/folder.toml"), "no/folder.toml: there is no folder no"),
+        ((H200, "-f", "gpu", "-o", "."), "it is a folder"),
+    ],
+)
+def test_what_cannot_be_exported(error_of, tmp_path, monkeypatch, arguments, fact):
+    monkeypatch.chdir(tmp_path)
+    Path("empty.json").touch()
+    device = '{"spec": "cuda:0", "name": "x\\n\\u001b[2J", "origin": "measured", "sm_count": 1}'
+    Path("nothing.json").write_text(f'{{"schema": "gpudissect/1", "device": {device}}}')
+    error = error_of("export", *arguments)
+    assert fact in error and "\x1b" not in error
+
+
+def test_a_failed_export_keeps_the_file(error_of, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("mine")
+    error_of("export", H200, "-f", "xml", "-o", file)
+    assert file.read_text() == "mine"
+
+
+def test_no_output_replaces_what_is_read_or_recorded(error_of, tmp_path):
+    result, gpu, recording = tmp_path / "result.json", tmp_path / "gpu.toml", tmp_path / "recording"
+    result.write_bytes(H200.read_bytes())
+    (tmp_path / "link.json").symlink_to(result)
+    gpu.write_text((ROOT / "src/gpudissect/catalogue/gpus/gtx780.toml").read_text())
+    for arguments, fact in [
+        (("export", result, "-f", "gpu", "-o", tmp_path / "link.json"), "it is what is read"),
+        (("discover", "-d", f"sim:{gpu}?noise=0", "-o", gpu), "it is what is read"),
+        (("discover", "-d", f"rec:{recording}", "-o", recording / "arrays.bin"), "it is what is read"),
+        (("discover", "-d", "sim:gtx780", "--record", recording, "-o", recording / "recording.jsonl"), recording.name),
+    ]:
+        assert fact in error_of(*arguments)
+    assert result.read_bytes() == H200.read_bytes()
+    assert gpu.read_text().startswith("#")
