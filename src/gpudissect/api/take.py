@@ -11,7 +11,7 @@ from gpudissect.api.saving import uninterrupted
 from gpudissect.api.study import Study
 from gpudissect.device import find
 from gpudissect.device.recording.device import Recorder
-from gpudissect.device.recording.keeper import MOST_BYTES, Keeper
+from gpudissect.device.recording.keeper import MAX_BYTES, Keeper
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import GpudissectError, UsageError
 from gpudissect.estimate import Status
@@ -104,7 +104,7 @@ def take_apart(
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
-        keeper = Keeper(device, MOST_BYTES if keep else FOR_THE_RESULT)
+        keeper = Keeper(device, MAX_BYTES if keep else FOR_THE_RESULT)
         survey = study.survey(keeper, options, progress)
         if recorder is not None:
             try:

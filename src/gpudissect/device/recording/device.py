@@ -1,7 +1,7 @@
-"""Record what a device ran (`Recorder`) and run it again without the device (`RecordedGpu`).
+"""`Recorder` records the runs of a device; `RecordedGpu` replays them without it.
 
-A recording answers by the workload's own hash: the k-th time a workload is asked it gives the k-th trace recorded
-for it. Errors that the device raised for a batch are recorded and raised again for the same batch.
+A recording answers by the digest of a workload: its k-th run replays the k-th trace recorded for it. Errors that the
+device raised for a batch are replayed for the same batch. Names are stored as `gpudissect.workload.wire` has them.
 """
 
 from __future__ import annotations
@@ -19,44 +19,46 @@ from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 import gpudissect
 from gpudissect import errors
 from gpudissect.device.base import Device
-from gpudissect.device.recording import format as recording
-from gpudissect.device.recording import packed_warps
-from gpudissect.device.recording.format import Entry
-from gpudissect.device.recording.trace_shapes import array_shapes, check_shape
+from gpudissect.device.recording import codec
+from gpudissect.device.recording.codec import Entry
+from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
-from gpudissect.trace import Context, Trace
-from gpudissect.workload import Chase, Timing, Workload, wire
+from gpudissect.trace import Array, Context, Trace
+from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload, wire
 from gpudissect.workload.digest import digest
+from gpudissect.workload.stream import MOST_TOLD
 
 T = TypeVar("T")
-SHOWN = 3  # of a list, in a message
+Shape = tuple[int, ...]
+MAX_LISTED = 3  # items of a list in a message
 MAX_ITEMS = 1024  # of a list or an object in a header or a context
 MAX_SMS = 1 << 16
+MAX_LATENCIES = 1 << 16  # distinct latencies of single loads in one trace; devices count no more
+SHORTER = ("latency", "count")  # arrays that may have fewer items than `array_shapes` states
 _INFO = TypeAdapter(DeviceInfo)
 _CONTEXT = TypeAdapter(Context)
 
 
-class Recorder:
-    """A device that hands every batch to another one and writes what came back into a folder.
+class Recorder(Device):
+    """A device that passes every batch to another one and records the traces in a folder.
 
-    `options` (JSON values) are kept with the recording, so that a replay can ask the same again. Should the disk
-    fail while measuring, measuring goes on, and `close` raises `UsageError`. Closing leaves `device` open.
+    `options` (JSON values) are stored in the recording, so that a replay can repeat the same survey. If the disk fails
+    while measuring, measuring goes on, and `close` raises `UsageError`. Closing leaves `device` open.
     """
 
     def __init__(self, device: Device, folder: FilePath, *, options: Mapping[str, object] | None = None) -> None:
         self._device = device
         self._folder = folder
         self._contexts: dict[str, int] = {}
-        self._asked: Counter[str] = Counter()
-        self._traces = 0
-        self._trouble: OSError | None = None
+        self._batch_runs: Counter[str] = Counter()
+        self._trace_count = 0
+        self._disk_error: OSError | None = None
         self._open = True
         header = {
             "program": f"gpudissect {gpudissect.__version__}",
@@ -64,28 +66,28 @@ class Recorder:
             "device": _plain(device.info),
             "options": dict(options or {}),
         }
-        self._writer = recording.Writer(folder, header)
+        self._writer = Writer(folder, header)
 
     @property
     def info(self) -> DeviceInfo:
-        """What is known of the device that is recorded."""
+        """What is known of the recorded device."""
         return self._device.info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch on the device and record its traces, or the error that it raised."""
+        """Run a batch on the device and record its traces, or the error that it raises."""
         digests = [digest(workload) for workload in batch]
         key = _batch_key(digests)
-        turn = self._asked[key]
-        self._asked[key] += 1
+        run = self._batch_runs[key]
+        self._batch_runs[key] += 1
         try:
             traces = self._device.run(batch)
         except GpudissectError as error:
             kind = type(error).__name__
-            kind = wire.CLASSES.get(kind, kind)
-            self._write([({"error": kind, "message": str(error), "batch": key, "turn": turn}, b"")])
+            entry = {"error": wire.CLASSES.get(kind, kind), "message": str(error), "batch": key, "turn": run}
+            self._write([(entry, b"")])
             raise
         self._write([entry for item in zip(batch, digests, traces, strict=True) for entry in self._entries(*item)])
-        self._traces += len(traces)
+        self._trace_count += len(traces)
         return traces
 
     def close(self, *, interrupted: bool = False) -> None:
@@ -96,17 +98,14 @@ class Recorder:
         if not self._open:
             return
         self._open = False
-        end = {"traces": self._traces, "interrupted": interrupted}
+        end = {"traces": self._trace_count, "interrupted": interrupted}
         try:
-            self._writer.close(end if self._trouble is None else None)
+            self._writer.close(end if self._disk_error is None else None)
         except OSError as error:
-            self._trouble = self._trouble or error
-        if self._trouble is not None:
-            why = self._trouble.strerror or self._trouble
+            self._disk_error = self._disk_error or error
+        if self._disk_error is not None:
+            why = self._disk_error.strerror or self._disk_error
             raise UsageError(f"the recording {self._folder} is cut off: {why}; what was written before is kept")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close(interrupted=exception[0] is not None)
@@ -120,57 +119,53 @@ class Recorder:
             entries.append(({"context": context}, b""))
         arrays: list[Entry] = []
         chunks: list[bytes] = []
-        for label in packed_warps.ordered(trace.arrays):
-            description, data = _pack(label, trace.arrays, workload)
+        for label, array in trace.arrays.items():
+            description, data = _pack(label, array, workload)
             arrays.append({"name": wire.ARRAYS.get(label, label), **description, "packed": len(data)})
             chunks.append(data)
         entry = {"trace": name, "what": _summary(workload), "context": self._contexts[text], "arrays": arrays}
         return [*entries, (entry, b"".join(chunks))]
 
     def _write(self, entries: Sequence[tuple[Entry, bytes]]) -> None:
-        if self._trouble is not None:
+        if self._disk_error is not None:
             return
         try:
             self._writer.add(entries)
         except OSError as error:
-            self._trouble = error
+            self._disk_error = error
 
 
 class RecordedGpu(Device):
-    """A device that answers from a recording. `options` are those it was recorded with."""
+    """A device that replays a recording; `options` are those that it was recorded with."""
 
-    def __init__(self, folder: FilePath, content: recording.Recording) -> None:
+    def __init__(self, folder: FilePath, content: Recording) -> None:
         self._folder = folder
         self._content = content
         self._contexts: list[Context] = []
-        self._answers: dict[str, list[tuple[Entry, bytes]]] = defaultdict(list)
+        self._traces: dict[str, list[tuple[Entry, bytes]]] = defaultdict(list)
         self._errors: dict[tuple[str, int], GpudissectError] = {}
-        self._given: Counter[str] = Counter()
-        self._asked: Counter[str] = Counter()
+        self._trace_runs: Counter[str] = Counter()
+        self._batch_runs: Counter[str] = Counter()
         for entry, data in content.entries:
-            self._take(entry, data)
+            self._add(entry, data)
         device = content.header.get("device")
         if isinstance(device, dict):
-            device = wire.current_names(device, wire.FIELDS.get("DeviceInfo", {}))
-        known = _read_as(_INFO, device, f"recording {folder}: its device")
-        if not 0 < known.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
-            raise RecordingError(f"recording {folder}: its device has {known.sm_count} SMs, allowed: 1 to {MAX_SMS}")
-        self._info = replace(
-            known,
-            spec=f"rec:{folder}",
-            origin=Origin.REPLAYED,
-            recorded_origin=known.recorded_origin if known.origin is Origin.REPLAYED else known.origin,
-        )
+            device = wire.current_names(device, wire.FIELDS["DeviceInfo"])
+        info = _validate(_INFO, device, f"recording {folder}: its device")
+        if not 0 < info.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
+            raise RecordingError(f"recording {folder}: its device has {info.sm_count} SMs, allowed: 1 to {MAX_SMS}")
+        origin = info.recorded_origin if info.origin is Origin.REPLAYED else info.origin
+        self._info = replace(info, spec=f"rec:{folder}", origin=Origin.REPLAYED, recorded_origin=origin)
         options = content.header.get("options")
         self.options: Mapping[str, Any] = MappingProxyType(options if isinstance(options, dict) else {})
 
     @classmethod
     def open(cls, folder: FilePath, *, partial: bool = False) -> Self:
-        """Read and check a recording; `partial` takes one that was cut off for what it still holds.
+        """Read and check a recording; `partial` accepts one that was cut off, as far as it goes.
 
         Raises `RecordingError` for one that is missing, foreign, newer, altered or cut off.
         """
-        return cls(folder, recording.read(folder, partial=partial))
+        return cls(folder, read(folder, partial=partial))
 
     @property
     def info(self) -> DeviceInfo:
@@ -178,75 +173,99 @@ class RecordedGpu(Device):
         return self._info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Give the recorded traces, or raise the recorded error.
+        """Return the recorded traces, or raise the recorded error.
 
-        Raises `RecordingError` when the recording does not hold what is asked; nothing is used up then.
+        Raises `RecordingError` when the recording lacks one of them; no trace is used up then.
         """
         digests = [digest(workload) for workload in batch]
         key = _batch_key(digests)
-        if (error := self._errors.get((key, self._asked[key]))) is not None:
-            self._asked[key] += 1
+        if (error := self._errors.get((key, self._batch_runs[key]))) is not None:
+            self._batch_runs[key] += 1
             raise error
-        turns = self._given.copy()
-        found: list[tuple[Entry, bytes]] = []
+        runs = self._trace_runs.copy()
+        recorded: list[tuple[Entry, bytes]] = []
         for workload, name in zip(batch, digests, strict=True):
-            if turns[name] >= len(self._answers.get(name, ())):
-                raise RecordingError(self._lacks(workload, name))
-            found.append(self._answers[name][turns[name]])
-            turns[name] += 1
-        traces = [self._trace(*item) for item in zip(batch, digests, found, strict=True)]
-        self._given = turns
-        self._asked[key] += 1
+            if runs[name] >= len(self._traces.get(name, ())):
+                raise RecordingError(self._explain_lack(workload, name))
+            recorded.append(self._traces[name][runs[name]])
+            runs[name] += 1
+        traces = [self._trace(*item) for item in zip(batch, digests, recorded, strict=True)]
+        self._trace_runs = runs
+        self._batch_runs[key] += 1
         return traces
 
-    def _take(self, entry: Entry, data: bytes) -> None:
+    def _add(self, entry: Entry, data: bytes) -> None:
         if "trace" in entry:
-            self._answers[str(entry["trace"])].append((entry, data))
+            self._traces[str(entry["trace"])].append((entry, data))
         elif "context" in entry:
-            context = _read_as(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
+            context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
             self._contexts.append(replace(context, notes=wire.current_names(context.notes, wire.NOTES)))
         elif "error" in entry:
             kind = getattr(errors, wire.current_name(str(entry["error"]), wire.CLASSES), None)
-            turn = entry.get("turn")
-            if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(turn, int)):
+            run = entry.get("turn")
+            if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
-            self._errors[str(entry.get("batch")), turn] = kind(str(entry.get("message")))
+            self._errors[str(entry.get("batch")), run] = kind(str(entry.get("message")))
 
-    def _trace(self, workload: Workload, key: str, answer: tuple[Entry, bytes]) -> Trace:
-        entry, data = answer
-        arrays: dict[str, NDArray[np.int64]] = {}
-        expected = array_shapes(workload, self._info.sm_count)
+    def _trace(self, workload: Workload, name: str, recorded: tuple[Entry, bytes]) -> Trace:
+        entry, data = recorded
+        arrays: dict[str, Array] = {}
+        shapes = array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
-                name = wire.current_name(description["name"], wire.ARRAYS)
-                if name not in expected or name in arrays:
-                    raise RecordingError(f"array {name!r:.60} is none of this workload, or occurs twice")
+                label = wire.current_name(description["name"], wire.ARRAYS)
+                if label not in shapes or label in arrays:
+                    raise RecordingError(f"array {label!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
-                array = _unpack(name, description, packed, workload, arrays, math.prod(expected[name]))
-                check_shape(name, array, expected[name])
-                arrays[name] = array
-            return Trace(key, arrays, self._contexts[entry["context"]])
+                array = _unpack(label, description, packed, workload, arrays, math.prod(shapes[label]))
+                shorter = label in SHORTER and array.ndim == 1 and array.size <= shapes[label][0]
+                if array.shape != shapes[label] and not shorter:
+                    raise RecordingError(
+                        f"array {label!r} has shape {array.shape}, that of the workload is {shapes[label]}"
+                    )
+                arrays[label] = array
+            return Trace(name, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: {error}") from None
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise RecordingError(f"recording {self._folder}, {_summary(workload)}: malformed ({error})") from None
 
-    def _lacks(self, workload: Workload, name: str) -> str:
-        """Why the recording cannot answer, with what it was made with."""
-        held = len(self._answers.get(name, ()))
-        what = f"only {held} runs of" if held else "no"
+    def _explain_lack(self, workload: Workload, name: str) -> str:
+        count = len(self._traces.get(name, ()))
+        held = f"only {count} runs of" if count else "no"
         end = self._content.end
         if end is None or end.get("interrupted"):
             why = "it ended early"
         else:
-            options = ", ".join(_option(key, value) for key, value in self.options.items()) or "other options"
-            why = f"it was made by {self._content.header.get('program')} with {options}; measure anew with --record"
-        return f"recording {self._folder} holds {what} workload {name[:8]} ({_summary(workload)}): {why}"
+            options = ", ".join(_describe_option(key, value) for key, value in self.options.items()) or "other options"
+            why = f"it was made by {self._content.header.get('program')} with {options}; measure again with --record"
+        return f"recording {self._folder} holds {held} workload {name[:8]} ({_summary(workload)}): {why}"
 
 
-def _option(name: str, value: object) -> str:
-    """One of the options it was made with; a long list as its length."""
-    return f"{len(value)} {name}" if isinstance(value, list | tuple) and len(value) > SHOWN else f"{name} {value}"
+def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
+    """The shape of every array that a trace of `workload` may hold, on a GPU of `sm_count` SMs."""
+    match workload:
+        case Chase(timing=Timing.COUNT):
+            return {"counts": (workload.laps, 3)}
+        case Chase():
+            shape = (workload.records,)
+            return {"offsets": shape, "cycles": shape} if workload.timing is Timing.EACH else {"cycles": shape}
+        case Stream():
+            shapes: dict[str, Shape] = {"nanoseconds": (workload.runs,), "bytes": (workload.runs,)}
+            return shapes | ({"cycles": (workload.runs, workload.blocks)} if workload.blocks <= MOST_TOLD else {})
+        case Launch():
+            return {"nanoseconds": (workload.runs,)}
+        case Mix():
+            warps: Shape = ((workload.sms or sm_count) * workload.warps * workload.waves,)
+            shapes = dict.fromkeys(("begin", "end", "sm", "block"), warps) | {"nanoseconds": (1,)}
+            if workload.sampled:
+                shapes |= dict.fromkeys(SHORTER, (MAX_LATENCIES,)) | {"overhead": (1,), "overflow_count": (1,)}
+            return shapes
+
+
+def _describe_option(name: str, value: object) -> str:
+    """An option of the recording; a long list as its length."""
+    return f"{len(value)} {name}" if isinstance(value, list | tuple) and len(value) > MAX_LISTED else f"{name} {value}"
 
 
 def _batch_key(digests: Sequence[str]) -> str:
@@ -254,68 +273,61 @@ def _batch_key(digests: Sequence[str]) -> str:
 
 
 def _summary(workload: Workload) -> str:
-    """A few words for people who look into a recording; the digest is what counts."""
-    if isinstance(workload, Chase):
-        order = workload.order
-        where = "" if workload.sm is None else f" on SM {workload.sm}"
-        kind = type(order).__name__.lower()
-        return f"chase {workload.path} {workload.timing} {kind} {order.count} in {order.span} B{where}"
-    return type(workload).__name__.lower()
+    """A few words for readers of a recording; programs use the digest."""
+    if not isinstance(workload, Chase):
+        return type(workload).__name__.lower()
+    order = workload.order
+    place = "" if workload.sm is None else f" on SM {workload.sm}"
+    kind = type(order).__name__.lower()
+    return f"chase {workload.path} {workload.timing} {kind} {order.count} in {order.span} B{place}"
 
 
-def _planned(label: str, workload: Workload) -> NDArray[np.int64] | None:
-    """The array as it follows from the workload, if it does: a shuffled ring would be most of a recording."""
+def _planned(label: str, workload: Workload) -> Array | None:
+    """The array if it follows from the workload: the offsets of a chase, most of a recording otherwise."""
     if label != "offsets" or not isinstance(workload, Chase) or workload.timing is not Timing.EACH:
         return None
     lap = workload.order.offsets()
     return np.tile(lap if workload.picks is None else lap[list(workload.picks)], workload.laps)
 
 
-def _pack(label: str, arrays: Mapping[str, NDArray[np.int64]], workload: Workload) -> tuple[Entry, bytes]:
-    array = arrays[label]
+def _pack(label: str, array: Array, workload: Workload) -> tuple[Entry, bytes]:
     planned = _planned(label, workload)
     if planned is not None and np.array_equal(planned, array):
-        return {"code": "planned", "sha": recording.fingerprint(array)}, b""
-    return packed_warps.pack(label, arrays) or recording.pack(array)
+        return {"code": "planned", "sha": codec.fingerprint(array)}, b""
+    return codec.pack(array)
 
 
 def _unpack(
-    label: str,
-    description: Entry,
-    data: bytes,
-    workload: Workload,
-    before: Mapping[str, NDArray[np.int64]],
-    max_values: int,
-) -> NDArray[np.int64]:
-    if description["code"] in packed_warps.FORMS:
-        return packed_warps.unpack(description, data, before, max_values)
+    label: str, description: Entry, data: bytes, workload: Workload, arrays: Mapping[str, Array], max_values: int
+) -> Array:
     if description["code"] != "planned":
-        return recording.unpack(description, data, max_values)
+        return codec.unpack(description, data, max_values, arrays)
     planned = _planned(label, workload)
-    if planned is None or recording.fingerprint(planned) != description["sha"]:
-        raise RecordingError("this version visits the offsets in another order than the one that recorded")
+    if planned is None or codec.fingerprint(planned) != description["sha"]:
+        raise RecordingError("this version visits the offsets in another order than the version that recorded")
     return planned
 
 
 def _plain(value: object) -> Any:
-    """A frozen record of the waist as JSON values."""
+    """A dataclass as JSON values, with wire names of fields."""
     if is_dataclass(value):
-        named = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-        return wire.wire_names(named, wire.FIELDS.get(type(value).__name__, {}))
+        values = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return wire.wire_names(values, wire.FIELDS.get(type(value).__name__, {}))
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     return value.value if isinstance(value, Enum) else value
 
 
-def _read_as(kind: TypeAdapter[T], value: object, what: str) -> T:
+def _validate(kind: TypeAdapter[T], value: object, subject: str) -> T:
     for name, part in value.items() if isinstance(value, dict) else ():  # pydantic keeps an error for each wrong item
         if isinstance(part, list | dict) and len(part) > MAX_ITEMS:
-            raise RecordingError(f"{what} cannot be read: {name:.60} has {len(part)} items, allowed: up to {MAX_ITEMS}")
+            count = f"{name:.60} has {len(part)} items, allowed: up to {MAX_ITEMS}"
+            raise RecordingError(f"{subject} cannot be read: {count}")
     try:
         return kind.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise RecordingError(f"{what} cannot be read: {where}: {first['msg']}") from None
+        place = ".".join(str(part) for part in first["loc"])
+        raise RecordingError(f"{subject} cannot be read: {place}: {first['msg']}") from None
     except (ValueError, TypeError) as error:
-        raise RecordingError(f"{what} cannot be read: {error}") from None
+        raise RecordingError(f"{subject} cannot be read: {error}") from None

@@ -1,4 +1,4 @@
-"""`Keeper`: a device that hands every batch to another one and keeps what came back, to be looked at later."""
+"""`Keeper`: a device that keeps the traces of another one for later use."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
-MOST_BYTES = 1 << 30
-"""Of arrays: what comes after is not kept. A whole survey of an H200 stays far below."""
+MAX_BYTES = 1 << 30
+"""Of arrays; later traces are not kept. A whole survey of an H200 needs far less."""
 
 Kept = tuple[Workload, Trace]
 
 
 class Keeper(Device, Mapping[str, Kept]):
-    """A device, and a mapping from digests of workloads to the workload and the first trace that it gave.
+    """A device, and a mapping from digests of workloads to the workload and its first trace.
 
-    It holds only what `device` ran through it, `most_bytes` of arrays at most. Closing leaves `device` open.
+    It keeps up to `max_bytes` of arrays. Closing leaves `device` open.
     """
 
-    def __init__(self, device: Device, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, device: Device, max_bytes: int = MAX_BYTES) -> None:
         self._device = device
-        self._left = most_bytes
+        self._free_bytes = max_bytes
         self._kept: dict[str, Kept] = {}
 
     @property
     def info(self) -> DeviceInfo:
-        """What is known of the device behind."""
+        """What is known of the other device."""
         return self._device.info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch on the device behind."""
+        """Run a batch on the other device."""
         traces = self._device.run(batch)
         for workload, trace in zip(batch, traces, strict=True):
             size = sum(array.nbytes for array in trace.arrays.values())
-            if trace.workload not in self._kept and size <= self._left:
+            if trace.workload not in self._kept and size <= self._free_bytes:
                 self._kept[trace.workload] = workload, trace
-                self._left -= size
+                self._free_bytes -= size
         return traces
 
     def __getitem__(self, digest: str) -> Kept:

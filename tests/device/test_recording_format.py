@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpudissect.device.recording import codec
 from gpudissect.device.recording import format as recording
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.errors import RecordingError
@@ -18,7 +19,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "rec"
     writer = recording.Writer(folder, HEADER)
     for number in range(5):
-        description, data = recording.pack(np.arange(100) * number % 7)
+        description, data = codec.pack(np.arange(100) * number % 7)
         arrays = [{"name": "cycles", **description, "packed": len(data)}]
         writer.add([({"trace": f"{number:032}", "context": 0, "arrays": arrays}, data)])
     writer.close({"traces": 5})
@@ -42,7 +43,7 @@ def test_cut_at_every_quarter(folder, name, quarter):
 
 
 @pytest.mark.parametrize("name", [recording.INDEX, recording.ARRAYS])
-def test_every_single_flipped_bit_is_noticed(folder, name):
+def test_every_single_flipped_bit_is_detected(folder, name):
     data = (folder / name).read_bytes()
     for place in range(0, len(data), 3):
         (folder / name).write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
@@ -50,34 +51,34 @@ def test_every_single_flipped_bit_is_noticed(folder, name):
 
 
 @pytest.mark.parametrize("name", [recording.INDEX, recording.ARRAYS])
-def test_anything_appended_is_noticed(folder, name):
+def test_anything_appended_is_detected(folder, name):
     with (folder / name).open("ab") as file:
         file.write(b"{}")
     refused(folder, "damaged")
 
 
-def test_lines_that_change_places_are_noticed(folder):
+def test_swapped_lines_are_detected(folder):
     lines = (folder / recording.INDEX).read_bytes().splitlines(keepends=True)
     lines[2], lines[3] = lines[3], lines[2]
     (folder / recording.INDEX).write_bytes(b"".join(lines))
     refused(folder, "line 3 does not match its checksum")
 
 
-def test_a_lost_tail_can_be_done_without_when_asked_to(folder):
+def test_partial_reads_up_to_a_lost_tail(folder):
     lines = (folder / recording.INDEX).read_bytes().splitlines(keepends=True)
     (folder / recording.INDEX).write_bytes(b"".join(lines[:4]) + lines[4][:20])
     refused(folder, "cut off after 4 lines; 'rec:.*partial=yes'")
     assert len(recording.read(folder, partial=True).entries) == 3
 
 
-def test_lost_bytes_can_be_done_without_when_asked_to(folder):
+def test_partial_reads_up_to_lost_bytes(folder):
     data = (folder / recording.ARRAYS).read_bytes()
     (folder / recording.ARRAYS).write_bytes(data[:-1])
     refused(folder, "cut off")
     assert len(recording.read(folder, partial=True).entries) == 4
 
 
-def test_an_altered_one_is_refused_even_in_part(folder):
+def test_partial_refuses_an_altered_one(folder):
     data = (folder / recording.ARRAYS).read_bytes()
     (folder / recording.ARRAYS).write_bytes(b"\xff" + data[1:])
     refused(folder, "does not match its checksum", partial=True)
@@ -97,7 +98,7 @@ def test_garbage_is_refused(folder, content):
     refused(folder, "damaged or foreign")
 
 
-def test_missing_pieces_are_named(folder, tmp_path):
+def test_messages_name_missing_files(folder, tmp_path):
     (folder / recording.ARRAYS).unlink()
     refused(folder, "it has no arrays.bin")
     refused(tmp_path, "it has no recording.jsonl")
@@ -114,14 +115,14 @@ def test_missing_pieces_are_named(folder, tmp_path):
         {"error": "OutOfMemory", "message": "x", "batch": "x", "turn": "y"},
     ],
 )
-def test_well_formed_nonsense_is_refused(tmp_path, entry):
+def test_invalid_entries_are_refused(tmp_path, entry):
     writer = recording.Writer(tmp_path / "rec", HEADER)
     writer.add([(entry, b"")])
     writer.close({})
     refused(tmp_path / "rec")
 
 
-@pytest.mark.parametrize("device", [None, {}, [], {**DEVICE, "origin": "dreamt"}])
-def test_a_device_that_cannot_be_is_refused(tmp_path, device):
+@pytest.mark.parametrize("device", [None, {}, [], {**DEVICE, "origin": "unknown"}])
+def test_an_invalid_device_is_refused(tmp_path, device):
     recording.Writer(tmp_path / "rec", {**HEADER, "device": device}).close({})
     refused(tmp_path / "rec", "its device cannot be read")
