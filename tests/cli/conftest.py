@@ -7,6 +7,7 @@ import pytest
 
 from gpudissect.cli.app import main
 from gpudissect.device import find
+from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
@@ -16,20 +17,17 @@ from gpudissect.survey.run import Survey
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.digest import digest
-from tests.support.steady_gpu import OpenDevice
 
 
-class FakeGpu(OpenDevice):
+class FakeGpu(Device):
     def __init__(self, spec: str, seed: int) -> None:
-        self.seed = seed
-        self.info = DeviceInfo(
-            spec=spec,
-            name="Fake",
-            origin=Origin.SIMULATED,
-            sm_count=2,
-            facts={"clock_hz": 1e9},
-            span_limits={Path.GLOBAL: 1 << 20},
-            unsupported={Path.TEXTURE: "no texture units"},
+        self.spec, self.seed = spec, seed
+
+    @property
+    def info(self) -> DeviceInfo:
+        limits, unsupported = {Path.GLOBAL: 1 << 20}, {Path.TEXTURE: "no texture units"}
+        return DeviceInfo(
+            self.spec, "Fake", Origin.SIMULATED, 2, limits, facts={"clock_hz": 1e9}, unsupported=unsupported
         )
 
     def run(self, batch: Sequence[Chase]) -> list[Trace]:
@@ -78,7 +76,7 @@ def open_fake(monkeypatch, tmp_path) -> Callable[..., None]:
     monkeypatch.setattr(find, "_cuda_gpus", list)
     monkeypatch.chdir(tmp_path)
 
-    def use(make: Callable[[str, int], OpenDevice]) -> None:
+    def use(make: Callable[[str, int], Device]) -> None:
         monkeypatch.setattr(
             find, "open_device", lambda spec, *, seed=0: real_open(spec) if spec[:4] == "rec:" else make(spec, seed)
         )

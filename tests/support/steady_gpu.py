@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.shared_memory.infer_banks import Layout
 from gpudissect.simulation.sm.banks import addresses, passes
@@ -45,17 +46,6 @@ INFO = DeviceInfo(
 MODERN_BANKS = Layout(32, 4, 4, 32)
 
 
-class OpenDevice:
-    """A device that need not be closed."""
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> OpenDevice:
-        return self
-
-    def __exit__(self, *exception: object) -> None: ...
-
-
 @dataclass
 class Level:
     """Latency in seconds and rate in B/s (of all SMs) of a memory, or in cycles and B/cycle of one SM."""
@@ -68,7 +58,7 @@ class Level:
 
 
 @dataclass
-class SteadyGpu(OpenDevice):
+class SteadyGpu(Device):
     """A device with noise; `unit` gives latency and issue interval (of an SM) of an instruction, in cycles."""
 
     info: DeviceInfo = INFO
