@@ -19,8 +19,8 @@ WRONG = {
     "unknown table": ("[walk]  ", "[wolk]  ", "wolk", "walk"),
     "unknown element": ("[caches.l1]", "[caches.l9]", "caches.l9", "constant_l1"),
     "unknown path": ("[paths.texture]", "[paths.textures]", "paths.textures", "texture"),
-    "missing field": ('name = "Example 1"', "", "name", "missing"),
-    "missing deep field": ("sm_count = { value", "# ", "chip.sm_count", "missing"),
+    "missing field": ('name = "Example 1"', "", "name", "required"),
+    "missing deep field": ("sm_count = { value", "# ", "chip.sm_count", "required"),
     "other format": ("format = 1", "format = 2", "format", "1"),
     "text for a number": ("sm_count = { value = 8", 'sm_count = { value = "8"', "chip.sm_count.value", "integer"),
     "bool for a number": ("sm_count = { value = 8", "sm_count = { value = true", "chip.sm_count.value", "integer"),
@@ -91,7 +91,7 @@ WRONG = {
         "caches.l1.replacement_policy.value.weights", "sum of 1"),
     "too few weights": (
         L1_POLICY, '{ kind = "weighted", weights = [1.0] }, assumed = "x" }\ncount',
-        "caches.l1.replacement_policy.value.weights", "one a way"),
+        "caches.l1.replacement_policy.value.weights", "one per way"),
     "weights for LRU": (
         L1_POLICY, '{ kind = "lru", weights = [1.0] }, assumed = "x" }\ncount',
         "caches.l1.replacement_policy.value.weights", "weighted"),
@@ -122,7 +122,7 @@ WRONG = {
         "power of two"),
     "penalty of the last TLB": (
         "# penalty = { value = 6, ... }", 'penalty = { value = 6, source = "d" }', "tlbs.tlb_l1.penalty", "[walk]"),
-    "window without size": ("size = { value = 536_870_912", "# ", "page_window.size", "missing"),
+    "window without size": ("size = { value = 536_870_912", "# ", "page_window.size", "required"),
     "parts that do not add up": (
         "capacity = { value = 196608", "capacity = { value = 98304", "partition.capacity.value", "196608"),
     "parts of a private cache": ('cache = "l2"\ncap', 'cache = "l1"\ncap', "partition.cache", "scope gpu: l2"),
@@ -141,7 +141,7 @@ WRONG = {
     "banks left out": ("banks = { value = 32", "# ", "shared.banks", "with [processor]"),
     "an interleave that does not fit": (
         "# interleave, lanes", 'interleave = { value = 8, source = "d" } #', "shared.interleave.value",
-        "a whole part of bank_width 4"),
+        "a divisor of bank_width 4"),
     "no launch": ("[launch]  ", "[published.launch]  ", "launch", "with [processor], and only with it"),
     "steadier than steady": (
         "variability = { value = 2.0", "variability = { value = 0.1", "memory.variability.value", "0.5"),
@@ -167,7 +167,7 @@ def test_one_line_names_file_field_and_what_is_allowed(what: str, example: str, 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "missing"),
+        (b"", "required"),
         (b"\x7fELF\x00\xff\xfe\x80", "not text"),
         (bytes(range(256)) * 16, "not text"),
         (b"\x00\x00\x00", "not TOML"),

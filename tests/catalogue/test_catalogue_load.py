@@ -9,7 +9,6 @@ from pathlib import Path as FilePath
 import pytest
 
 from gpudissect.catalogue import for_name, load, names
-from gpudissect.catalogue.load import NO_CODE
 from gpudissect.errors import CatalogueError
 from gpudissect.simulation.cache.geometry import Partition
 from gpudissect.workload import Path
@@ -28,8 +27,9 @@ def test_the_example_of_the_readme_loads(example: str, tmp_path: FilePath) -> No
     assert hierarchy.tlb_cold_walk_penalty == 360
     assert hierarchy.partition == Partition("l2", home=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110)
     assert gpu.facts()["l2_size"] == 196608
-    lacking = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described", Path.CODE: NO_CODE}
-    assert gpu.unsupported() == {**lacking, Path.TMA: "its GPU file does not describe it"}
+    lacking = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}
+    code = "its GPU file does not describe the instruction caches"
+    assert gpu.unsupported() == {**lacking, Path.TMA: "its GPU file does not describe it", Path.CODE: code}
     assert (gpu.facts()["cluster_size"], hierarchy.cluster_size) == (8, 8)
     assert hierarchy.routes[Path.CLUSTER].latency == (33, 180)
     near = next(item for item in gpu.published() if item.attribute == "near_latency")
@@ -84,7 +84,7 @@ def test_unsupported_paths_have_reasons() -> None:
     assert not newer & set(load("h100").unsupported())
     assert "3.5" in load("gtx560ti").unsupported()[Path.READONLY]
     assert set(load("gtx780").unsupported()) == newer | {Path.CODE}
-    assert load("gtx780").unsupported()[Path.CODE] == NO_CODE
+    assert load("gtx780").unsupported()[Path.CODE] == "its GPU file does not describe the instruction caches"
     assert set(load("v100").unsupported()) == newer
     assert load("840m").hierarchy().routes[Path.GLOBAL].caches == ("l2",)  # no L1 is a route, not a lack
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpudissect.catalogue.load import _checked, _parsed
+from gpudissect.catalogue.load import check, parse
 from gpudissect.catalogue.schema import GpuTable
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
@@ -41,7 +41,7 @@ def gpu_of(made: Result) -> GpuTable:
 
 def read(text: str) -> GpuTable:
     """A GPU file as the catalogue reads it."""
-    return _checked("made up", _parsed("made up", text.encode()))
+    return check("made up", parse("made up", text.encode()))
 
 
 PLAIN = {

@@ -1,4 +1,4 @@
-"""Published GPUs as data: every number with its source, and the truth of the simulated GPUs."""
+"""GPUs as data: every number with its source, and the truth of the simulated GPUs."""
 
 from gpudissect.catalogue.load import Gpu, for_name, load, names
 from gpudissect.catalogue.published import Published

@@ -1,8 +1,8 @@
-"""A GPU file's tables turned into the `Hierarchy` that a simulator runs."""
+"""A GPU file's tables converted to what a simulator runs: the `Hierarchy` and the `Processor`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpudissect.catalogue.capabilities import TEXTURE_BYTES
 from gpudissect.simulation.cache.geometry import (
@@ -16,48 +16,117 @@ from gpudissect.simulation.cache.geometry import (
     Route,
     Tlb,
 )
-from gpudissect.workload import Path
+from gpudissect.simulation.sm.description import (
+    Bandwidth,
+    Launches,
+    MemorySystem,
+    Operation,
+    Processor,
+    Scheduling,
+    SharedMemory,
+)
+from gpudissect.units import KIB, WARP_SIZE
+from gpudissect.workload import Instruction, Path
+from gpudissect.workload.instruction import PRODUCTS
 
 if TYPE_CHECKING:
-    from gpudissect.catalogue.schema import Element, GpuTable, PathTable
-    from gpudissect.catalogue.structure import CacheTable, IndexTable, PolicyTable, TlbTable
+    from gpudissect.catalogue.arrays import CacheTable, IndexTable, PolicyTable, TlbTable
+    from gpudissect.catalogue.quantity import Sourced
+    from gpudissect.catalogue.schema import GpuTable
+    from gpudissect.catalogue.tables import BandwidthTable, Element, MemoryTable, PathTable, SharedTable, UnitTable
 
-CODE_LIMIT = 512 * 1024  # bytes of straight-line code that can be run: as on a CUDA GPU
+T = TypeVar("T")
+D = TypeVar("D")
+MAX_CODE_BYTES = 512 * KIB  # of straight-line code that can be run, as on a CUDA GPU
 
 
 def hierarchy_of(gpu: GpuTable) -> Hierarchy:
-    """Build the memory hierarchy that `gpu` describes; views are resolved to the arrays they look into."""
+    """Build the memory hierarchy that `gpu` describes; views are resolved to their arrays."""
+    window = gpu.page_window
     return Hierarchy(
         caches={str(element): _cache(table) for element, table in gpu.caches.items()},
         routes={Path.NOTHING: Route((), (0.0,), None, timer=gpu.chip.timer.value)}
         | {path: _route(gpu, table) for path, table in gpu.paths.items()},
         tlbs=tuple(_tlb(gpu.tlbs[level]) for level in sorted(gpu.tlbs)),
         tlb_walk_penalty=gpu.walk.penalty.value if gpu.walk else 0.0,
-        tlb_cold_walk_penalty=gpu.walk.cold_penalty.value if gpu.walk and gpu.walk.cold_penalty else None,
-        page_window=PageWindow(gpu.page_window.size.value, gpu.page_window.penalty.value) if gpu.page_window else None,
+        tlb_cold_walk_penalty=_value(gpu.walk.cold_penalty, None) if gpu.walk else None,
+        page_window=PageWindow(window.size.value, window.penalty.value) if window else None,
         prefetch=_prefetch(gpu),
         partition=_partition(gpu),
         sm_count=gpu.chip.sm_count.value,
         clock_hz=gpu.chip.clock_hz.value,
-        limits=limits_of(gpu),
-        cluster_size=gpu.chip.cluster_size.value if gpu.chip.cluster_size else 1,
+        limits=_limits(gpu),
+        cluster_size=_value(gpu.chip.cluster_size, 1),
     )
 
 
-def array_of(gpu: GpuTable, element: Element) -> str:
+def index_of(table: IndexTable) -> Index:
+    """Build the index function that a table describes."""
+    return Index(table.kind, table.bits, tuple(map(_mask, table.masks)), table.table, table.granule)
+
+
+def processor_of(gpu: GpuTable) -> Processor | None:
+    """Build the SM that `gpu` describes; None if its file does not describe it."""
+    table, memory, bandwidth, launch = gpu.processor, gpu.memory, gpu.bandwidth, gpu.launch
+    if table is None or memory is None or bandwidth is None or launch is None:
+        return None
+    single = frozenset(table.single.value)
+    schedulers, sms, clock = table.schedulers.value, gpu.chip.sm_count.value, gpu.chip.clock_hz.value
+    operations = {
+        instruction: _operation(gpu, instruction, unit, 1 if unit.pipe in single else schedulers)
+        for instruction, unit in gpu.units.items()
+    }
+    l1 = (bandwidth.l1.read_rate.value, bandwidth.l1.write_rate.value) if bandwidth.l1 else None
+    return Processor(
+        sms=sms,
+        clock_hz=clock,
+        schedulers=schedulers,
+        warps=table.warps.value,
+        operations=operations,
+        shared=_shared(gpu.shared, operations.get(Instruction.STS)),
+        memory=_memory(gpu, memory, sms),
+        dram=_bandwidth(bandwidth.dram, clock),
+        l2=_bandwidth(bandwidth.l2, clock) if bandwidth.l2 else None,
+        l1=Bandwidth(*l1, copy=2 / (1 / l1[0] + 1 / l1[1])) if l1 else None,
+        issue_interval=table.issue_interval.value,
+        issue_width=table.issue_width.value,
+        reissue=table.reissue.value,
+        blocks=table.blocks.value,
+        block_size=table.block_size.value,
+        single=single,
+        launches=Launches(
+            kernel_start=launch.kernel_start.value,
+            kernel_interval=launch.kernel_interval.value,
+            graph_start=_value(launch.graph_start, None),
+            graph_interval=_value(launch.graph_interval, None),
+            block_replacement=launch.block_replacement.value,
+        ),
+        scheduling=_value(table.scheduling, Scheduling.ROUND_ROBIN),
+    )
+
+
+def _value(entry: Sourced[T] | None, default: D) -> T | D:
+    return default if entry is None else entry.value
+
+
+def _mask(bits: tuple[int, ...]) -> int:
+    return sum(1 << bit for bit in set(bits))
+
+
+def _array(gpu: GpuTable, element: Element) -> str:
     """Name of the array that serves `element`."""
     return str(element) if element in gpu.caches else gpu.views[element].of.value
 
 
-def limits_of(gpu: GpuTable) -> dict[Path, int]:
-    """Bytes one chase may span on each path that the GPU has."""
-    memory = gpu.chip.memory_size.value
+def _limits(gpu: GpuTable) -> dict[Path, int]:
+    """Bytes that one chase can span on each path of the GPU."""
+    memory, shared = gpu.chip.memory_size.value, gpu.chip.shared_per_block.value
     spans = {
         Path.TEXTURE: min(memory, TEXTURE_BYTES),
         Path.CONSTANT: gpu.chip.constant_size.value,
-        Path.SHARED: gpu.chip.shared_per_block.value,
-        Path.CLUSTER: gpu.chip.shared_per_block.value,
-        Path.CODE: CODE_LIMIT,
+        Path.SHARED: shared,
+        Path.CLUSTER: shared,
+        Path.CODE: MAX_CODE_BYTES,
     }
     return {Path.NOTHING: memory} | {path: spans.get(path, memory) for path in gpu.paths}
 
@@ -70,7 +139,7 @@ def _cache(table: CacheTable) -> Cache:
         index=index_of(table.index_function.value),
         policy=_policy(table.replacement_policy.value),
         scope=table.scope,
-        copies=table.count_per_sm.value if table.count_per_sm else 1,
+        copies=_value(table.count_per_sm, 1),
     )
 
 
@@ -80,14 +149,8 @@ def _tlb(table: TlbTable) -> Tlb:
         page=table.page_size.value,
         index=index_of(table.index_function.value),
         policy=_policy(table.replacement_policy.value),
-        penalty=table.penalty.value if table.penalty else 0.0,
+        penalty=_value(table.penalty, 0.0),
     )
-
-
-def index_of(table: IndexTable) -> Index:
-    """Build the index function that a table describes."""
-    masks = tuple(sum(1 << bit for bit in set(mask)) for mask in table.masks)
-    return Index(table.kind, bits=table.bits, masks=masks, table=table.table, granule=table.granule)
 
 
 def _policy(table: PolicyTable) -> Policy:
@@ -97,29 +160,82 @@ def _policy(table: PolicyTable) -> Policy:
 
 def _route(gpu: GpuTable, table: PathTable) -> Route:
     return Route(
-        caches=tuple(array_of(gpu, element) for element in table.caches),
+        caches=tuple(_array(gpu, element) for element in table.caches),
         latency=tuple(entry.value for entry in table.latency),
-        memory_latency=table.memory_latency.value if table.memory_latency else None,
-        translated_from=table.translated_from.value if table.translated_from else 0,
+        memory_latency=_value(table.memory_latency, None),
+        translated_from=_value(table.translated_from, 0),
         timer=(table.timer or gpu.chip.timer).value,
-        tlbs_at=table.tlbs_at.value if table.tlbs_at else 0,
+        tlbs_at=_value(table.tlbs_at, 0),
     )
 
 
 def _partition(gpu: GpuTable) -> Partition | None:
-    table = gpu.partition
-    if table is None:
+    if (table := gpu.partition) is None:
         return None
     return Partition(
-        cache=array_of(gpu, table.cache),
-        home=sum(1 << bit for bit in set(table.home.value)),
+        cache=_array(gpu, table.cache),
+        home=_mask(table.home.value),
         far_penalty=table.far_penalty.value,
-        far_memory_penalty=table.far_memory_penalty.value if table.far_memory_penalty else 0.0,
+        far_memory_penalty=_value(table.far_memory_penalty, 0.0),
     )
 
 
 def _prefetch(gpu: GpuTable) -> Prefetch | None:
-    if gpu.prefetch is None:
+    if (table := gpu.prefetch) is None:
         return None
-    run = gpu.prefetch.run.value if gpu.prefetch.run else 2
-    return Prefetch(array_of(gpu, gpu.prefetch.cache), gpu.prefetch.reach.value, run)
+    return Prefetch(_array(gpu, table.cache), table.reach.value, _value(table.run, Prefetch.run))
+
+
+def _memory_latency(gpu: GpuTable) -> float:
+    """Cycles of a coalesced DRAM access on an idle GPU: as the file says, or on the path past the L1."""
+    if gpu.memory is not None and gpu.memory.latency is not None:
+        return gpu.memory.latency.value
+    entries = (gpu.paths[path].memory_latency for path in (Path.GLOBAL_L2, Path.GLOBAL) if path in gpu.paths)
+    return next((entry.value for entry in entries if entry is not None), 0.0)
+
+
+def _operation(gpu: GpuTable, instruction: Instruction, unit: UnitTable, units: int) -> Operation:
+    """Rates are those of an SM: each of its `units` has an equal share."""
+    latency = _value(unit.latency, 0.0)
+    if unit.latency is None and instruction is Instruction.LDG:
+        route = gpu.paths.get(Path.GLOBAL)
+        latency = route.latency[0].value if route is not None and route.latency else _memory_latency(gpu)
+    return Operation(
+        pipe=unit.pipe,
+        interval=PRODUCTS.get(instruction, WARP_SIZE) * units / unit.rate.value if unit.rate else 1.0,
+        latency=latency,
+        latency_to_core=_value(unit.latency_to_core, None),
+        slots=_value(unit.slots, 1),
+    )
+
+
+def _shared(table: SharedTable, store: Operation | None) -> SharedMemory:
+    width, banks = _value(table.bank_width, 4), _value(table.banks, WARP_SIZE)
+    lanes = min(_value(table.lanes, WARP_SIZE), banks * width // 4)
+    pass_cycles = (store.interval if store else 1.0) * lanes / WARP_SIZE  # further passes take as long
+    return SharedMemory(
+        banks=banks,
+        width=width,
+        interleave=_value(table.interleave, width),
+        lanes=lanes,
+        conflict_latency=_value(table.conflict_latency, pass_cycles),
+        write_conflict=_value(table.write_conflict, pass_cycles),
+    )
+
+
+def _memory(gpu: GpuTable, table: MemoryTable, sms: int) -> MemorySystem:
+    return MemorySystem(
+        latency=_memory_latency(gpu),
+        variability=table.variability.value,
+        transactions=table.transactions.value,
+        transaction_latency=table.transaction_latency.value,
+        random_bandwidth=4 * table.random_rate.value * sms,
+        random_variability=table.random_variability.value,
+        alone=table.alone.value,
+    )
+
+
+def _bandwidth(table: BandwidthTable, clock: float) -> Bandwidth:
+    """B/s as B/cycle."""
+    rates = (table.read_bandwidth, table.write_bandwidth, table.copy_bandwidth)
+    return Bandwidth(*(rate.value / clock for rate in rates))

@@ -1,10 +1,10 @@
-"""The words of a GPU file: numbers with bounds, and `Sourced`, a value that says where it is from."""
+"""Values of a GPU file: numbers with bounds, `Sourced` values, and errors in one line."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 Size = Annotated[int, Field(strict=True, ge=1, le=2**44)]  # bytes
@@ -17,41 +17,69 @@ Hertz = Annotated[float, Field(strict=True, ge=1e6, le=1e11, allow_inf_nan=False
 Text = Annotated[str, Field(strict=True, min_length=1, max_length=400)]
 T = TypeVar("T")
 
+MAX_SHOWN = 70  # characters of a wrong value that a message repeats
+_REJECTED = "catalogue"  # type of the errors that `wrong` raises
+
 
 def wrong(field: str, got: object, allowed: str) -> NoReturn:
-    """Reject `field` (dotted, relative to the table being checked): what was got, what is allowed."""
-    raise PydanticCustomError(
-        "catalogue", "{field}: got {got}, {allowed}", {"field": field, "got": repr(got), "allowed": allowed}
-    )
+    """Reject `field` (dotted, relative to the table being checked)."""
+    context = {"field": field, "got": shorten(repr(got)), "allowed": allowed}
+    raise PydanticCustomError(_REJECTED, "got {got}, allowed: {allowed}", context)
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first wrong field, the value given and what is allowed, in one line."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    place = [*first["loc"], first["ctx"]["field"]] if first["type"] == _REJECTED else first["loc"]
+    text = f"{'.'.join(shorten(str(part)) for part in place if part != '[key]')}: {first['msg']}"
+    if first["type"] not in (_REJECTED, "missing"):
+        text += f", got {_repr(first['input'])}"
+    return text if len(problems) == 1 else f"{text} (and {len(problems) - 1} more)"
+
+
+def shorten(text: str) -> str:
+    """Cut to a length that fits a line, without line breaks."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def _repr(value: Any) -> str:
+    try:
+        return shorten(repr(value))
+    except (ValueError, RecursionError):  # too many digits, or nested too deeply
+        return f"{type(value).__name__} that is too long"
 
 
 class Table(BaseModel):
-    """A table of the file: frozen, and a field it does not know is an error that lists those it does."""
+    """A table of the file: frozen; an unknown field is an error that lists the known ones."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _known_fields_only(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            for field in data:
-                if field not in cls.model_fields:
-                    known = ", ".join(cls.model_fields)
-                    raise PydanticCustomError("unknown", "{field}", {"field": str(field), "known": known})
+    def _check_fields(cls, data: Any) -> Any:
+        if not isinstance(data, dict | cls):
+            message = "a table is needed; a number is {{ value = ..., source = ... }}"
+            raise PydanticCustomError("table", message)
+        for field in data if isinstance(data, dict) else ():
+            if field not in cls.model_fields:
+                context = {"field": str(field), "known": ", ".join(cls.model_fields)}
+                raise PydanticCustomError(_REJECTED, "no such field, known here: {known}", context)
         return data
 
 
 class Sourced(Table, Generic[T]):
-    """A value and where it is from: exactly one of `source` (document and place) and `assumed` (why, in words).
+    """A value with exactly one of `source` (document and place) and `assumed` (the reason for choosing it).
 
     Attributes:
-        value: what the simulated GPU is built with, and what a measurement should find.
+        value: what the simulated GPU has, and what a measurement should find.
         source: document and table, section or figure.
         assumed: why this value was chosen where nothing is published.
         printed: what the source printed, in the unit of `value`, where that is known to be off.
-        low, high: the bracket where the source gives a range; one alone is an open end ("> 62.5 KiB").
+        low, high: the bracket if the source gives a range; one alone is an open end ("> 62.5 KiB").
         note: what a careful reader must know.
-        simulated: false for a number of the real GPU that this file's structure does not have (in [published] only).
+        simulated: false for a number of the real GPU that this file's structure lacks (in [published] only).
 
     """
 
@@ -65,10 +93,10 @@ class Sourced(Table, Generic[T]):
     simulated: bool = True
 
     @model_validator(mode="after")
-    def _says_where_from(self) -> Sourced[T]:
+    def _check_source(self) -> Sourced[T]:
         if (self.source is None) == (self.assumed is None):
             given = "neither" if self.source is None else "both"
-            wrong("source", given, "give exactly one of source (document and place) and assumed (why)")
+            wrong("source", given, "exactly one of source (document and place) and assumed (why)")
         if self.source is None and (self.printed, self.low, self.high) != (None, None, None):
             wrong("assumed", self.assumed, "printed, low and high belong to a value with a source")
         if isinstance(self.value, int | float):

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from gpudissect import catalogue
 from gpudissect.catalogue.build import hierarchy_of
-from gpudissect.catalogue.explain import first_problem
-from gpudissect.catalogue.load import LARGEST_FILE
+from gpudissect.catalogue.load import MAX_FILE_BYTES
+from gpudissect.catalogue.quantity import first_problem
 from gpudissect.catalogue.schema import GpuTable
 from gpudissect.errors import UsageError
 from gpudissect.exports.gpu.caches import Arrays, arrays
@@ -128,8 +128,8 @@ def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") 
 def _checked(text: str, readings: Readings) -> GpuTable:
     """The file as the catalogue reads it. Raises `UsageError` if it does not: a GPU that cannot be."""
     name = readings.result.device.name
-    if len(text.encode()) > LARGEST_FILE:
-        raise UsageError(f"the result of {name:.60} makes a GPU file larger than {format_bytes(LARGEST_FILE)}")
+    if len(text.encode()) > MAX_FILE_BYTES:
+        raise UsageError(f"the result of {name:.60} makes a GPU file larger than {format_bytes(MAX_FILE_BYTES)}")
     try:
         table = GpuTable.model_validate(tomllib.loads(text))
         check_hierarchy(hierarchy_of(table))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from gpudissect.catalogue.structure import MOST_LINES, MOST_WAYS
+from gpudissect.catalogue.arrays import MAX_LINES, MAX_WAYS
 from gpudissect.errors import UsageError
 from gpudissect.exports.gpu.readings import Entry, Readings, assumed, sourced, words
 from gpudissect.exports.gpu.texts import fitting, index_function, replacement_policy
@@ -46,8 +46,8 @@ def geometry(readings: Readings, element: str, lines: int, line: int, usual: int
         UsageError: for more lines than can be simulated.
 
     """
-    if lines > MOST_LINES:
-        raise UsageError(f"{element} has {lines} lines: at most {MOST_LINES} can be simulated")
+    if lines > MAX_LINES:
+        raise UsageError(f"{element} has {lines} lines: at most {MAX_LINES} can be simulated")
     index, policy = readings.text(element, "index_function"), readings.text(element, "replacement_policy")
     ways, entries = _found_sets(readings, element, lines) or _assumed_sets(readings, element, lines, usual)
     table = index_function(index, ways, line, lines)
@@ -72,21 +72,21 @@ def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int
     """Ways of every set, and the entries that say so; None if they were not found or cannot be."""
     sets, ways = readings.whole(element, "sets"), readings.wholes(element, "ways")
     source = readings.source
-    if ways is None or max(ways) > MOST_WAYS:
-        if ways is None and sets is not None and lines % sets == 0 and lines // sets <= MOST_WAYS:
+    if ways is None or max(ways) > MAX_WAYS:
+        if ways is None and sets is not None and lines % sets == 0 and lines // sets <= MAX_WAYS:
             entry = assumed(lines // sets, "follows from capacity and sets")
             return (lines // sets,) * sets, {"sets": sourced(sets, source), "ways": entry}
         return None
     if len(ways) > 1:
         runs = [{"sets": len(list(run)), "ways": way} for way, run in groupby(ways)]
         count = sourced(len(ways), source) if sets else assumed(len(ways), "as many as there are ways of")
-        possible = sets in (None, len(ways)) and sum(ways) <= MOST_LINES
+        possible = sets in (None, len(ways)) and sum(ways) <= MAX_LINES
         return (ways, {"sets": count, "ways": sourced(runs, source)}) if possible else None
     if sets is None and lines % ways[0]:
         return None
     count = sourced(sets, source) if sets else assumed(lines // ways[0], "follows from capacity and ways")
     every = sets or lines // ways[0]
-    if every * ways[0] > MOST_LINES:
+    if every * ways[0] > MAX_LINES:
         return None
     return (ways[0],) * every, {"sets": count, "ways": sourced(ways[0], source)}
 
@@ -116,7 +116,7 @@ def usual_ways(lines: int) -> int:
         return divisors[-1]
     if lines <= ONE_SET:
         return lines
-    return next((way for way in range(USUAL_WAYS, MOST_WAYS + 1) if lines % way == 0), 1)
+    return next((way for way in range(USUAL_WAYS, MAX_WAYS + 1) if lines % way == 0), 1)
 
 
 def _assumed_index(found: str | None, ways: Sequence[int]) -> Entry:

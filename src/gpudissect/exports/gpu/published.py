@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpudissect.catalogue.published import published_of
-from gpudissect.catalogue.schema import Element, GpuTable
+from gpudissect.catalogue.schema import GpuTable
+from gpudissect.catalogue.tables import Element
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.readings import Entry, Readings, words
 

@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from gpudissect.catalogue.arrays import IndexTable, PolicyTable
 from gpudissect.catalogue.build import index_of
-from gpudissect.catalogue.structure import IndexTable, PolicyTable
 from gpudissect.errors import UsageError
 from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers

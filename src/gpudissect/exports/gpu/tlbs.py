@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpudissect.catalogue.structure import MOST_WAYS
+from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.geometry import geometry, in_all, usual_ways
 from gpudissect.exports.gpu.readings import DIGITS, Entry, Readings, assumed, sourced
 
@@ -43,7 +43,7 @@ def _level(readings: Readings, level: str) -> dict[str, Entry] | None:
         return None
     count = entries["value"]
     # Pages far apart were found to fit as well: an assumed TLB is one set.
-    structure = geometry(readings, level, count, page["value"], count if count <= MOST_WAYS else usual_ways(count))
+    structure = geometry(readings, level, count, page["value"], count if count <= MAX_WAYS else usual_ways(count))
     return {"entries": in_all(entries, structure.lines, 1, readings), "page_size": page} | structure.entries
 
 

@@ -1,4 +1,4 @@
-"""The tables that describe arrays: caches and TLBs. Their geometry must multiply out."""
+"""The tables that describe arrays, caches and TLBs. Their geometry must multiply out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from gpudissect.catalogue.quantity import Bit, Count, Cycles, Number, Position, Size, Sourced, Table, wrong
 from gpudissect.simulation.cache.geometry import IndexKind, PolicyKind, Scope
 
-MOST_WAYS = 1 << 14
-MOST_LINES = 1 << 23  # 256 MiB in lines of 32 B
+MAX_WAYS = 1 << 14
+MAX_LINES = 1 << 23  # 256 MiB in lines of 32 B
 
 
 class Run(Table):
-    """So many neighbouring `sets` of so many `ways`; without `sets`: all of them."""
+    """`sets` neighbouring sets of `ways` ways; without `sets`: all of them."""
 
     ways: Count
     sets: Count | None = None
@@ -29,12 +29,11 @@ def _runs(given: Any) -> Any:
 
 
 Ways = Annotated[tuple[Run, ...], BeforeValidator(_runs)]
-
-_FIELD_OF_INDEX = {IndexKind.BITS: "bits", IndexKind.XOR: "masks", IndexKind.TABLE: "table"}
+_FIELD_BY_KIND = {IndexKind.BITS: "bits", IndexKind.XOR: "masks", IndexKind.TABLE: "table"}
 
 
 class IndexTable(Table):
-    """An index function. `bits` for bits; `masks`, each a list of address bits, for xor; `table` for table."""
+    """An index function: `bits` for bits; `masks`, each a list of address bits, for xor; `table` for table."""
 
     kind: IndexKind
     bits: tuple[Bit, ...] = ()
@@ -43,36 +42,37 @@ class IndexTable(Table):
     granule: Position = 0
 
     @model_validator(mode="after")
-    def _own_fields_only(self) -> IndexTable:
-        own = _FIELD_OF_INDEX.get(self.kind)
+    def _check_fields_of_kind(self) -> IndexTable:
+        expected = _FIELD_BY_KIND.get(self.kind)
         for field in ("bits", "masks", "table"):
-            if getattr(self, field) and field != own:
-                wrong(field, list(getattr(self, field)), f"index kind {self.kind.value!r} takes {own or 'granule'}")
+            if getattr(self, field) and field != expected:
+                allowed = f"index kind {self.kind.value!r} takes {expected or 'granule'}"
+                wrong(field, list(getattr(self, field)), allowed)
         if self.granule and self.kind not in (IndexKind.MODULO, IndexKind.TABLE):
             wrong("granule", self.granule, "only index kinds 'modulo' and 'table' take a granule")
         return self
 
     def check(self, sets: int, line: int) -> None:
-        """Reject what cannot number `sets` sets of a cache with lines of `line` bytes."""
-        lowest = line.bit_length() - 1
+        """Reject an index that does not number `sets` sets of a cache with lines of `line` bytes."""
+        place = "index_function.value"
         if self.kind in (IndexKind.BITS, IndexKind.XOR):
-            own = _FIELD_OF_INDEX[self.kind]
-            count = len(getattr(self, own))
-            if 2**count != sets:
-                wrong(f"index_function.value.{own}", count, f"{sets} sets need 2^n = {sets}, a list of n")
-            used = self.bits or tuple(bit for mask in self.masks for bit in mask)
-            if any(bit < lowest for bit in used):
-                wrong(f"index_function.value.{own}", min(used), f"address bits from {lowest} (above the line) to 47")
-            if any(not mask for mask in self.masks):
-                wrong("index_function.value.masks", [], "every mask names at least one address bit")
-            if _rank(self.masks or tuple((bit,) for bit in self.bits)) < count:
-                wrong(
-                    f"index_function.value.{own}", list(getattr(self, own)), "independent bits, or some sets stay empty"
-                )
+            self._check_bits(f"{place}.{_FIELD_BY_KIND[self.kind]}", sets, line.bit_length() - 1)
         elif self.kind is IndexKind.TABLE and set(self.table) != set(range(sets)):
-            wrong("index_function.value.table", sorted(set(self.table))[:8], f"every set 0..{sets - 1} and no other")
+            wrong(f"{place}.table", sorted(set(self.table))[:8], f"every set 0..{sets - 1} and no other")
         if self.granule % line:
-            wrong("index_function.value.granule", self.granule, f"a multiple of the line, {line} B (0: the line)")
+            wrong(f"{place}.granule", self.granule, f"a multiple of the line, {line} B (0: the line)")
+
+    def _check_bits(self, place: str, sets: int, lowest: int) -> None:
+        masks = self.masks or tuple((bit,) for bit in self.bits)
+        if 2 ** len(masks) != sets:
+            wrong(place, len(masks), f"{sets} sets need 2^n = {sets}, a list of n")
+        if any(bit < lowest for mask in masks for bit in mask):
+            low = min(bit for mask in masks for bit in mask)
+            wrong(place, low, f"address bits from {lowest} (above the line) to 47")
+        if any(not mask for mask in masks):
+            wrong(place, [], "every mask names at least one address bit")
+        if _rank(masks) < len(masks):
+            wrong(place, [list(mask) for mask in masks], "independent bits, or some sets stay empty")
 
 
 def _rank(masks: tuple[tuple[int, ...], ...]) -> int:
@@ -88,22 +88,21 @@ def _rank(masks: tuple[tuple[int, ...], ...]) -> int:
 
 
 class PolicyTable(Table):
-    """A replacement policy; `weights`, one a way and summing to 1, for weighted."""
+    """A replacement policy; `weights`, one per way and summing to 1, for weighted."""
 
     kind: PolicyKind
     weights: tuple[Number, ...] = ()
 
     def check(self, ways: tuple[int, ...]) -> None:
-        """Reject what cannot run sets of these many ways."""
+        """Reject a policy that cannot run sets of these ways."""
+        place = "replacement_policy.value.weights"
         if self.kind is PolicyKind.WEIGHTED:
             if set(ways) != {len(self.weights)}:
-                wrong(
-                    "replacement_policy.value.weights", len(self.weights), f"one a way, sets have {sorted(set(ways))}"
-                )
+                wrong(place, len(self.weights), f"one per way, sets have {sorted(set(ways))}")
             if abs(sum(self.weights) - 1) > 1e-6:
-                wrong("replacement_policy.value.weights", sum(self.weights), "a sum of 1")
+                wrong(place, sum(self.weights), "a sum of 1")
         elif self.weights:
-            wrong("replacement_policy.value.weights", list(self.weights), "only kind 'weighted' takes weights")
+            wrong(place, list(self.weights), "only kind 'weighted' takes weights")
         if self.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
             wrong("replacement_policy.value.kind", "plru", f"ways that are a power of two, got {sorted(set(ways))}")
 
@@ -117,30 +116,31 @@ class Lines(Table):
     replacement_policy: Sourced[PolicyTable]
 
     def ways_of_sets(self) -> tuple[int, ...]:
-        """Ways of each set, one entry a set."""
+        """Ways of each set."""
         runs = self.ways.value
         if len(runs) == 1:
             return (runs[0].ways,) * (runs[0].sets or self.sets.value)
         return tuple(way for run in runs for way in (run.ways,) * (run.sets or 0))
 
-    def _check_lines(self, line: int) -> tuple[int, ...]:
+    def _check_lines(self, line: int) -> int:
+        """The number of lines. Rejects sets and ways that contradict each other."""
         runs = self.ways.value
         if len(runs) > 1 and any(run.sets is None for run in runs):
-            wrong("ways.value", len(runs), "each of several runs says how many sets it is")
-        described = sum(run.sets or self.sets.value for run in runs)
-        most = max(run.ways for run in runs)
-        if most > MOST_WAYS or described * most > MOST_LINES:
-            wrong("ways.value", most, f"at most {MOST_WAYS} ways and {MOST_LINES} lines in all, as can be simulated")
-        if described != self.sets.value:
-            wrong("ways.value", f"{described} sets", f"sets says {self.sets.value}")
+            wrong("ways.value", len(runs), "the number of sets of each run, if there are several")
+        sets = sum(run.sets or self.sets.value for run in runs)
+        widest = max(run.ways for run in runs)
+        if widest > MAX_WAYS or sets * widest > MAX_LINES:
+            wrong("ways.value", widest, f"at most {MAX_WAYS} ways and {MAX_LINES} lines in total can be simulated")
+        if sets != self.sets.value:
+            wrong("ways.value", f"{sets} sets", f"sets is {self.sets.value}")
         ways = self.ways_of_sets()
         self.index_function.value.check(len(ways), line)
         self.replacement_policy.value.check(ways)
-        return ways
+        return sum(ways)
 
 
 class CacheTable(Lines):
-    """One cache array. Sizes in bytes. `count_per_sm` independent copies an SM has (one if not given)."""
+    """One cache array. Sizes in bytes. `count_per_sm`: independent copies per SM, one if not given."""
 
     capacity: Sourced[Size]
     line_size: Sourced[Size]
@@ -149,40 +149,40 @@ class CacheTable(Lines):
     scope: Scope = Scope.SM
 
     @model_validator(mode="after")
-    def _multiplies_out(self) -> CacheTable:
+    def _check_geometry(self) -> CacheTable:
         line, sector = self.line_size.value, self.fetch_granularity.value
         if line & (line - 1):
             wrong("line_size.value", line, "a power of two")
         if line % sector or sector < 4:
             wrong("fetch_granularity.value", sector, f"a divisor of the line, {line} B, of at least 4 B")
-        total = sum(self._check_lines(line)) * line
+        total = self._check_lines(line) * line
         if total != self.capacity.value:
             wrong("capacity.value", self.capacity.value, f"sum of ways * line_size = {total}")
         return self
 
 
 class TlbTable(Lines):
-    """One TLB level. `penalty`: cycles a miss costs when the next level hits; the last level has [walk] instead."""
+    """One TLB level. `penalty`: cycles of a miss if the next level hits; the last level has [walk] instead."""
 
     entries: Sourced[Count]
     page_size: Sourced[Size]
     penalty: Sourced[Cycles] | None = None
 
     @model_validator(mode="after")
-    def _multiplies_out(self) -> TlbTable:
+    def _check_geometry(self) -> TlbTable:
         page = self.page_size.value
         if page & (page - 1):
             wrong("page_size.value", page, "a power of two")
-        total = sum(self._check_lines(page))
+        total = self._check_lines(page)
         if total != self.entries.value:
             wrong("entries.value", self.entries.value, f"sum of ways = {total}")
         return self
 
 
 class ViewTable(Table):
-    """An element without an array of its own: it looks into that of another element (`of`).
+    """An element without its own array, that looks into the array of another element (`of`).
 
-    What it repeats (sizes in bytes) carries its own source and must agree with that array.
+    Repeated values (sizes in bytes) carry their own source and must agree with that array.
     """
 
     of: Sourced[str]

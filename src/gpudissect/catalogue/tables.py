@@ -1,0 +1,225 @@
+"""The tables of a GPU file that are no arrays: chip, shared memory, paths, and the processor.
+
+All of ``[processor]``, ``[units.NAME]``, ``[memory]``, ``[bandwidth.NAME]`` and ``[launch]`` come together: a GPU
+without them runs chases only.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
+from gpudissect.simulation.sm.description import Pipe, Scheduling
+
+Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]  # per cycle
+BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_nan=False)]
+Variability = Annotated[float, Field(strict=True, ge=0.5, le=100, allow_inf_nan=False)]
+Step = Annotated[int, Field(strict=True, ge=1, le=64)]  # cycles
+Schedulers = Annotated[int, Field(strict=True, ge=1, le=16)]
+Warps = Annotated[int, Field(strict=True, ge=1, le=128)]
+Nanoseconds = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Element(StrEnum):
+    """Elements of ``[caches]`` and ``[views]``."""
+
+    L1 = "l1"
+    READONLY = "readonly"
+    TEXTURE = "texture"
+    TEXTURE_L2 = "texture_l2"
+    CONSTANT_L1 = "constant_l1"
+    CONSTANT_L15 = "constant_l15"
+    L2 = "l2"
+    ICACHE_L0 = "icache_l0"
+    ICACHE_L1 = "icache_l1"
+    ICACHE_L15 = "icache_l15"
+
+
+class ChipTable(Table):
+    """Facts of the chip and its driver. Sizes in bytes, clocks in Hz (memory: as printed).
+
+    `memory_data_rate`: transfers per cycle of the memory clock as printed: 2 of the clock that drivers state, 4 of the
+    command clock of GDDR5 (MC16 s5.1). `cluster_size`: maximum blocks per cluster, if there are clusters.
+    """
+
+    compute_capability: Sourced[Text]
+    sm_count: Sourced[Count]
+    clock_hz: Sourced[Hertz]
+    memory_size: Sourced[Size]
+    shared_per_block: Sourced[Size]
+    constant_size: Sourced[Size]
+    timer: Sourced[Cycles]
+    shared_per_sm: Sourced[Size] | None = None
+    memory_clock_hz: Sourced[Hertz] | None = None
+    memory_bus_bits: Sourced[Count] | None = None
+    memory_data_rate: Sourced[Count] | None = None
+    warp_size: Sourced[Count] | None = None
+    threads_per_sm: Sourced[Count] | None = None
+    registers_per_sm: Sourced[Count] | None = None
+    cluster_size: Sourced[Count] | None = None
+
+
+class SharedTable(Table):
+    """Shared memory: default bytes per SM, banks, their width in bytes, cycles that each further bank pass adds.
+
+    `interleave`: bytes side by side in one bank, if less than its width; `lanes` of a warp served at once, if not all;
+    `write_conflict`: cycles that a pass adds between two stores of a warp, if not as many as the banks need.
+    """
+
+    capacity: Sourced[Size]
+    banks: Sourced[Count] | None = None
+    bank_width: Sourced[Size] | None = None
+    conflict_latency: Sourced[Cycles] | None = None
+    interleave: Sourced[Size] | None = None
+    lanes: Sourced[Count] | None = None
+    write_conflict: Sourced[Cycles] | None = None
+
+
+class PathTable(Table):
+    """A path to memory: elements nearest first, and cycles from load to use for a hit in each.
+
+    `translated_from`, `tlbs_at`: positions in `caches`, see `gpudissect.simulation.cache.geometry.Route`. Without
+    `memory_latency` the path ends before memory: one latency, on path cluster one per rank.
+    """
+
+    caches: tuple[Element, ...] = ()
+    latency: tuple[Sourced[Cycles], ...] = ()
+    memory_latency: Sourced[Cycles] | None = None
+    translated_from: Sourced[Position] | None = None
+    tlbs_at: Sourced[Position] | None = None
+    timer: Sourced[Cycles] | None = None
+
+    @property
+    def ends_before_memory(self) -> bool:
+        """Whether the path has neither caches nor memory."""
+        return not self.memory_latency and not self.caches
+
+    @model_validator(mode="after")
+    def _check_latencies(self) -> PathTable:
+        expected = 1 if self.ends_before_memory else len(self.caches)
+        if len(self.latency) != expected and not (self.ends_before_memory and self.latency):
+            wrong("latency", f"{len(self.latency)} entries", f"one for each of caches, {expected}")
+        entries = [*self.latency, self.memory_latency] if self.memory_latency else self.latency
+        cycles = [entry.value for entry in entries]
+        if cycles != sorted(cycles):
+            wrong("latency", cycles, "cycles that rise from the nearest cache to memory")
+        if self.translated_from is not None and self.translated_from.value > len(self.caches):
+            wrong("translated_from.value", self.translated_from.value, f"0..{len(self.caches)}")
+        if self.tlbs_at is not None and self.tlbs_at.value >= len(self.caches):
+            wrong("tlbs_at.value", self.tlbs_at.value, f"a position in caches, below {len(self.caches)}")
+        return self
+
+
+class WalkTable(Table):
+    """Cycles of a miss in every TLB level, penalties included; `cold_penalty` instead if memory serves the data."""
+
+    penalty: Sourced[Cycles]
+    cold_penalty: Sourced[Cycles] | None = None
+
+
+class WindowTable(Table):
+    """Pages outside a window of `size` bytes cost `penalty` more cycles."""
+
+    size: Sourced[Size]
+    penalty: Sourced[Cycles]
+
+
+class PartitionTable(Table):
+    """A cache in two partitions: `home`, the address bits whose XOR selects the home of a line; cycles of the far one.
+
+    `capacity` is that of both, in bytes; see `gpudissect.simulation.cache.geometry.Partition`.
+    """
+
+    cache: Element = Element.L2
+    capacity: Sourced[Size]
+    home: Sourced[tuple[Bit, ...]]
+    far_penalty: Sourced[Cycles]
+    far_memory_penalty: Sourced[Cycles] | None = None
+
+
+class PrefetchTable(Table):
+    """After `run` cold misses in a row (2 if not given) the next `reach` bytes are fetched into `cache`."""
+
+    cache: Element = Element.L2
+    reach: Sourced[Size]
+    run: Sourced[Count] | None = None
+
+
+class ProcessorTable(Table):
+    """Schedulers and limits of an SM (VV16 tables 2.6, 2.8); see `simulation.sm.description.Processor`."""
+
+    schedulers: Sourced[Schedulers]
+    issue_interval: Sourced[Step]
+    issue_width: Sourced[Step]
+    reissue: Sourced[Step]
+    warps: Sourced[Warps]
+    blocks: Sourced[Warps]
+    block_size: Sourced[Count]
+    single: Sourced[tuple[Pipe, ...]]
+    scheduling: Sourced[Scheduling] | None = None
+
+
+class UnitTable(Table):
+    """One instruction.
+
+    `rate`: peak thread operations (of matrix instructions: multiply-adds) per cycle of one SM; `latency`: cycles to a
+    dependent instruction, `latency_to_core` if the cores execute that; `slots`: issue cycles.
+    ``ldg`` may lack both: the L1 (or what replaces it) has them.
+    """
+
+    pipe: Pipe
+    rate: Sourced[Rate] | None = None
+    latency: Sourced[Cycles] | None = None
+    latency_to_core: Sourced[Cycles] | None = None
+    slots: Sourced[Step] | None = None
+
+
+class MemoryTable(Table):
+    """The queue before DRAM, see `simulation.sm.description.MemorySystem`; `random_rate` as `UnitTable.rate`.
+
+    Without `latency` that of the path to memory past the L1 holds.
+    """
+
+    latency: Sourced[Cycles] | None = None
+    variability: Sourced[Variability]
+    transactions: Sourced[Step]
+    transaction_latency: Sourced[Cycles]
+    random_rate: Sourced[Rate]
+    random_variability: Sourced[Variability]
+    alone: Sourced[Number]
+
+
+class BandwidthTable(Table):
+    """Bandwidths of a level that all SMs share, B/s; a copy counts bytes read and bytes written."""
+
+    read_bandwidth: Sourced[BytesPerSecond]
+    write_bandwidth: Sourced[BytesPerSecond]
+    copy_bandwidth: Sourced[BytesPerSecond]
+
+
+class RateTable(Table):
+    """Bandwidths of a level that is private to an SM, B/cycle."""
+
+    read_rate: Sourced[Rate]
+    write_rate: Sourced[Rate]
+
+
+class BandwidthTables(Table):
+    """Bandwidths by level."""
+
+    dram: BandwidthTable
+    l2: BandwidthTable | None = None
+    l1: RateTable | None = None
+
+
+class LaunchTable(Table):
+    """Time of an empty kernel and of one more, ns; cycles until a finished block is replaced."""
+
+    kernel_start: Sourced[Nanoseconds]
+    kernel_interval: Sourced[Nanoseconds]
+    block_replacement: Sourced[Cycles]
+    graph_start: Sourced[Nanoseconds] | None = None
+    graph_interval: Sourced[Nanoseconds] | None = None
