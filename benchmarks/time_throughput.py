@@ -13,8 +13,8 @@ import time
 
 from gpudissect.device.find import open_device
 from gpudissect.measure.instructions.instructions import KINDS
-from gpudissect.measure.plan import Experiment
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.measure.plan import Experiment, Study
+from gpudissect.survey.registry import experiments
 from gpudissect.survey.run import run_experiments
 
 FIRST_WORDS = ("bandwidth", "rate", "warps", "banks", "conflicts", "launch", "peak", "stores")
@@ -24,14 +24,18 @@ NEEDED = ("levels.global", "capacity.l1", "capacity.l2")
 def throughput() -> list[Experiment]:
     """Every experiment of throughput, and the latencies of instructions."""
     instructions = {f"latency.{kind.element}" for kind in KINDS}
-    return [each for name, each in EXPERIMENTS.items() if name.split(".")[0] in FIRST_WORDS or name in instructions]
+    return [
+        each
+        for name, each in experiments(Study.DISCOVER).items()
+        if name.split(".")[0] in FIRST_WORDS or name in instructions
+    ]
 
 
 def seconds(spec: str, wanted: list[Experiment]) -> float:
     """Of some experiments and what they need, on a device opened for them."""
     with open_device(spec) as device:
         begin = time.perf_counter()
-        survey = run_experiments(device, wanted, EXPERIMENTS)
+        survey = run_experiments(device, wanted, experiments(Study.DISCOVER))
         took = time.perf_counter() - begin
     for failure in survey.failures:
         print(f"{failure.experiment} failed: {failure.reason}")
@@ -40,6 +44,6 @@ def seconds(spec: str, wanted: list[Experiment]) -> float:
 
 if __name__ == "__main__":
     spec = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-    needed = seconds(spec, [EXPERIMENTS[name] for name in NEEDED])
+    needed = seconds(spec, [experiments(Study.DISCOVER)[name] for name in NEEDED])
     whole = seconds(spec, throughput())
     print(f"{spec}: {whole:.1f} s, of which {needed:.1f} s alone are for capacities: throughput {whole - needed:.1f} s")

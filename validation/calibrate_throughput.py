@@ -13,9 +13,9 @@ from typing import Any
 from random_processor import RandomProcessor, random_processor
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, Known, Study
 from gpudissect.measure.prediction.infer_prediction import bound
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.survey.registry import experiments
 
 KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")
 """First words of the names of the experiments that are run."""
@@ -55,7 +55,7 @@ def measured(seed: int) -> list[Answer]:
     elements = {element for element, _ in gpu.truth}
     known: dict[str, Any] = {"levels.global": KnownL1(), "capacity.l1": gpu.l1, "capacity.l2": gpu.l2}
     found: list[Estimate] = []
-    for name, experiment in EXPERIMENTS.items():
+    for name, experiment in experiments(Study.DISCOVER).items():
         if name.partition(".")[0] in KINDS and experiment.element in elements and _of_throughput(name):
             _run(name, gpu, seed, known, found)
     return [
@@ -66,16 +66,16 @@ def measured(seed: int) -> list[Answer]:
 
 def _of_throughput(name: str) -> bool:
     kind, _, element = name.partition(".")
-    return kind != "latency" or f"rate.{element}" in EXPERIMENTS
+    return kind != "latency" or f"rate.{element}" in experiments(Study.DISCOVER)
 
 
 def _run(name: str, gpu: RandomProcessor, seed: int, known: dict[str, Any], found: list[Estimate]) -> None:
     """Run an experiment and what it needs."""
     if name in known:
         return
-    for need in EXPERIMENTS[name].needs:
+    for need in (key.name for key in experiments(Study.DISCOVER)[name].needs):
         _run(need, gpu, seed, known, found)
-    plan = EXPERIMENTS[name].plan(Bench(gpu.device.info, seed), known)
+    plan = experiments(Study.DISCOVER)[name].plan(Bench(gpu.device.info, seed), Known(known))
     try:
         batch = next(plan)
         while True:

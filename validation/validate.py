@@ -16,7 +16,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.results.text import bracket, quantity
 from gpudissect.results.verdict import Verdict, judge, lies_within
-from gpudissect.survey.registry import MEASURED
+from gpudissect.survey.registry import measured_elements
 from gpudissect.survey.run import Survey, run_survey
 
 HERE = Path(__file__).parent
@@ -85,7 +85,7 @@ def rows(gpu: str, surveys: Sequence[Survey]) -> list[Row]:
     """Published numbers of elements that a survey looks at, in its order, then the others."""
     found = [{(each.element, each.attribute): each for each in one.findings} for one in surveys]
     published = catalogue.load(gpu).published()
-    order = {element: i for i, element in enumerate(MEASURED)}
+    order = {element: i for i, element in enumerate(measured_elements())}
     published.sort(key=lambda item: (order.get(item.element, len(order)), item.element, item.attribute))
     return [Row(gpu, item, tuple(one.get((item.element, item.attribute)) for one in found)) for item in published]
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from gpudissect.survey.registry import EXPERIMENTS, HIDING
+from gpudissect.measure.plan import Study
+from gpudissect.survey.registry import experiments
 from gpudissect.vocabulary import ATTRIBUTES, INSTRUCTIONS
 
 DOCS = Path(__file__).parents[1]
@@ -50,8 +51,8 @@ def _title(page: str) -> str:
 
 
 def _elements_of(attribute: str) -> str:
-    experiments = (*EXPERIMENTS.values(), *HIDING.values())
-    every = dict.fromkeys(each.element for each in experiments if attribute in each.attributes)
+    declared = (*experiments(Study.DISCOVER).values(), *experiments(Study.HIDE).values())
+    every = dict.fromkeys(each.element for each in declared if attribute in each.emits)
     if set(INSTRUCTIONS) <= set(every):
         return "every instruction"
     return ", ".join(f"`{element}`" for element in every) or "-"

@@ -11,12 +11,14 @@ from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
 from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.plan import Study
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Failure
 from gpudissect.survey.run import Survey
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.digest import digest
+from tests.support.report_fixtures import stated
 
 
 class FakeGpu(Device):
@@ -49,13 +51,13 @@ class FakeSurvey:
         self.stop_at: int | None = None
         self.options: dict[str, object] = {}
 
-    def __call__(self, device, *, progress, **options) -> Survey:
-        self.options, seed = options, options["seed"]
+    def __call__(self, device, study, *, progress, **options) -> Survey:
+        self.options, seed = options | {"compare_methods": study is Study.COMPARE_METHODS}, options["seed"]
         findings, failures = [], []
         for step, element in enumerate(("l1", "l2", "dram")):
             progress(step, 3, element)
             if step == self.stop_at:
-                return Survey(tuple(findings), (), True, 0.5, step)
+                return Survey(stated(findings), (), True, 0.5, step)
             chase = Chase(path=Path.GLOBAL, order=Sequential(64, 32 << step, start=32 * seed), timing=Timing.LAP)
             try:
                 cycles = float(device.run([chase])[0].cycles[0])
@@ -66,7 +68,7 @@ class FakeSurvey:
                 continue
             found = {"status": Status.FOUND, "value": cycles, "confidence": 0.9, "evidence": (digest(chase),)}
             findings.append(Estimate(element=element, attribute="hit_latency", **found))
-        return Survey(tuple(findings), tuple(failures), False, 0.5, 3)
+        return Survey(stated(findings), tuple(failures), False, 0.5, 3)
 
 
 @pytest.fixture

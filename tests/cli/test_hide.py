@@ -71,7 +71,7 @@ def test_an_impossible_series_is_one_line(result: Path, gpudissect, column: str,
 
 
 def test_a_run_without_a_finding_replaces_no_file(tmp_path: Path, monkeypatch, gpudissect) -> None:
-    monkeypatch.setattr(run, "run_hiding", lambda *_, **__: Survey((), (), True, 0.5, 0))
+    monkeypatch.setattr(run, "run_survey", lambda *_, **__: Survey({}, (), True, 0.5, 0))
     good = tmp_path / "good.json"
     good.write_text("good")
     code, _, err = gpudissect("hide", "-d", "sim:gtx980", "-o", good)

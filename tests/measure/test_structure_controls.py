@@ -10,7 +10,7 @@ from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_line import Lines
 from gpudissect.measure.cache.plan_policy import policy_plan
 from gpudissect.measure.cache.plan_sets import sets_plan
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, Known
 from gpudissect.measure.tlb.plan_entries import tlb_plan
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.trace import Context, Trace
@@ -92,9 +92,9 @@ TRACES = [all_hit, all_miss, coin, likelier, whim, ramp, drift, one_outlier, one
 @pytest.mark.parametrize("cycles", TRACES, ids=lambda cycles: cycles.__name__)
 @pytest.mark.parametrize("lines", [1, 16, 512])
 def test_no_sets_are_claimed(cycles, lines):
-    known = {"levels": levels(32), "line.l1": Lines(32, None), "capacity.l1": lines * 32}
+    known = {"levels.global": levels(32), "line.l1": Lines(32, None), "capacity.l1": lines * 32}
     device = Scripted(cycles)
-    found = outcome(sets_plan("l1", "levels", Bench(device.info), known), device).estimates
+    found = outcome(sets_plan("l1", Bench(device.info), Known(known)), device).estimates
     assert {each.status for each in found} <= {Status.AMBIGUOUS, Status.NOT_FOUND}
     assert all(each.reason for each in found)
 
@@ -103,9 +103,9 @@ def test_no_sets_are_claimed(cycles, lines):
 @pytest.mark.parametrize("ways", [2, 4, 16])
 def test_no_policy_is_claimed(cycles, ways):
     sets = Structure(32, Index(IndexKind.MODULO), (ways,) * 4, 1 << 14)
-    known = {"levels": levels(32), "sets.l1": sets, "capacity.l1": 4 * ways * 32}
+    known = {"levels.global": levels(32), "sets.l1": sets, "capacity.l1": 4 * ways * 32}
     device = Scripted(cycles)
-    policy = outcome(policy_plan("l1", "levels", Bench(device.info), known), device).estimates[0]
+    policy = outcome(policy_plan("l1", Bench(device.info), Known(known)), device).estimates[0]
     assert policy.status in (Status.AMBIGUOUS, Status.NOT_FOUND), policy.value
     assert policy.reason
 
@@ -138,6 +138,6 @@ def test_no_tlb_is_claimed(shape, monkeypatch):
     near = level(32)
     l2 = Level("l2", Path.GLOBAL_L2, True, near.hit, near.behind, near.bounds, near.fetch, ())
     known = {"levels.l2": Levels(Path.GLOBAL_L2, (l2,), {})}
-    found = outcome(tlb_plan("tlb_l1", None, Bench(device.info), known), device).estimates
+    found = outcome(tlb_plan("tlb_l1", Bench(device.info), Known(known)), device).estimates
     assert {each.status for each in found} <= {Status.AMBIGUOUS, Status.NOT_FOUND}, [each.value for each in found]
     assert all(each.reason for each in found)

@@ -6,8 +6,9 @@ import pytest
 
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.estimate import Status
+from gpudissect.measure.plan import Study
 from gpudissect.results.files import load
-from gpudissect.survey.run import run_hiding
+from gpudissect.survey.run import run_survey
 
 FOLDER = Path(__file__).parent
 
@@ -20,7 +21,7 @@ def recorded():
 @pytest.fixture(scope="module")
 def replayed(recorded):
     with RecordedGpu.open(FOLDER / "h200-hiding") as gpu:
-        return run_hiding(gpu, elements=recorded.options.elements, quick=True)
+        return run_survey(gpu, Study.HIDE, elements=recorded.options.elements, quick=True)
 
 
 def test_every_finding_is_the_same(replayed, recorded):

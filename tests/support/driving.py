@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpudissect.measure.plan import Bench
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.measure.plan import Bench, Known, Study
+from gpudissect.survey.registry import experiments
 
 
 def outcome(plan, device):
@@ -27,11 +27,11 @@ def learned(device, names, seed=0, known=None):
     found = {}
 
     def run(name):
-        for need in EXPERIMENTS[name].needs:
-            if need not in known:
-                run(need)
+        for need in experiments(Study.DISCOVER)[name].needs:
+            if need.name not in known:
+                run(need.name)
         if name not in known:
-            result = outcome(EXPERIMENTS[name].plan(Bench(device.info, seed), known), device)
+            result = outcome(experiments(Study.DISCOVER)[name].plan(Bench(device.info, seed), Known(known)), device)
             known[name] = result.knowledge
             found.update({(each.element, each.attribute): each for each in result.estimates})
 

@@ -12,7 +12,7 @@ from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.results.build import build
 from gpudissect.results.model import Options, Result
 from gpudissect.survey.conditions import Conditions
-from gpudissect.survey.drive import Failure
+from gpudissect.survey.drive import Failure, Statement
 from gpudissect.survey.run import Survey
 from gpudissect.workload import Path
 
@@ -51,11 +51,16 @@ READINGS = (
 )
 
 
+def stated(findings) -> dict:
+    """Findings as statements of made-up experiments."""
+    return {(each.element, each.attribute): (Statement(f"test.{each.element}", each),) for each in findings}
+
+
 @pytest.fixture
 def survey() -> Survey:
     failures = (Failure("line.texture", "KernelFailed: misaligned"),)
     conditions = Conditions(1.9e9, 1.8e9, 2e9, {"throttling": ("power",), "driver": ("580.1",)})
-    return Survey(FINDINGS, failures, True, 1.23456, 99, READINGS, conditions)
+    return Survey(stated(FINDINGS), failures, True, 1.23456, 99, READINGS, conditions)
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import pytest
 
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
-from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, MEASURED
-from gpudissect.survey.run import run_hiding, run_survey
+from gpudissect.measure.plan import Study
+from gpudissect.survey.registry import experiments, measured_elements
+from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
 
@@ -35,9 +36,9 @@ def gpu(gpu_with):  # noqa: F811
 
 
 def test_every_need_names_an_experiment_that_exists():
-    for experiment in [*EXPERIMENTS.values(), *COMPARISONS.values()]:
-        assert experiment.element in MEASURED
-        assert set(experiment.needs) <= set(EXPERIMENTS)
+    for experiment in experiments(Study.COMPARE_METHODS).values():
+        assert experiment.element in measured_elements()
+        assert {need.name for need in experiment.needs} <= set(experiments(Study.DISCOVER))
 
 
 def test_independent_experiments_share_a_batch(gpu):
@@ -93,7 +94,10 @@ def test_a_quick_survey_runs_less_and_says_what_it_left_out(gpu):
     assert full.keys() == quick.keys()
     left_out = {name for name, each in quick.items() if each.status is Status.SKIPPED}
     slow = {
-        (each.element, attribute) for each in EXPERIMENTS.values() if not each.quick for attribute in each.attributes
+        (each.element, attribute)
+        for each in experiments(Study.DISCOVER).values()
+        if not each.quick
+        for attribute in each.emits
     }
     assert left_out == slow & full.keys()
     assert all("--quick" in quick[name].reason for name in left_out)
@@ -106,7 +110,7 @@ def test_every_experiment_answers_for_the_attributes_it_names_and_no_others(spec
 
     with open_device(f"sim:{spec}") as device:
         found = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
-    named = [(each.element, attribute) for each in EXPERIMENTS.values() for attribute in each.attributes]
+    named = [(each.element, attribute) for each in experiments(Study.DISCOVER).values() for attribute in each.emits]
     assert sorted(found) == sorted(named)
 
 
@@ -120,7 +124,7 @@ def test_latency_hiding_that_is_broken_off_has_an_answer(turn):
             raise KeyboardInterrupt
 
     with open_device("sim:gtx980") as device:
-        survey = run_hiding(Troubled(device, interrupt), elements=["hiding_rsq"])
+        survey = run_survey(Troubled(device, interrupt), Study.HIDE, elements=["hiding_rsq"])
     assert survey.interrupted and not survey.failures
     found = {each.attribute: each for each in survey.findings}
     if turn == 2:
@@ -147,7 +151,7 @@ def test_latency_hiding_that_fails_half_way_has_an_answer_and_says_so():
             raise OutOfMemory("no room")
 
     with open_device("sim:gtx980") as device:
-        survey = run_hiding(Troubled(device, break_down), elements=["hiding_rsq"])
+        survey = run_survey(Troubled(device, break_down), Study.HIDE, elements=["hiding_rsq"])
     assert not survey.interrupted
     assert [(each.experiment, each.reason) for each in survey.failures] == [("loops.hiding_rsq", "no room")]
     found = {each.attribute: each for each in survey.findings}

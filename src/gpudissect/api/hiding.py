@@ -9,6 +9,7 @@ from typing import Any
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo
 from gpudissect.errors import RecordingError
+from gpudissect.measure.plan import Study
 from gpudissect.results.model import Options
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
@@ -41,7 +42,9 @@ class Hiding:
 
     def survey(self, device: Device, options: Options, progress: Progress | None) -> Survey:
         """Loads with additions between them at every occupancy, and what models say of it."""
-        return surveys.run_hiding(device, elements=options.elements or (), quick=options.quick, progress=progress)
+        return surveys.run_survey(
+            device, Study.HIDE, elements=options.elements or (), quick=options.quick, progress=progress
+        )
 
     def held_against(self, info: DeviceInfo) -> None:
         """Nothing: what is published of latency hiding stands in the models' own pages."""

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import RecordingError, unknown_name
+from gpudissect.measure.plan import Study
 from gpudissect.results.model import Options
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
-from gpudissect.survey.registry import MEASURED
+from gpudissect.survey.registry import measured_elements
 from gpudissect.survey.run import Survey
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ class Hierarchy:
 
     def survey(self, device: Device, options: Options, progress: Progress | None) -> Survey:
         """Every experiment that was asked for."""
-        return surveys.run_survey(device, **options.model_dump(), progress=progress)
+        study = Study.COMPARE_METHODS if options.compare_methods else Study.DISCOVER
+        return surveys.run_survey(
+            device, study, elements=options.elements, quick=options.quick, seed=options.seed, progress=progress
+        )
 
     def held_against(self, info: DeviceInfo) -> Gpu | None:
         """The GPU's own entry. A simulation of somebody's own file has none."""
@@ -76,6 +80,6 @@ def known_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:
     if not elements:
         return None
     for element in elements:
-        if element not in MEASURED:
-            raise unknown_name("element", element, MEASURED)
+        if element not in measured_elements():
+            raise unknown_name("element", element, measured_elements())
     return tuple(dict.fromkeys(elements))

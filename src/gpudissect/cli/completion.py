@@ -30,9 +30,9 @@ def devices(incomplete: str) -> list[str]:
 
 def elements(incomplete: str) -> list[str]:
     """Elements that there are experiments for."""
-    from gpudissect.survey.registry import MEASURED
+    from gpudissect.survey.registry import measured_elements
 
-    return _matching(MEASURED, incomplete)
+    return _matching(measured_elements(), incomplete)
 
 
 def formats(incomplete: str) -> list[str]:

@@ -1,15 +1,16 @@
 """What an experiment is: a generator that never sees a device.
 
-It yields a batch of workloads, is sent their traces in the same order, may go on asking, and returns an
-`Outcome`. Everything it chooses follows from what it was sent and a seed, so that a recording can answer it.
+It yields a batch of workloads, is sent their traces in the same order, may yield further batches, and returns an
+`Outcome`. Everything it chooses follows from the traces and a seed, so that a recording can answer it.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from enum import StrEnum
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -19,16 +20,23 @@ from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 
+K = TypeVar("K")
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Bench:
-    """What every experiment starts from: the device's own description and the seed of all random choices."""
+    """What every experiment starts from: the device's description, the seed of all random choices, and `--quick`."""
 
     info: DeviceInfo
     seed: int = 0
+    quick: bool = False
 
     def seed_for(self, *parts: int | str) -> int:
-        """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process and version."""
+        """A 32-bit seed that follows from the survey's seed and `parts`, the same in every process and version.
+
+        Recordings depend on it: `parts` never change.
+        """
         return zlib.crc32(repr((self.seed, *map(str, parts))).encode())
 
     def rng(self, *parts: int | str) -> np.random.Generator:
@@ -37,13 +45,45 @@ class Bench:
 
 
 @dataclass(frozen=True)
+class Key(Generic[K]):
+    """The name of an experiment, typed by what it knows: `known[key]` is a K.
+
+    Attributes:
+        name: name of the experiment, ``policy.l1``.
+        types: classes of which its knowledge is an instance, ``NoneType`` included where it may know nothing. The
+            driver checks them.
+
+    """
+
+    name: str
+    types: tuple[type, ...] = (object,)
+
+
+class Known(Mapping[Key[Any], Any]):
+    """What the experiments that another one needs know, by their keys."""
+
+    def __init__(self, knowledge: Mapping[str, Any]) -> None:
+        self._knowledge = dict(knowledge)
+
+    def __getitem__(self, key: Key[K]) -> K:
+        """The knowledge of the experiment `key`. Raises `KeyError` for one that is not among the needs."""
+        return cast(K, self._knowledge[key.name])
+
+    def __iter__(self) -> Iterator[Key[Any]]:
+        return (Key(name) for name in self._knowledge)
+
+    def __len__(self) -> int:
+        return len(self._knowledge)
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an experiment returns.
 
     Attributes:
         estimates: what it found.
-        knowledge: for the experiments that need it.
-        series: what it saw, for people to look at.
+        knowledge: for the experiments that need it; of the types that its key names.
+        series: what it observed, to be plotted.
 
     """
 
@@ -52,38 +92,55 @@ class Outcome:
     series: tuple[Series, ...] = ()
 
 
-class Enough(Exception):
-    """Thrown into a plan in place of traces: the survey is broken off. It may return what it makes of those it had."""
+class StopEarly(Exception):
+    """Thrown into a plan in place of traces when the survey is interrupted. It may return what it has so far."""
 
 
-T = TypeVar("T")
 Ask = Generator[Sequence[Workload], list[Trace], T]
 """Part of a plan: asks for batches and ends in a T. ``answer = yield from part()``."""
 Plan = Ask[Outcome]
-Known = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+class Study(StrEnum):
+    """Sets of experiments that run together."""
+
+    DISCOVER = "discover"
+    COMPARE_METHODS = "compare methods"  # older methods, run by `discover --compare-methods`
+    HIDE = "hide"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A named plan.
+    """A named plan and what it declares. A module with plans lists them in ``EXPERIMENTS``; the survey finds it there.
 
     Attributes:
-        name: unique, ``what.element``.
-        element: whose attributes it finds.
-        attributes: the attributes it will give an estimate for, found or not.
-        needs: names of experiments whose knowledge it is handed.
+        key: unique name, ``what.element``, and the type of its knowledge.
+        element: the element that it is about.
         plan: starts the generator.
+        emits: attributes of `element` that it gives an estimate for, found or not. No two experiments emit the same.
+        revises: findings of others that it may replace, as ``l1.capacity``. The driver refuses estimates that are
+            neither emitted nor revised.
+        needs: keys of the experiments whose knowledge it is handed.
         quick: whether it belongs to a quick survey too.
-        afterwards: whether it has something to say of what others found even if the survey was broken off before it.
+        after_interrupt: whether it runs on what others found even if the survey was interrupted before it.
+        study: the study that it belongs to.
+
     """
 
-    name: str
+    key: Key[Any]
     element: str
-    attributes: tuple[str, ...]
-    needs: tuple[str, ...]
     plan: Callable[[Bench, Known], Plan]
-    quick: bool = True
-    afterwards: bool = False
+    emits: tuple[str, ...] = ()
+    revises: tuple[str, ...] = ()
+    needs: tuple[Key[Any], ...] = ()
+    quick: bool = False
+    after_interrupt: bool = False
+    study: Study = Study.DISCOVER
+
+    @property
+    def name(self) -> str:
+        """Its unique name."""
+        return self.key.name
 
 
 def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:

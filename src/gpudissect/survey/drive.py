@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Enough, Experiment, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, StopEarly, without
 from gpudissect.trace import Context, Trace
 from gpudissect.vocabulary import sort_key
 from gpudissect.workload import Workload
 
 Progress = Callable[[int, int, str], None]
 
-LEFT_OUT = "left out by --quick"
+SKIPPED_BY_QUICK = "left out by --quick"
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,16 @@ class Failure:
     reason: str
 
 
-def _said(error: Exception) -> str:
-    """One line of an error; of one that nobody raised on purpose, with its kind."""
+@dataclass(frozen=True)
+class Statement:
+    """What one experiment says of an attribute: an emitted estimate, or a revision of another experiment's."""
+
+    experiment: str
+    estimate: Estimate
+
+
+def _describe(error: Exception) -> str:
+    """One line of an error; an unexpected one is preceded by its class."""
     text = " ".join(str(error).split())
     return text if isinstance(error, GpudissectError) else f"{type(error).__name__}: {text}"
 
@@ -48,9 +55,9 @@ class Drive:
 
     Attributes:
         experiments: by name, each after all that it needs.
-        progress: called with how many ended, how many there are, and what runs or ended.
-        outcomes, failed: what came of those that ended, or why nothing did.
-        failures: those that stumbled themselves.
+        progress: called with the number of ended experiments, their total, and the names of those that run.
+        outcomes, failed: outcomes of those that ended, or why there is none.
+        failures: experiments that failed themselves, not for want of another.
 
     """
 
@@ -62,84 +69,99 @@ class Drive:
     failed: dict[str, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     running: list[_Running] = field(default_factory=list)
-    under_way: list[_Running] = field(default_factory=list)
+    interrupted: list[_Running] = field(default_factory=list)
     workloads: int = 0
     contexts: list[Context] = field(default_factory=list)
-    left_out: set[str] = field(default_factory=set)
+    skipped: set[str] = field(default_factory=set)
 
-    def leave_out(self) -> None:
-        """Pass over the experiments that do not belong to a quick survey, and those that need them."""
+    def __post_init__(self) -> None:
+        if not self.bench.quick:
+            return
         for name, experiment in self.experiments.items():  # needs come first
-            if not experiment.quick or any(need in self.left_out for need in experiment.needs):
-                self.left_out.add(name)
+            if not experiment.quick or any(need.name in self.skipped for need in experiment.needs):
+                self.skipped.add(name)
 
-    def until_done(self) -> None:
-        """Start what can start, run what all of them ask for at once, hand out the traces, and again."""
-        waiting = {name: each for name, each in self.experiments.items() if name not in self.left_out}
+    def run(self) -> None:
+        """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat."""
+        waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
         while waiting or self.running:
-            for name in [n for n, each in waiting.items() if all(need in self._ended() for need in each.needs)]:
+            ended = self._ended()
+            for name in [n for n, each in waiting.items() if all(need.name in ended for need in each.needs)]:
                 self._start(waiting.pop(name))
             if self.running:
-                self._round()
+                self._run_batch()
 
     def conclude(self) -> None:
-        """Broken off: take from those under way what they make of the traces they had, and what follows from that."""
-        for each in dict.fromkeys((*self.under_way, *self.running)):
-            self._enough(each)
+        """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
+        for each in dict.fromkeys((*self.interrupted, *self.running)):
+            self._stop_early(each)
         for experiment in self.experiments.values():  # needs come first
-            if experiment.afterwards and experiment.name not in self._ended():
-                known = {need: self.outcomes[need].knowledge for need in experiment.needs if need in self.outcomes}
-                if len(known) == len(experiment.needs):
-                    each = _Running(experiment, experiment.plan(self.bench, known), [])
-                    self._advance(each, None)
-                    self._enough(each)
+            if not experiment.after_interrupt or experiment.name in self._ended():
+                continue
+            if all(need.name in self.outcomes for need in experiment.needs):
+                each = _Running(experiment, experiment.plan(self.bench, self._known(experiment)), [])
+                self._advance(each, None)
+                self._stop_early(each)
 
-    def _enough(self, each: _Running) -> None:
-        """Let an experiment end with what it has; most cannot do without the rest, and are as if they had not begun."""
+    def statements(self, elements: set[str]) -> dict[tuple[str, str], tuple[Statement, ...]]:
+        """All estimates of each attribute, the emitted one first, revisions after it; skipped if it did not finish."""
+        statements: dict[tuple[str, str], tuple[Statement, ...]] = {}
+        for name, experiment in self.experiments.items():  # needs come first
+            if experiment.element not in elements:
+                continue
+            if name in self.outcomes:
+                estimates = self.outcomes[name].estimates
+            else:
+                estimates = without(Status.SKIPPED, experiment.element, self._reason(name), *experiment.emits)
+            for estimate in estimates:
+                key = (estimate.element, estimate.attribute)
+                statements[key] = (*statements.get(key, ()), Statement(name, estimate))
+        return dict(sorted(statements.items(), key=lambda item: sort_key(*item[0])))
+
+    def _stop_early(self, each: _Running) -> None:
+        """Let an experiment end with the traces it has; most cannot, and count as not begun."""
         try:
-            each.plan.throw(Enough())
+            each.plan.throw(StopEarly())
         except StopIteration as stop:
-            self.outcomes[each.experiment.name] = stop.value
-        except Enough:
+            self._end(each.experiment, stop.value)
+        except StopEarly:
             return
-        except Exception as error:  # it could, and stumbled
-            self._fail(each.experiment, _said(error))
-
-    @property
-    def _total(self) -> int:
-        return len(self.experiments) - len(self.left_out)
+        except Exception as error:  # its conclusion from some of the traces failed
+            self._fail(each.experiment, _describe(error))
 
     def _ended(self) -> set[str]:
         return set(self.outcomes) | set(self.failed)
 
-    def _start(self, experiment: Experiment) -> None:
-        lost = [need for need in experiment.needs if need in self.failed]
-        if lost:
-            self._fail(experiment, f"it needs {lost[0]}, which failed: {self.failed[lost[0]]}", consequence=True)
-            return
-        known: dict[str, Any] = {need: self.outcomes[need].knowledge for need in experiment.needs}
-        plan = experiment.plan(self.bench, known)
-        self._advance(_Running(experiment, plan, []), None)
+    def _known(self, experiment: Experiment) -> Known:
+        return Known({need.name: self.outcomes[need.name].knowledge for need in experiment.needs})
 
-    def _round(self) -> None:
-        """One batch for all that run. If the device refuses it, each is tried alone: one must not sink the rest."""
+    def _start(self, experiment: Experiment) -> None:
+        lost = [need.name for need in experiment.needs if need.name in self.failed]
+        if lost:
+            self.failed[experiment.name] = f"it needs {lost[0]}, which failed: {self.failed[lost[0]]}"
+            return
+        self._advance(_Running(experiment, experiment.plan(self.bench, self._known(experiment)), []), None)
+
+    def _run_batch(self) -> None:
+        """One batch for all that run. If the device refuses it, each runs alone: one must not fail the others."""
         running, self.running = self.running, []
-        self.under_way = running
-        self.progress(len(self._ended()), self._total, ", ".join(r.experiment.name for r in running))
+        self.interrupted = running
+        self._report(", ".join(each.experiment.name for each in running))
         try:
-            traces = self._measure([chase for each in running for chase in each.batch])
+            traces = self._measure([workload for each in running for workload in each.batch])
         except Exception:
             for each in running:
                 try:
-                    own = self._measure(each.batch)
+                    traces_of_one = self._measure(each.batch)
                 except Exception as error:
-                    self._fail_or_conclude(each, _said(error))
+                    self._fail_or_conclude(each, _describe(error))
                 else:
-                    self._advance(each, own)
+                    self._advance(each, traces_of_one)
             return
         for each in running:
-            own, traces = traces[: len(each.batch)], traces[len(each.batch) :]
-            self._advance(each, own)
+            count = len(each.batch)
+            self._advance(each, traces[:count])
+            traces = traces[count:]
 
     def _measure(self, batch: Sequence[Workload]) -> list[Trace]:
         traces = self.device.run(batch)
@@ -151,39 +173,41 @@ class Drive:
         try:
             each.batch = next(each.plan) if traces is None else each.plan.send(traces)
         except StopIteration as stop:
-            self.outcomes[each.experiment.name] = stop.value
-            self.progress(len(self._ended()), self._total, each.experiment.name)
-        except Exception as error:  # whatever an experiment stumbles over must not cost the findings of the others
-            self._fail(each.experiment, _said(error))
+            self._end(each.experiment, stop.value)
+            self._report(each.experiment.name)
+        except Exception as error:  # a failed experiment must not cost the findings of the others
+            self._fail(each.experiment, _describe(error))
         else:
             self.running.append(each)
 
+    def _end(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Take an outcome that keeps what the experiment declares: its estimates and the type of its knowledge."""
+        declared = {*(f"{experiment.element}.{attribute}" for attribute in experiment.emits), *experiment.revises}
+        names = [f"{each.element}.{each.attribute}" for each in outcome.estimates]
+        undeclared = [name for name in names if name not in declared]
+        if undeclared:
+            self._fail(experiment, f"it gives {', '.join(undeclared)} but neither emits nor revises it")
+        elif not isinstance(outcome.knowledge, experiment.key.types):
+            types = " or ".join(each.__name__ for each in experiment.key.types)
+            self._fail(experiment, f"its knowledge is a {type(outcome.knowledge).__name__}; its key declares {types}")
+        else:
+            self.outcomes[experiment.name] = outcome
+
     def _fail_or_conclude(self, each: _Running, reason: str) -> None:
-        """What was measured before may do for an answer; that it failed is said all the same."""
-        self._enough(each)
+        """End with the traces measured before, if they suffice; the failure is reported all the same."""
+        self._stop_early(each)
         if each.experiment.name in self.outcomes:
             self.failures.append(Failure(each.experiment.name, reason))
         elif each.experiment.name not in self.failed:
             self._fail(each.experiment, reason)
 
-    def _fail(self, experiment: Experiment, reason: str, consequence: bool = False) -> None:
+    def _fail(self, experiment: Experiment, reason: str) -> None:
         self.failed[experiment.name] = reason
-        if not consequence:
-            self.failures.append(Failure(experiment.name, reason))
+        self.failures.append(Failure(experiment.name, reason))
+
+    def _report(self, names: str) -> None:
+        self.progress(len(self._ended()), len(self.experiments) - len(self.skipped), names)
 
     def _reason(self, name: str) -> str:
         """Why an experiment has no outcome."""
-        return LEFT_OUT if name in self.left_out else self.failed.get(name, "interrupted")
-
-    def findings(self, elements: set[str]) -> tuple[Estimate, ...]:
-        """Every estimate of the elements asked for, in a fixed order; what did not finish stands as skipped."""
-        estimates: dict[tuple[str, str], Estimate] = {}
-        for name, experiment in self.experiments.items():  # needs come first: who knows more has the last word
-            if experiment.element not in elements:
-                continue
-            if name in self.outcomes:
-                own = self.outcomes[name].estimates
-            else:
-                own = without(Status.SKIPPED, experiment.element, self._reason(name), *experiment.attributes)
-            estimates.update({(each.element, each.attribute): each for each in own})
-        return tuple(sorted(estimates.values(), key=lambda each: sort_key(each.element, each.attribute)))
+        return SKIPPED_BY_QUICK if name in self.skipped else self.failed.get(name, "interrupted")

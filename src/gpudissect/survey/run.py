@@ -1,9 +1,9 @@
-"""Which experiments a survey runs on a device, and what it makes of what came of them."""
+"""Which experiments a survey runs on a device, and what they found together."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -11,26 +11,36 @@ from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate
 from gpudissect.measure.cache.plan_comparison import Reading
-from gpudissect.measure.plan import Bench, Experiment
+from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_disagreement import Unforetold, Whole
 from gpudissect.measure.prediction.infer_prediction import Tally
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
-from gpudissect.survey.drive import Drive, Failure, Progress
-from gpudissect.survey.registry import COMPARISONS, EXPERIMENTS, FORETELLING, HIDING, HIDING_QUICK, MEASURED
-from gpudissect.vocabulary import HIDING as HIDING_ELEMENTS
+from gpudissect.survey.drive import Drive, Failure, Progress, Statement
+from gpudissect.survey.registry import experiments, measured_elements
+from gpudissect.vocabulary import HIDING
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a survey gave: findings in the order of elements, failures, and whether it was interrupted.
+    """What a survey found.
 
-    `comparisons` is what the older methods read, if asked for; `conditions` what was seen of clock and other users;
-    `tallies` how well each cache, as inferred, foretold random accesses, `wholes` the same of all caches or TLBs of a
-    path simulated as one, `unforetold` what cannot be simulated; `series` what was seen on the way.
+    Attributes:
+        statements: what the experiments say of each element and attribute, in the order of findings; the emitted
+            estimate first, revisions by other experiments after it.
+        failures: experiments that failed.
+        interrupted: whether the survey was interrupted.
+        seconds, workloads: duration, and number of workloads run.
+        comparisons: readings of older methods, if requested.
+        conditions: clock rates and other users of the GPU.
+        tallies: how well each inferred cache predicted random accesses.
+        wholes: the same of all caches and TLBs of a path simulated as one.
+        unforetold: caches and paths that cannot be simulated.
+        series: measurements to be plotted.
+
     """
 
-    findings: tuple[Estimate, ...]
+    statements: Mapping[tuple[str, str], tuple[Statement, ...]]
     failures: tuple[Failure, ...]
     interrupted: bool
     seconds: float
@@ -42,103 +52,89 @@ class Survey:
     unforetold: tuple[Unforetold, ...] = ()
     series: tuple[Series, ...] = ()
 
+    @property
+    def findings(self) -> tuple[Estimate, ...]:
+        """The last statement about each attribute."""
+        return tuple(statements[-1].estimate for statements in self.statements.values())
+
 
 def run_survey(
     device: Device,
+    study: Study = Study.DISCOVER,
     *,
-    elements: Sequence[str] | None = None,
+    elements: Collection[str] | None = None,
     quick: bool = False,
     seed: int = 0,
-    compare_methods: bool = False,
     progress: Progress | None = None,
 ) -> Survey:
-    """Run every experiment that `elements` need (all when None) and gather their estimates.
+    """Run every experiment of a study that `elements` need (all when None).
 
-    With `quick` what takes longest is left out: footprints beyond the L2, structure, throughput, instructions. With
-    `compare_methods` the older methods read the same caches. `progress(done, total, what)` is called as experiments
-    finish and start. A KeyboardInterrupt ends the survey with what was measured so far and `interrupted` set; an
-    experiment that fails takes along only those that need it. Raises `UsageError` for an unknown element.
+    With `quick` the experiments that take longest are left out, and those that need them. `progress(done, total,
+    names)` is called as experiments start and end. A KeyboardInterrupt ends the survey with what was measured;
+    a failed experiment fails only those that need it. Raises `UsageError` for an unknown element.
     """
-    unknown = sorted(set(elements or ()) - set(MEASURED))
-    if unknown:
-        if set(unknown) <= set(HIDING_ELEMENTS):
+    registered = experiments(study)
+    known = HIDING if study is Study.HIDE else measured_elements()
+    if unknown := sorted(set(elements or ()) - set(known)):
+        if study is not Study.HIDE and set(unknown) <= set(HIDING):
             raise UsageError("latency hiding is measured, and a recording of it replayed, by 'gpudissect hide'")
-        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(MEASURED)}")
-    registered = {**EXPERIMENTS, **(COMPARISONS if compare_methods else {})}
-    wanted = [each for each in registered.values() if elements is None or each.element in elements]
-    return run_experiments(device, wanted, registered, quick=quick, seed=seed, progress=progress)
-
-
-def run_hiding(
-    device: Device,
-    *,
-    elements: Sequence[str],
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Survey:
-    """Run what is about latency hiding, of these elements of `vocabulary.HIDING`; see `run_survey`.
-
-    With `quick` fewer mixes are run. Raises `UsageError` for an unknown element.
-    """
-    if unknown := sorted(set(elements) - set(HIDING_ELEMENTS)):
-        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(HIDING_ELEMENTS)}")
-    registered = HIDING_QUICK if quick else HIDING
-    wanted = [each for each in registered.values() if each.element in elements]
-    return run_experiments(device, wanted, registered, seed=seed, progress=progress)
+        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(known)}")
+    requested = [each for each in registered.values() if elements is None or each.element in elements]
+    return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress)
 
 
 def run_experiments(
     device: Device,
-    wanted: Sequence[Experiment],
+    requested: Sequence[Experiment],
     registered: Mapping[str, Experiment],
     *,
     quick: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Survey:
-    """Run experiments and what they need of those `registered`; with `quick` none that takes long. See `run_survey`."""
-    run = Drive(device, Bench(device.info, seed), _with_needs(wanted, registered), progress or (lambda *_: None))
-    if quick:
-        run.leave_out()
+    """Run experiments and those of `registered` that they need; see `run_survey`."""
+    bench = Bench(device.info, seed, quick)
+    drive = Drive(device, bench, _with_needs(requested, registered), progress or (lambda *_: None))
     start = time.perf_counter()
     interrupted = False
     try:
-        run.until_done()
+        drive.run()
     except KeyboardInterrupt:
         interrupted = True
         with suppress(KeyboardInterrupt):
-            run.conclude()
-    findings = run.findings({each.element for each in wanted})
-    readings = tuple(r for name in COMPARISONS if name in run.outcomes for r in run.outcomes[name].knowledge)
-    seconds = time.perf_counter() - start
-    shown = {each.element for each in wanted}
-    series = tuple(each for outcome in run.outcomes.values() for each in outcome.series if each.element in shown)
-    told = [outcome.knowledge for name, outcome in run.outcomes.items() if name.split(".")[0] in FORETELLING]
+            drive.conclude()
+    elements = {each.element for each in requested}
+    outcomes = drive.outcomes
+    knowledge = [outcome.knowledge for outcome in outcomes.values()]
+    readings = [outcomes[name].knowledge for name in registered if name in outcomes and _compares(registered[name])]
     return Survey(
-        findings,
-        tuple(run.failures),
+        drive.statements(elements),
+        tuple(drive.failures),
         interrupted,
-        seconds,
-        run.workloads,
-        readings,
-        gather(run.contexts),
-        tallies=tuple(each for each in told if isinstance(each, Tally)),
-        wholes=tuple(each for each in told if isinstance(each, Whole)),
-        unforetold=tuple(each for each in told if isinstance(each, Unforetold)),
-        series=series,
+        time.perf_counter() - start,
+        drive.workloads,
+        tuple(reading for several in readings for reading in several),
+        gather(drive.contexts),
+        tallies=tuple(each for each in knowledge if isinstance(each, Tally)),
+        wholes=tuple(each for each in knowledge if isinstance(each, Whole)),
+        unforetold=tuple(each for each in knowledge if isinstance(each, Unforetold)),
+        series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),
     )
 
 
-def _with_needs(wanted: Sequence[Experiment], registered: Mapping[str, Experiment]) -> dict[str, Experiment]:
-    """The wanted experiments and all they need, needs first."""
+def _compares(experiment: Experiment) -> bool:
+    return experiment.study is Study.COMPARE_METHODS
+
+
+def _with_needs(requested: Sequence[Experiment], registered: Mapping[str, Experiment]) -> dict[str, Experiment]:
+    """The requested experiments and all that they need, needs first."""
     ordered: dict[str, Experiment] = {}
 
     def add(experiment: Experiment) -> None:
         for need in experiment.needs:
-            add(registered[need])
+            add(registered[need.name])
         ordered.setdefault(experiment.name, experiment)
 
-    for experiment in wanted:
+    for experiment in requested:
         add(experiment)
     return ordered

@@ -14,7 +14,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_level import Absence, Levels
 from gpudissect.measure.cache.plan_l2 import l2_plan
 from gpudissect.measure.cache.plan_l2_map import AGAIN, LAPS, LINES, l2_map_plan
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, Known
 from gpudissect.simulation.cache.geometry import Distance, Hierarchy, Index, IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.survey.run import run_survey
@@ -42,8 +42,8 @@ def drive(plan, device):
 
 def mapped(device, seed=0):
     bench = Bench(device.info, seed)
-    levels, _ = drive(l2_plan(bench, {}), device)
-    outcome, (batch,) = drive(l2_map_plan(bench, {"levels.l2": levels.knowledge}), device)
+    levels, _ = drive(l2_plan(bench, Known({})), device)
+    outcome, (batch,) = drive(l2_map_plan(bench, Known({"levels.l2": levels.knowledge})), device)
     latency, part = outcome.estimates
     assert (latency.attribute, part.attribute) == ("latency_by_sm", "part_by_sm")
     return latency, part, batch
@@ -151,14 +151,16 @@ def test_what_it_asks_for():
 def test_lines_that_do_not_stay_are_no_hits():
     """An L2 so small that the lines push each other out."""
     device = gpu_of(in_parts(PolicyKind.LRU, part=16 << 10))
-    levels, _ = drive(l2_plan(Bench(device.info), {}), device)
-    outcome, _ = drive(l2_map_plan(Bench(device.info), {"levels.l2": levels.knowledge}), device)
+    levels, _ = drive(l2_plan(Bench(device.info), Known({})), device)
+    outcome, _ = drive(l2_map_plan(Bench(device.info), Known({"levels.l2": levels.knowledge})), device)
     assert all(each.status.has_value is False and each.reason for each in outcome.estimates)
 
 
 def test_without_an_l2_there_is_no_map():
     absent = Levels(Path.GLOBAL_L2, (), {"l2": Absence("nothing is cached")})
-    outcome, batches = drive(l2_map_plan(Bench(gpu_of(in_parts(PolicyKind.LRU)).info), {"levels.l2": absent}), None)
+    outcome, batches = drive(
+        l2_map_plan(Bench(gpu_of(in_parts(PolicyKind.LRU)).info), Known({"levels.l2": absent})), None
+    )
     assert batches == []
     assert {each.reason for each in outcome.estimates} == {"nothing is cached"}
 

@@ -8,7 +8,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.infer_policy import candidates
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_policy import policy_plan
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, Known
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates, outcome
@@ -22,8 +22,12 @@ SETS = 4
 def policy_of(device, seed=0):
     """What is said of the policy of a `OneCache`."""
     structure = Structure(device.line, Index(IndexKind.MODULO), (device.ways,) * SETS, 1 << 14)
-    known = {"levels": levels(device.line), "sets.l1": structure, "capacity.l1": SETS * device.ways * device.line}
-    return outcome(policy_plan("l1", "levels", Bench(device.info, seed), known), device).estimates[0]
+    known = {
+        "levels.global": levels(device.line),
+        "sets.l1": structure,
+        "capacity.l1": SETS * device.ways * device.line,
+    }
+    return outcome(policy_plan("l1", Bench(device.info, seed), Known(known)), device).estimates[0]
 
 
 def known_policy(name, weights=None):
@@ -114,6 +118,6 @@ def test_candidates_differ_from_one_another(ways):
 def test_without_the_width_of_a_line_no_miss_rate_is_told():
     device = OneCache(known_policy("lru"), 4)
     structure = Structure(device.line // 4, Index(IndexKind.MODULO), (4,) * SETS, 1 << 14)
-    known = {"levels": levels(device.line), "sets.l1": structure, "capacity.l1": SETS * 4 * device.line}
-    rate = outcome(policy_plan("l1", "levels", Bench(device.info), known), device).estimates[-1]
+    known = {"levels.global": levels(device.line), "sets.l1": structure, "capacity.l1": SETS * 4 * device.line}
+    rate = outcome(policy_plan("l1", Bench(device.info), Known(known)), device).estimates[-1]
     assert rate.attribute == "max_miss_rate" and rate.status is Status.NOT_FOUND and "wider" in rate.reason

@@ -11,9 +11,10 @@ import pytest
 from gpudissect.estimate import Status
 from gpudissect.measure.instructions.instructions import KINDS
 from gpudissect.measure.instructions.issue_bound import issue_bound
+from gpudissect.measure.plan import Study
 from gpudissect.measure.shared_memory.infer_banks import Layout
 from gpudissect.measure.throughput.bound import Bound
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.survey.registry import experiments
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Access, Mix
 from tests.support.steady_gpu import FACTS, INFO, SteadyGpu
@@ -202,4 +203,4 @@ def test_memory_is_asked_by_all_sms() -> None:
 def test_every_instruction_has_an_experiment() -> None:
     assert [kind.element for kind in KINDS] == [*INSTRUCTIONS, *ACCESSES]
     parts = {f"{part}.{each}" for each in (*INSTRUCTIONS, *ACCESSES) for part in ("latency", "rate", "warps")}
-    assert parts <= set(EXPERIMENTS)
+    assert parts <= set(experiments(Study.DISCOVER))

@@ -27,7 +27,7 @@ from gpudissect.measure.latency_hiding.plan_contention import contention_plan
 from gpudissect.measure.latency_hiding.plan_hiding import hiding_plan
 from gpudissect.measure.latency_hiding.plan_models import models_plan
 from gpudissect.measure.latency_hiding.plan_oversubscription import oversubscription_plan
-from gpudissect.measure.plan import Bench, Outcome
+from gpudissect.measure.plan import Bench, Known, Outcome
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.measure.throughput.plan_peak import peak
 from gpudissect.workload import Instruction, Mix
@@ -52,7 +52,7 @@ def by_attribute(outcome: Outcome) -> dict[str, Estimate]:
 def test_what_vv16_prints(gpu: str) -> None:
     latency, bandwidth, warps, adding, rate, of_adds = PRINTED[gpu]
     with open_device(f"sim:{gpu}") as device:
-        found = by_attribute(outcome_of(device, hiding_plan(STREAMING, FULL, Bench(device.info), {})))
+        found = by_attribute(outcome_of(device, hiding_plan(STREAMING, Bench(device.info), Known({}))))
     assert found["access_latency"].value == pytest.approx(latency, rel=0.01)
     assert found["read_bandwidth"].value == pytest.approx(bandwidth * 1e9, rel=0.03)
     assert found["warps_for_90"].value == pytest.approx(warps, rel=0.1)
@@ -65,12 +65,14 @@ def test_what_vv16_prints(gpu: str) -> None:
 def test_maxwell_from_loads_to_models() -> None:
     """The cusp near alpha 49 (VV16 s4.5); table 6.5; the order of models."""
     with open_device("sim:gtx980") as device:
-        bench = Bench(device.info)
-        hiding = outcome_of(device, hiding_plan(STREAMING, QUICK, bench, {}))
-        known = {"loops": hiding.knowledge}
-        contention = outcome_of(device, contention_plan(STREAMING, "loops", True, bench, known))
-        over = outcome_of(device, oversubscription_plan(STREAMING, "loops", bench, known))
-        models = outcome_of(device, models_plan(STREAMING, "loops", "c", bench, known | {"c": contention.knowledge}))
+        bench = Bench(device.info, quick=True)
+        hiding = outcome_of(device, hiding_plan(STREAMING, bench, Known({})))
+        known = {"loops.hiding": hiding.knowledge}
+        contention = outcome_of(device, contention_plan(STREAMING, bench, Known(known)))
+        over = outcome_of(device, oversubscription_plan(STREAMING, bench, Known(known)))
+        models = outcome_of(
+            device, models_plan(STREAMING, bench, Known(known | {"contention.hiding": contention.knowledge}))
+        )
     cusp = by_attribute(hiding)["cusp_alpha"]
     assert cusp.low is not None and cusp.high is not None and cusp.low < 49 < cusp.high
     fitted = by_attribute(contention)
@@ -92,7 +94,7 @@ def test_maxwell_from_loads_to_models() -> None:
 def test_other_accesses(kind) -> None:
     """VV16 tables 6.1, 6.2: SFU 13 cycles and 32 ops, shared memory 24 and 32; half as many loads of stride 2."""
     with open_device("sim:gtx980") as device:
-        found = by_attribute(outcome_of(device, hiding_plan(kind, QUICK, Bench(device.info), {})))
+        found = by_attribute(outcome_of(device, hiding_plan(kind, Bench(device.info, quick=True), Known({}))))
     latency = {"rsq": 13, "lds": 24, "ldg_stride2": 392, "ldg_random": 3400}[kind.name]
     if kind.name != "ldg_random":  # all SMs at once: never unloaded
         assert found["access_latency"].value == pytest.approx(latency, rel=0.03)
@@ -104,8 +106,10 @@ def test_other_accesses(kind) -> None:
 def test_a_bracket_reaches_down_to_where_nothing_was_run() -> None:
     """Of a few occupancies the least that suffices is not the least there is: the whole grid's lies in the bracket."""
     with open_device("sim:gtx280") as device:
-        bench = Bench(device.info)
-        quick, full = (by_attribute(outcome_of(device, hiding_plan(STREAMING, g, bench, {}))) for g in (QUICK, FULL))
+        quick, full = (
+            by_attribute(outcome_of(device, hiding_plan(STREAMING, Bench(device.info, quick=quick), Known({}))))
+            for quick in (True, False)
+        )
         assert occupancies(QUICK, device.info)[-1] == 32, "an SM that is full is always among them"
     for attribute in ("warps_for_90", "warps_for_95", "arithmetic_warps"):
         assert quick[attribute].low <= full[attribute].value <= quick[attribute].high
@@ -120,10 +124,10 @@ def test_far_more_than_the_banks_can_give_is_refused(monkeypatch: pytest.MonkeyP
     """Cut off at the bound it would look as sure as what was measured: no rate is found, nor what is a share of it."""
     (lds,) = [kind for kind in KINDS if kind.name == "lds"]
     with open_device("sim:gtx980") as device:
-        bench = Bench(device.info)
-        fair = by_attribute(outcome_of(device, hiding_plan(lds, QUICK, bench, {})))
+        bench = Bench(device.info, quick=True)
+        fair = by_attribute(outcome_of(device, hiding_plan(lds, bench, Known({}))))
         monkeypatch.setattr("gpudissect.measure.latency_hiding.bounds.BANKED", 0.84)
-        refused = outcome_of(device, hiding_plan(lds, QUICK, bench, {}))
+        refused = outcome_of(device, hiding_plan(lds, bench, Known({})))
     found = by_attribute(refused)
     assert fair["access_rate"].status is fair["warps_for_90"].status is Status.FOUND
     for attribute in ("access_rate", "warps_for_90", "warps_for_95", "cusp_alpha", "cusp_warps"):

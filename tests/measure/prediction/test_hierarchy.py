@@ -7,14 +7,14 @@ import pytest
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_policy import Replacement
-from gpudissect.measure.plan import Bench
+from gpudissect.measure.plan import Bench, Known, Study
 from gpudissect.measure.prediction.infer_disagreement import Unforetold
 from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.survey.registry import experiments
 from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import learned, outcome
 
-GLOBAL = EXPERIMENTS["hierarchy.global"]
+GLOBAL = experiments(Study.DISCOVER)["hierarchy.global"]
 
 
 def l1(kind=PolicyKind.LRU):
@@ -25,11 +25,11 @@ def l1(kind=PolicyKind.LRU):
 def knowledge(gpu_with):
     """A GPU with an L1 and a small L2, and what is inferred of it."""
     device = gpu_with(l1(), plain_l2(256), Noise(seed=1))
-    return device, learned(device, GLOBAL.needs)[1]
+    return device, learned(device, [need.name for need in GLOBAL.needs])[1]
 
 
 def told(device, known, **instead):
-    return outcome(GLOBAL.plan(Bench(device.info), known | instead), device)
+    return outcome(GLOBAL.plan(Bench(device.info), Known(known | instead)), device)
 
 
 def test_both_levels_are_foretold_to_the_last_access(knowledge):
@@ -88,6 +88,6 @@ def test_a_cache_whose_policy_does_not_fit_all_its_sets_says_so(knowledge):
     device, known = knowledge
     unequal = replace(known["sets.l1"], ways=(4, 3) * 16)
     known = known | {"sets.l1": unequal, "policy.l1": Replacement(Policy(PolicyKind.PLRU), True)}
-    result = outcome(EXPERIMENTS["prediction.l1"].plan(Bench(device.info), known), device)
+    result = outcome(experiments(Study.DISCOVER)["prediction.l1"].plan(Bench(device.info), Known(known)), device)
     assert result.knowledge.name == "l1"
     assert "power of two" in result.knowledge.reason

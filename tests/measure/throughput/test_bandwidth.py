@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench
-from gpudissect.survey.registry import EXPERIMENTS
+from gpudissect.measure.plan import Bench, Known, Study
+from gpudissect.survey.registry import experiments
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Mix, Path, Stream, Workload
 from gpudissect.workload.digest import digest
@@ -43,7 +43,7 @@ def test_the_caveats_say_where_it_was_reached_and_the_share_of_the_peak() -> Non
 
 def test_the_surface_is_kept() -> None:
     device = SteadyGpu()
-    result = outcome(EXPERIMENTS["bandwidth.dram.read"].plan(Bench(INFO), KNOWN), device)
+    result = outcome(experiments(Study.DISCOVER)["bandwidth.dram.read"].plan(Bench(INFO), Known(KNOWN)), device)
     assert [series.name for series in result.series] == ["read bandwidth by configuration"]
     columns = result.series[0].columns
     assert list(columns) == ["blocks_per_sm", "threads", "ilp", "width", "rate"]

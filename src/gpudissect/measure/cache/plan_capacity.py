@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_first_miss import Fit, probe_sizes
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_residency import SLACK
+from gpudissect.measure.cache.l2_partitions import parts_plan
 from gpudissect.measure.cache.plan_l2 import ONE_PART
-from gpudissect.measure.cache.plan_l2_partitions import parts_plan
-from gpudissect.measure.cache.plan_levels import sample
-from gpudissect.measure.cache.plan_line import Lines
+from gpudissect.measure.cache.plan_levels import levels_of, sample
+from gpudissect.measure.cache.plan_line import Lines, lines_of
 from gpudissect.measure.cache.residency_test import Fitting
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.simulation.cache.geometry import PARTS
 from gpudissect.units import format_bytes
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Shuffled
 
 MANY = 15  # sizes tried at once where that costs nothing
@@ -33,15 +36,20 @@ Verdicts = Ask[dict[int, Fit]]
 Bracket = Ask[tuple[int, int | None]]
 
 
+def capacity_of(element: str) -> Key[int | None]:
+    """Bytes that a cache surely holds; None if its capacity was not found."""
+    return Key(f"capacity.{element}", (int, NoneType))
+
+
 def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     """Capacity of the L2, and size of its near part, or why it has no parts."""
-    levels: Levels = known["levels.l2"]
-    level, lines = levels.level("l2"), known["line.l2"]
+    levels = known[levels_of("l2")]
+    level, lines = levels.level("l2"), known[lines_of("l2")]
     if level is not None and level.parts is not None and lines is not None:
         whole, near = yield from parts_plan(level, level.parts, lines.line, bench)
         whole = no_more_than_stated(_beside_the_driver(whole, bench), 1, bench)
         return Outcome((whole, no_more_than_stated(near, PARTS, bench)), round(float(whole.high or 0)))
-    outcome = yield from capacity_plan("l2", "levels.l2", bench, known)
+    outcome = yield from capacity_plan("l2", bench, known)
     (whole,) = outcome.estimates
     if whole.status is Status.FOUND and level is not None and lines is not None:
         whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
@@ -68,14 +76,14 @@ def _beside_small_footprints(whole: Estimate, level: Level, line: int, bench: Be
     return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
 
 
-def capacity_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Capacity of `element` in bytes: exact first miss, cross-checked by the policy-free occupancy."""
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "capacity"))
-    lines: Lines | None = known[f"line.{element}"]
+    lines = known[lines_of(element)]
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
     limit = bench.info.limit(level.path)
@@ -205,3 +213,16 @@ def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) ->
         element=level.element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=high,
         confidence=confidence, method=method, evidence=evidence, caveats=caveats,
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=capacity_of(element),
+        element=element,
+        plan=l2_capacity_plan if element == "l2" else partial(capacity_plan, element),
+        emits=("capacity", "segment_size") if element == "l2" else ("capacity",),
+        needs=(levels_of(element), lines_of(element)),
+        quick=element != "l2",  # only footprints of the size of an L2 tell its capacity
+    )
+    for element in CACHES
+)

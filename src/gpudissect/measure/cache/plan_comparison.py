@@ -7,11 +7,16 @@ authors ran them. They carry no confidence, for none of them has one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from gpudissect.measure.cache.infer_changepoint import change_point, geometric_distance
 from gpudissect.measure.cache.infer_classic import ClassicReading, saavedra, wong
-from gpudissect.measure.cache.infer_level import Level, Levels
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_line import lines_of
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Sequential, Timing
 
 CURVE_POINTS = 48  # sizes on Wong's curve, one fetch apart
@@ -30,11 +35,11 @@ class Reading:
     note: str = ""
 
 
-def comparison_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def comparison_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Read capacity, line, sets and ways of `element` with the older methods around the capacity we found."""
-    levels: Levels = known[needs]
-    level, capacity, lines = levels.level(element), known[f"capacity.{element}"], known[f"line.{element}"]
-    if level is None or capacity is None or level.alone:
+    levels = known[levels_of(element)]
+    level, capacity, lines = levels.level(element), known[capacity_of(element)], known[lines_of(element)]
+    if level is None or capacity is None or lines is None or level.alone:
         return Outcome(knowledge=())
     limit = bench.info.limit(level.path)
     word = level.path.word
@@ -86,3 +91,21 @@ def _classic(element: str, method: str, reading: ClassicReading) -> tuple[Readin
         ("ways", reading.ways),
     )
     return tuple(Reading(element, attribute, method, value) for attribute, value in pairs)
+
+
+def readings_of(element: str) -> Key[tuple[Reading, ...]]:
+    """What the older methods read of a cache."""
+    return Key(f"comparison.{element}", (tuple,))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=readings_of(element),
+        element=element,
+        plan=partial(comparison_plan, element),
+        needs=(levels_of(element), lines_of(element), capacity_of(element)),
+        quick=True,
+        study=Study.COMPARE_METHODS,
+    )
+    for element in CACHES
+)

@@ -6,10 +6,11 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_level import Levels
-from gpudissect.measure.cache.plan_latency import latency_found
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_latency import latency_found, latency_of
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_latency import Latency, average, lap_latency, typical
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.stated import stated
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
@@ -31,12 +32,14 @@ NO_HOMES = "first touches show no near and far lines"
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
     """Size as the driver states it; latency over few pages, whose translations are at hand; of near and far lines."""
-    levels: Levels = known["levels.l2"]
-    level, overhead = levels.level("l2"), known["latency.l2"]
+    levels = known[levels_of("l2")]
+    level, overhead = levels.level("l2"), known[latency_of("l2")]
     size = stated("dram", "capacity", "memory_size", bench)
-    by_laps = overhead is None
-    latency = yield from _by_laps("hit_latency", NEAR_SPAN, bench) if by_laps else _by_accesses(overhead, bench)
-    if level is None or level.homes is None:
+    if overhead is None:
+        latency = yield from _by_laps("hit_latency", NEAR_SPAN, bench)
+    else:
+        latency = yield from _by_accesses(overhead, bench)
+    if level is None or level.homes is None or overhead is None:
         parts = without(Status.NOT_FOUND, "dram", NO_HOMES, "near_latency", "far_latency")
     else:
         own = (("near_latency", level.homes.near_samples), ("far_latency", level.homes.far_samples))
@@ -49,7 +52,7 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
 
 def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over far more than the L2 holds, misses of the TLBs included."""
-    l2: int | None = known["capacity.l2"]
+    l2 = known[capacity_of("l2")]
     span = min(max(BEYOND_L2 * (l2 or 0), WIDE_SPAN), WIDE_SPAN_TOP)
     latency = yield from _by_laps("wide_latency", span, bench)
     return Outcome((latency,))
@@ -92,3 +95,22 @@ def _cold(wanted: int, links: int, timing: Timing, bench: Bench) -> list[Chase]:
     stride = max(256, span // links // 256 * 256)
     rings = [footprint(span, stride, bench.seed_for("dram", span, turn)) for turn in range(RINGS)] if span else []
     return [Chase(path=path, order=ring, timing=timing, warmup=0, flush=True, alone=True) for ring in rings]
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=Key("latency.dram"),
+        element="dram",
+        plan=dram_plan,
+        emits=("capacity", "hit_latency", "near_latency", "far_latency"),
+        needs=(levels_of("l2"), latency_of("l2")),
+        quick=True,
+    ),
+    Experiment(
+        key=Key("latency.wide_dram"),
+        element="dram",
+        plan=wide_dram_plan,
+        emits=("wide_latency",),
+        needs=(capacity_of("l2"),),
+    ),
+)

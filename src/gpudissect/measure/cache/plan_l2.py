@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
 from gpudissect.measure.access_patterns import footprint, pairs, scattered
+from gpudissect.measure.cache.home_partition import first_touches, touches_of
 from gpudissect.measure.cache.infer_anchors import bounds_between
 from gpudissect.measure.cache.infer_granularity import fetch_granularity
 from gpudissect.measure.cache.infer_home_partition import Homes, find_homes
 from gpudissect.measure.cache.infer_level import SAME, Absence, Level, Levels, Parts
 from gpudissect.measure.cache.infer_plateau import Plateau, summarise
-from gpudissect.measure.cache.plan_home_partition import first_touches, touches_of
-from gpudissect.measure.cache.plan_levels import sample
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan
+from gpudissect.measure.cache.plan_levels import levels_of, sample
+from gpudissect.measure.plan import Ask, Bench, Experiment, Known, Outcome, Plan
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -101,3 +101,6 @@ def _far_hits(cycles: NDArray[np.int64], homes: Homes, size: int) -> Plateau | N
     if cycles.size < SEEN or np.median(cycles) > SAME * homes.far:
         return None
     return summarise([(size, STRIDE)], [cycles[cycles <= np.median(cycles) / SAME]])
+
+
+EXPERIMENTS = (Experiment(key=levels_of("l2"), element="l2", plan=l2_plan, quick=True),)

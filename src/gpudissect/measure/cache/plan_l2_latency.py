@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpudissect.estimate import Status
-from gpudissect.measure.cache.infer_level import Levels
 from gpudissect.measure.cache.plan_l2 import ONE_PART, STRIDE
-from gpudissect.measure.cache.plan_latency import latency_found, penalty_found
+from gpudissect.measure.cache.plan_latency import latency_found, latency_of, penalty_found
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_latency import average, lap_latency, median_latency, timing_overhead
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
 from gpudissect.workload import Chase, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
@@ -28,7 +28,7 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
 
     Its knowledge is what timing a single access on this path adds, in cycles.
     """
-    levels: Levels = known["levels.l2"]
+    levels = known[levels_of("l2")]
     level = levels.level("l2")
     if level is None:
         absence = levels.absent["l2"]
@@ -54,3 +54,15 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
         far = latency_found("l2", "far_latency", beyond, FAR_METHOD, (*evidence, *level.evidence))
         parts = (replace(hit, attribute="near_latency"), replace(far, caveats=(FROM_ONE_SM,)))
     return Outcome((hit, *parts, penalty_found(level)), overhead)
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=latency_of("l2"),
+        element="l2",
+        plan=l2_latency_plan,
+        emits=("hit_latency", "miss_penalty", "near_latency", "far_latency"),
+        needs=(levels_of("l2"),),
+        quick=True,
+    ),
+)

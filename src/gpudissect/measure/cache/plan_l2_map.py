@@ -23,10 +23,11 @@ from gpudissect.measure.cache.infer_l2_map import (
     find_parts,
     slices,
 )
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, TIMED, UNTRIED
 from gpudissect.measure.infer_latency import DRIFT, lap_latency
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Path, Timing
 from gpudissect.workload.digest import digest
@@ -48,7 +49,7 @@ ONE_PART = "every SM finds the same lines sooner and the same later: one part sh
 
 def l2_map_plan(bench: Bench, known: Known) -> Plan:
     """Hit latency of every SM, cycles, and the part of the L2 that each lies in."""
-    levels: Levels = known["levels.l2"]
+    levels = known[levels_of("l2")]
     level = levels.level("l2")
     if level is None:
         absence = levels.absent["l2"]
@@ -173,3 +174,8 @@ def _near_and_far(seen: _Seen, parts: Parts) -> list[str]:
     if parts.hits_agree is not None:
         caveats.append("patterns of hits group the SMs " + ("alike" if parts.hits_agree else "otherwise"))
     return caveats
+
+
+EXPERIMENTS = (
+    Experiment(key=Key("map.l2"), element="l2", plan=l2_map_plan, emits=ATTRIBUTES, needs=(levels_of("l2"),)),
+)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import LATENCY
 from gpudissect.measure.infer_latency import Latency, lap_latency, miss_penalty
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
@@ -18,9 +22,14 @@ MOST_LINKS = 64  # of a lap: of more hardly a lap goes undisturbed where one acc
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter ring"
 
 
-def latency_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def latency_of(element: str) -> Key[Latency | None]:
+    """Hit latency of a cache; of the L2, what timing a single access adds. None if it was not found."""
+    return Key(f"latency.{element}", (Latency, NoneType))
+
+
+def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Hit latency and miss penalty of a cache private to an SM, cycles."""
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
@@ -103,3 +112,17 @@ def latency_found(
         element=element, attribute=attribute, status=Status.FOUND, value=latency.cycles,
         low=latency.low, high=latency.high, confidence=confidence, method=method, evidence=evidence,
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=latency_of(element),
+        element=element,
+        plan=partial(latency_plan, element),
+        emits=("hit_latency", "miss_penalty"),
+        needs=(levels_of(element),),
+        quick=True,
+    )
+    for element in CACHES
+    if element != "l2"
+)

@@ -7,6 +7,7 @@ memory show how much one miss brings along; a sweep over rising footprints shows
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,15 +15,29 @@ from gpudissect.measure.access_patterns import footprint, pairs
 from gpudissect.measure.cache.infer_granularity import fetch_granularity
 from gpudissect.measure.cache.infer_level import Absence, Levels, name_levels, slower_than
 from gpudissect.measure.cache.infer_plateau import plateaus, summarise
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.series import Series
 from gpudissect.trace import Trace
+from gpudissect.vocabulary import PATHS
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
 SAMPLES = 384  # single accesses sampled of each footprint
 WARMUP = 2
 SWEEP_TOP = 2 << 20  # well above any private cache
+
+
+CACHES_ON_PATH = {Path(path): elements for path, elements in PATHS.items()}
+
+
+def levels_on(path: str) -> Key[Levels]:
+    """Levels of a path; ``l2`` for the path past the caches private to an SM."""
+    return Key(f"levels.{path}", (Levels,))
+
+
+def levels_of(element: str) -> Key[Levels]:
+    """Levels of the path that leads through a cache."""
+    return levels_on(next((path for path, caches in CACHES_ON_PATH.items() if element in caches), element))
 
 
 def sample(
@@ -64,7 +79,7 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     traces = yield chases
     stairs = plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(digest(chase) for chase in (tiny, pair_chase, *chases))
-    l2: Levels = known["levels.l2"]
+    l2 = known[levels_of("l2")]
     levels = name_levels(path, elements, stairs, l2.level("l2"), pair.cycles(pair_trace), evidence)
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
 
@@ -78,3 +93,15 @@ def latency_curve(element: str, sweep: Sequence[tuple[int, int]], traces: Sequen
     }
     units = {"footprint": "B", "stride": "B", "latency": "cycles"}
     return Series(element, "latency against footprint", columns, units, tuple(trace.workload for trace in traces))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=levels_on(path),
+        element=elements[0],
+        plan=partial(path_plan, path, elements),
+        needs=(levels_of("l2"),),
+        quick=True,
+    )
+    for path, elements in CACHES_ON_PATH.items()
+)

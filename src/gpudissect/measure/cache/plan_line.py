@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import FEW, THINNED, Blocks, probed
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_line import SMALLEST_GAP, Hits, one_line
 from gpudissect.measure.cache.infer_residency import Occupancy, occupancy
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.trace import Trace
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Timing
 
 FIRST_BLOCKS = 4
@@ -54,9 +58,14 @@ class Lines:
     evidence: tuple[str, ...] = ()
 
 
-def line_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def lines_of(element: str) -> Key[Lines | None]:
+    """Lines of a cache; None if its line size was not found."""
+    return Key(f"line.{element}", (Lines, NoneType))
+
+
+def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Fetch granularity and line size of `element`."""
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
@@ -273,3 +282,16 @@ def _line_is_fetch(level: Level, fetch: int) -> Estimate:
         confidence=BRACKETED, method="second word after a cold miss", evidence=level.evidence,
         caveats=("the path is too short to evict single lines: a line could be larger than what one miss fetches",),
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=lines_of(element),
+        element=element,
+        plan=partial(line_plan, element),
+        emits=("fetch_granularity", "line_size"),
+        needs=(levels_of(element),),
+        quick=True,
+    )
+    for element in CACHES
+)

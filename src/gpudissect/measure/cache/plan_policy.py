@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_held_out import MISREAD, SAME, drawn_anew, may_be_wrong_twice, wrong_twice
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import (
     MARGIN,
     UNKNOWN,
@@ -32,10 +34,14 @@ from gpudissect.measure.cache.infer_policy import (
     victims,
 )
 from gpudissect.measure.cache.infer_structure import Structure
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.infer_confidence import EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.simulation.cache.geometry import Policy, PolicyKind
 from gpudissect.trace import Array, Trace
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Sequential, Timing
 
 ATTRIBUTES = ("replacement_policy", "max_miss_rate")
@@ -57,21 +63,21 @@ METHOD = "likelihood of hits and misses of one full set, candidates simulated"
 RATE_METHOD = "share of misses going round ever more lines in one piece, up to half as many again as fit"
 
 
-def policy_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Replacement policy of `element`, and the largest miss rate of MC14 s4.2, fig 9."""
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
-    structure: Structure | None = known[f"sets.{element}"]
-    if structure is None:
+    structure, capacity = known[structure_of(element)], known[capacity_of(element)]
+    if structure is None or capacity is None:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
     if not level.nearest:
         reason = "a nearer cache answers part of the accesses"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     sets = _Sets(level, structure, bench)
-    rate = yield from sets.miss_rate(known[f"capacity.{element}"])
+    rate = yield from sets.miss_rate(capacity)
     if sets.ways == 1:
         reason = "a set has one way: there is nothing to choose"
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
@@ -285,3 +291,20 @@ class _Sets:
         return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
                         reason=f"none of the policies known here: {reason}", method=METHOD,
                         evidence=tuple(self.evidence))  # fmt: skip
+
+
+def replacement_of(element: str) -> Key[Replacement | None]:
+    """Replacement policy of a cache; None if none was found."""
+    return Key(f"policy.{element}", (Replacement, NoneType))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=replacement_of(element),
+        element=element,
+        plan=partial(policy_plan, element),
+        emits=ATTRIBUTES,
+        needs=(levels_of(element), structure_of(element), capacity_of(element)),
+    )
+    for element in CACHES
+)

@@ -8,6 +8,9 @@ fit exactly as foretold, the index was not it.
 
 from __future__ import annotations
 
+from functools import partial
+from types import NoneType
+
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
@@ -15,18 +18,20 @@ from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.conflict_groups import Conflicts, Lines, Unclear
 from gpudissect.measure.cache.infer_first_miss import probe_sizes
 from gpudissect.measure.cache.infer_index_function import as_index, null_space, period, rows_from
-from gpudissect.measure.cache.infer_level import Levels
 from gpudissect.measure.cache.infer_residency import SLACK
 from gpudissect.measure.cache.infer_structure import Deck, Structure
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_line import Lines as LineSize
-from gpudissect.measure.cache.plan_line import recounted
-from gpudissect.measure.cache.plan_ways import of_each_set, portions, ways_of
+from gpudissect.measure.cache.plan_line import lines_of, recounted
 from gpudissect.measure.cache.residency_test import Fitting
+from gpudissect.measure.cache.ways import of_each_set, portions, ways_of
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
 from gpudissect.units import format_bytes
+from gpudissect.vocabulary import CACHES
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 MOST_LINES = 1 << 17  # beyond, group tests take too long
@@ -41,15 +46,20 @@ CAPACITY_METHOD = "ways of all sets, cross-checked by occupancy"
 METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
 
 
-def sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def structure_of(element: str) -> Key[Structure | None]:
+    """Sets, ways and index function of a cache; None if they were not found."""
+    return Key(f"sets.{element}", (Structure, NoneType))
+
+
+def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Sets, ways and index function of `element`; knowledge: its `Structure`, or None."""
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
-    lines: LineSize | None = known[f"line.{element}"]
-    capacity: int | None = known[f"capacity.{element}"]
+    lines = known[lines_of(element)]
+    capacity = known[capacity_of(element)]
     if lines is None or capacity is None or level.bounds is None or level.parts is not None:
         return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
     count, reach = capacity // lines.line, _reach(capacity, bench.info.limit(level.path)) // lines.line
@@ -286,3 +296,16 @@ def _unclear(element: str, reason: str, evidence: tuple[str, ...]) -> tuple[Esti
                  evidence=evidence)
         for each in ATTRIBUTES
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=structure_of(element),
+        element=element,
+        plan=partial(sets_plan, element),
+        emits=ATTRIBUTES,
+        revises=(f"{element}.capacity",),  # where sets x ways x line contradict it
+        needs=(levels_of(element), lines_of(element), capacity_of(element)),
+    )
+    for element in CACHES
+)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_sharing import Laps, Shared, copies, shares
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of
 from gpudissect.measure.infer_confidence import EXACT
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import MOST_WARPS
@@ -44,17 +48,25 @@ class _Space:
                      before=turns)  # fmt: skip
 
 
-def sharing_plan(element: str, paths: dict[str, str], bench: Bench, known: Known) -> Plan:
-    """With which of `paths` (levels experiments by element) `element` shares its array, and its copies an SM.
+PRIVATE = tuple(cache for caches in CACHES_ON_PATH.values() for cache in caches)
+"""Caches private to an SM."""
+
+
+def sharing_of(element: str) -> Key[Estimate | None]:
+    """What a cache shares its array with; None where nothing could be tried."""
+    return Key(f"sharing.{element}", (Estimate, NoneType))
+
+
+def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """With which of the other caches private to an SM `element` shares its array, and its copies an SM.
 
     Levels of one path stand behind one another and are not tried against each other. Knowledge: what it is shared with,
     as found; None where nothing could be tried.
     """
-    spaces = {name: _space(name, levels, bench, known) for name, levels in paths.items()}
+    spaces = {name: _space(name, known) for name in PRIVATE}
     own = spaces.pop(element)
     if own is None:
-        levels: Levels = known[paths[element]]
-        absence = levels.absent.get(element)
+        absence = known[levels_of(element)].absent.get(element)
         if absence is not None:
             return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
         return Outcome(without(Status.NOT_FOUND, element, "no footprint is known that just fills it", *ATTRIBUTES))
@@ -84,9 +96,8 @@ def _reaches(other: _Space, own: _Space, bench: Bench) -> bool:
     return max(own.ring.span, other.ring.span) + other.ring.span <= bench.info.limit(other.level.path)
 
 
-def _space(element: str, levels: str, bench: Bench, known: Known) -> _Space | None:
-    found: Levels = known[levels]
-    level, capacity = found.level(element), known[f"capacity.{element}"]
+def _space(element: str, known: Known) -> _Space | None:
+    level, capacity = known[levels_of(element)].level(element), known[capacity_of(element)]
     if level is None or capacity is None or level.bounds is None or level.fetch.fetch is None:
         return None
     return _Space(level, Sequential(capacity // level.fetch.fetch, level.fetch.fetch))
@@ -136,3 +147,15 @@ def _count(element: str, missed: list[float], evidence: tuple[str, ...]) -> Esti
                         reason=reason if missed else TOO_SHORT, evidence=evidence)  # fmt: skip
     return Estimate(element=element, attribute="count_per_sm", status=Status.FOUND, value=count, low=count, high=count,
                     confidence=EXACT, method=COUNT_METHOD, evidence=evidence)  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=sharing_of(element),
+        element=element,
+        plan=partial(sharing_plan, element),
+        emits=ATTRIBUTES,
+        needs=(*dict.fromkeys(map(levels_of, PRIVATE)), *map(capacity_of, PRIVATE)),
+    )
+    for element in PRIVATE
+)

@@ -8,7 +8,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import lap_latency
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.workload import Chase, Path, Timing
 from gpudissect.workload.digest import digest
 
@@ -36,3 +36,6 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
         evidence=tuple(digest(chase) for chase in (single, *laps)),
     )  # fmt: skip
     return Outcome((estimate,), middle)
+
+
+EXPERIMENTS = (Experiment(key=Key("timer"), element="timer", plan=timer_plan, emits=("overhead",), quick=True),)

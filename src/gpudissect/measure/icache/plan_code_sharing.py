@@ -7,14 +7,18 @@ room. Code that just fills the level before it must not do that already.
 
 from __future__ import annotations
 
+from functools import partial
+from types import NoneType
+
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_level import Level, Levels, slower_than
+from gpudissect.measure.cache.infer_level import Level, slower_than
 from gpudissect.measure.cache.infer_sharing import Laps, Shared, shares
-from gpudissect.measure.cache.plan_sharing import NOBODY
-from gpudissect.measure.icache.plan_icache import ELEMENTS, CodeLevels
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_sharing import NOBODY, sharing_of
+from gpudissect.measure.icache.plan_icache import CODE_LEVELS, ELEMENTS
 from gpudissect.measure.infer_confidence import UNTRIED
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import CODE_LINE
@@ -28,10 +32,15 @@ METHOD = "eviction of constants by code that just fills the level"
 NEARER = "code that fills the level before it evicts constants already"
 
 
+def code_sharing_of(element: str) -> Key[Shared | None]:
+    """Whether an instruction cache shares its room with the constants' L1.5; None without a verdict."""
+    return Key(f"sharing.{element}", (Shared, NoneType))
+
+
 def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Whether `element` shares its room with `CONSTANT`; its knowledge is the verdict, None without one."""
-    code: CodeLevels = known["levels.icache"]
-    levels: Levels = known["levels.constant"]
+    code = known[CODE_LEVELS]
+    levels = known[levels_of(CONSTANT)]
     rise, level = code.behind(element), levels.level(CONSTANT)
     if code.absence is not None:
         return Outcome(without(code.absence.status, element, code.absence.reason, "shared_with"))
@@ -63,10 +72,10 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
 def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     """What `CONSTANT` shares its room with, code included; an experiment of its own, for code may not run at all."""
     yield from ()  # what was measured is enough
-    verdicts = {name: known[f"sharing.{name}"] for name in ELEMENTS}
+    verdicts = {name: known[code_sharing_of(name)] for name in ELEMENTS}
     tried = [name for name, verdict in verdicts.items() if verdict is not None]
     rooms = [name for name in tried if verdicts[name] is Shared.ROOM]
-    data: Estimate | None = known[f"sharing.{CONSTANT}"]
+    data = known[sharing_of(CONSTANT)]
     with_data = data is not None and data.status is Status.FOUND
     if not tried or (data is not None and data.status is Status.AMBIGUOUS) or (with_data and not rooms):
         return Outcome()
@@ -102,3 +111,24 @@ def _missed(trace: Trace) -> float:
 def _unclear(element: str, reason: str, evidence: tuple[str, ...]) -> Estimate:
     return Estimate(element=element, attribute="shared_with", status=Status.AMBIGUOUS, reason=reason, method=METHOD,
                     evidence=evidence)  # fmt: skip
+
+
+EXPERIMENTS = (
+    *(
+        Experiment(
+            key=code_sharing_of(element),
+            element=element,
+            plan=partial(code_sharing_plan, element),
+            emits=("shared_with",),
+            needs=(CODE_LEVELS, levels_of(CONSTANT)),
+        )
+        for element in ELEMENTS
+    ),
+    Experiment(
+        key=Key("sharing.code"),
+        element=CONSTANT,
+        plan=constants_sharing_plan,
+        revises=(f"{CONSTANT}.shared_with",),
+        needs=(sharing_of(CONSTANT), *map(code_sharing_of, ELEMENTS)),
+    ),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from gpudissect.measure.icache.infer_levels import (
     stairs,
 )
 from gpudissect.measure.infer_confidence import DOUBTFUL, UNTRIED
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
@@ -59,6 +60,9 @@ class CodeLevels:
         return not any(rise.wide for rise in self.stairs.rises[: ELEMENTS.index(element)])
 
 
+CODE_LEVELS: Key[CodeLevels] = Key("levels.icache", (CodeLevels,))
+
+
 def icache_levels_plan(bench: Bench, known: Known) -> Plan:
     """Levels of instruction caches; no estimates of its own."""
     limit = bench.info.limit(Path.CODE) // CODE_UNIT
@@ -94,7 +98,7 @@ def _lap_curve(swept: list[int], traces: list[Trace]) -> Series:
 
 def icache_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Capacity of one level and what a line costs more beyond it. Asks for nothing."""
-    levels: CodeLevels = known["levels.icache"]
+    levels = known[CODE_LEVELS]
     yield from ()
     rise = levels.behind(element)
     if rise is not None:
@@ -165,3 +169,18 @@ def _penalty(element: str, rise: Rise, levels: CodeLevels) -> Estimate:
 
 def _with_evidence(estimate: Estimate, levels: CodeLevels) -> Estimate:
     return replace(estimate, method=METHOD, evidence=levels.evidence)
+
+
+EXPERIMENTS = (  # none is quick: the kernel that is all code takes seconds to compile
+    Experiment(key=CODE_LEVELS, element=ELEMENTS[0], plan=icache_levels_plan),
+    *(
+        Experiment(
+            key=Key(f"capacity.{element}"),
+            element=element,
+            plan=partial(icache_plan, element),
+            emits=ATTRIBUTES,
+            needs=(CODE_LEVELS,),
+        )
+        for element in ELEMENTS
+    ),
+)

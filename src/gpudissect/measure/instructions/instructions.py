@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.mixes import block_of
 from gpudissect.measure.plan import Bench, Known
-from gpudissect.measure.shared_memory.infer_banks import Layout, stride_of
+from gpudissect.measure.shared_memory.infer_banks import stride_of
+from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.measure.throughput.footprint import WITHOUT_L2, beyond
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path, Step
@@ -112,7 +113,7 @@ def pattern_of(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tupl
     """The mix with one warp, and what to say of it; None with the reason if there is no such mix."""
     plain = Mix(body=(Step(kind.instruction, LONG),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
     if kind.turns > 1:
-        layout: Layout | None = known["banks.shared"]
+        layout = known[BANK_LAYOUT]
         if layout is None:
             return replace(plain, stride=kind.turns), (NO_BANKS,)
         stride = stride_of(layout, kind.turns)

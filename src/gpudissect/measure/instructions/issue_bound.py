@@ -7,6 +7,7 @@ from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import Kind
 from gpudissect.measure.plan import Known
 from gpudissect.measure.shared_memory.infer_banks import WORD, Layout
+from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload.instruction import SHARED
@@ -19,7 +20,7 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, known: Known) -> Boun
 
     A bank gives one row in a cycle (`inference.banks`), so an access of a warp takes as many cycles as turns.
     """
-    layout = known.get("banks.shared")
+    layout = known.get(BANK_LAYOUT)
     if kind.instruction in SHARED and isinstance(layout, Layout):
         return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
     issues = warp_issues(info.facts)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
@@ -11,12 +13,23 @@ from gpudissect.measure.cache.infer_home_partition import DISTANCE
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import DRIFT, Latency, lap_latency
 from gpudissect.measure.instructions.infer_issue import Ways, latency_by_way, mean_duration
-from gpudissect.measure.instructions.instructions import ALL_SMS, LONG, OF_LATENCIES, SHORT, Kind, pattern_of, shorter
+from gpudissect.measure.instructions.instructions import (
+    ALL_SMS,
+    KINDS,
+    LONG,
+    OF_LATENCIES,
+    SHORT,
+    Kind,
+    pattern_of,
+    shorter,
+)
 from gpudissect.measure.instructions.mixes import why_no_mix
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
+from gpudissect.workload.instruction import SHARED
 
 REPEATS = 5
 AMPLIFIED = (LONG + SHORT) / (LONG - SHORT)
@@ -28,6 +41,11 @@ METHOD_OF_WAYS = (
     f"one warp on every SM, at addresses of its own, median of {REPEATS}; half way between near and far ones if there "
     "are two kinds, else the median; the bracket holds every one"
 )
+
+
+def instruction_latency_of(element: str) -> Key[Latency | None]:
+    """Latency of an instruction; None if it was not found."""
+    return Key(f"latency.{element}", (Latency, NoneType))
 
 
 def issue_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
@@ -93,3 +111,15 @@ def _found(
         low=max(latency.low, 0.0), high=latency.high, confidence=TIMED, method=method, evidence=evidence,
         caveats=caveats,
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=instruction_latency_of(kind.element),
+        element=kind.element,
+        plan=partial(issue_latency_plan, kind),
+        emits=("latency",),
+        needs=(BANK_LAYOUT,) if kind.instruction in SHARED and kind.turns > 1 else (),
+    )
+    for kind in KINDS
+)

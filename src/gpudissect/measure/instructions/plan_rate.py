@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import RATE
@@ -11,6 +13,7 @@ from gpudissect.measure.infer_latency import Latency
 from gpudissect.measure.instructions.infer_issue import rate, rate_beyond
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
+    KINDS,
     LONG,
     OF_RATES,
     ONE_SM,
@@ -21,13 +24,16 @@ from gpudissect.measure.instructions.instructions import (
 )
 from gpudissect.measure.instructions.issue_bound import issue_bound
 from gpudissect.measure.instructions.mixes import block_of, enough_registers, warp_counts, why_no_mix
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.instructions.plan_latency import instruction_latency_of
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.measure.throughput.infer_surface import FAR, NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.surface import Surface, members_to_repeat, plateau_found
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
+from gpudissect.workload.instruction import SHARED
 
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
@@ -51,13 +57,18 @@ class Rated:
     found: Estimate
 
 
+def instruction_rate_of(element: str) -> Key[Rated | None]:
+    """Rate of an instruction; None if it was not found."""
+    return Key(f"rate.{element}", (Rated, NoneType))
+
+
 def issue_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """Operations a cycle of one SM. Its knowledge is `Rated`, None if it cannot be measured."""
     reason = why_no_mix(kind.instruction, bench)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "rate"))
     pattern, caveats = pattern_of(kind, bench, known)
-    latency: Latency | None = known[f"latency.{kind.element}"]
+    latency = known[instruction_latency_of(kind.element)]
     if pattern is None or latency is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, "".join(caveats[:1]), "rate"))
     pattern = replace(pattern, iterations=_iterations(kind, latency))
@@ -128,3 +139,15 @@ def _rate_again(kind: Kind, mixes: Sequence[Mix], traces: Sequence[Trace], idle:
 def _of_several(rates: Sequence[Throughput]) -> Throughput:
     middle = sorted(each.rate for each in rates)[len(rates) // 2]
     return Throughput(middle, min(each.low for each in rates), max(each.high for each in rates))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=instruction_rate_of(kind.element),
+        element=kind.element,
+        plan=partial(issue_rate_plan, kind),
+        emits=("rate",),
+        needs=(instruction_latency_of(kind.element), *([BANK_LAYOUT] if kind.instruction in SHARED else [])),
+    )
+    for kind in KINDS
+)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import WARPS
 from gpudissect.measure.instructions.infer_issue import STEP, Needed, needed
-from gpudissect.measure.instructions.instructions import Kind, in_warps
+from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps
 from gpudissect.measure.instructions.mixes import steps_between, why_no_mix
-from gpudissect.measure.instructions.plan_rate import Rated, rate_of
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.instructions.plan_rate import instruction_rate_of, rate_of
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bound import said
 from gpudissect.workload import Mix
 from gpudissect.workload.digest import digest
@@ -35,7 +36,7 @@ def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     reason = why_no_mix(kind.instruction, bench)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "warps_needed"))
-    rated: Rated | None = known[f"rate.{kind.element}"]
+    rated = known[instruction_rate_of(kind.element)]
     if rated is None or rated.found.value is None or rated.surface.plateau is None:
         reason = "without a plateau nobody knows what has to be reached"
         return Outcome(without(Status.NOT_FOUND, kind.element, reason, "warps_needed"))
@@ -119,3 +120,15 @@ def _of_nearly_all(fewest: int, alone: Mapping[int, float], plateau: float) -> s
         return f"these give {NEARLY_ALL:.0%}, too"
     below = max((count for count in alone if count < whole.warps), default=0)
     return f"{NEARLY_ALL:.0%} takes {whole.warps} (of those tried; {below} give {alone.get(below, 0.0) / plateau:.1%})"
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"warps.{kind.element}"),
+        element=kind.element,
+        plan=partial(warps_needed_plan, kind),
+        emits=("warps_needed",),
+        needs=(instruction_rate_of(kind.element),),
+    )
+    for kind in KINDS
+)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
+from types import NoneType
 
 import numpy as np
 
@@ -13,8 +15,9 @@ from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.latency_hiding.infer_contention import Distribution, Fit, distribution, fit, spreads
 from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained
 from gpudissect.measure.latency_hiding.known import Hiding
-from gpudissect.measure.latency_hiding.mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
-from gpudissect.measure.plan import Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.measure.latency_hiding.mixes import KINDS, Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
+from gpudissect.measure.latency_hiding.plan_hiding import loops_of
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
 from gpudissect.measure.throughput.bound import SLACK, Bound, said
 from gpudissect.measure.throughput.plan_peak import peak
 from gpudissect.series import Series
@@ -54,9 +57,14 @@ class Load:
     beyond: int
 
 
-def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Known) -> Plan:
+def contention_of(element: str) -> Key[Fit | None]:
+    """Latency under load in accesses a cycle of one SM; None without a good fit."""
+    return Key(f"contention.{element}", (Fit, NoneType))
+
+
+def contention_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """Coefficients of latency under load; knowledge: the fit in accesses a cycle of one SM, None without a good one."""
-    hiding: Hiding | None = known[needs]
+    hiding = known[loops_of(kind.element)]
     if hiding is None:
         reason = "no peak of accesses and additions could be measured"
         return Outcome(without(Status.NOT_FOUND, kind.element, reason, *ATTRIBUTES))
@@ -70,10 +78,10 @@ def contention_plan(kind: Kind, needs: str, quick: bool, bench: Bench, known: Kn
     most = bound.rate / scale if isinstance(bound, Bound) and scale > 0 else inf
     free = fit(rates, latencies)
     found = free if free is None or free.c <= most else fit(rates, latencies, most)
-    mixes = _sampled(hiding, quick, bench)
+    mixes = _sampled(hiding, bench.quick, bench)
     try:
         ran, traces = yield from at_full_clock(mixes)
-    except Enough:  # the fit needs none of them
+    except StopEarly:  # the fit needs none of them
         ran, traces = [], []
     loads = [_load(mix, trace, hiding, scale) for mix, trace in zip(ran, traces, strict=True)]
     evidence = tuple(digest(mix) for mix in ran)
@@ -180,3 +188,19 @@ def _histogram(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> 
     columns = {name: tuple(float(row[i]) for row in rows) for i, name in enumerate(("warps", "cycles", "density"))}
     return Series(element=kind.element, name="latency histogram", columns=columns,
                   units={"cycles": "cycles", "density": "1/cycle"}, evidence=evidence)  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=contention_of(kind.element),
+        element=kind.element,
+        plan=partial(contention_plan, kind),
+        emits=ATTRIBUTES,
+        needs=(loops_of(kind.element),),
+        quick=True,
+        after_interrupt=True,
+        study=Study.HIDE,
+    )
+    for kind in KINDS
+    if kind.of_memory
+)

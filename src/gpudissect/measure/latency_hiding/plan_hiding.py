@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from functools import partial
+from types import NoneType
 
 from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.device_info import DeviceInfo
@@ -25,7 +27,9 @@ from gpudissect.measure.latency_hiding.infer_warps import (
 )
 from gpudissect.measure.latency_hiding.known import Hiding
 from gpudissect.measure.latency_hiding.mixes import (
+    FULL,
     FULL_CLOCK,
+    KINDS,
     QUICK,
     ROUNDS,
     Grid,
@@ -38,7 +42,7 @@ from gpudissect.measure.latency_hiding.mixes import (
     reachable,
     slow_ones,
 )
-from gpudissect.measure.plan import Ask, Bench, Enough, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
@@ -56,7 +60,12 @@ WIDE = 0.90  # of the throughput with 8 bytes a lane: if 4 bring more, they are 
 METHOD = "chains of loads, each address by the load before, {} additions between; every warp timed (VV16 s5.1, 5.5)"
 
 
-def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
+def loops_of(element: str) -> Key[Hiding | None]:
+    """Latency hiding of an access, as measured; None where no peak could be measured."""
+    return Key(f"loops.{element}", (Hiding, NoneType))
+
+
+def hiding_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """Latencies, peaks, warps needed, the cusp; knowledge: a `Hiding`, None where no peak could be measured.
 
     The quick grid is run first. Broken off behind it, it gives what it has.
@@ -65,6 +74,7 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
         reason = why_no_mix(instruction, bench)
         if reason is not None:
             return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *_attributes(kind)))
+    grid = QUICK if bench.quick else FULL
     width, paces, first = yield from _paces(kind, bench)
     mixes = [each for each in _mixes(kind, grid, width, paces, bench) if digest(each) not in first]
     coarse = set(_mixes(kind, QUICK, width, paces, bench))
@@ -74,7 +84,7 @@ def hiding_plan(kind: Kind, grid: Grid, bench: Bench, known: Known) -> Plan:
             seen = [trace.context.clock_hz for _, trace in (*first.values(), *answers.values())]
             ran, traces = yield from _steadily(part, max((clock for clock in seen if clock is not None), default=0.0))
             answers.update(zip(part, zip(ran, traces, strict=True), strict=True))
-    except Enough:
+    except StopEarly:
         if not answers:
             raise
     pairs = [*first.values(), *(answers[mix] for mix in mixes if mix in answers)]
@@ -217,3 +227,16 @@ def _level(points: Sequence[Point], info: DeviceInfo, bound: Bound | Unbounded) 
     if isinstance(bound, Unbounded):
         return level(points, schedulers(info.facts))
     return level(points, schedulers(info.facts), bound.rate, bound.what)
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=loops_of(kind.element),
+        element=kind.element,
+        plan=partial(hiding_plan, kind),
+        emits=ATTRIBUTES,
+        quick=True,
+        study=Study.HIDE,
+    )
+    for kind in KINDS
+)

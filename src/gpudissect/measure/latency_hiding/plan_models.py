@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from gpudissect.measure.latency_hiding.infer_contention import Fit
 from gpudissect.measure.latency_hiding.infer_hiding import Point
 from gpudissect.measure.latency_hiding.known import Hiding
 from gpudissect.measure.latency_hiding.known import needed as measured
-from gpudissect.measure.latency_hiding.mixes import Kind
-from gpudissect.measure.plan import Bench, Known, Outcome
+from gpudissect.measure.latency_hiding.mixes import KINDS, Kind
+from gpudissect.measure.latency_hiding.plan_contention import contention_of
+from gpudissect.measure.latency_hiding.plan_hiding import loops_of
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Study
 from gpudissect.models import ALL
 from gpudissect.models.base import Contention, Curve, Loop, Machine, Model, Unit
 from gpudissect.models.evaluation import Evaluation, Measurement, evaluate, warps_needed
@@ -27,15 +30,13 @@ SHARE = 0.90
 ARITHMETIC = "fadd"
 
 
-def models_plan(
-    kind: Kind, needs: str, contention: str | None, bench: Bench, known: Known
-) -> Generator[Sequence[Workload], list[Trace], Outcome]:
+def models_plan(kind: Kind, bench: Bench, known: Known) -> Generator[Sequence[Workload], list[Trace], Outcome]:
     """Nothing is measured. Knowledge: the machine, None without parameters; series: the error of every model."""
-    hiding: Hiding | None = known[needs]
+    hiding = known[loops_of(kind.element)]
     if hiding is None:
         return Outcome()
     yield from ()
-    machine = machine_of(hiding, known[contention] if contention else None, bench.info)
+    machine = machine_of(hiding, known[contention_of(kind.element)] if kind.of_memory else None, bench.info)
     every = [_measured(hiding, alpha) for alpha in hiding.alphas if 1 <= alpha < math.inf]
     judged = {model: judged for model in ALL if (judged := _judge(model, machine, every)) is not None}
     return Outcome(knowledge=machine, series=(_errors(kind, judged), _worst(kind, judged), _needed(hiding, machine)))
@@ -106,3 +107,17 @@ def _needed(hiding: Hiding, machine: Machine) -> Series:
         found = [warps_needed(model, machine, Loop(alpha=alpha, access=hiding.kind.name), SHARE) for alpha in alphas]
         columns[model.key] = tuple(math.nan if each is None else each for each in found)
     return Series(element=hiding.kind.element, name="warps needed for 90 % of the peak", columns=columns)
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"models.{kind.element}"),
+        element=kind.element,
+        plan=partial(models_plan, kind),
+        needs=(loops_of(kind.element), *([contention_of(kind.element)] if kind.of_memory else [])),
+        quick=True,
+        after_interrupt=True,
+        study=Study.HIDE,
+    )
+    for kind in KINDS
+)

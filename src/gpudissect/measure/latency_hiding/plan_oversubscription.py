@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained, imbalance, mean_latency, occupancy
-from gpudissect.measure.latency_hiding.known import Hiding
-from gpudissect.measure.latency_hiding.mixes import Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan
+from gpudissect.measure.latency_hiding.mixes import KINDS, Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
+from gpudissect.measure.latency_hiding.plan_hiding import loops_of
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Mix
@@ -33,9 +34,9 @@ class Run:
         return attained(self.seen, self.mix.instructions)
 
 
-def oversubscription_plan(kind: Kind, needs: str, bench: Bench, known: Known) -> Plan:
+def oversubscription_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """No estimates: series of throughput by size of blocks, and of occupancy against time."""
-    hiding: Hiding | None = known[needs]
+    hiding = known[loops_of(kind.element)]
     if hiding is None:
         return Outcome()
     warps = occupancies(Grid(()), bench.info)[-1]
@@ -82,3 +83,17 @@ def _by_time(kind: Kind, runs: list[Run], evidence: tuple[str, ...]) -> Series:
     columns = {"rounds": tuple(rounds), "cycles": tuple(at), "warps": tuple(warps)}
     return Series(element=kind.element, name="occupancy against time", columns=columns, units={"cycles": "cycles"},
                   evidence=evidence)  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"oversubscription.{kind.element}"),
+        element=kind.element,
+        plan=partial(oversubscription_plan, kind),
+        needs=(loops_of(kind.element),),
+        quick=True,
+        study=Study.HIDE,
+    )
+    for kind in KINDS
+    if kind.of_memory
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from gpudissect.measure.launch.infer_launch import (
     replacement,
     usual,
 )
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Step
@@ -168,3 +169,20 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
         method=BLOCK_METHOD, evidence=evidence, caveats=(WINDOW,),
     )  # fmt: skip
     return Outcome((found,))
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=Key("launch.block"), element="launch", plan=replacement_plan, emits=("block_replacement",), quick=True
+    ),
+    *(
+        Experiment(
+            key=Key(f"launch.{name}"),
+            element="launch",
+            plan=partial(launch_plan, means),
+            emits=(f"{name}_start", f"{name}_interval"),
+            quick=True,
+        )
+        for means, name in NAMES.items()
+    ),
+)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import NoneType
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import UNKNOWN, outcomes
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.cache.plan_policy import Replacement
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_policy import replacement_of
+from gpudissect.measure.cache.plan_sets import structure_of
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.prediction.infer_disagreement import Unforetold, first_of
 from gpudissect.measure.prediction.infer_prediction import Tally, foretell, tally
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Cache
 from gpudissect.trace import Trace
+from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Timing
 
 FOOTPRINTS = (0.6, 1.0, 1.4)  # of what the cache holds
@@ -28,17 +34,17 @@ DRAWN_SHORTFALL = 0.03  # the same where victims are drawn, and what is possible
 METHOD = "random accesses that nothing was inferred from, against the cache simulated as inferred"
 
 
-def prediction_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Knowledge: the `Tally` of `element`, or why it is `Unforetold`, or None if there is no such cache.
 
     A policy that foretells too little becomes ambiguous.
     """
-    levels: Levels = known[needs]
+    levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         return Outcome()
-    structure: Structure | None = known[f"sets.{element}"]
-    replacement: Replacement | None = known[f"policy.{element}"]
+    structure = known[structure_of(element)]
+    replacement = known[replacement_of(element)]
     if structure is None or level.bounds is None:
         return Outcome(knowledge=Unforetold(element, "its sets are not known"))
     if replacement is None:
@@ -93,3 +99,15 @@ def _ring(level: Level, structure: Structure, fetch: int, share: float, bench: B
     lines = rng.choice(structure.lines, size=count, replace=False)
     own = np.stack([rng.permutation(words)[:visits] for _ in range(count)])
     return rng.permutation((lines[:, None] * structure.line + own * level.path.word).ravel())
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"prediction.{element}", (Tally, Unforetold, NoneType)),
+        element=element,
+        plan=partial(prediction_plan, element),
+        revises=(f"{element}.replacement_policy",),
+        needs=(levels_of(element), structure_of(element), replacement_of(element)),
+    )
+    for element in CACHES
+)

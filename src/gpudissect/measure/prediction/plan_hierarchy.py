@@ -7,15 +7,18 @@ all levels take turns; each sequence is made twice, for what is misread is misre
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan
-from gpudissect.measure.prediction.infer_disagreement import RUNS, Answered, Unforetold, policies_refuted, whole
+from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_on
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.prediction.infer_disagreement import RUNS, Answered, Unforetold, Whole, policies_refuted, whole
 from gpudissect.measure.prediction.infer_hierarchy import Inferred, repeated
-from gpudissect.measure.prediction.inferred import covered, inferred
+from gpudissect.measure.prediction.inferred import BEHIND_L1, cache_keys, covered, inferred
 from gpudissect.series import Series
 from gpudissect.trace import Array, Trace
+from gpudissect.vocabulary import TLBS
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
 FOOTPRINTS = (0.6, 1.0, 1.4)  # of what a cache holds
@@ -127,3 +130,19 @@ def _made(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace
     ]
     traces = yield chases
     return [traces[i : i + runs] for i in range(0, len(traces), runs)]
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"hierarchy.{path}", (Whole, Unforetold)),
+        element="hierarchy",
+        plan=partial(hierarchy_plan, path, elements),
+        revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2", *TLBS)),
+        needs=(
+            *([levels_on(path)] if elements else []),
+            *(key for element in elements for key in cache_keys(element)),
+            *BEHIND_L1,
+        ),
+    )
+    for path, elements in {Path.GLOBAL_L2: (), **CACHES_ON_PATH}.items()
+)

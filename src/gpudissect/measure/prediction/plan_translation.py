@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan
-from gpudissect.measure.prediction.infer_disagreement import Answered, Unforetold, policies_refuted, whole
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.prediction.infer_disagreement import Answered, Unforetold, Whole, policies_refuted, whole
 from gpudissect.measure.prediction.infer_hierarchy import Inferred, Translation
-from gpudissect.measure.prediction.inferred import TLBS, covered, translations
-from gpudissect.measure.tlb.plan_entries import TlbLevel
+from gpudissect.measure.prediction.inferred import BEHIND_L1, covered, translations
+from gpudissect.measure.tlb.plan_entries import tlb_of
 from gpudissect.measure.tlb.translation import PATH, VISITS, WARMUP, Pages, Translations, memory
+from gpudissect.vocabulary import TLBS
 
 NAME = "translation"
 FOOTPRINTS = (0.6, 1.0, 1.4)  # of the entries of a level
@@ -27,7 +28,7 @@ def translated_plan(bench: Bench, known: Known) -> Plan:
     A policy that foretells too little becomes ambiguous.
     """
     told = translations(known)
-    first: TlbLevel | None = known["tlb.tlb_l1"]
+    first = known[tlb_of("tlb_l1")]
     if not told:
         why = "no TLB was found" if first is None else "the policy of the first TLB was not found"
         return Outcome(knowledge=Unforetold(f"path {NAME}", why))
@@ -36,7 +37,7 @@ def translated_plan(bench: Bench, known: Known) -> Plan:
     for number in range(len(told)):
         parts += yield from asked.around(number)
     names = [each.element for each in told]
-    left = [element for element in TLBS[len(told) :] if known[f"tlb.{element}"] is not None]
+    left = [element for element in TLBS[len(told) :] if known[tlb_of(element)] is not None]
     assumed = tuple(f"{element}: left out, its policy is not known" for element in left)
     result = whole(NAME, names, parts, assumed)
     if isinstance(result, Unforetold):
@@ -51,7 +52,7 @@ class _Asked:
     def __init__(self, told: tuple[Translation, ...], bench: Bench, known: Known) -> None:
         self.told, self.bench = told, bench
         self.route = Inferred(PATH, (), 0.0, told)
-        self.levels: list[TlbLevel] = [known[f"tlb.{each.element}"] for each in told]
+        self.levels = [level for each in told if (level := known[tlb_of(each.element)]) is not None]
         unknown = covered(known)
         self.covered = memory(bench) if unknown is None else min(memory(bench), unknown)
 
@@ -80,3 +81,14 @@ class _Asked:
         """Random pages, each several times in random order."""
         rng = self.bench.rng("unseen pages", number, count)
         return np.asarray(rng.permutation(np.repeat(np.arange(count), VISITS)), dtype=np.int64)
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=Key("hierarchy.translation", (Whole, Unforetold)),
+        element="hierarchy",
+        plan=translated_plan,
+        revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
+        needs=BEHIND_L1,
+    ),
+)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.instructions.infer_issue import mean_duration
 from gpudissect.measure.instructions.mixes import why_no_mix
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.infer_banks import (
     HIDDEN,
     Banks,
@@ -38,6 +39,9 @@ WIDE_LEFT_OUT = "by loads of 4 bytes alone: no layout explains those of 8 and 16
 FOUR_BYTE_MODE = "4-byte mode: a bank gives 8 bytes, but successive words of 4 lie in successive banks (MC16 fig 18)"
 
 
+BANK_LAYOUT: Key[Layout | None] = Key("banks.shared", (Layout, NoneType))
+
+
 def banks_plan(bench: Bench, known: Known) -> Plan:
     """Banks, their width, and what conflicts cost, cycles. Its knowledge is the layout, None if none was found."""
     reason = why_no_mix(Instruction.LDS, bench)
@@ -60,7 +64,7 @@ def write_conflict_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "write_conflict"))
     stores, evidence = yield from _at_every_stride(Instruction.STS)
     series = _series("time between stores against stride", stores, evidence)
-    return Outcome((_of_stores(stores, known["banks.shared"], evidence),), series=(series,))
+    return Outcome((_of_stores(stores, known[BANK_LAYOUT], evidence),), series=(series,))
 
 
 def _at_every_stride(instruction: Instruction) -> Ask[tuple[list[Point], tuple[str, ...]]]:
@@ -143,3 +147,16 @@ def _series(name: str, points: Sequence[Point], evidence: tuple[str, ...]) -> Se
         "cycles": tuple(point.cycles for point in points),
     }
     return Series("shared", name, columns, {"stride": "words", "width": "B", "cycles": "cycles"}, evidence)
+
+
+EXPERIMENTS = (
+    Experiment(key=BANK_LAYOUT, element="shared", plan=banks_plan, emits=ATTRIBUTES, quick=True),
+    Experiment(
+        key=Key("conflicts.shared"),
+        element="shared",
+        plan=write_conflict_plan,
+        emits=("write_conflict",),
+        needs=(BANK_LAYOUT,),
+        quick=True,
+    ),
+)

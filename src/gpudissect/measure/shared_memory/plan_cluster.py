@@ -9,7 +9,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_latency import LAPS, METHOD, latency_found, over_the_same
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import Latency, lap_latency, median_latency
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bandwidth import bandwidth_found, best_of, why_no_streams
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.trace import Trace
@@ -136,3 +136,9 @@ def _ring_of_blocks(rounds: int, size: int, count: int, threads: int, ilp: int) 
         path=Path.CLUSTER, transfer=Transfer.READ, footprint=footprint, blocks=size * count, threads=threads, ilp=ilp,
         width=WIDTH, passes=READ // footprint, cluster=size,
     )  # fmt: skip
+
+
+EXPERIMENTS = (
+    Experiment(key=Key("latency.cluster"), element="cluster", plan=cluster_latency_plan, emits=LATENCIES),
+    Experiment(key=Key("bandwidth.cluster"), element="cluster", plan=cluster_bandwidth_plan, emits=("read_bandwidth",)),
+)

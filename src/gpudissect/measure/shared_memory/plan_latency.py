@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_latency import METHOD, latency_found, over_the_same, slope
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.stated import stated
 from gpudissect.workload import Path
 
@@ -20,3 +20,10 @@ def shared_plan(bench: Bench, known: Known) -> Plan:
     latency, evidence = yield from slope(Path.SHARED, over_the_same(min(SIZE, limit), 4), bench)
     hit = latency_found("shared", "hit_latency", latency, METHOD, evidence)
     return Outcome((stated("shared", "capacity", "shared_per_sm", bench), hit))
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=Key("latency.shared"), element="shared", plan=shared_plan, emits=("capacity", "hit_latency"), quick=True
+    ),
+)

@@ -9,7 +9,7 @@ from gpudissect.measure.cache.plan_l2_latency import FROM_ONE_SM
 from gpudissect.measure.cache.plan_latency import latency_found
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import lap_latency, median_latency
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bandwidth import Measured, bandwidth_found, best_of, why_no_streams
 from gpudissect.measure.throughput.plan_peak import peak
 from gpudissect.units import format_bytes
@@ -118,3 +118,9 @@ def _from(footprint: int, bench: Bench) -> Ask[Measured]:
                    width=width, passes=max(1, IN_MEMORY // whole))
         )  # fmt: skip
     return (yield from best_of(streams))
+
+
+EXPERIMENTS = (
+    Experiment(key=Key("latency.tma"), element="tma", plan=tma_latency_plan, emits=("hit_latency",)),
+    Experiment(key=Key("bandwidth.tma"), element="tma", plan=tma_bandwidth_plan, emits=("read_bandwidth",)),
+)

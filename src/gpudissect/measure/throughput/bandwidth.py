@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH
-from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.plan import Ask, Bench, Key
 from gpudissect.measure.throughput.bound import Bound, Unbounded, below, excess, refusal
 from gpudissect.measure.throughput.infer_throughput import Throughput, fastest, repeated, throughput
 from gpudissect.trace import Trace
 from gpudissect.vocabulary import unit_of
-from gpudissect.workload import Path, Stream
+from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
 
 RUNS, RUNS_AGAIN = 4, 8  # even numbers: runs may alternate between two rates
@@ -83,3 +84,8 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
         return "the file of this simulated GPU says nothing of bandwidths there"
     return "this device runs no streams there"
+
+
+def bandwidth_of(element: str, transfer: Transfer) -> Key[Estimate | None]:
+    """Bandwidth of a level; None where it was not measured."""
+    return Key(f"bandwidth.{element}.{transfer}", (Estimate, NoneType))

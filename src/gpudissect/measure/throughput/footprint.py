@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpudissect.device_info import DeviceInfo
+from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.plan import Bench, Known
 from gpudissect.workload import Path
 
@@ -17,7 +18,7 @@ def past_the_l1(info: DeviceInfo) -> Path:
 
 def l2_sizes(bench: Bench, known: Known) -> list[int]:
     """Sizes of the L2 in bytes: as the device states it, as it was measured; those that there are."""
-    stated, measured = bench.info.facts.get("l2_size"), known.get("capacity.l2")
+    stated, measured = bench.info.facts.get("l2_size"), known.get(capacity_of("l2"))
     return [size for size in (stated, measured) if isinstance(size, int) and size]
 
 

@@ -10,12 +10,14 @@ tiles of its own, and far enough apart.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Status
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bandwidth import why_no_streams
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.plan import Ask, Bench, Experiment, Known, Outcome, Plan, without
+from gpudissect.measure.throughput.bandwidth import bandwidth_of, why_no_streams
 from gpudissect.measure.throughput.bound import Unbounded, said
 from gpudissect.measure.throughput.configurations import (
     RUNS_AGAIN,
@@ -117,3 +119,15 @@ def _over_most(
     rate = float(np.median([by_the_clock(trace).rate for trace in traces]))
     words = f"the same over {format_bytes(target)}, most of the L2: {said(rate, 'B/s')}"
     return (words,), tuple(digest(stream) for stream in streams)
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=bandwidth_of("l2", transfer),
+        element="l2",
+        plan=partial(l2_bandwidth_plan, transfer),
+        emits=(f"{transfer}_bandwidth",),
+        needs=(capacity_of("l2"),),
+    )
+    for transfer in (Transfer.READ, Transfer.WRITE)
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bandwidth import why_no_streams
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
+from gpudissect.measure.throughput.bandwidth import bandwidth_of, why_no_streams
 from gpudissect.measure.throughput.configurations import (
     Configuration,
     by_the_clock,
@@ -70,3 +72,15 @@ def _less_what_stayed(estimate: Estimate, footprint: int, l2: int | None) -> Est
     if estimate.status is not Status.FOUND or estimate.low is None or l2 is None:
         return estimate
     return replace(estimate, low=estimate.low * max(0.0, 1 - l2 / footprint))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=bandwidth_of("dram", transfer),
+        element="dram",
+        plan=partial(memory_bandwidth_plan, transfer),
+        emits=(f"{transfer}_bandwidth",),
+        needs=(capacity_of("l2"),),
+    )
+    for transfer in Transfer
+)

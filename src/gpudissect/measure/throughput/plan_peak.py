@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 
 DATA_RATE = 2
@@ -37,3 +37,6 @@ def peak_plan(bench: Bench, known: Known) -> Plan:
         method=f"clock of the memory x width of its bus x {transfers} transfers a cycle (MC16 s5.1), as stated",
     )  # fmt: skip
     return Outcome((stated,))
+
+
+EXPERIMENTS = (Experiment(key=Key("peak.dram"), element="dram", plan=peak_plan, emits=("peak_bandwidth",)),)

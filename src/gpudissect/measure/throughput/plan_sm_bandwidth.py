@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Status
-from gpudissect.measure.cache.infer_level import Levels
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
-from gpudissect.measure.shared_memory.infer_banks import Layout
-from gpudissect.measure.throughput.bandwidth import why_no_streams
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
+from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
+from gpudissect.measure.throughput.bandwidth import bandwidth_of, why_no_streams
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.measure.throughput.configurations import Configuration, resident, search
 from gpudissect.measure.throughput.infer_throughput import CLOCK_STEP, Throughput, rate_of_one
@@ -33,8 +35,8 @@ NO_ROOM = "no configuration has room on this device"
 def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     """What an L1 gives or takes, B/cycle of one SM, all SMs at once. Its knowledge is the estimate."""
     attribute = f"{transfer}_rate"
-    levels: Levels = known["levels.global"]
-    capacity: int | None = known["capacity.l1"]
+    levels = known[levels_of("l1")]
+    capacity = known[capacity_of("l1")]
     if levels.level("l1") is None:
         absence = levels.absent["l1"]
         return Outcome(without(absence.status, "l1", absence.reason, attribute))
@@ -87,7 +89,7 @@ def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     surface = yield from search(resident(bench.info), make, _by_the_blocks(bench), bench)
     if surface is None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", NO_ROOM, attribute))
-    layout: Layout | None = known["banks.shared"]
+    layout = known[BANK_LAYOUT]
     bound = Bound(layout.banks * layout.width, "the banks") if layout is not None else NO_BANKS
     found = plateau_found("shared", attribute, surface, bound, (OF_ONE,))
     series = surface.series("shared", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
@@ -110,3 +112,27 @@ def _by_the_blocks(bench: Bench) -> Callable[[Trace], Throughput]:
         return rate_of_one(trace.bytes, trace.cycles, bench.info.sm_count, took, step)
 
     return read
+
+
+EXPERIMENTS = (
+    *(
+        Experiment(
+            key=bandwidth_of("shared", transfer),
+            element="shared",
+            plan=partial(shared_bandwidth_plan, transfer),
+            emits=(f"{transfer}_rate",),
+            needs=(BANK_LAYOUT,),
+        )
+        for transfer in Transfer
+    ),
+    *(
+        Experiment(
+            key=bandwidth_of("l1", transfer),
+            element="l1",
+            plan=partial(l1_bandwidth_plan, transfer),
+            emits=(f"{transfer}_rate",),
+            needs=(levels_of("l1"), capacity_of("l1")),
+        )
+        for transfer in (Transfer.READ, Transfer.WRITE)
+    ),
+)

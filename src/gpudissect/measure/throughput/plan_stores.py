@@ -9,22 +9,22 @@ stays there (Nsight Compute, "L1TEX"): so that L1 takes at least what the L2 too
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from gpudissect.catalogue.capabilities import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.throughput.bandwidth import bandwidth_of
 from gpudissect.measure.throughput.bound import said
+from gpudissect.workload import Transfer
 
-TO_THE_L2 = "bandwidth.l2.write"
-WRITES = {"dram": "bandwidth.dram.write", "l1": "bandwidth.l1.write"}
-"""The experiments that wrote to other levels than the L2."""
 PER_SM = "B/cycle"
 
 
 def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
     """What was found of writes to an element, beside what the L2 takes: a caveat, or more of an L1 passed by."""
     yield from ()
-    own, l2 = known[WRITES[element]], known[TO_THE_L2]
+    own, l2 = known[bandwidth_of(element, Transfer.WRITE)], known[bandwidth_of("l2", Transfer.WRITE)]
     if not isinstance(own, Estimate) or not isinstance(l2, Estimate):
         return Outcome()
     together = 1.0
@@ -69,3 +69,15 @@ def _beside(own: Estimate, l2: Estimate, together: float) -> str | None:
                 "which takes at least so much")  # fmt: skip
     return (f"the same, within the brackets, as the L2 takes by itself ({of_l2}): the way of stores from the SMs to "
             "the L2 may limit both")  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"stores.{element}"),
+        element=element,
+        plan=partial(stores_plan, element),
+        revises=(f"{element}.{attribute}",),
+        needs=(bandwidth_of(element, Transfer.WRITE), bandwidth_of("l2", Transfer.WRITE)),
+    )
+    for element, attribute in (("dram", "write_bandwidth"), ("l1", "write_rate"))
+)

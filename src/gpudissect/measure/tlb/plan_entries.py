@@ -7,19 +7,22 @@ enough apart that each needs an entry of its own. Page size: the least distance 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_first_miss import Fit, probe_sizes
-from gpudissect.measure.cache.infer_level import Levels
+from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_translation import Penalties, Stair, next_stair
-from gpudissect.measure.tlb.plan_miss_cost import PENALTY_SPREAD, Costs, costs_of
+from gpudissect.measure.tlb.miss_cost import PENALTY_SPREAD, Costs, costs_of
 from gpudissect.measure.tlb.translation import LAPS, Translations, memory
 from gpudissect.units import MIB, format_bytes
+from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("entries", "page_size", "reach", "miss_penalty")
 WIDEST = 64 * MIB  # distance of pages to begin with
@@ -60,14 +63,20 @@ class TlbLevel:
     evidence: tuple[str, ...]
 
 
-def tlb_plan(element: str, before: str | None, bench: Bench, known: Known) -> Plan:
-    """Entries, page size, reach and cost of a miss of a TLB; `before` names the experiment of the level before it."""
-    levels: Levels = known["levels.l2"]
+def tlb_of(element: str) -> Key[TlbLevel | None]:
+    """A TLB; None if it was not found."""
+    return Key(f"tlb.{element}", (TlbLevel, NoneType))
+
+
+def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Entries, page size, reach and cost of a miss of a TLB."""
+    levels = known[levels_of("l2")]
     if levels.level("l2") is None:
         absence = levels.absent["l2"]
         return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
-    last: TlbLevel | None = known[before] if before else None
-    if before and last is None:
+    number = TLBS.index(element)
+    last = known[tlb_of(TLBS[number - 1])] if number else None
+    if number and last is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level before it was not found", *ATTRIBUTES))
     search = _Search(bench, last)
     found = yield from search.stair()
@@ -341,3 +350,15 @@ def _penalty(element: str, level: TlbLevel, last: TlbLevel | None) -> Estimate:
         high=max(costs) - min(before) + PENALTY_SPREAD, confidence=sure, method=METHOD, evidence=level.evidence,
         caveats=tuple(told),
     )  # fmt: skip
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=tlb_of(element),
+        element=element,
+        plan=partial(tlb_plan, element),
+        emits=ATTRIBUTES,
+        needs=(levels_of("l2"), *map(tlb_of, TLBS[max(0, number - 1) : number])),
+    )
+    for number, element in enumerate(TLBS)
+)

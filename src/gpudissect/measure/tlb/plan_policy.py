@@ -8,6 +8,8 @@ missed, so those are simulated in front of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
@@ -25,13 +27,14 @@ from gpudissect.measure.cache.infer_policy import (
     random_log_likelihood,
 )
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.plan_entries import TlbLevel
-from gpudissect.measure.tlb.plan_sets import TlbSets
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
+from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
 from gpudissect.measure.tlb.translation import VISITS, WARMUP, Pages, Translations
 from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.policy import check_policy
+from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("replacement_policy",)
 SEQUENCES, ROUNDS, HELD_OUT = 4, 4, 3
@@ -41,11 +44,17 @@ WELL = 0.99  # share foretold from which on nothing is left to explain
 METHOD = "likelihood of missed translations, candidates simulated behind the TLBs before"
 
 
-def tlb_policy_plan(element: str, tlb: str, sets: str, front: str | None, bench: Bench, known: Known) -> Plan:
+def tlb_caches_to(element: str) -> Key[tuple[Cache, ...] | None]:
+    """The TLBs up to `element` as caches of pages; None if the policy of one is not known."""
+    return Key(f"policy.{element}", (tuple, NoneType))
+
+
+def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Policy of a TLB; knowledge: the TLBs up to it as caches of pages, or None."""
-    level: TlbLevel | None = known[tlb]
-    shape: TlbSets | None = known[sets]
-    before: tuple[Cache, ...] | None = known[front] if front else ()
+    level = known[tlb_of(element)]
+    shape = known[tlb_sets_of(element)]
+    number = TLBS.index(element)
+    before = known[tlb_caches_to(TLBS[number - 1])] if number else ()
     if level is None or shape is None:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
     if before is None:
@@ -208,3 +217,15 @@ class _Asked:
         except UsageError:
             return False
         return True
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=tlb_caches_to(element),
+        element=element,
+        plan=partial(tlb_policy_plan, element),
+        emits=ATTRIBUTES,
+        needs=(tlb_of(element), tlb_sets_of(element), *map(tlb_caches_to, TLBS[max(0, number - 1) : number])),
+    )
+    for number, element in enumerate(TLBS)
+)

@@ -7,6 +7,8 @@ hold them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from types import NoneType
 
 import numpy as np
 
@@ -15,10 +17,11 @@ from gpudissect.measure.cache.conflict_groups import Unclear
 from gpudissect.measure.cache.infer_first_miss import Fit, probe_sizes
 from gpudissect.measure.cache.infer_index_function import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.plan_entries import TlbLevel
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
 from gpudissect.measure.tlb.translation import Pages, Translations, memory
 from gpudissect.simulation.cache.index import canonical, matrix
+from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
@@ -48,9 +51,14 @@ class TlbSets:
     evidence: tuple[str, ...]
 
 
-def tlb_sets_plan(element: str, needs: str, bench: Bench, known: Known) -> Plan:
+def tlb_sets_of(element: str) -> Key[TlbSets | None]:
+    """Sets and ways of a TLB; None if not all were found."""
+    return Key(f"sets.{element}", (TlbSets, NoneType))
+
+
+def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Sets and ways of a TLB; knowledge: `TlbSets` if all its sets were seen."""
-    level: TlbLevel | None = known[needs]
+    level = known[tlb_of(element)]
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level itself was not found", *ATTRIBUTES))
     finder = _Finder(level, bench)
@@ -200,3 +208,15 @@ def _of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[str, ...])
     )  # fmt: skip
     reason = f"{level.entries} entries are too many to look at every set (up to {MOST_ENTRIES})"
     return (*found, *without(Status.NOT_FOUND, element, reason, "index_function"))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=tlb_sets_of(element),
+        element=element,
+        plan=partial(tlb_sets_plan, element),
+        emits=ATTRIBUTES,
+        needs=(tlb_of(element),),
+    )
+    for element in TLBS
+)

@@ -17,19 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_level import Level, Levels
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import latency_found
-from gpudissect.measure.cache.plan_line import Lines
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import Latency, lap_latency, middle, middle_half, timing_overhead
-from gpudissect.measure.plan import Bench, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, Pattern, by_home, of_first_touches, of_hits
-from gpudissect.measure.tlb.plan_entries import TlbLevel
+from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
 from gpudissect.measure.tlb.spectrum_chain import (
     ROLES,
     Shape,
@@ -63,7 +66,7 @@ RING, LAPS = 256, 41  # links of the ring that tells what timing one access adds
 def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     """P1 to P6 on `path`, cycles without the timer's own cost."""
     element = f"spectrum_{path}"
-    levels: Levels = known["levels.l2"]
+    levels = known[levels_of("l2")]
     if not bench.info.limit(path):
         reason = bench.info.unsupported.get(path, "this device has no such path")
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
@@ -74,8 +77,8 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     if (level.fetch.fetch or path.word * LINKS) < path.word * LINKS:
         reason = f"one miss brings fewer than {LINKS} links"
         return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
-    first: TlbLevel | None = known["tlb.tlb_l1"]
-    second: TlbLevel | None = known["tlb.tlb_l2"] if first else None
+    first = known[tlb_of("tlb_l1")]
+    second = known[tlb_of("tlb_l2")] if first else None
     shape = chain_shape(memory(bench), first, second, room, step)
     if shape is None:
         reason = f"{format_bytes(memory(bench))} hold too few pages"
@@ -120,15 +123,15 @@ def _of_homes(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]
 
 def _cache(path: Path, known: Known) -> tuple[Level | None, int, int]:
     """The nearest cache of a path, how many lines it surely keeps, and bytes from one of them to the next."""
-    l2: Levels = known["levels.l2"]
+    l2 = known[levels_of("l2")]
     if path is not Path.GLOBAL:
         return l2.level("l2"), L2_LINES, LINE
-    near: Levels = known["levels.global"]
+    near = known[levels_of("l1")]
     level = near.level("l1")
     if level is None:
         return l2.level("l2"), L2_LINES, LINE
-    lines: Lines | None = known["line.l1"]
-    capacity: int | None = known["capacity.l1"]
+    lines = known[lines_of("l1")]
+    capacity = known[capacity_of("l1")]
     line = lines.line if lines else LINE
     return level, int((capacity or level.hit.largest) / line * FULL), line
 
@@ -189,3 +192,19 @@ def _estimate(
         evidence=evidence, low=latency.low if latency else None, high=latency.high if latency else None,
         caveats=pattern.caveats,
     )  # fmt: skip
+
+
+_NEEDS = (levels_of("l2"), tlb_of("tlb_l1"), tlb_of("tlb_l2"))
+EXPERIMENTS = tuple(
+    Experiment(
+        key=Key(f"spectrum.{path}"),
+        element=f"spectrum_{path}",
+        plan=partial(spectrum_plan, path),
+        emits=PATTERNS,
+        needs=(*_NEEDS, *needs),
+    )
+    for path, needs in (
+        (Path.GLOBAL, (levels_of("l1"), lines_of("l1"), capacity_of("l1"))),
+        (Path.GLOBAL_L2, ()),
+    )
+)

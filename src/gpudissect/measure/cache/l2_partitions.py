@@ -11,9 +11,9 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import THINNED, Blocks, probed
+from gpudissect.measure.cache.home_partition import first_touches, touches_of
 from gpudissect.measure.cache.infer_level import Level, Parts
 from gpudissect.measure.cache.infer_residency import Held, held_in_parts
-from gpudissect.measure.cache.plan_home_partition import first_touches, touches_of
 from gpudissect.measure.infer_confidence import BRACKETED
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.units import format_bytes
