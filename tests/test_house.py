@@ -12,7 +12,7 @@ import gpudissect
 SOURCE = Path(gpudissect.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = [
-    {"errors", "units", "vocabulary", "cache_folder"},
+    {"errors", "units", "vocabulary", "cache_folder", "interrupts"},
     {"workload", "trace", "estimate", "series", "device_info"},
     {"simulation", "models"},
     {"catalogue"},
@@ -21,6 +21,7 @@ ROOMS = [
     {"survey"},
     {"results"},
     {"views", "exports"},
+    {"study"},
     {"api"},
     {"cli"},
 ]

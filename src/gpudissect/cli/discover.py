@@ -81,12 +81,11 @@ def discover(
     With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.api.hierarchy import Hierarchy, known_elements
-    from gpudissect.api.saving import uninterrupted
-    from gpudissect.api.take import check_outputs, take_apart
     from gpudissect.device.find import choose
+    from gpudissect.interrupts import uninterrupted
+    from gpudissect.study import Request, check_elements, check_outputs, run_study
 
-    study = Hierarchy(elements=known_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
+    request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
     several = device == ALL_GPUS
     check_outputs(output, html, traces, device, record)
     choice = choose(device)
@@ -100,16 +99,16 @@ def discover(
         folder = record / suffix if record is not None else None
         try:
             with progress_on_stderr() as progress:
-                taken = take_apart(spec, study, record=folder, keep=keep, progress=progress)
+                outcome = run_study(spec, request, record=folder, keep=keep, progress=progress)
         except DeviceError as error:
             if not several:
                 raise
             errors.append(error)  # the other GPUs can still be measured
             continue
-        results.append(taken.result)
-        errors += [taken.trouble] if taken.trouble is not None else []
-        errors += taken.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
-        if taken.result.interrupted:
+        results.append(outcome.result)
+        errors += [outcome.error] if outcome.error is not None else []
+        errors += outcome.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
+        if outcome.result.interrupted:
             break
     with uninterrupted():
         print_results(results, as_json=as_json, as_list=several, details=details)

@@ -37,10 +37,9 @@ def hide(
     Every warp runs a chain of loads with alpha additions between two of them. Ctrl-C keeps what was measured: the quick
     grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.api.hiding import Hiding
-    from gpudissect.api.saving import uninterrupted
-    from gpudissect.api.take import check_outputs, take_apart
     from gpudissect.device.find import choose
+    from gpudissect.interrupts import uninterrupted
+    from gpudissect.study import Request, check_outputs, run_study
 
     check_outputs(output, html, traces, device, record)
     choice = choose(device)
@@ -48,14 +47,14 @@ def hide(
         print_note(choice.note)
     if len(choice.specs) > 1:
         raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
-    study = Hiding(elements=_elements(access or ()), quick=quick)
+    request = Request(hiding=True, elements=_elements(access or ()), quick=quick)
     keep = html is not None or traces is not None
     with progress_on_stderr() as progress:
-        taken = take_apart(choice.specs[0], study, record=record, keep=keep, progress=progress)
-    errors = [*([taken.trouble] if taken.trouble is not None else []), *taken.save(output, html, traces)]
+        outcome = run_study(choice.specs[0], request, record=record, keep=keep, progress=progress)
+    errors = [*([outcome.error] if outcome.error is not None else []), *outcome.save(output, html, traces)]
     with uninterrupted():
-        print_results([taken.result], as_json=as_json)
-    return finish([taken.result], errors)
+        print_results([outcome.result], as_json=as_json)
+    return finish([outcome.result], errors)
 
 
 def _elements(accesses: Collection[Access]) -> tuple[str, ...] | None:

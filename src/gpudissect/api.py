@@ -8,10 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import overload
 
-from gpudissect.api.hiding import Hiding
-from gpudissect.api.hierarchy import Hierarchy, known_elements
-from gpudissect.api.study import Study
-from gpudissect.api.take import check_outputs, take_apart
 from gpudissect.device import find
 from gpudissect.device.base import Device
 from gpudissect.device.find import Listing
@@ -21,6 +17,7 @@ from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
 from gpudissect.results import files
 from gpudissect.results.check import Concern
+from gpudissect.study import Request, check_elements, check_outputs, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Result
 from gpudissect.views.traces.run_trace import RunTrace
@@ -42,7 +39,7 @@ def discover(
     traces: Name | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Find the memory hierarchy of one GPU, as ``gpudissect discover`` does.
+    """Measure the memory hierarchy of one GPU, as ``gpudissect discover`` does.
 
     Args:
         device: ``cuda:0``, ``sim:gtx980``, ``sim:my.toml``, ``rec:folder``; None for the first CUDA GPU, or, with a
@@ -56,16 +53,15 @@ def discover(
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
-    None of `elements`, `quick`, `seed` and `compare_methods` means: as the recording was made, or else the default.
-    A KeyboardInterrupt while measuring (Ctrl-C, a notebook's stop button) does not reach the caller: the result then
-    holds what was measured until then, its `interrupted` is True, and a warning says so. Experiments that failed stand
-    in its `failures`. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
+    Where `elements`, `quick`, `seed` or `compare_methods` is None, a recording's own option holds, or else the default.
+    A KeyboardInterrupt while measuring (Ctrl-C, a notebook's stop button) does not reach the caller: the result holds
+    what was measured until then, its `interrupted` is True, and a warning is given. `failures` lists failed
+    experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    study = Hierarchy(
-        elements=known_elements(_listed(elements)), quick=quick, seed=seed, compare_methods=compare_methods
-    )
-    return _result(device, study, _path(record), _path(html), progress, _path(traces))
+    known = check_elements(_as_list(elements))
+    request = Request(elements=known, quick=quick, seed=seed, compare_methods=compare_methods)
+    return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 
 def hide(
@@ -78,14 +74,12 @@ def hide(
     traces: Name | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Measure throughput against occupancy and hold models against it, as ``gpudissect hide`` does.
+    """Measure throughput against occupancy and compare models with it, as ``gpudissect hide`` does.
 
     `elements` are of `gpudissect.vocabulary.HIDING`, ``["hiding"]`` if left out; for the rest see `discover`.
     """
-    if unknown := sorted(set(_listed(elements) or ()) - set(HIDING)):
-        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(HIDING)}")
-    study = Hiding(elements=tuple(dict.fromkeys(elements)) if elements else None, quick=quick)
-    return _result(device, study, _path(record), _path(html), progress, _path(traces))
+    request = Request(hiding=True, elements=check_elements(_as_list(elements), HIDING), quick=quick)
+    return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 
 @overload
@@ -112,11 +106,11 @@ def run(
     batch = [workload] if isinstance(workload, Chase | Stream | Mix | Launch) else list(workload)
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
-            device = stack.enter_context(find.open_device(_one(device, 1), seed=seed))
+            device = stack.enter_context(find.open_device(_only_device(device, 1), seed=seed))
         recorder = None if record is None else stack.enter_context(Recorder(device, Path(record)))
         traces = (device if recorder is None else recorder).run(batch)
-        made = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
-    return made[0] if isinstance(workload, Chase | Stream | Mix | Launch) else made
+        outcomes = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
+    return outcomes[0] if isinstance(workload, Chase | Stream | Mix | Launch) else outcomes
 
 
 def devices() -> list[Listing]:
@@ -130,47 +124,47 @@ def load(file: Name) -> Result:
 
 
 def compare(*results: Result) -> Comparison:
-    """Two results or more against one another, value by value. Raises `UsageError` for fewer."""
+    """Compare two results or more, value by value. Raises `UsageError` for fewer."""
     return Comparison.of(comparing.compare(results))
 
 
 def check(*results: Result) -> list[Concern]:
-    """What there is against relying on a result; of several, of one GPU, also what changed between them."""
+    """Reasons not to rely on a result; for several results of one GPU, also what changed between them."""
     return checking.concerns(results)
 
 
 def _result(
     device: str | None,
-    study: Study,
+    request: Request,
     record: Path | None,
     html: Path | None,
+    traces: Path | None,
     progress: Progress | None,
-    traces: Path | None = None,
 ) -> Result:
     check_outputs(None, html, traces, device, record)
     keep = html is not None or traces is not None
-    taken = take_apart(_one(device, 2), study, record=record, keep=keep, progress=progress)
-    troubles = [*([taken.trouble] if taken.trouble is not None else []), *taken.save(None, html, traces)]
-    for trouble in troubles:  # they must not cost the result
-        warnings.warn(str(trouble), stacklevel=3)
-    if taken.result.interrupted:
+    outcome = run_study(_only_device(device, 2), request, record=record, keep=keep, progress=progress)
+    for error in (outcome.error, *outcome.save(None, html, traces)):  # an error must not cost the result
+        if error is not None:
+            warnings.warn(str(error), stacklevel=3)
+    if outcome.result.interrupted:
         warnings.warn("interrupted; the result holds what was measured until then", stacklevel=3)
-    return Result.of(taken.result)
+    return Result.of(outcome.result)
 
 
-def _one(device: str | None, calls: int) -> str:
-    """The name of one device. That a simulated one was taken for want of a real one is said, as so many `calls` up."""
+def _only_device(device: str | None, calls: int) -> str:
+    """The name of one device. A warning, attributed to the caller `calls` up, says if a simulated one was chosen."""
     choice = find.choose(device)
     if len(choice.specs) > 1:
-        raise UsageError(f"{device} names {len(choice.specs)} GPUs where one is needed; name one, such as "
-                         f"{choice.specs[0]}")  # fmt: skip
+        count, first = len(choice.specs), choice.specs[0]
+        raise UsageError(f"{device} names {count} GPUs where one is needed; name one, such as {first}")
     if device is None and not choice.specs[0].startswith("cuda:"):
         warnings.warn(choice.note or "", stacklevel=2 + calls)
     return choice.specs[0]
 
 
-def _listed(elements: Sequence[str] | None) -> Sequence[str] | None:
-    """A text is a sequence too, of letters."""
+def _as_list(elements: Sequence[str] | None) -> Sequence[str] | None:
+    """Refuse a text, which is a sequence of letters."""
     if isinstance(elements, str):
         raise UsageError(f"elements are a list, such as [{elements!r}], got {elements!r}")
     return elements

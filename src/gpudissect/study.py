@@ -1,0 +1,215 @@
+"""One study on one device: open it, record, measure, build the result, write the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from gpudissect.device import find
+from gpudissect.device.recording.device import Recorder
+from gpudissect.device.recording.keeper import MAX_BYTES, Keeper
+from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.errors import GpudissectError, RecordingError, UsageError, unknown_name
+from gpudissect.estimate import Status
+from gpudissect.exports.traces import check_name
+from gpudissect.interrupts import uninterrupted
+from gpudissect.measure.plan import Study
+from gpudissect.results.build import build
+from gpudissect.results.evidence.keep import with_evidence
+from gpudissect.results.files import check_apart_from_run, check_page, check_writable, holds_data, write_bytes
+from gpudissect.results.model import Options, Result
+from gpudissect.survey import run as surveys
+from gpudissect.survey.drive import Progress
+from gpudissect.survey.registry import measured_elements
+from gpudissect.vocabulary import HIDING
+
+if TYPE_CHECKING:
+    from gpudissect.catalogue import Gpu
+
+MAX_EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
+MAX_QUOTED_CHARACTERS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to measure; None stands for the options of a recording, or else the defaults.
+
+    Attributes:
+        hiding: whether latency hiding is measured instead of the memory hierarchy.
+        elements: only these; see `check_elements`.
+        quick: whether to leave out what takes longest.
+        seed: of every random choice, in [0, 2^32).
+        compare_methods: whether older methods read the same caches.
+
+    """
+
+    hiding: bool = False
+    elements: tuple[str, ...] | None = None
+    quick: bool | None = None
+    seed: int | None = None
+    compare_methods: bool | None = None
+
+    def options(self, recorded: Mapping[str, Any]) -> Options:
+        """The requested options, else those of a recording, else the defaults. Raises `RecordingError`."""
+        if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
+            raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
+        requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
+        elements = recorded.get("elements")
+        listed = {"elements": tuple(elements)} if isinstance(elements, list) else {}
+        merged = {name: recorded[name] for name in Options.model_fields if name in recorded} | listed | requested
+        try:
+            options = Options.model_validate(merged)
+        except ValidationError:
+            quoted = str(dict(recorded))[:MAX_QUOTED_CHARACTERS]
+            raise RecordingError(f"the recording's options are not valid: {quoted}") from None
+        if not self.hiding:
+            return options
+        if recorded and not (elements and set(elements) <= set(HIDING)):
+            raise RecordingError("this recording is not of latency hiding: replay it with 'gpudissect discover'")
+        return options if options.elements else options.model_copy(update={"elements": HIDING[:1]})
+
+    def study(self, options: Options) -> Study:
+        """The experiments to run."""
+        if self.hiding:
+            return Study.HIDE
+        return Study.COMPARE_METHODS if options.compare_methods else Study.DISCOVER
+
+    def reference(self, info: DeviceInfo) -> Gpu | None:
+        """The GPU whose published values are compared: its own, by name if measured; none for a user's GPU file.
+
+        None for latency hiding: its published values are compared in the documentation.
+        """
+        from gpudissect.catalogue import for_name, load, names
+
+        if self.hiding:
+            return None
+        if info.catalogue in names():
+            return load(info.catalogue)
+        return for_name(info.name) if Origin.MEASURED in (info.origin, info.recorded_origin) else None
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What a study gave.
+
+    Attributes:
+        info: the device.
+        result: the result, of an interrupted study too.
+        kept: the traces by the digests of their workloads, where they were kept.
+        error: why the recording could not be finished; the result is not lost.
+
+    """
+
+    info: DeviceInfo
+    result: Result
+    kept: Keeper | None
+    error: UsageError | None
+
+    def save(self, output: Path | None, html: Path | None, traces: Path | None) -> list[GpudissectError]:
+        """Write the requested files; give the reasons for those that could not be written.
+
+        A result without a found value, as after an early Ctrl-C, replaces no file.
+        """
+        found = any(finding.status is Status.FOUND for finding in self.result.findings)
+        contents: Sequence[tuple[Path | None, Callable[[], bytes]]] = (
+            (output, lambda: self.result.to_json().encode()),
+            (html, lambda: self._page().encode()),
+            (traces, lambda: self._traces(traces.suffix if traces else "")),
+        )
+        not_replaced: list[Path] = []
+        errors: list[GpudissectError] = []
+        with uninterrupted():
+            for path, content in contents:
+                if path is None:
+                    continue
+                if not found and holds_data(path):
+                    not_replaced.append(path)
+                    continue
+                try:
+                    write_bytes(path, content())
+                except UsageError as error:
+                    errors.append(error)
+        if not_replaced:
+            names = ", ".join(map(str, not_replaced))
+            errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
+        return errors
+
+    def _page(self) -> str:
+        from gpudissect.views.page.result import result_page
+
+        return result_page(self.result, self.kept)
+
+    def _traces(self, suffix: str) -> bytes:
+        from gpudissect.exports.traces import FORMATS
+
+        return FORMATS[suffix](self.kept or {}, self.info)
+
+
+def run_study(
+    spec: str, request: Request, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
+) -> RunOutcome:
+    """Run a study on the device of this name, one of `gpudissect.device.find.choose`.
+
+    `record` is a new folder for everything measured; with `keep` the traces are kept for a page or a table. A
+    KeyboardInterrupt ends it with what was measured. Raises `DeviceError` for a device that cannot be used,
+    `RecordingError` for a recording of another study, `UsageError` for a folder that cannot be written.
+    """
+    error: UsageError | None = None
+    with ExitStack() as stack:
+        device = stack.enter_context(find.open_device(spec, seed=request.seed or 0))
+        options = request.options(getattr(device, "options", {}))
+        recorder = None
+        if record is not None:
+            device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
+        keeper = Keeper(device, MAX_BYTES if keep else MAX_EVIDENCE_BYTES)
+        survey = surveys.run_survey(
+            keeper,
+            request.study(options),
+            elements=options.elements,
+            quick=options.quick,
+            seed=options.seed,
+            progress=progress,
+        )
+        if recorder is not None:
+            try:
+                with uninterrupted():
+                    recorder.close(interrupted=survey.interrupted)
+            except UsageError as caught:
+                error = caught
+        result = with_evidence(build(device.info, survey, options, request.reference(device.info)), keeper)
+        return RunOutcome(device.info, result, keeper if keep else None, error)
+
+
+def check_elements(elements: Sequence[str] | None, known: Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Elements without repetitions, before anything is opened; None for none. Raises `UsageError` for unknown ones."""
+    known = measured_elements() if known is None else known
+    for element in elements or ():
+        if element not in known:
+            raise unknown_name("element", element, known)
+    return tuple(dict.fromkeys(elements)) if elements else None
+
+
+def check_outputs(
+    output: Path | None, html: Path | None, traces: Path | None, spec: str | None, record: Path | None
+) -> None:
+    """Check before measuring that every file can be written, has a fitting name and replaces no other of the run.
+
+    Raises `UsageError` for one that is a file of the device, of the recording, or another output.
+    """
+    check_name(traces)
+    checked = set[Path]()
+    for file in (output, html, traces):
+        if file is None:
+            continue
+        check_apart_from_run(file, spec, record)
+        check_writable(file)
+        if file.resolve() in checked:
+            raise UsageError(f"cannot write {file}: another output has the same name; name two files")
+        checked.add(file.resolve())
+    if html is not None:
+        check_page(html)
