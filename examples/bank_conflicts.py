@@ -7,4 +7,4 @@ import gpudissect as gd
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.discover(DEVICE, elements=["shared"])
 print(result.finding("shared", "banks"), result.finding("shared", "conflict_latency"))
-result.seen("shared", "latency against stride").save("bank_conflicts.svg")
+result.observed("shared", "latency against stride").save("bank_conflicts.svg")

@@ -9,5 +9,5 @@ DEVICES = sys.argv[1:] if len(sys.argv) > 2 else ["sim:gtx980", "sim:gtx780"]
 results = [gd.discover(device, elements=["l1", "texture", "shared"], quick=True) for device in DEVICES]
 compared = gd.compare(*results)
 for row in compared.rows:
-    print(row.element, row.attribute, row.likeness, row.why)
+    print(row.element, row.attribute, row.outcome, row.why)
 Path("compare_two_gpus.html").write_text(compared.to_html())

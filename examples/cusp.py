@@ -7,4 +7,4 @@ import gpudissect as gd
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.hide(DEVICE)
 print(result.finding("hiding", "cusp_alpha"))
-result.seen("hiding", "warps needed for 90 % of the peak").save("cusp.svg")
+result.observed("hiding", "warps needed for 90 % of the peak").save("cusp.svg")

@@ -10,7 +10,7 @@ from gpudissect.results.machine import machine_of
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 ALPHA = 8.0
 result = gd.hide(DEVICE, quick=True)
-seen = result.seen("hiding", "throughput against warps and alpha").columns
+seen = result.observed("hiding", "throughput against warps and alpha").columns
 measured = {warps: rate for alpha, warps, rate in zip(seen["alpha"], seen["warps"], seen["rate"], strict=True)
             if alpha == ALPHA}  # fmt: skip
 

@@ -46,9 +46,9 @@ def test_a_finding_and_a_series_by_name(result):
     with pytest.raises(KeyError, match=r"no shared\.hit_latncy; of shared there is .*hit_latency"):
         result.finding("shared", "hit_latncy")
     with pytest.raises(KeyError, match="no series 'x' of timer; there is latency of a load by lap"):
-        result.seen("timer", "x")
+        result.observed("timer", "x")
     with pytest.raises(KeyError, match="no series 'x' of l2; there is none"):
-        result.seen("l2", "x")
+        result.observed("l2", "x")
 
 
 def test_recorded_and_replayed_with_a_page(tmp_path):
@@ -58,7 +58,7 @@ def test_recorded_and_replayed_with_a_page(tmp_path):
     assert "<figure" in (tmp_path / "p.html").read_text()  # the traces behind it
     with pytest.raises(gd.DeviceError, match="recorded with --seed 3"):
         gd.discover(f"rec:{tmp_path / 'rec'}", seed=4)
-    with pytest.raises(gd.UsageError, match="is what is read"):
+    with pytest.raises(gd.UsageError, match="it is an input"):
         gd.discover(f"rec:{tmp_path / 'rec'}", html=tmp_path / "rec" / "recording.jsonl")
 
 
@@ -142,7 +142,7 @@ def test_devices_checks_comparisons(result):
     assert "sim:h200" in [each.spec for each in gd.devices()]
     assert [each.weight.value for each in gd.check(result)] == ["note"] * len(gd.check(result))
     compared = gd.compare(result, result)
-    assert {row.likeness.value for row in compared.rows} <= {"same", "ambiguous", "not comparable"}
+    assert {row.outcome.value for row in compared.rows} <= {"same", "ambiguous", "not comparable"}
     assert compared.to_html().startswith("<!doctype html>")
     assert json.loads(gd.export(result, "mt4g"))
     with pytest.raises(gd.UsageError, match="two results or more"):

@@ -4,7 +4,7 @@ import pytest
 
 from gpudissect.results.compare import compare
 from gpudissect.views.page.comparison import comparison_page
-from tests.support.made_up import PLAIN, result
+from tests.support.results import PLAIN, result
 
 pytestmark = pytest.mark.browser
 

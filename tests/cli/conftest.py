@@ -18,7 +18,7 @@ from gpudissect.survey.run import Survey
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Path, Sequential, Timing
 from gpudissect.workload.digest import digest
-from tests.support.report_fixtures import stated
+from tests.support.result_fixtures import stated
 
 
 class FakeGpu(Device):

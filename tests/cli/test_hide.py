@@ -67,7 +67,7 @@ def test_an_impossible_series_is_one_line(result: Path, gpudissect, column: str,
         columns[column] = [value] * len(columns[column])
 
     code, _, err = gpudissect("show", altered(result, change))
-    assert (code, err.count("\n")) == (2, 1) and "make no sense" in err
+    assert (code, err.count("\n")) == (2, 1) and "invalid series" in err
 
 
 def test_a_run_without_a_finding_replaces_no_file(tmp_path: Path, monkeypatch, gpudissect) -> None:
@@ -131,7 +131,7 @@ def test_a_prediction_knows_how_many_blocks_fit(result: Path, error_of) -> None:
         (lambda content: content["device"].update(sm_count=0), "sm_count"),
         (lambda content: content["conditions"].update(clock_hz=-1.0), "clock_hz"),
         (lambda content: content["device"]["facts"].update(blocks_per_sm=-1, threads_per_sm=2**62), "no configuration"),
-        (lambda content: content["series"][0]["columns"].pop("warps"), "make no sense"),
+        (lambda content: content["series"][0]["columns"].pop("warps"), "invalid parameters"),
     ],
 )
 def test_an_impossible_result_is_refused(result: Path, error_of, change, fact: str) -> None:

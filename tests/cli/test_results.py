@@ -49,7 +49,7 @@ def test_a_page_replaces_no_input_and_no_result(survey, gpudissect, error_of):
     gpudissect("discover", "-o", "old.json")
     before = Path("old.json").read_bytes()
     for command in (("show", "r.json"), ("compare", "r.json", "r.json")):
-        assert "it is what is read" in error_of(*command, "--html", "r.json")
+        assert "it is an input" in error_of(*command, "--html", "r.json")
     for command in (("show", "r.json"), ("compare", "r.json", "r.json"), ("discover", "-d", "sim:gtx980"), ("hide",)):
         assert ".html" in error_of(*command, "--html", "old.json")
     assert Path("old.json").read_bytes() == before
@@ -84,8 +84,8 @@ def test_check_names_the_files_of_each_concern(survey, gpudissect):
     gpudissect("discover", "-o", "a.json")
     gpudissect("discover", "-o", "quick.json", "--quick")
     code, out, _ = gpudissect("check", "a.json", "quick.json", "quick.json")
-    assert code == 0 and "\nnote (quick.json, quick.json): a quick run" in out
-    assert "note: a quick run" in gpudissect("check", "quick.json")[1]
+    assert code == 0 and "\nnote (quick.json, quick.json): quick run" in out
+    assert "note: quick run" in gpudissect("check", "quick.json")[1]
 
 
 def test_export_prints_a_gpu_file_which_is_a_device(gpudissect, tmp_path):
@@ -134,9 +134,9 @@ def test_no_output_replaces_what_is_read_or_recorded(error_of, tmp_path):
     (tmp_path / "link.json").symlink_to(result)
     gpu.write_text((ROOT / "src/gpudissect/catalogue/gpus/gtx780.toml").read_text())
     for arguments, fact in [
-        (("export", result, "-f", "gpu", "-o", tmp_path / "link.json"), "it is what is read"),
-        (("discover", "-d", f"sim:{gpu}?noise=0", "-o", gpu), "it is what is read"),
-        (("discover", "-d", f"rec:{recording}", "-o", recording / "arrays.bin"), "it is what is read"),
+        (("export", result, "-f", "gpu", "-o", tmp_path / "link.json"), "it is an input"),
+        (("discover", "-d", f"sim:{gpu}?noise=0", "-o", gpu), "it is an input"),
+        (("discover", "-d", f"rec:{recording}", "-o", recording / "arrays.bin"), "it is an input"),
         (("discover", "-d", "sim:gtx780", "--record", recording, "-o", recording / "recording.jsonl"), recording.name),
     ]:
         assert fact in error_of(*arguments)

@@ -16,7 +16,7 @@ from gpudissect.errors import UsageError
 from gpudissect.exports import FORMATS, export
 from gpudissect.results.files import load
 from gpudissect.results.model import Series
-from tests.support.made_up import FACTS, PLAIN, result
+from tests.support.results import FACTS, PLAIN, result
 
 ROOT = Path(__file__).parents[2]
 WHOLE = FACTS | {

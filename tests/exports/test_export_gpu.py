@@ -20,7 +20,7 @@ from gpudissect.simulation.cache.geometry import Partition
 from gpudissect.units import MIB
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 from gpudissect.workload import Path
-from tests.support.made_up import FACTS, KIB, NO_PATHS, PLAIN, gpu_of, read, result
+from tests.support.results import FACTS, KIB, NO_PATHS, PLAIN, gpu_of, read, result
 
 IN_PARTS = PLAIN | {
     "l2.capacity": {"value": 50 * MIB + 512 * KIB, "low": 46 * MIB, "high": 54 * MIB},

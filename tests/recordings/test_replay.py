@@ -13,7 +13,7 @@ from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
 from gpudissect.views.page.result import result_page
-from tests.support.leading import without_evidence
+from tests.support.page_links import without_evidence
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,10 +40,17 @@ def measured():
     return load(ROOT / "docs" / "results" / "h200.json")
 
 
+TEXTS = {"published", "method", "reason", "caveats", "experiment", "revised"}
+
+
 def test_every_finding_is_the_same_bit_for_bit(replayed, recorded):
-    bare = [each.model_copy(update={"published": None}) for each in recorded.findings]
-    assert list(replayed.findings) == bare
-    assert replayed.prediction == recorded.prediction
+    """Texts are left out: their wording may improve."""
+    assert [each.model_dump(exclude=TEXTS) for each in replayed.findings] == [
+        each.model_dump(exclude=TEXTS) for each in recorded.findings
+    ]
+    texts = {"not_predicted": True, "paths": {"__all__": {"assumed"}}}
+    assert replayed.prediction.model_dump(exclude=texts) == recorded.prediction.model_dump(exclude=texts)
+    assert replayed.prediction.not_predicted.keys() == recorded.prediction.not_predicted.keys()
     assert replayed.failures == ()
 
 

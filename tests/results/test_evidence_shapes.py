@@ -14,7 +14,7 @@ from gpudissect.views.plots.choose import figure_of
 from gpudissect.views.plots.draw import svg
 from gpudissect.views.plots.figure import Kind
 from gpudissect.workload import Chase, Explicit, Instruction, Mix, Path, Step, Timing
-from tests.support.made_up import result
+from tests.support.results import result
 
 MIB = 1 << 20
 KEPT = 16  # pages

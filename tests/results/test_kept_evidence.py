@@ -13,8 +13,8 @@ from gpudissect.trace import Context, Trace
 from gpudissect.views.page.result import result_page
 from gpudissect.workload import Chase, Explicit, Path, Shuffled, Timing
 from tests.results.test_evidence_shapes import l2, tlb
-from tests.support.leading import plots_by_finding, without_evidence
-from tests.support.made_up import result
+from tests.support.page_links import plots_by_finding, without_evidence
+from tests.support.results import result
 
 ELEMENTS = ("timer", "l1", "shared", "fadd", "launch")
 
@@ -56,14 +56,14 @@ def test_it_is_the_plot_that_shows_the_value(file_of):
 
 
 def test_those_plots_have_the_value_in_them(file_of):
-    laps = file_of.seen("l1", "latency of a load by lap").columns["latency"]
+    laps = file_of.observed("l1", "latency of a load by lap").columns["latency"]
     found = file_of.finding("l1", "hit_latency")
     assert np.quantile(laps, 0.25) == pytest.approx(found.value, abs=0.01)
-    words = file_of.seen("l1", "latency of a second word against distance").columns
+    words = file_of.observed("l1", "latency of a second word against distance").columns
     slow = (min(words["latency"]) + max(words["latency"])) / 2
     there = [d for d, cycles in zip(words["distance"], words["latency"], strict=True) if cycles < slow]
     assert max(there) * 2 == file_of.finding("l1", "fetch_granularity").value
-    pairs = file_of.seen("l1", "hits against distance of a second word").columns
+    pairs = file_of.observed("l1", "hits against distance of a second word").columns
     nearer = [d for d, seen, one, two in zip(*pairs.values(), strict=True) if abs(seen - one) < abs(seen - two)]
     assert 2 * max(nearer, default=0) in (0, file_of.finding("l1", "line_size").value)
 
@@ -87,7 +87,7 @@ def test_a_page_of_a_file_has_the_stairs_and_the_map_too():
 def test_the_map_of_132_sms_is_small_and_has_every_sm():
     traces = l2(sms=132, lines=64)
     made = with_evidence(result({"l2.part_by_sm": {"value": (0, 1), "evidence": tuple(traces)}}), traces)
-    seen = made.seen("l2", "hit latency by sm and line")
+    seen = made.observed("l2", "hit latency by sm and line")
     assert len(set(seen.columns["sm"])) == 132 and len(seen.columns["sm"]) <= 1056
     assert seen.evidence == () and seen.shows == ("part_by_sm",)
 
@@ -99,7 +99,7 @@ def test_laps_of_a_ring_are_drawn_less_what_a_lap_costs():
         cycles = 23 * links + 40 + np.arange(9)
         traces[f"{links}"] = chase, Trace(f"{links}", {"cycles": cycles}, Context("x"))
     made = with_evidence(result({"shared.hit_latency": {"value": 23.0, "evidence": ("64", "32")}}), traces)
-    taken = made.seen("shared", "latency of a load by lap").columns["latency"]
+    taken = made.observed("shared", "latency of a load by lap").columns["latency"]
     assert len(taken) == 9 and taken[2] == 23.0  # the lower quartile of both
 
 

@@ -1,5 +1,5 @@
 """One result with everything in it."""
 
-from tests.support.report_fixtures import result, survey
+from tests.support.result_fixtures import result, survey
 
 __all__ = ["result", "survey"]

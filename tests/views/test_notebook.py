@@ -10,7 +10,7 @@ import pytest
 import gpudissect as gd
 from gpudissect.errors import UsageError
 from gpudissect.views.interactive import Series
-from tests.support.made_up import PLAIN, result
+from tests.support.results import PLAIN, result
 
 NASTY = "</td><script>alert(1)</script>\u202e\x1b[2J\"'&--><!--"
 GPU = "sim:gtx980"

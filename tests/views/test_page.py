@@ -18,7 +18,7 @@ from gpudissect.trace import Context, Trace
 from gpudissect.views.page.result import result_page
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as Way
-from tests.support.made_up import PLAIN, finding, result
+from tests.support.results import PLAIN, finding, result
 
 ROOT = Path(__file__).parents[2]
 NASTY = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x1b[2J\"'&--><!--"

@@ -15,7 +15,7 @@ from gpudissect.views.plots.choose import figure_of
 from gpudissect.views.plots.draw import LEFT, PLOT_WIDTH, svg
 from gpudissect.views.plots.element import figures_together, index_function, set_map
 from gpudissect.views.plots.figure import Kind, Scale, scale_of
-from tests.support.made_up import finding
+from tests.support.results import finding
 
 INDICES = {
     "bits 7 8": {"kind": IndexKind.BITS, "bits": (7, 8)},

@@ -32,7 +32,7 @@ def test_models_stand_over_what_was_measured(figures, h200):
     assert "queued: refined, with queues" in figure.note
     curves = {name: dict(points) for name, points in groups_of(figure)}
     assert set(curves["measured"]) < set(curves["basic"]) and max(curves["basic"].values()) == 100
-    seen = h200.seen("hiding", "throughput against warps and alpha").columns
+    seen = h200.observed("hiding", "throughput against warps and alpha").columns
     rows = zip(seen["alpha"], seen["warps"], seen["chains"], seen["rate"], strict=True)
     best = max(rate for alpha, warps, chains, rate in rows if (alpha, warps, chains) == (8, 16, 1))
     shares = curves["measured"]
@@ -50,7 +50,7 @@ def test_warps_needed_are_one_curve_for_each_who_says(figures):
 def test_every_model_has_its_error(figures, h200):
     best, others = figures["error of models by alpha, the best"], figures["error of models by alpha, the others"]
     shown = [{*figure.columns["model"]} for figure in (best, others)]
-    asked = h200.seen("hiding", "estimate over measurement by alpha").columns
+    asked = h200.observed("hiding", "estimate over measurement by alpha").columns
     assert len(shown[0]) == 8 and shown[0].isdisjoint(shown[1]) and shown[0] | shown[1] == {*asked["model"]}
     assert max(best.columns["times off"]) <= max(others.columns["times off"])
     assert min(best.columns["times off"]) >= 1

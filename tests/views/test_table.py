@@ -24,7 +24,7 @@ def test_a_pipe_gets_one_plain_line_a_finding(result):
     lines = shown(result).splitlines()
     assert lines[0] == "GTX 980  SIMULATED  sim:gtx980"
     assert lines.pop(1).startswith("stated by its GPU file: 16 SMs")
-    assert lines.pop(1).startswith("asked for these elements only: "), "the others are not missing"
+    assert lines.pop(1).startswith("limited to (--only): "), "the others are not missing"
     assert lines[2].split("  ")[0] == "l1"
     assert [line.split()[:2] for line in lines[2:7]] == [
         ["l1", "capacity"], ["l1", "hit_latency"], ["l1", "ways"], ["l2", "capacity"], ["dram", "hit_latency"]

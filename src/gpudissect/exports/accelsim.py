@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.exports.stated import Known
-from gpudissect.results.machine import schedulers_of
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, percent, quantity
 from gpudissect.units import WARP_SIZE
@@ -147,13 +147,13 @@ def _latencies(known: Known) -> Iterator[Line]:
 
 def _traced(known: Known) -> Iterator[Line]:
     """Latency and cycles from one instruction to the next of a unit, of which each scheduler has one."""
-    schedulers = schedulers_of(known.result)
+    count = schedulers(known.result.device.facts)
     for kind, name in _TRACED.items():
         latency, rate = known.number(name, "latency"), known.number(name, "rate")
         if latency and rate:
-            every = max(1, round(WARP_SIZE * schedulers / rate))
+            every = max(1, round(WARP_SIZE * count / rate))
             yield (
                 f"-trace_opcode_latency_initiation_{kind} {round(latency)},{every}",
                 f"trace.config (not for gpgpu-sim alone): {name} {latency:.4g} cycles, {rate:.4g} a cycle of an "
-                f"SM with {schedulers} schedulers, a unit each",
+                f"SM with {count} schedulers, a unit each",
             )

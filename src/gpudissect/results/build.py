@@ -1,222 +1,173 @@
-"""From a survey to its result: estimates, verdicts, nanoseconds, and what is known of the device."""
+"""From a survey to its result: findings with verdicts and nanoseconds, conditions, and what is known of the device."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import gpudissect
+from gpudissect import __version__
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate
-from gpudissect.estimate import Value as Known
 from gpudissect.measure.prediction.infer_prediction import bound
-from gpudissect.results.code import reading_code
-from gpudissect.results.model import (
-    Comparison,
-    Conditions,
-    Device,
-    Failure,
-    Finding,
-    Number,
-    Options,
-    Published,
-    Result,
-    Series,
-    Value,
-)
-from gpudissect.results.prediction import ElementPrediction, PathPrediction, Prediction
+from gpudissect.results import model
 from gpudissect.results.verdict import Judgement, Verdict, judge_all
-from gpudissect.series import Series as Seen
+from gpudissect.survey.drive import Statement
 from gpudissect.survey.run import Survey
 from gpudissect.units import cycles_to_ns
 from gpudissect.vocabulary import unit_of
 
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
-    from gpudissect.catalogue import Published as KnownValue
-    from gpudissect.measure.cache.plan_comparison import Reading
+    from gpudissect.catalogue import Published as Reference
     from gpudissect.measure.prediction.infer_disagreement import Whole
     from gpudissect.measure.prediction.infer_prediction import Tally
 
+ANALYSIS_FOLDERS = ("measure", "models", "simulation", "survey")
+"""Folders whose code chooses workloads and analyses their traces."""
+CODE_DIGITS = 12  # hexadecimal
 _WHOLE_UNITS = ("B", "")  # bytes and counts
+R = TypeVar("R", bound=model.Record)
 T = TypeVar("T")
 
 
-def build(info: DeviceInfo, survey: Survey, options: Options, held_against: Gpu | None = None) -> Result:
-    """Put a survey's findings together with what is published of `held_against` and what is known of the device."""
+def build(info: DeviceInfo, survey: Survey, options: model.Options, reference: Gpu | None = None) -> model.Result:
+    """The result of a survey. `reference` is the catalogue entry whose published values the findings are compared with.
+
+    Published values of a simulated GPU are compared only where the simulation includes them.
+    """
     conditions = _conditions(info, survey)
-    by_name: dict[tuple[str, str], list[KnownValue]] = defaultdict(list)
-    for item in held_against.published() if held_against is not None else ():
-        by_name[item.element, item.attribute].append(item)
+    published: dict[tuple[str, str], list[Reference]] = defaultdict(list)
+    for value in reference.published() if reference is not None else ():
+        published[value.element, value.attribute].append(value)
     simulated = Origin.SIMULATED in (info.origin, info.recorded_origin)
-    return Result(
-        schema="gpudissect/1",
-        device=Device(
-            spec=info.spec,
-            name=info.name,
-            origin=info.origin,
-            recorded_origin=info.recorded_origin,
-            catalogue=held_against.key if held_against is not None else info.catalogue,
-            sm_count=info.sm_count,
-            facts={key: _finite(value) for key, value in info.facts.items()},
+
+    def finding(statements: Sequence[Statement]) -> model.Finding:
+        *earlier, last = statements
+        estimate, value_ns = last.estimate, None
+        if estimate.unit == "cycles" and isinstance(estimate.value, int | float) and conditions.clock_hz is not None:
+            value_ns = round(cycles_to_ns(estimate.value, conditions.clock_hz), 4)
+        return _copy(
+            model.Finding,
+            estimate,
+            value_ns=value_ns,
+            published=_published(estimate, published[estimate.element, estimate.attribute], simulated),
+            experiment=last.experiment,
+            revised=tuple(_copy(model.Revision, each.estimate, experiment=each.experiment) for each in earlier),
+        )
+
+    return model.Result(
+        schema="gpudissect/2",
+        device=_copy(
+            model.Device,
+            info,
+            catalogue=reference.key if reference is not None else info.catalogue,
+            facts={name: _finite(value) for name, value in info.facts.items()},
             unsupported={path.value: reason for path, reason in info.unsupported.items()},
         ),
-        environment={
-            "gpudissect": gpudissect.__version__,
-            "python": platform.python_version(),
-            **info.environment,
-        },
+        environment={"gpudissect": __version__, "python": platform.python_version(), **info.environment},
         options=options,
         conditions=conditions,
-        findings=tuple(
-            _finding(estimate, conditions.clock_hz, by_name[estimate.element, estimate.attribute], simulated)
-            for estimate in survey.findings
-        ),
+        findings=tuple(map(finding, survey.statements.values())),
         prediction=_prediction(survey),
-        comparisons=tuple(_comparison(reading) for reading in survey.comparisons),
-        series=tuple(_series(each) for each in survey.series),
-        failures=tuple(Failure(experiment=item.experiment, reason=item.reason) for item in survey.failures),
+        comparisons=tuple(_copy(model.Comparison, each, unit=unit_of(each.attribute)) for each in survey.comparisons),
+        series=tuple(
+            _copy(model.Series, each, columns={name: tuple(map(_finite, data)) for name, data in each.columns.items()})
+            for each in survey.series
+        ),
+        failures=tuple(_copy(model.Failure, each) for each in survey.failures),
         interrupted=survey.interrupted,
         seconds=_finite(round(survey.seconds, 3)),
         workloads=survey.workloads,
-        code=reading_code(),
+        code=analysis_code(),
     )
 
 
-def _conditions(info: DeviceInfo, survey: Survey) -> Conditions:
-    seen = survey.conditions
-    clock = info.facts.get("clock_hz") if seen.clock_hz is None else seen.clock_hz
+@cache
+def analysis_code() -> str:
+    """Digest of the sources that choose workloads and analyse their traces; empty if they cannot be read."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    try:
+        sources = sorted(path for folder in ANALYSIS_FOLDERS for path in (root / folder).rglob("*.py"))
+        for path in sources:
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    except OSError:
+        return ""
+    return digest.hexdigest()[:CODE_DIGITS] if sources else ""
+
+
+def _copy(kind: type[R], source: object, /, **values: Any) -> R:
+    """A record with the fields that `source` has under the same names, and these values; numbers as JSON has them."""
+    names = [name for name in kind.model_fields if name not in values and hasattr(source, name)]
+    values |= {name: _finite(getattr(source, name)) for name in names}
+    unit = values.get("unit", getattr(source, "unit", None))
+    if isinstance(unit, str):
+        values |= {name: _plain(values[name], unit) for name in ("value", "low", "high", "printed") if name in values}
+    return kind(**values)
+
+
+def _conditions(info: DeviceInfo, survey: Survey) -> model.Conditions:
+    observed = survey.conditions
+    clock = info.facts.get("clock_hz") if observed.clock_hz is None else observed.clock_hz
     if not (isinstance(clock, int | float) and math.isfinite(clock) and clock > 0):
         clock = None
-    return Conditions(
+    return _copy(
+        model.Conditions,
+        observed,
         clock_hz=None if clock is None else float(clock),
-        clock_seen=seen.clock_hz is not None,
-        clock_low=_finite(seen.clock_low),
-        clock_high=_finite(seen.clock_high),
-        notes=seen.notes,
+        clock_observed=observed.clock_hz is not None,
     )
 
 
-def _prediction(survey: Survey) -> Prediction | None:
-    told: list[Tally | Whole] = [*survey.tallies, *survey.wholes]
-    if not told:
+def _prediction(survey: Survey) -> model.Prediction | None:
+    counted: list[Tally | Whole] = [*survey.tallies, *survey.wholes]
+    if not counted:
         return None
-    right, accesses = sum(each.right for each in told), sum(each.accesses for each in told)
+    right, accesses = sum(each.right for each in counted), sum(each.accesses for each in counted)
     low, high = bound(right, accesses)
-    return Prediction(
+    return model.Prediction(
         agreement=right / accesses,
         low=low,
         high=high,
         accesses=accesses,
-        elements=tuple(map(_of_element, survey.tallies)),
-        paths=tuple(map(_of_path, survey.wholes)),
-        unforetold={each.name: each.reason for each in survey.unforetold},
+        elements=tuple(_agreement(model.ElementPrediction, each) for each in survey.tallies),
+        paths=tuple(_agreement(model.PathPrediction, each, path=each.name) for each in survey.wholes),
+        not_predicted={each.name: each.reason for each in survey.unforetold},
     )
 
 
-def _of_element(tally: Tally) -> ElementPrediction:
-    low, high = bound(tally.right, tally.accesses)
-    return ElementPrediction(element=tally.element, agreement=tally.agreement, low=low, high=high,
-                             accesses=tally.accesses, hits_wrong=tally.hits_wrong, misses_wrong=tally.misses_wrong,
-                             possible=tally.possible)  # fmt: skip
+def _agreement(kind: type[R], counts: Tally | Whole, **values: Any) -> R:
+    low, high = bound(counts.right, counts.accesses)
+    return _copy(kind, counts, low=low, high=high, **values)
 
 
-def _of_path(whole: Whole) -> PathPrediction:
-    low, high = bound(whole.right, whole.accesses)
-    return PathPrediction(
-        path=whole.name,
-        agreement=whole.agreement,
-        low=low,
-        high=high,
-        accesses=whole.accesses,
-        wrong=dict(whole.wrong),
-        possible=whole.possible,
-        assumed=whole.assumed,
-        open=whole.open,
-    )
-
-
-def _comparison(reading: Reading) -> Comparison:
-    unit = unit_of(reading.attribute)
-    return Comparison(
-        element=reading.element,
-        attribute=reading.attribute,
-        method=reading.method,
-        value=_number(reading.value, unit),
-        unit=unit,
-        note=reading.note,
-    )
-
-
-def _series(seen: Seen) -> Series:
-    columns = {name: tuple(_finite(each) for each in column) for name, column in seen.columns.items()}
-    return Series(element=seen.element, name=seen.name, columns=columns, units=dict(seen.units), evidence=seen.evidence)
-
-
-def _finding(found: Estimate, clock_hz: float | None, published: Sequence[KnownValue], simulated: bool) -> Finding:
-    value = _value(found.value, found.unit)
-    value_ns = None
-    if found.unit == "cycles" and isinstance(value, int | float) and clock_hz is not None:
-        value_ns = round(cycles_to_ns(value, clock_hz), 4)
-    return Finding(
-        element=found.element,
-        attribute=found.attribute,
-        status=found.status,
-        value=value,
-        unit=found.unit,
-        low=_number(found.low, found.unit),
-        high=_number(found.high, found.unit),
-        value_ns=value_ns,
-        confidence=_finite(found.confidence),
-        method=found.method,
-        evidence=found.evidence,
-        caveats=found.caveats,
-        reason=found.reason,
-        published=_published(found, published, simulated),
-    )
-
-
-def _published(found: Estimate, published: Sequence[KnownValue], simulated: bool) -> Published | None:
-    """The verdict; of a simulated GPU on what it was made to have."""
-    comparable = [known for known in published if known.simulated or not simulated]
-    judged = judge_all(found, comparable)
-    if judged is None and published:
-        judged = published[0], Judgement(Verdict.NOT_COMPARABLE, "not part of what is simulated")
+def _published(estimate: Estimate, references: Sequence[Reference], simulated: bool) -> model.Published | None:
+    judged = judge_all(estimate, [each for each in references if each.simulated or not simulated])
+    if judged is None and references:
+        judged = references[0], Judgement(Verdict.NOT_COMPARABLE, "not part of what is simulated")
     if judged is None:
         return None
-    known, judgement = judged
-    return Published(
-        value=_value(known.value, known.unit),
-        low=_number(known.low, known.unit),
-        high=_number(known.high, known.unit),
-        unit=known.unit,
-        printed=_number(known.printed, known.unit),
-        source=known.source or "",
-        note=known.note or "",
-        verdict=judgement.verdict,
-        text=judgement.text,
-    )
+    reference, judgement = judged
+    texts = {"source": reference.source or "", "note": reference.note or ""}
+    return _copy(model.Published, reference, **vars(judgement), **texts)
 
 
-def _value(value: Known | None, unit: str) -> Value | None:
-    if value is None or isinstance(value, str):
-        return value
+def _plain(value: Any, unit: str) -> Any:
+    """A value as JSON has it: finite or null; bytes and counts as whole numbers where they are whole."""
     if isinstance(value, tuple):
-        return tuple(item for each in value if (item := _number(each, unit)) is not None)
-    return _number(value, unit)
-
-
-def _number(value: float | None, unit: str) -> Number | None:
-    """Finite or None; bytes and counts as whole numbers where they are whole."""
+        return tuple(item for each in value if (item := _plain(each, unit)) is not None)
     value = _finite(value)
-    if value is not None and unit in _WHOLE_UNITS and value == int(value):
+    if isinstance(value, float) and unit in _WHOLE_UNITS and value == int(value):
         return int(value)
     return value
 
 
 def _finite(value: T) -> T | None:
-    """JSON knows no NaN and no infinity."""
+    """JSON has no NaN and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,7 +1,7 @@
-"""Results against one another, value by value: the same, different, or not to be told, each with the reason.
+"""Comparison of results, value by value: same, different, ambiguous or not comparable, each with the reason.
 
-How two values stand to each other: `gpudissect.results.likeness`. What was measured under conditions that change the
-value itself is not compared at all.
+Two numbers differ if their brackets do not overlap. They are the same if each lies within the other's bracket. In
+between they are ambiguous. Values measured under conditions that change the value itself are not compared.
 """
 
 from __future__ import annotations
@@ -9,47 +9,55 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import combinations
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
-from gpudissect.results.command import command_of
-from gpudissect.results.likeness import Likeness, judge
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.names import title_of
-from gpudissect.results.text import clean
+from gpudissect.results.text import bracket, clean, quantity, title_of
+from gpudissect.results.verdict import weights_agree
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 
-CLOCKS_WITHIN = 0.01  # by which two clocks are one
-NAMED = 4  # results, and elements of one, that an error names
-_ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, which the carve-out divides
+MIN_CONFIDENCE = 0.5  # below, a value is not compared
+MAX_CLOCK_RATIO = 1.01  # of clocks that count as equal
+MAX_NAMED = 4  # results, and elements of each, in an error
+_ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, divided by the carve-out
 _BY_CARVEOUT = ("capacity", "sets", "ways", "index_function", "replacement_policy", "max_miss_rate")
-_OWN_CLOCK = ("l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "tma", "spectrum_global", "spectrum_global_l2", "atomg",
-              "ldg_streaming", "ldg_random")  # fmt: skip
+_OWN_CLOCK = ("l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "tma", "atomg", "ldg_streaming", "ldg_random")
 Key = tuple[str, str]
+
+
+class Outcome(StrEnum):
+    """How values compare, the most serious first."""
+
+    DIFFERENT = "different"
+    AMBIGUOUS = "ambiguous"
+    NOT_COMPARABLE = "not comparable"
+    SAME = "same"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One attribute of one element in every result that has it; None where one has no such finding."""
+    """One attribute of one element in every result; None where a result has no such finding."""
 
     element: str
     attribute: str
     findings: tuple[Finding | None, ...]
-    likeness: Likeness
+    outcome: Outcome
     why: str
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several results beside one another.
+    """Several results side by side.
 
     Attributes:
-        results: as they were given, two or more.
+        results: two or more, in the given order.
         rows: every attribute that any of them has, in the order of the vocabulary.
-        obstacles: what keeps values of these results from being compared, in words.
+        obstacles: conditions that keep values from being compared, a sentence each.
         files: where the results were read from, as many; empty if they were not.
-        read: that other code read the traces of one than of another, where something differs; else empty.
+        version_note: that different versions analysed the traces, where something differs; else empty.
 
     """
 
@@ -57,121 +65,205 @@ class Comparison:
     rows: tuple[Row, ...]
     obstacles: tuple[str, ...]
     files: tuple[str, ...] = ()
-    read: str = ""
+    version_note: str = ""
 
     @property
-    def counts(self) -> Mapping[Likeness, int]:
-        """How many rows there are of each kind."""
-        counted = Counter(row.likeness for row in self.rows)
-        return {each: counted[each] for each in Likeness}
+    def counts(self) -> Mapping[Outcome, int]:
+        """Number of rows of each outcome."""
+        counted = Counter(row.outcome for row in self.rows)
+        return {outcome: counted[outcome] for outcome in Outcome}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The obstacles, and the note on versions if there is one."""
+        return (*self.obstacles, *([self.version_note] if self.version_note else []))
 
 
 def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
-    """Compare every attribute of two or more results, read from `files`, if from any.
+    """Compare every attribute of two or more results; `files` are their names, if they have any.
 
-    Raises `UsageError` for fewer than two, and for results that have no attribute in common.
+    Raises `UsageError` for fewer than two, and for results without a common attribute.
     """
     if len(results) < 2:
         raise UsageError(f"comparing takes two results or more, got {len(results)}")
-    tables: list[dict[Key, Finding]] = [{(f.element, f.attribute): f for f in each.findings} for each in results]
-    if not in_common(results):
-        raise UsageError(f"no attribute is in all of these results, nothing to compare: {_told(results, files)}")
-    keys = sorted({key for table in tables for key in table}, key=_place)
-    refusals = _Refusals(results, files or [letter(n) for n in range(len(results))])
-    rows = tuple(_row(key, tuple(table.get(key) for table in tables), refusals) for key in keys)
-    apart = any(row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS) for row in rows)
-    return Comparison(tuple(results), rows, refusals.said, tuple(files), _read(results, files) if apart else "")
-
-
-def _read(results: Sequence[Result], files: Sequence[str]) -> str:
-    """That what differs may differ by the code that read the traces; empty if one code read them all."""
-    if len({(each.code, each.environment.get("gpudissect")) for each in results}) == 1:
-        return ""
     names = files or [letter(n) for n in range(len(results))]
-    told = [clean(f"{name}: {each.environment.get('gpudissect', '?'):.40}, code {each.code or 'unknown':.40}")
-            for name, each in zip(names, results, strict=True)]  # fmt: skip
-    return f"read by other code ({'; '.join(told)}): what differs may differ by that; recordings, replayed, tell"
+    tables: list[dict[Key, Finding]] = [{(f.element, f.attribute): f for f in each.findings} for each in results]
+    if not common_keys(results):
+        named = list(zip(names, results, strict=True))[:MAX_NAMED]
+        contents = "; ".join(f"{name}: {_contents(each)}" for name, each in named)
+        more = "; ..." if len(results) > MAX_NAMED else ""
+        raise UsageError(f"nothing to compare, the results have no attribute in common: {contents}{more}")
+    keys = sorted({key for table in tables for key in table}, key=_order)
+    conditions = _Conditions(results, names)
+    rows = tuple(_row(key, tuple(table.get(key) for table in tables), conditions) for key in keys)
+    unequal = any(row.outcome in (Outcome.DIFFERENT, Outcome.AMBIGUOUS) for row in rows)
+    note = _version_note(results, names) if unequal else ""
+    return Comparison(tuple(results), rows, conditions.obstacles, tuple(files), note)
 
 
-def in_common(results: Sequence[Result]) -> set[Key]:
+def common_keys(results: Sequence[Result]) -> set[Key]:
     """Elements and attributes that every result has a finding of."""
     return set.intersection(*({(each.element, each.attribute) for each in result.findings} for result in results))
 
 
-def _told(results: Sequence[Result], files: Sequence[str]) -> str:
-    """What each of the results is of, so that whoever named them sees which of them does not belong."""
-    said = []
-    for number, result in enumerate(results[:NAMED]):
-        elements = [title_of(each, short=True) for each in dict.fromkeys(each.element for each in result.findings)]
-        about = ", ".join(elements[:NAMED]) + (", ..." if len(elements) > NAMED else "")
-        name = files[number] if files else letter(number)
-        said.append(f"{name} is of {command_of(result)} ({about or 'no finding'})")
-    return "; ".join(said) + ("; ..." if len(results) > NAMED else "")
-
-
 def letter(number: int) -> str:
-    """What a result is called beside others: A, B, ..., Z, A1, ..."""
+    """Name of a result in a comparison: A, B, ..., Z, A1, ..."""
     return f"{chr(ord('A') + number % 26)}{number // 26 or ''}"
 
 
-class _Refusals:
-    """Which values depend on conditions that are not the same in all results."""
+def judge(first: Finding, second: Finding) -> tuple[Outcome, str]:
+    """How two findings of the same attribute compare, and why."""
+    one, other = first.value, second.value
+    if not first.status.has_value or not second.status.has_value:
+        return _judge_missing(first, second)
+    confidence = min(1.0 if each.confidence is None else each.confidence for each in (first, second))
+    if confidence < MIN_CONFIDENCE:
+        return Outcome.AMBIGUOUS, f"confidence only {confidence:.0%}"
+    if one == other:
+        return Outcome.SAME, "equal"
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return _judge_numbers(first, one, second, other)
+    if isinstance(one, str) and isinstance(other, str) and _same_weights(one, other):
+        return Outcome.SAME, "equal within sampling error"
+    if isinstance(one, tuple) and isinstance(other, tuple) and sorted(one) == sorted(other):
+        return Outcome.SAME, "equal, in a different order"
+    return Outcome.DIFFERENT, "not equal"
+
+
+def _same_weights(one: str, other: str) -> bool:
+    try:
+        return weights_agree(one, other)
+    except (ValueError, IndexError):  # a text that gpudissect did not write
+        return False
+
+
+def _judge_numbers(first: Finding, one: float, second: Finding, other: float) -> tuple[Outcome, str]:
+    (low, high), (other_low, other_high) = _ends(first, one), _ends(second, other)
+    if high < other_low or other_high < low:
+        gap = quantity(max(other_low - high, low - other_high), first.unit)
+        return Outcome.DIFFERENT, f"ranges do not overlap (gap {gap}{_ratio(one, other)})"
+    if other_low <= one <= other_high and low <= other <= high:
+        return Outcome.SAME, "each within the other's bracket"
+    shared = bracket(max(low, other_low), min(high, other_high), first.unit)
+    return Outcome.AMBIGUOUS, f"brackets overlap in {shared}" if shared != "exact" else "brackets touch"
+
+
+def _ratio(one: float, other: float) -> str:
+    """The second value relative to the first: in percent, or as a factor where it is far off."""
+    if one <= 0 or other <= 0:
+        return ""
+    ratio = other / one
+    if 0.5 < ratio < 2:
+        return f", {ratio - 1:+.1%}"
+    return f", {ratio:.3g} times as much" if ratio > 1 else f", {1 / ratio:.3g} times less"
+
+
+def _ends(finding: Finding, value: float) -> tuple[float, float]:
+    """The bracket; an unknown end is the value itself."""
+    return value if finding.low is None else finding.low, value if finding.high is None else finding.high
+
+
+def _judge_missing(first: Finding, second: Finding) -> tuple[Outcome, str]:
+    """One or both lack a value; the open bracket of one can still exclude the other's value."""
+    if not first.status.has_value and not second.status.has_value:
+        if first.status is second.status:
+            return Outcome.SAME, f"{first.status.value} in both"
+        return Outcome.AMBIGUOUS, f"{first.status.value} versus {second.status.value}"
+    found, missing = (first, second) if first.status.has_value else (second, first)
+    if isinstance(found.value, int | float):
+        low, high = _ends(found, found.value)
+        if (missing.low is not None and high < missing.low) or (missing.high is not None and low > missing.high):
+            limits = bracket(missing.low, missing.high, missing.unit)
+            return Outcome.DIFFERENT, f"{missing.status.value} ({limits}) excludes the other value"
+    if missing.status is Status.NOT_SUPPORTED:
+        return Outcome.DIFFERENT, "not supported in one of them"
+    return Outcome.AMBIGUOUS, f"{missing.status.value} in one of them"
+
+
+def _contents(result: Result) -> str:
+    """Command and elements of a result."""
+    elements = [title_of(each, short=True) for each in dict.fromkeys(each.element for each in result.findings)]
+    more = ", ..." if len(elements) > MAX_NAMED else ""
+    return f"{result.command} ({', '.join(elements[:MAX_NAMED]) or 'no finding'}{more})"
+
+
+def _version_note(results: Sequence[Result], names: Sequence[str]) -> str:
+    """That different versions analysed the traces; empty if one version analysed them all."""
+    versions = [(each.environment.get("gpudissect", "?"), each.code) for each in results]
+    if len(set(versions)) == 1:
+        return ""
+    texts = [
+        clean(f"{name}: {version:.40}, build {code or 'unknown':.40}")
+        for name, (version, code) in zip(names, versions, strict=True)
+    ]
+    return (
+        f"results come from different analysis versions ({'; '.join(texts)}); replay the recordings with one version "
+        "to rule that out"
+    )
+
+
+class _Conditions:
+    """Conditions of several results, and the values that are not comparable because of them."""
 
     def __init__(self, results: Sequence[Result], names: Sequence[str]) -> None:
-        carved = [_noted(each, "carveout_preferred") or _noted(each, "carveout_asked") for each in results]
-        self._carveout = all(carved) and len(set(carved)) > 1
-        clocks = [each.conditions.clock_hz for each in results]
-        known = [each for each in clocks if each]
-        self._clocks = len(known) == len(clocks) and max(known) > (1 + CLOCKS_WITHIN) * min(known)
-        said = []
-        if self._carveout:
-            texts = ", ".join(f"{name}: {clean(', '.join(each))}" for name, each in zip(names, carved, strict=True))
-            said.append(f"other carve-outs of the L1 and shared memory ({texts}): what they hold is not compared")
-        if self._clocks:
-            texts = ", ".join(f"{name}: {each / 1e6:.5g} MHz" for name, each in zip(names, known, strict=True))
-            said.append(f"other SM clocks ({texts}): cycles of what runs on a clock of its own (L2, TLBs, memory) and "
-                        "bandwidths are not compared")  # fmt: skip
-        self.said = tuple(said)
+        carveouts = [_notes(each, "carveout_preferred") or _notes(each, "carveout_requested") for each in results]
+        clocks = [each.conditions.clock_hz or 0.0 for each in results]
+        self._carveouts_differ = all(carveouts) and len(set(carveouts)) > 1
+        self._clocks_differ = min(clocks) > 0 and max(clocks) > MAX_CLOCK_RATIO * min(clocks)
+        obstacles = []
+        if self._carveouts_differ:
+            texts = ", ".join(f"{name}: {clean(', '.join(each))}" for name, each in zip(names, carveouts, strict=True))
+            obstacles.append(f"different carve-outs of L1 and shared memory ({texts}): their capacity is not compared")
+        if self._clocks_differ:
+            texts = ", ".join(f"{name}: {each / 1e6:.5g} MHz" for name, each in zip(names, clocks, strict=True))
+            obstacles.append(
+                f"different SM clocks ({texts}): bandwidths, and cycles of what has its own clock (L2, TLBs, memory), "
+                "are not compared"
+            )
+        self.obstacles = tuple(obstacles)
 
     def refuse(self, key: Key, found: Sequence[Finding]) -> str:
         """Why values of this attribute are not compared; empty if they can be."""
         element, attribute = key
-        if self._carveout and element in _ON_CHIP and attribute in _BY_CARVEOUT:
-            return "measured under another carve-out"
         unit = found[0].unit
-        if self._clocks and (
-            unit == "B/s" or (unit == "cycles" and (element in _OWN_CLOCK or attribute == "miss_penalty"))
-        ):
-            return "measured at another SM clock"
+        if self._carveouts_differ and element in _ON_CHIP and attribute in _BY_CARVEOUT:
+            return "measured with different carve-outs"
+        own_clock = element in _OWN_CLOCK or element.startswith("spectrum") or attribute == "miss_penalty"
+        if self._clocks_differ and (unit == "B/s" or (unit == "cycles" and own_clock)):
+            return "measured at different SM clocks"
         if any(each.unit != unit for each in found):
-            return "in other units"
+            return "in different units"
         if attribute in LIST_INDEX and len({each.value for each in found}) > 1:
-            return "SMs of different GPUs, or runs, have no common order"
+            return "SM numbers of different GPUs or runs do not correspond"
         return ""
 
 
-def _noted(result: Result, name: str) -> tuple[str, ...]:
+def _notes(result: Result, name: str) -> tuple[str, ...]:
     return tuple(sorted(result.conditions.notes.get(name, ())))
 
 
-def _row(key: Key, findings: tuple[Finding | None, ...], refusals: _Refusals) -> Row:
-    there = [each for each in findings if each is not None and each.status is not Status.SKIPPED]
-    if len(there) < len(findings):
-        return Row(*key, findings, Likeness.NOT_COMPARABLE, "not measured in all of them")
-    if all(each.status.has_value for each in there) and (why := refusals.refuse(key, there)):
-        return Row(*key, findings, Likeness.NOT_COMPARABLE, why)
-    order = list(Likeness)
-    likeness, why = min((judge(*pair) for pair in combinations(there, 2)), key=lambda each: order.index(each[0]))
-    return Row(*key, findings, likeness, why)
+def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions) -> Row:
+    measured = [each for each in findings if each is not None and each.status is not Status.SKIPPED]
+    if len(measured) < len(findings):
+        return Row(*key, findings, Outcome.NOT_COMPARABLE, "not measured in all of them")
+    if all(each.status.has_value for each in measured) and (why := conditions.refuse(key, measured)):
+        return Row(*key, findings, Outcome.NOT_COMPARABLE, why)
+    order = list(Outcome)
+    judged = [
+        (*judge(one, other), f"{letter(a)}-{letter(b)}")
+        for (a, one), (b, other) in combinations(enumerate(measured), 2)
+    ]
+    outcome, why, pair = min(judged, key=lambda each: order.index(each[0]))
+    return Row(*key, findings, outcome, f"{pair}: {why}" if len(findings) > 2 and outcome is not Outcome.SAME else why)
 
 
-def _place(key: Key) -> tuple[int, int, str, str]:
-    """The vocabulary's order, then words that this version does not know."""
+def _order(key: Key) -> tuple[int, int, str, str]:
+    """Sort key: the vocabulary's order, then words that this version does not know."""
     element, attribute = key
     elements, attributes = list(ELEMENTS), list(ATTRIBUTES)
     return (
-        elements.index(element) if element in ELEMENTS else len(elements),
-        attributes.index(attribute) if attribute in ATTRIBUTES else len(attributes),
+        elements.index(element) if element in elements else len(elements),
+        attributes.index(attribute) if attribute in attributes else len(attributes),
         element,
         attribute,
     )

@@ -1,21 +1,122 @@
-"""Result files on disk: written whole or not at all, read with suspicion."""
+"""Result files on disk: written whole or not at all; files of unknown origin are read without harm."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from gpudissect.device.recording.format import ARRAYS, INDEX, is_recording
 from gpudissect.errors import UsageError
-from gpudissect.results import malformed
+from gpudissect.results import schema1
 from gpudissect.results.model import SCHEMA, Result
 
-MAX_BYTES = 16 << 20  # results are hundreds of kilobytes; a file takes up to 30 times its size to read
+MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
+MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
+MAX_SHOWN = 60  # characters of a wrong value in a message
+_EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudissect hide -o FILE'"
+_ALTERED = "the file was altered: use the original, or measure again"
+
+
+def load(path: Path) -> Result:
+    """Read a result file of any schema version so far.
+
+    Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
+    """
+    data = _read(path)
+    try:
+        content = _parse(data)
+        schema = content.get("schema") if isinstance(content, dict) else None
+        if schema == schema1.SCHEMA:
+            content = schema1.convert(content)
+        elif schema != SCHEMA:
+            raise ValueError(_foreign(schema))
+        return Result.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        raise UsageError(f"{path} is no valid result file: {_first_error(error, content)}; {_ALTERED}") from None
+    except RecursionError:
+        raise UsageError(f"{path} is no result file: it is nested deeper than any result; {_EXPECTED}") from None
+    except ValueError as error:
+        reason = str(error).partition("; use sys.")[0]  # Python's advice on numbers of thousands of digits
+        raise UsageError(f"{path} is no result file: {reason}") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except IsADirectoryError:
+        if is_recording(path):
+            raise UsageError(f"cannot read {path}: it is a recording; -d rec:{path} replays it") from None
+        raise UsageError(f"cannot read {path}: it is a folder; name a file in it") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path} is no result file: larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _parse(data: bytes) -> Any:
+    """The content of a JSON file. Raises `ValueError`, also for an object with a name twice or with too many names."""
+    if not data.strip():
+        raise ValueError(f"it is empty; {_EXPECTED}")
+    try:
+        text = data.decode(json.detect_encoding(data))  # a pipe of PowerShell writes UTF-16
+        return json.loads(text, object_pairs_hook=_object)
+    except UnicodeDecodeError:
+        raise ValueError(f"it is not text; {_EXPECTED}") from None
+    except json.JSONDecodeError as error:
+        if (data.lstrip()[:1] == b"{" and error.pos >= len(text.rstrip()) - 1) or "Unterminated" in error.msg:
+            raise ValueError("it is not JSON: it is cut off; copy the whole file again") from None
+        raise ValueError(f"it is not JSON (line {error.lineno}, column {error.colno}); {_EXPECTED}") from None
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_NAMES_PER_OBJECT:
+        raise ValueError(f"an object in it has {len(pairs)} names, allowed: up to {MAX_NAMES_PER_OBJECT}")
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has two values of {_show(max(names, key=names.count))}; {_ALTERED}")
+    return content
+
+
+def _foreign(schema: Any) -> str:
+    """Why a schema cannot be read: newer, of something else, or none."""
+    name, _, version = schema.partition("/") if isinstance(schema, str) else ("", "", "")
+    if name == SCHEMA.partition("/")[0] and version.isdecimal():
+        return f"it has schema {schema:.40}, this program reads up to {SCHEMA}: update gpudissect"
+    why = f"its schema is {_show(schema)}, not {SCHEMA!r}" if schema else f"it has no schema {SCHEMA!r}"
+    return f"{why}; {_EXPECTED}"
+
+
+def _first_error(error: ValidationError, content: Any) -> str:
+    """Place, message and wrong value of the first error."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = []
+    for part in first["loc"]:
+        with suppress(LookupError, TypeError):  # pydantic also names the types of a union that it tried
+            content = content[part]
+            place.append(str(part)[:MAX_SHOWN])
+    message = first["msg"].removeprefix("Value error, ")[:160]
+    if first["type"] == "missing":
+        return f"{'.'.join(place) or 'the file'} lacks {_show(first['loc'][-1])}"
+    got = "" if first["type"] in ("value_error", "json_invalid") else f", got {_show(content)}"
+    return f"{'.'.join(place)}: {message}{got}" if place else message + got
+
+
+def _show(value: Any) -> str:
+    """A value as JSON writes it, cut."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = json.dumps(value[:MAX_SHOWN] if isinstance(value, str) else value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def check_writable(path: Path) -> None:
@@ -36,27 +137,27 @@ def check_writable(path: Path) -> None:
 
 
 def check_ending(path: Path, of: str, endings: Iterable[str]) -> None:
-    """Raise `UsageError` for a name that is not one `of a page`, or whatever is written."""
+    """Raise `UsageError` for a name without one of these endings; `of` is the kind of file, such as ``of a page``."""
     *others, last = endings
     if path.suffix not in (*others, last):
-        named = f"{', '.join(others)} or {last}" if others else last
-        raise UsageError(f"cannot write {path}: the name {of} must end in {named}")
+        expected = f"{', '.join(others)} or {last}" if others else last
+        raise UsageError(f"cannot write {path}: the name {of} must end in {expected}")
 
 
 def check_page(path: Path) -> None:
-    """Make sure that a page has the name of one, lest it takes a result's place. Raises `UsageError`."""
+    """Make sure that a page has the name of one, so that it does not replace a result. Raises `UsageError`."""
     if not _is_special(path):
         check_ending(path, "of a page", (".html", ".htm"))
 
 
-def check_apart(path: Path, read: Iterable[Path]) -> None:
-    """Make sure that what is written takes the place of nothing that is read. Raises `UsageError`."""
-    for other in read:
-        same = _resolved(path) == _resolved(other)
+def check_apart(path: Path, inputs: Iterable[Path]) -> None:
+    """Make sure that an output replaces no input. Raises `UsageError`."""
+    for other in inputs:
+        same = _real_path(path) == _real_path(other)
         with suppress(OSError):  # one of them does not exist
             same = same or path.samefile(other)  # hard links
         if same:
-            raise UsageError(f"cannot write {path}: it is what is read; name another file")
+            raise UsageError(f"cannot write {path}: it is an input; name another file")
 
 
 def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> None:
@@ -70,7 +171,7 @@ def check_apart_from_run(path: Path, spec: str | None, record: Path | None) -> N
     if kind == "rec":
         check_apart(path, [Path(name) / INDEX, Path(name) / ARRAYS])
     if record is not None:
-        output, folder = _resolved(path), _resolved(record)
+        output, folder = _real_path(path), _real_path(record)
         if folder.is_relative_to(output) or output in (folder / INDEX, folder / ARRAYS):
             raise UsageError(f"cannot write {path}: the recording {record} is made there; name another file")
 
@@ -84,7 +185,7 @@ def holds_data(path: Path) -> bool:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step: whoever reads it meanwhile sees the old one or the new one. Raises `UsageError`."""
+    """Replace a file in one step: another reader sees the old content or the new one. Raises `UsageError`."""
     write_bytes(path, text.encode())
 
 
@@ -111,37 +212,12 @@ def write_bytes(path: Path, data: bytes) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def load(path: Path) -> Result:
-    """Read a result file. Raises `UsageError`, in one line, for one that is missing, foreign, newer or malformed."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except IsADirectoryError:
-        do = f"-d rec:{path} replays it" if is_recording(path) else "name a file in it"
-        kind = "recording" if is_recording(path) else "folder"
-        raise UsageError(f"cannot read {path}: it is a {kind}; {do}") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is no result file: larger than {MAX_BYTES >> 20} MiB")
-    try:
-        text, content = malformed.parse(data)
-    except malformed.NotJson as error:
-        raise UsageError(f"{path} is no result file: {error}") from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise UsageError(f"{path} {malformed.foreign(content, SCHEMA)}")
-    try:
-        return Result.model_validate_json(text)
-    except ValidationError as error:
-        raise UsageError(f"{path} is no valid result file: {malformed.malformed(error, content)}") from None
-
-
 def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def _resolved(path: Path) -> Path:
-    """The place that is written, through links; unlike `Path.resolve` it accepts loops of links."""
+def _real_path(path: Path) -> Path:
+    """The path that is written, through links; unlike `Path.resolve` it accepts loops of links."""
     return Path(os.path.realpath(path))
 
 

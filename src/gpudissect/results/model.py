@@ -1,25 +1,36 @@
-"""The result file, schema ``gpudissect/1``: what a survey found, for programs, and its JSON Schema."""
+"""The result file, schema ``gpudissect/2``: the findings of a survey for programs, and its JSON Schema."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.prediction import Prediction
-from gpudissect.results.record import Items, Record
 from gpudissect.results.verdict import Verdict
+from gpudissect.vocabulary import HIDING
 
-SCHEMA = "gpudissect/1"
-_NUMBERS = r"(?:-?\d[\d.eE+-]*|null)"
-_LONG_LISTS = re.compile(rf"(?<=\[)\n( +){_NUMBERS}(?:,\n +{_NUMBERS}){{2,}}(?=\n +\])")
-_A_LINE = 16
+SCHEMA = "gpudissect/2"
+NUMBERS_PER_LINE = 16
+_NUMBER = r"(?:-?\d[\d.eE+-]*|null)"
+_LONG_LISTS = re.compile(rf"(?<=\[)\n( +){_NUMBER}(?:,\n +{_NUMBER}){{2,}}(?=\n +\])")
+
+T = TypeVar("T")
+Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
+"""A list of any length. Checking stops at the first wrong item: an error per item takes hundreds of bytes."""
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
 Value = Number | str | Items[Number]
+
+
+class Record(BaseModel):
+    """A part of a result file: frozen, strictly typed. Unknown fields are ignored, so that schema 2 can grow."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
+    )
 
 
 class Device(Record):
@@ -32,22 +43,22 @@ class Device(Record):
     origin: Origin
     """Whether the numbers were measured on a GPU, simulated, or replayed from a recording."""
     recorded_origin: Origin | None = None
-    """For a replay: what the recording is of."""
+    """Origin of the recording that was replayed."""
     catalogue: str | None = None
-    """Name of the catalogue entry that the findings were held against; of a relative, if it has none of its own."""
+    """Catalogue entry whose published values are given; of a related GPU if this one has no entry."""
     sm_count: int
     """Number of SMs."""
     facts: dict[str, int | float | str | None] = {}
-    """What the driver says."""
+    """Properties stated by the driver."""
     unsupported: dict[str, str] = {}
-    """Paths to memory that this device lacks, each with the reason."""
+    """Memory paths that this device lacks, each with the reason."""
 
 
 class Published(Record):
-    """A published value for the same attribute, and the verdict on it."""
+    """A published value of the same attribute, and the verdict on it."""
 
     value: Value | None = None
-    """In the unit of the finding; None where only a range is published."""
+    """In the unit of the finding; null where only a range is published."""
     low: Number | None = None
     """Low end of a published range."""
     high: Number | None = None
@@ -55,15 +66,30 @@ class Published(Record):
     unit: str = ""
     """Unit of the published value."""
     printed: Number | str | None = None
-    """What the document prints where that is known to be off."""
+    """The value printed in the document, where that is known to be wrong."""
     source: str = ""
     """Document and table."""
     note: str = ""
-    """What else is known about it."""
+    """Remarks on the published value."""
     verdict: Verdict
-    """How the finding stands to it."""
+    """How the finding compares with it."""
     text: str = ""
     """The verdict in a few words."""
+
+
+class Revision(Record):
+    """An earlier statement about the same attribute, which a later experiment replaced."""
+
+    experiment: str
+    """Experiment that made the statement."""
+    status: Status
+    """Its status."""
+    value: Value | None = None
+    """Its value, in the unit of the finding."""
+    low: Number | None = None
+    """Low end of its bracket."""
+    high: Number | None = None
+    """High end of its bracket."""
 
 
 class Finding(Record):
@@ -76,8 +102,8 @@ class Finding(Record):
     status: Status
     """Found, stated by the driver (not measured), or why there is no value."""
     value: Value | None = None
-    """The value in `unit`; bytes and counts are whole numbers, unequal ways the list of them; null unless found
-    or stated."""
+    """The value in `unit`; bytes and counts are whole numbers; a list where sets or SMs differ; null unless found or
+    stated."""
     unit: str = ""
     """B, cycles, B/s, ...; empty for counts."""
     low: Number | None = None
@@ -87,17 +113,21 @@ class Finding(Record):
     value_ns: float | None = None
     """For cycles: the value in nanoseconds, by the clock_hz of the conditions."""
     confidence: float | None = Field(None, ge=0, le=1)
-    """Probability that the truth lies within the bracket; only of what was found."""
+    """Probability that the true value lies within the bracket; only if found."""
     method: str = ""
-    """How it was found."""
+    """How it was determined."""
     evidence: Items[str] = ()
     """Digests of the workloads whose traces it rests on."""
     caveats: Items[str] = ()
-    """What a careful reader must know."""
+    """Restrictions on its validity."""
     reason: str = ""
-    """Why it is not a plain finding."""
+    """Why the status is not "found"."""
     published: Published | None = None
-    """What is published for it, if anything."""
+    """The published value, if there is one."""
+    experiment: str = ""
+    """Name of the experiment that gave it; empty if not known."""
+    revised: Items[Revision] = ()
+    """Statements of other experiments that it replaced, the first one first."""
 
     @model_validator(mode="after")
     def _text_has_no_unit(self) -> Finding:
@@ -107,7 +137,7 @@ class Finding(Record):
 
 
 class Comparison(Record):
-    """What an older method reads on the same device."""
+    """The reading of an older method on the same device."""
 
     element: str
     """What it is about."""
@@ -116,15 +146,15 @@ class Comparison(Record):
     method: str
     """Name and source of the method."""
     value: Number | None = None
-    """What it reads, in `unit`; null where it reads nothing."""
+    """Its reading, in `unit`; null if the method gives none."""
     unit: str = ""
     """B, or empty for counts."""
     note: str = ""
-    """What the method says of its own reading."""
+    """Remarks of the method on its reading."""
 
 
 class Series(Record):
-    """What was seen on the way, as columns of numbers: the stuff of a plot."""
+    """Measured data as columns of numbers, for plots."""
 
     element: str
     """What it is about."""
@@ -137,13 +167,13 @@ class Series(Record):
     evidence: Items[str] = ()
     """Digests of the workloads behind it."""
     shows: Items[str] = ()
-    """Attributes of its element of which it shows the evidence, thinned out: it has that of those findings, and none of
-    its own here."""
+    """Attributes of its element whose evidence it shows, thinned out; `evidence` is then that of those findings and is
+    empty here."""
 
     @field_validator("columns", mode="before")
     @classmethod
-    def _of_any_sequences(cls, columns: Any) -> Any:
-        """Whoever makes a series by hand has lists, or arrays of numpy."""
+    def _accept_sequences(cls, columns: Any) -> Any:
+        """Accept lists and numpy arrays, of series made in Python."""
         if not isinstance(columns, Mapping):
             return columns
         plain = {name: column.tolist() if hasattr(column, "tolist") else column for name, column in columns.items()}
@@ -156,6 +186,58 @@ class Series(Record):
         return self
 
 
+class Agreement(Record):
+    """How many held-out random accesses the inferred model predicts correctly."""
+
+    agreement: float
+    """Share of the accesses that were predicted correctly."""
+    low: float
+    """Lower end of the 95 % interval of `agreement`."""
+    high: float
+    """Upper end of it."""
+    accesses: int
+    """Number of accesses."""
+
+
+class ElementPrediction(Agreement):
+    """Prediction check of one cache, simulated as inferred."""
+
+    element: str
+    """Which cache."""
+    hits_wrong: int
+    """Hits that were predicted as misses."""
+    misses_wrong: int
+    """Misses that were predicted as hits."""
+    possible: float
+    """Share that the model itself can predict: below 1 for random replacement."""
+
+
+class PathPrediction(Agreement):
+    """Prediction check of all caches and TLBs of a path, simulated together: which of them serves each access."""
+
+    path: str
+    """Which path; "translation" for the TLBs, observed as the cost of an access beyond that of its line."""
+    wrong: dict[str, int] = {}
+    """Number of mispredicted accesses by cache or TLB."""
+    possible: float
+    """Share that the model itself can predict: below 1 for random replacement."""
+    assumed: Items[str] = ()
+    """Assumptions in place of what was not found."""
+    open: int = 0
+    """Accesses without a prediction, because they depend on something that was not found."""
+
+
+class Prediction(Agreement):
+    """Prediction check of all caches and paths together."""
+
+    elements: Items[ElementPrediction]
+    """Cache by cache."""
+    paths: Items[PathPrediction] = ()
+    """Path by path, all its levels simulated as one."""
+    not_predicted: dict[str, str] = {}
+    """Caches and paths that cannot be simulated, each with the reason."""
+
+
 class Failure(Record):
     """An experiment that did not finish."""
 
@@ -166,94 +248,100 @@ class Failure(Record):
 
 
 class Options(Record):
-    """What was asked for; the same options on the same recording give the same findings."""
+    """The requested options; the same options on the same recording give the same findings."""
 
     seed: int = 0
     """Seed of every random choice."""
     quick: bool = False
-    """Whether what takes longest was left out."""
+    """Whether the longest experiments were left out."""
     elements: Items[str] | None = None
-    """Elements asked for; null for all."""
+    """Requested elements; null for all."""
     compare_methods: bool = False
-    """Whether older methods were run beside."""
+    """Whether older methods read the same caches."""
 
 
 class Conditions(Record):
-    """What was seen while the survey ran."""
+    """Conditions observed while the survey ran."""
 
     clock_hz: float | None = None
-    """SM clock rate in Hz by which cycles were converted to nanoseconds: the median seen, or else the one stated."""
-    clock_seen: bool = False
+    """SM clock rate in Hz that converts cycles to nanoseconds: the observed median, or else the stated one."""
+    clock_observed: bool = False
     """Whether the clock was read while measuring."""
     clock_low: float | None = None
-    """The slowest clock rate seen, in Hz."""
+    """Lowest observed clock rate, in Hz."""
     clock_high: float | None = None
-    """The fastest clock rate seen, in Hz."""
+    """Highest observed clock rate, in Hz."""
     notes: dict[str, Items[str]] = {}
-    """Every different text seen under each name: reasons for throttling, other users of the GPU, ..."""
+    """All distinct texts by name: reasons for throttling, other users of the GPU, ..."""
 
 
 class Result(Record):
     """A whole result file."""
 
-    schema_: Literal["gpudissect/1"] = Field("gpudissect/1", alias="schema")
+    schema_: Literal["gpudissect/2"] = Field("gpudissect/2", alias="schema")
     """Name and version of this format."""
     device: Device
-    """What was taken apart."""
+    """The device under test."""
     environment: dict[str, str] = {}
-    """Driver, compiler, versions: as text."""
+    """Versions of driver, compiler and programs, as text."""
     options: Options = Options()
-    """What was asked for."""
+    """The requested options."""
     conditions: Conditions = Conditions()
-    """What was seen while it ran."""
+    """Clock rates, throttling and other users while the survey ran."""
     findings: Items[Finding] = ()
     """What was found, element by element."""
     prediction: Prediction | None = None
-    """How well what was found foretells accesses not seen before; null where nothing could be foretold."""
+    """How well the inferred model predicts held-out accesses; null where nothing could be predicted."""
     comparisons: Items[Comparison] = ()
-    """What older methods read, if they were asked for."""
+    """Readings of older methods, if requested."""
     series: Items[Series] = ()
-    """What was seen on the way, to look at."""
+    """Measured data behind the findings."""
     failures: Items[Failure] = ()
     """Experiments that did not finish."""
     interrupted: bool = False
-    """Whether the survey was broken off; the findings are those made until then."""
+    """Whether the survey was interrupted; the findings are those made until then."""
     seconds: float | None = None
     """Duration of the survey."""
     workloads: int | None = None
-    """How many workloads it ran."""
+    """Number of workloads run."""
     code: str = ""
-    """Digest of the code that read the traces; empty if it is not known, as of results of earlier versions."""
+    """Digest of the code that analysed the traces; empty if not known, as in results of earlier versions."""
+
+    @property
+    def command(self) -> str:
+        """The command that gives such a result: ``hide`` if it is about latency hiding, else ``discover``."""
+        elements = {finding.element for finding in self.findings} or set(self.options.elements or ())
+        return "hide" if elements and elements <= set(HIDING) else "discover"
 
     def to_json(self) -> str:
         """The text of the result file."""
-        return _LONG_LISTS.sub(_in_lines, self.model_dump_json(by_alias=True, indent=2)) + "\n"
+        return _LONG_LISTS.sub(_wrap_numbers, self.model_dump_json(by_alias=True, indent=2)) + "\n"
 
     def finding(self, element: str, attribute: str) -> Finding:
-        """One finding: ``result.finding("l1", "capacity").value``. Raises `KeyError` for one that there is not."""
+        """One finding: ``result.finding("l1", "capacity").value``. Raises `KeyError` if there is none."""
         for each in self.findings:
             if (each.element, each.attribute) == (element, attribute):
                 return each
-        there = [each.attribute for each in self.findings if each.element == element]
-        raise KeyError(f"no {element}.{attribute}; of {element} there is {', '.join(there) or 'nothing'}")
+        present = [each.attribute for each in self.findings if each.element == element]
+        raise KeyError(f"no {element}.{attribute}; of {element} there is {', '.join(present) or 'nothing'}")
 
-    def seen(self, element: str, name: str) -> Series:
-        """One series: ``result.seen("shared", "latency against stride")``. Raises `KeyError` for none."""
+    def observed(self, element: str, name: str) -> Series:
+        """One series: ``result.observed("shared", "latency against stride")``. Raises `KeyError` if there is none."""
         for each in self.series:
             if (each.element, each.name) == (element, name):
                 return each
-        there = [each.name for each in self.series if each.element == element]
-        raise KeyError(f"no series {name!r} of {element}; there is {', '.join(there) or 'none'}")
-
-
-def _in_lines(numbers: re.Match[str]) -> str:
-    """Numbers of a list, several a line: one a line would make a file of plots half as long again."""
-    given = numbers[0].split()
-    rows = (" ".join(given[n : n + _A_LINE]) for n in range(0, len(given), _A_LINE))
-    return "".join(f"\n{numbers[1]}{row}" for row in rows)
+        present = [each.name for each in self.series if each.element == element]
+        raise KeyError(f"no series {name!r} of {element}; there is {', '.join(present) or 'none'}")
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of the result file."""
     schema = Result.model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _wrap_numbers(match: re.Match[str]) -> str:
+    """A list of numbers, several a line: one a line makes files half as large again."""
+    numbers = match[0].split()
+    rows = (" ".join(numbers[n : n + NUMBERS_PER_LINE]) for n in range(0, len(numbers), NUMBERS_PER_LINE))
+    return "".join(f"\n{match[1]}{row}" for row in rows)

@@ -1,4 +1,4 @@
-"""Text for people: humane units, and nothing a file or a driver says may drive the terminal."""
+"""Values as text, with units; titles of elements; text from files and drivers without control characters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,41 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
 
+MAX_LISTED_RUNS = 12  # runs of equal numbers in a list that is written out
+_TITLES = {
+    "timer": ("Timer", "timer"),
+    "l1": ("L1 data cache", "L1"),
+    "readonly": ("Read-only data cache", "read-only"),
+    "texture": ("Texture cache", "texture"),
+    "texture_l2": ("Second texture cache", "texture L2"),
+    "constant_l1": ("Constant L1", "constant L1"),
+    "constant_l15": ("Constant L1.5", "constant L1.5"),
+    "l2": ("L2 cache", "L2"),
+    "shared": ("Shared memory", "shared"),
+    "dram": ("Device memory", "DRAM"),
+    "tlb_l1": ("L1 TLB", "L1 TLB"),
+    "tlb_l2": ("L2 TLB", "L2 TLB"),
+    "tlb_l3": ("L3 TLB", "L3 TLB"),
+    "icache_l0": ("L0 instruction cache", "L0 code"),
+    "icache_l1": ("L1 instruction cache", "L1 code"),
+    "icache_l15": ("L1.5 instruction cache", "L1.5 code"),
+    "spectrum_global": ("Latency spectrum, global memory", "spectrum"),
+    "spectrum_global_l2": ("Latency spectrum, bypassing the L1", "spectrum bypassing L1"),
+    "cluster": ("Distributed shared memory of a cluster", "cluster"),
+    "tma": ("Bulk copies (TMA)", "TMA"),
+    "launch": ("Kernel launch", "launch"),
+}  # element -> title, short title
+
+
+def title_of(element: str, *, short: bool = False) -> str:
+    """Title of an element; its own name where it has no other."""
+    return _TITLES.get(element, (element, element))[short]
+
+
+def words(attribute: str) -> str:
+    """An attribute in words."""
+    return attribute.replace("_", " ").replace(" sm", " SM")
+
 
 def clean(text: str) -> str:
     """One printable line: control characters, escapes, bidirectional marks and newlines are shown, not obeyed."""
@@ -18,30 +53,26 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def cut(text: str, most: int) -> str:
-    """As much of a text as fits, with a mark where something is left out."""
-    return text if len(text) <= most else f"{text[: most - 2].rstrip()} …"
+def cut(text: str, max_length: int, mark: str = " …") -> str:
+    """The text, or its beginning with a mark where it is too long."""
+    return text if len(text) <= max_length else f"{text[: max_length - len(mark)].rstrip()}{mark}"
 
 
-def brief(text: str, most: int) -> str:
-    """A text of a stranger's, printable and no longer than that."""
-    return cut(clean(text[: most + 1]), most)
+def brief(text: str, max_length: int) -> str:
+    """A text of unknown origin, printable and no longer than that."""
+    return cut(clean(text[: max_length + 1]), max_length)
 
 
 def provenance(origin: Origin, recorded: Origin | None) -> str:
-    """Where numbers come from, loud: ``SIMULATED``, ``REPLAYED from a recording of a measured GPU``."""
-    own = origin.value.upper()
-    return own if recorded is None else f"{own} from a recording of a {recorded.value} GPU"
-
-
-LISTED = 12  # runs of equal numbers in a list that is written out
+    """Where numbers come from, in capitals: ``SIMULATED``, ``REPLAYED from a recording of a measured GPU``."""
+    return origin.value.upper() + (f" from a recording of a {recorded.value} GPU" if recorded is not None else "")
 
 
 def quantity(value: Value | None, unit: str, each: str = "values") -> str:
-    """A value with its unit as people write it: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``.
+    """A value with its unit: ``24 KiB``, ``132.4 cycles``, ``3.35 TB/s``, ``17, 6 x 8``.
 
-    Of a long list of counts how often each comes, ``66 x 0, 66 x 1 over 132 SMs``, of any other where its numbers lie,
-    ``262.1 ... 331 cycles over 132 SMs``; `each` names what there is one number of.
+    A long list of counts is shown by frequency, ``66 x 0, 66 x 1 over 132 SMs``, any other by its range,
+    ``262.1 ... 331 cycles over 132 SMs``; `each` names what the list has one number of.
     """
     if value is None:
         return ""
@@ -50,21 +81,25 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
     if isinstance(value, tuple):
         tail = f" {unit}" if unit else ""
         runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]
-        if len(runs) <= LISTED:
+        if len(runs) <= MAX_LISTED_RUNS:
             return _counted(runs) + tail
         tail += f" over {len(value)} {each}"
-        if not unit and len(set(value)) <= LISTED:
+        if not unit and len(set(value)) <= MAX_LISTED_RUNS:
             return _counted(sorted(Counter(value).items())) + tail
         return f"{min(value):g} ... {max(value):g}{tail}"
     if unit == "B":
         return format_bytes(value)
     if unit == "B/s":
-        return _decimal(value, "B/s")
+        scale, prefix = next((each for each in _PREFIXES if abs(value) >= each[0]), (1, ""))
+        return f"{value / scale:.4g} {prefix}B/s"
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"
     if unit.endswith("/cycle"):
         return f"{value:.4g} {unit}"
     return f"{value:.7g}" + (f" {unit}" if unit else "")
+
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def _counted(numbers: Iterable[tuple[float, int]]) -> str:
@@ -73,24 +108,21 @@ def _counted(numbers: Iterable[tuple[float, int]]) -> str:
 
 def bracket(low: float | None, high: float | None, unit: str) -> str:
     """A bracket, ends included; empty without one, ``exact`` for a single point, open where only one end is known."""
-    if low is None and high is None:
-        return ""
-    if low is None:
-        return f"<= {quantity(high, unit)}"
-    if high is None:
-        return f">= {quantity(low, unit)}"
+    if low is None or high is None:
+        known = quantity(high if low is None else low, unit)
+        return f"{'<=' if low is None else '>='} {known}" if known else ""
     first, last = quantity(low, unit), quantity(high, unit)
     if first == last and low == high:
         return "exact"
-    if first == last:  # apart by less than is shown of a value
+    if first == last:  # the ends differ by less than is shown of a value
         return f"{low:.6g} .. {high:.6g}" + (f" {unit}" if unit else "")
-    if unit and first.endswith(tail := last[last.index(" ") :]):  # say a common unit once
+    if unit and first.endswith(tail := last[last.index(" ") :]):  # a common unit is shown once
         first = first.removesuffix(tail)
     return f"{first} .. {last}"
 
 
 def published_words(value: Value | None, low: float | None, high: float | None, unit: str) -> str:
-    """What a document gives: its range where it gives one, else its value."""
+    """A published range, or else a published value."""
     return bracket(low, high, unit) if (low, high) != (None, None) and low != high else quantity(value, unit)
 
 
@@ -99,10 +131,3 @@ def percent(share: float | None) -> str:
     if share is None:
         return ""
     return f"{share:.0%}" if share < 0.99 or share == 1 else f"{min(int(share * 10000) / 100, 99.99):g}%"
-
-
-def _decimal(value: float, unit: str) -> str:
-    for power, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= power:
-            return f"{value / power:.4g} {prefix}{unit}"
-    return f"{value:.4g} {unit}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpudissect.errors import UsageError
 from gpudissect.results import compare, model
 from gpudissect.results.files import check_ending, write_text
-from gpudissect.results.record import Items
+from gpudissect.results.model import Items
 from gpudissect.results.text import clean, percent, provenance, quantity
 from gpudissect.views.frames import frame
 
@@ -133,7 +133,7 @@ class Row(compare.Row):
 
         values = " | ".join(value_of(each) or "-" for each in self.findings)
         name = clean(f"{self.element} {self.attribute}")
-        return f"<{name}: {values}: {self.likeness.value}, {clean(self.why)}>"
+        return f"<{name}: {values}: {self.outcome.value}, {clean(self.why)}>"
 
 
 class Comparison(compare.Comparison):
@@ -150,8 +150,8 @@ class Comparison(compare.Comparison):
         Raises `UsageError` without pandas.
         """
         columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows]
-                                         for name in ("element", "attribute", "likeness", "why")}  # fmt: skip
-        columns["likeness"] = [row.likeness.value for row in self.rows]
+                                         for name in ("element", "attribute", "outcome", "why")}  # fmt: skip
+        columns["outcome"] = [row.outcome.value for row in self.rows]
         columns["unit"] = [next((each.unit for each in row.findings if each is not None), "") for row in self.rows]
         for number in range(len(self.results)):
             findings = [row.findings[number] for row in self.rows]

@@ -44,9 +44,9 @@ def of_comparison(made: Comparison) -> str:
     counts = ", ".join(f"{count} {kind.value}" for kind, count in made.counts.items())
     rows = []
     for row in made.rows[:MOST_ROWS]:
-        texts = (row.attribute, *map(value_of, row.findings), row.likeness.value, _short(row.why))
+        texts = (row.attribute, *map(value_of, row.findings), row.outcome.value, _short(row.why))
         rows.append(tag("tr", tag("th", row.element), *(tag("td", text) for text in texts)))
-    cautions = [tag("p", each) for each in (*made.obstacles, *([made.read] if made.read else []))]
+    cautions = [tag("p", each) for each in made.warnings]
     return tag("div", tag("p", tag("strong", counts)), *cautions,
                _table(("element", "attribute", *names, "verdict", "why"), rows))  # fmt: skip
 

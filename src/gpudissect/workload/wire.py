@@ -23,7 +23,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
 ARRAYS = {"overflow_count": "beyond"}
 """Wire names of the arrays of a trace."""
 
-NOTES = {"prior_access_sms": "turn_sms"}
+NOTES = {"prior_access_sms": "turn_sms", "carveout_requested": "carveout_asked"}
 """Wire names of the notes of a trace's context."""
 
 

@@ -46,7 +46,7 @@ def _clock(readings: Readings) -> Entry:
     stated = float(fact) if isinstance(fact, int | float) and not isinstance(fact, bool) else 0.0
     note = f"the driver states {stated / 1e6:.0f} MHz" if SLOWEST <= stated <= FASTEST else ""
     seen = conditions.clock_hz
-    if conditions.clock_seen and seen is not None and SLOWEST <= seen <= FASTEST:
+    if conditions.clock_observed and seen is not None and SLOWEST <= seen <= FASTEST:
         return sourced(float(round(seen)), readings.source, note=note)
     if note:
         return sourced(float(round(stated)), readings.stated_source)

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from gpudissect.errors import UsageError
-from gpudissect.results.command import only_asked
-from gpudissect.results.model import Result
-from gpudissect.results.names import title_of, words
-from gpudissect.results.prediction import ElementPrediction, PathPrediction
-from gpudissect.results.text import brief, clean, quantity
+from gpudissect.results.model import ElementPrediction, PathPrediction, Result
+from gpudissect.results.text import brief, clean, quantity, title_of, words
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
 from gpudissect.views.terminal.hiding import is_answered, lines
+from gpudissect.views.terminal.table import restriction
 
 MAX_ROWS = 500
 MAX_FACT_LENGTH = 40  # characters
@@ -43,7 +41,7 @@ def notes(result: Result) -> Iterator[Markup]:
     texts = [f"{words(name)} while measuring: {'; '.join(seen[name])}" for name in _WARNINGS if seen.get(name)]
     texts += [f"failed: {each.experiment}: {each.reason}" for each in result.failures[:MAX_ROWS]]
     texts += ["interrupted: only what was measured until then"] if result.interrupted else []
-    texts += [only] if (only := only_asked(result)) else []
+    texts += [only] if (only := restriction(result)) else []
     if texts:
         yield caution(texts)
 
@@ -67,7 +65,7 @@ def prediction(result: Result) -> Iterator[Markup]:
     head = ("predicted", "95 %", "possible", "accesses")
     text = f"{made.agreement:.2%} of {made.accesses} held-out random accesses predicted correctly "
     text += f"(95 %: {made.low:.2%} .. {made.high:.2%})."
-    missing = [tag("li", f"{name}: {why}") for name, why in list(made.unforetold.items())[:MAX_ROWS]]
+    missing = [tag("li", f"{name}: {why}") for name, why in list(made.not_predicted.items())[:MAX_ROWS]]
     yield tag(
         "section",
         tag("h3", "Prediction"),
@@ -128,7 +126,7 @@ def conditions(result: Result) -> Iterator[Markup]:
     seen, options = result.conditions, result.options
     rows: list[tuple[str, str]] = []
     if seen.clock_hz is not None:
-        source = "median while measuring" if seen.clock_seen else "as stated, not observed"
+        source = "median while measuring" if seen.clock_observed else "as stated, not observed"
         rows.append(("clock for nanoseconds", f"{_fact('clock_hz', seen.clock_hz)}, {source}"))
     if seen.clock_low is not None and seen.clock_high is not None:
         low, high = (_fact("clock_hz", each) for each in (seen.clock_low, seen.clock_high))

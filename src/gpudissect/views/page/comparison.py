@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from gpudissect.results.compare import Comparison, Row, letter
-from gpudissect.results.likeness import Likeness
+from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.model import Finding
-from gpudissect.results.names import title_of, words
-from gpudissect.results.text import bracket, provenance
+from gpudissect.results.text import bracket, provenance, title_of, words
 from gpudissect.views.page.about import caution, facts
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, tag
@@ -23,15 +21,15 @@ _COLOPHON = (
     "Made by gpudissect. Two numbers differ if their brackets do not overlap; they are the same if each lies within "
     "the other's bracket."
 )
-_SIGNS = {Likeness.SAME: "=", Likeness.DIFFERENT: "≠", Likeness.AMBIGUOUS: "≈", Likeness.NOT_COMPARABLE: "–"}
-_LISTS = {Likeness.DIFFERENT: "What differs", Likeness.AMBIGUOUS: "Inconclusive"}
+_SIGNS = {Outcome.SAME: "=", Outcome.DIFFERENT: "≠", Outcome.AMBIGUOUS: "≈", Outcome.NOT_COMPARABLE: "–"}
+_LISTS = {Outcome.DIFFERENT: "What differs", Outcome.AMBIGUOUS: "Inconclusive"}
 
 
 def comparison_page(made: Comparison) -> str:
     """The page of a comparison: one HTML file that needs nothing else."""
     counts = ", ".join(f"{count} {kind.value}" for kind, count in made.counts.items())
     title = "Comparison: " + ", ".join(names_of(made.results))
-    warnings = [*made.obstacles, *([made.read] if made.read else [])]
+    warnings = made.warnings
     return document(
         title[:MAX_TITLE_LENGTH],
         tag("a", "To what differs", class_="skip", href="#differing"),
@@ -61,8 +59,8 @@ def _devices(made: Comparison) -> Iterator[Markup]:
 def _lists(made: Comparison) -> Iterator[Markup]:
     """What differs, then what is inconclusive: values, reason, and a link to the row."""
     for kind, title in _LISTS.items():
-        rows = [(number, row) for number, row in enumerate(made.rows[:MAX_ROWS]) if row.likeness is kind]
-        is_first = kind is Likeness.DIFFERENT
+        rows = [(number, row) for number, row in enumerate(made.rows[:MAX_ROWS]) if row.outcome is kind]
+        is_first = kind is Outcome.DIFFERENT
         if rows or is_first:
             yield tag("h2", title, id="differing" if is_first else None)
         if rows:
@@ -94,10 +92,10 @@ def _tables(made: Comparison) -> Iterator[Markup]:
 def _row(number: int, row: Row) -> Markup:
     """A row of a table. On a phone it is a block, which would cost it its roles if they were not written."""
     cells = [_cell(letter(place), finding) for place, finding in enumerate(row.findings)]
-    sign = tag("span", f"{_SIGNS[row.likeness]} ", aria_hidden="true")
-    style = row.likeness.value.replace(" ", "-")
+    sign = tag("span", f"{_SIGNS[row.outcome]} ", aria_hidden="true")
+    style = row.outcome.value.replace(" ", "-")
     name = tag("th", words(row.attribute), scope="row", role="rowheader")
-    verdict = tag("td", sign, row.likeness.value, class_=f"verdict {style}", role="cell")
+    verdict = tag("td", sign, row.outcome.value, class_=f"verdict {style}", role="cell")
     return tag("tr", name, *cells, verdict, tag("td", row.why, class_="why", role="cell"), id=f"r{number}", role="row")
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from gpudissect.estimate import Status
 from gpudissect.results.model import Finding, Published, Value
-from gpudissect.results.names import words
-from gpudissect.results.text import bracket, brief, cut, percent, published_words, quantity
+from gpudissect.results.text import bracket, brief, cut, percent, published_words, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.units import GIB

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from gpudissect.estimate import Status
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.names import title_of
-from gpudissect.results.text import brief, quantity
+from gpudissect.results.text import brief, quantity, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
 

@@ -10,8 +10,7 @@ from gpudissect.device_info import Origin
 from gpudissect.results.evidence.keep import with_evidence
 from gpudissect.results.evidence.series import ALL, Kept
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.names import title_of
-from gpudissect.results.text import brief, clean, provenance
+from gpudissect.results.text import brief, clean, provenance, title_of
 from gpudissect.views.page import about, findings
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy

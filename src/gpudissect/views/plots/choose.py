@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpudissect.results.model import Series
-from gpudissect.results.names import title_of
-from gpudissect.results.text import brief
+from gpudissect.results.text import brief, title_of
 from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind, is_finite
 
 MAX_POINTS = 4000

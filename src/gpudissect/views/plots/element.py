@@ -10,7 +10,7 @@ from gpudissect.errors import UsageError
 from gpudissect.models.base import Machine
 from gpudissect.results.machine import KINDS, machine_of
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.names import title_of, words
+from gpudissect.results.text import title_of, words
 from gpudissect.views.plots.choose import figure_of
 from gpudissect.views.plots.figure import Column, Figure, Kind
 from gpudissect.views.plots.hiding import figures_of_hiding

@@ -12,7 +12,7 @@ from gpudissect.models import by_key
 from gpudissect.models.base import Loop, Machine, peak
 from gpudissect.results.machine import CURVES, KINDS, curve_of
 from gpudissect.results.model import Series
-from gpudissect.results.names import title_of
+from gpudissect.results.text import title_of
 from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind
 
 MODEL_ALPHAS = (0.0, 8.0, 32.0, 128.0)  # at which models are drawn over the measurement

@@ -12,17 +12,16 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from gpudissect.results.compare import Comparison, Row, letter
-from gpudissect.results.likeness import Likeness
+from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, provenance, quantity
 from gpudissect.views.terminal.table import print_table
 from gpudissect.vocabulary import LIST_INDEX
 
-SCHEMA = "gpudissect-comparison/1"
+SCHEMA = "gpudissect-comparison/2"
 WIDEST = 36
 WIDE = 400  # a table's own width is measured on paper that has room for it
-_STYLE = {Likeness.DIFFERENT: "bold red", Likeness.AMBIGUOUS: "yellow", Likeness.SAME: "green"}
+_STYLE = {Outcome.DIFFERENT: "bold red", Outcome.AMBIGUOUS: "yellow", Outcome.SAME: "green"}
 
 
 def names_of(results: Sequence[Result]) -> list[str]:
@@ -41,25 +40,25 @@ def print_comparison(out: Console, made: Comparison, *, everything: bool) -> Non
         origin = provenance(device.origin, device.recorded_origin)
         read = f"  {clean(file)}" if file else ""
         out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim"), read))
-    for obstacle in (*made.obstacles, *([made.read] if made.read else [])):
-        out.print(Text(obstacle, "bold yellow"))
-    shown = [row for row in made.rows if everything or row.likeness in (Likeness.DIFFERENT, Likeness.AMBIGUOUS)]
+    for warning in made.warnings:
+        out.print(Text(warning, "bold yellow"))
+    shown = [row for row in made.rows if everything or row.outcome in (Outcome.DIFFERENT, Outcome.AMBIGUOUS)]
     if shown:
         print_table(out, _fitting(out, made, shown))
     out.print(Text(", ".join(f"{count} {kind.value}" for kind, count in made.counts.items()), "bold"))
 
 
 def to_json(made: Comparison) -> str:
-    """The comparison for programs, schema ``gpudissect-comparison/1``."""
+    """The comparison for programs, schema ``gpudissect-comparison/2``."""
     rows = [
-        {"element": row.element, "attribute": row.attribute, "likeness": row.likeness.value, "why": row.why,
+        {"element": row.element, "attribute": row.attribute, "outcome": row.outcome.value, "why": row.why,
          "values": [_plain(each) for each in row.findings]}
         for row in made.rows
     ]  # fmt: skip
     results = [{"letter": letter(n), "name": each.device.name, "spec": each.device.spec,
                 "origin": each.device.origin.value, "clock_hz": each.conditions.clock_hz, "code": each.code,
                 "file": made.files[n] if made.files else None} for n, each in enumerate(made.results)]  # fmt: skip
-    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "read": made.read,
+    whole = {"schema": SCHEMA, "results": results, "obstacles": made.obstacles, "version_note": made.version_note,
              "counts": made.counts, "rows": rows}  # fmt: skip
     return json.dumps(whole, indent=2) + "\n"
 
@@ -96,7 +95,7 @@ def _table(out: Console, heads: Sequence[str], rows: Sequence[Row], *, reasons: 
         table.add_row(
             Text(clean(row.element), "bold"), Text(clean(row.attribute)),
             *(Text(value_of(each)) for each in row.findings),
-            Text(row.likeness.value, _STYLE.get(row.likeness, "dim")), *why,
+            Text(row.outcome.value, _STYLE.get(row.outcome, "dim")), *why,
         )  # fmt: skip
     return table
 

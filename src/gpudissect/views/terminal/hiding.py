@@ -56,7 +56,7 @@ def lines(result: Result, width: int) -> Iterator[str]:
     try:
         yield from _lines(result, machine_of(result), width)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise UsageError(f"this result holds series of latency hiding that make no sense: {error}") from None
+        raise UsageError(f"invalid series of latency hiding in this result: {error}") from None
 
 
 def _lines(result: Result, machine: Machine, width: int) -> Iterator[str]:

@@ -14,10 +14,8 @@ from rich.text import Text
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.command import only_asked
-from gpudissect.results.model import Finding, Result
-from gpudissect.results.prediction import Prediction
-from gpudissect.results.text import bracket, clean, percent, provenance, published_words, quantity
+from gpudissect.results.model import Finding, Prediction, Result
+from gpudissect.results.text import bracket, brief, clean, percent, provenance, published_words, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import instructions
 from gpudissect.vocabulary import LIST_INDEX
@@ -25,6 +23,7 @@ from gpudissect.vocabulary import LIST_INDEX
 ALL = 0.995  # of accesses: what is possible is not worth a word
 WIDEST = 40  # characters of a value in the table; longer ones stand below it
 PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
+MAX_RESTRICTION_LENGTH = 400  # characters
 _COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
 _DISPENSABLE = (
     "source",
@@ -60,7 +59,7 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
     out.print(_title(result))
     if facts := _facts(result):
         out.print(Text(facts, "dim"))
-    if only := only_asked(result):
+    if only := restriction(result):
         out.print(Text(clean(only), "dim"))
     of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
     findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
@@ -86,6 +85,13 @@ def _title(result: Result) -> Text:
     origin = provenance(device.origin, device.recorded_origin)
     style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
     return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+
+
+def restriction(result: Result) -> str:
+    """The elements that ``discover --only`` was limited to; empty without a limit."""
+    if not result.options.elements or result.command == "hide":
+        return ""
+    return f"limited to (--only): {brief(', '.join(result.options.elements), MAX_RESTRICTION_LENGTH)}"
 
 
 def _facts(result: Result) -> str:
@@ -249,7 +255,7 @@ def _unforetold(prediction: Prediction) -> list[str]:
     """What was assumed to foretell, and what could not be foretold."""
     lines = [f"assumed of path {clean(path.path)}: {clean('; '.join(path.assumed))}"
              for path in prediction.paths if path.assumed]  # fmt: skip
-    return lines + [f"not foretold: {clean(name)}: {clean(why)}" for name, why in prediction.unforetold.items()]
+    return lines + [f"not foretold: {clean(name)}: {clean(why)}" for name, why in prediction.not_predicted.items()]
 
 
 def _print_details(out: Console, finding: Finding) -> None:

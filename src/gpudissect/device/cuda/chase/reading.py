@@ -95,7 +95,7 @@ def _check(path: Path, loaded: Array, offsets: Array, zero: int) -> None:
 
 def _circumstances(launch: Launch, seen: Sequence[Seen], sms: Sequence[int], peers: Sequence[int]) -> dict[str, str]:
     """What a reader of the trace should know about how it was taken, where it matters."""
-    notes = {"carveout_asked": f"{launch.carveout or 0} %", "shared_bytes": str(launch.shared)}
+    notes = {"carveout_requested": f"{launch.carveout or 0} %", "shared_bytes": str(launch.shared)}
     if len(seen) > 1:
         notes["windows"] = str(len(seen))
     if len(sms) > 1:

@@ -1,4 +1,4 @@
-"""Results that nobody measured, for tests of what is made of results."""
+"""Results made by hand, for tests of what is built from results."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,35 +15,6 @@ from gpudissect.vocabulary import unit_of
 KIB = 1024
 FACTS = {"compute_capability": "9.9", "memory_size": 1 << 30, "shared_per_block": 48 * KIB, "constant_size": 64 * KIB}
 NO_PATHS = {"readonly": "none", "texture": "none", "constant": "none", "shared": "none"}
-
-
-def finding(element: str, attribute: str, value: Any = None, **more: Any) -> Finding:
-    """A finding: found with a value, not found without one."""
-    status = Status.NOT_FOUND if value is None else Status.FOUND
-    given = {"status": status, "value": value, "reason": "" if value is not None else "who knows"} | more
-    return Finding(element=element, attribute=attribute, unit=unit_of(attribute), **given)
-
-
-def result(findings: Mapping[str, Any], **device: Any) -> Result:
-    """A result with findings by ``element.attribute``: plain values, or dictionaries of a finding's fields."""
-    described = {"spec": "cuda:0", "name": "Made Up 1", "origin": Origin.MEASURED, "sm_count": 4, "facts": FACTS}
-    made = [
-        finding(*name.split("."), **(value if isinstance(value, dict) else {"value": value}))
-        for name, value in findings.items()
-    ]
-    return Result(device=Device(**described | device), findings=tuple(made))
-
-
-def gpu_of(made: Result) -> GpuTable:
-    """What the catalogue reads of the GPU file of a result."""
-    return read(str(export(made, "gpu")))
-
-
-def read(text: str) -> GpuTable:
-    """A GPU file as the catalogue reads it."""
-    return check("made up", parse("made up", text.encode()))
-
-
 PLAIN = {
     "timer.overhead": 10.0,
     "l1.capacity": 16 * KIB,
@@ -59,4 +30,29 @@ PLAIN = {
     "dram.hit_latency": 495.0,
     "dram.wide_latency": 495.5,
 }
-"""An L1 and an L2 before memory."""
+"""An L1 and an L2 in front of memory."""
+
+
+def finding(element: str, attribute: str, value: Any = None, **fields: Any) -> Finding:
+    """A finding: found with a value, not found without one."""
+    status, reason = (Status.NOT_FOUND, "no evidence") if value is None else (Status.FOUND, "")
+    fields = {"status": status, "value": value, "reason": reason} | fields
+    return Finding(element=element, attribute=attribute, unit=unit_of(attribute), **fields)
+
+
+def result(findings: Mapping[str, Any], **device: Any) -> Result:
+    """A result with findings by ``element.attribute``: plain values, or dictionaries of a finding's fields."""
+    described = {"spec": "cuda:0", "name": "Made Up 1", "origin": Origin.MEASURED, "sm_count": 4, "facts": FACTS}
+    values = {name: value if isinstance(value, dict) else {"value": value} for name, value in findings.items()}
+    made = tuple(finding(*name.split("."), **fields) for name, fields in values.items())
+    return Result(device=Device(**described | device), findings=made)
+
+
+def gpu_of(made: Result) -> GpuTable:
+    """The GPU file of a result as the catalogue reads it."""
+    return read(str(export(made, "gpu")))
+
+
+def read(text: str) -> GpuTable:
+    """A GPU file as the catalogue reads it."""
+    return check("made up", parse("made up", text.encode()))
