@@ -1,8 +1,9 @@
-"""The house of docs: rooms import only earlier rooms, files stay small, a bare import stays light."""
+"""The rules of docs/adr/0016: imports go down only, no cycle, readable files, a light bare import."""
 
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,17 @@ import pytest
 import gpudissect
 
 SOURCE = Path(gpudissect.__file__).parent
+ROOT = Path(__file__).parents[1]
 FILES = sorted(SOURCE.rglob("*.py"))
-ROOMS = [
-    {"errors", "units", "vocabulary", "cache_folder", "interrupts"},
-    {"workload", "trace", "estimate", "series", "device_info"},
+MODULES = {
+    ".".join(("gpudissect", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in FILES
+}
+FLOORS = (
+    {"errors", "vocabulary", "interrupts"},
+    {"units", "cache_folder"},
+    {"workload"},
+    {"trace", "estimate", "series", "device_info"},
     {"simulation", "models"},
     {"catalogue"},
     {"device"},
@@ -24,42 +32,76 @@ ROOMS = [
     {"study"},
     {"api"},
     {"cli"},
-]
-FLOOR = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+WAIST = set().union(*FLOORS[:4])
+FORBIDDEN = {"exports": {"device", "measure", "survey"}, "views": {"device", "measure", "survey"}}
 HEAVY = ("numpy", "numba", "scipy", "pydantic", "rich", "typer", "cuda", "click")
 MAX_LINES = 400
 
 
-def room_of(path: Path) -> str:
-    inside = path.relative_to(SOURCE).parts
-    return inside[0].removesuffix(".py")
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
 
 
-def rooms_imported(path: Path) -> set[str]:
-    """Rooms that a file imports anywhere, in functions and for type checking too."""
-    modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+@cache
+def imports_of(module: str) -> frozenset[str]:
+    """Modules that a module imports anywhere, in functions and for type checking too; not the packages around it."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
-    inside = (module.split(".") for module in modules if module.startswith("gpudissect."))
-    return {parts[1] for parts in inside} & set(FLOOR)
+            assert node.level == 0, f"{module}: relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module or "" for name in names}
+    return frozenset(found)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_room_imports_only_earlier_rooms(path):
-    room = room_of(path)
-    if room in ("__init__", "__main__"):
+def inside(module: str) -> set[str]:
+    return {name for name in imports_of(module) if name in MODULES and name != "gpudissect"}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_go_down_only(module: str) -> None:
+    room = room_of(module)
+    if room in ("", "__main__"):
         return
-    assert room in FLOOR, f"{room} is no room of the house"
-    for other in rooms_imported(path) - {room}:
-        assert FLOOR[other] <= FLOOR[room], f"{room} must not import {other}"
+    assert room in FLOOR_OF, f"{room} stands on no floor"
+    others = {room_of(name) for name in inside(module)} - {room}
+    assert not {other for other in others if FLOOR_OF[other] > FLOOR_OF[room]}
+    assert not others & FORBIDDEN.get(room, set())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file_is_too_long(path):
+@pytest.mark.parametrize("module", [name for name in MODULES if name.split(".")[-1].startswith("infer_")], ids=str)
+def test_inference_imports_only_numpy_the_waist_simulators_and_inference(module: str) -> None:
+    foreign = {name for name in imports_of(module) if name not in MODULES}
+    assert foreign <= {"__future__", "numpy", "numpy.typing"} | set(sys.stdlib_module_names) | {"collections.abc"}
+    others = {name for name in inside(module) if room_of(name) not in WAIST | {"simulation"}}
+    assert all(name.split(".")[-1].startswith("infer_") for name in others), others
+
+
+def test_no_import_cycle() -> None:
+    """Depth first; a module that leads back to one above it closes a cycle."""
+    finished: set[str] = set()
+
+    def visit(module: str, above: tuple[str, ...]) -> None:
+        assert module not in above, " -> ".join((*above[above.index(module) :], module))
+        if module not in finished:
+            for name in sorted(inside(module)):
+                visit(name, (*above, module))
+            finished.add(module)
+
+    for module in MODULES:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_file_is_too_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
 
 
@@ -67,17 +109,13 @@ def test_no_file_is_too_long(path):
     ("statement", "allowed"),
     [("import gpudissect", ()), ("import gpudissect.cli.app", ("typer", "click", "rich", "pydantic"))],
 )
-def test_a_bare_import_pulls_nothing_heavy(statement, allowed):
+def test_a_bare_import_loads_nothing_heavy(statement: str, allowed: tuple[str, ...]) -> None:
     code = f"{statement}; import sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not (set(HEAVY) - set(allowed)) & set(loaded)
 
 
-def test_only_the_cuda_device_knows_of_cuda():
-    for path in FILES:
-        if "cuda" in path.relative_to(SOURCE).parts:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not any(name.partition(".")[0] == "cuda" for name in names), path
+def test_only_the_cuda_device_imports_cuda() -> None:
+    for module, path in MODULES.items():
+        if "cuda" not in path.relative_to(SOURCE).parts:
+            assert not {name for name in imports_of(module) if name.partition(".")[0] == "cuda"}, module
