@@ -14,7 +14,7 @@ from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.trace import Trace
 from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer
-from gpudissect.workload.stream import MOST_TOLD
+from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
 ADDS = Mix(body=(Step(Instruction.FADD, 16),), warps=8, block_size=128, iterations=32)
 COPY = Stream(path=Path.GLOBAL_L2, transfer=Transfer.COPY, footprint=64 << 20, blocks=64, threads=256, ilp=4, runs=3)
@@ -178,8 +178,10 @@ def test_laps_of_short_blocks_are_as_many_passes() -> None:
 
 
 def test_of_very_many_blocks_no_trace_tells_each_ones_cycles() -> None:
-    few, many = (replace(COPY, ilp=1, threads=128, blocks=blocks) for blocks in (MOST_TOLD, 2 * MOST_TOLD))
-    assert run(few).cycles.shape == (3, MOST_TOLD)
+    few, many = (
+        replace(COPY, ilp=1, threads=128, blocks=blocks) for blocks in (MAX_TIMED_BLOCKS, 2 * MAX_TIMED_BLOCKS)
+    )
+    assert run(few).cycles.shape == (3, MAX_TIMED_BLOCKS)
     assert "cycles" not in run(many).arrays and run(many).bytes.tolist() == run(few).bytes.tolist()
 
 

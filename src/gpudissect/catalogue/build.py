@@ -26,8 +26,7 @@ from gpudissect.simulation.sm.description import (
     SharedMemory,
 )
 from gpudissect.units import KIB, WARP_SIZE
-from gpudissect.workload import Instruction, Path
-from gpudissect.workload.instruction import PRODUCTS
+from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Instruction, Path
 
 if TYPE_CHECKING:
     from gpudissect.catalogue.arrays import CacheTable, IndexTable, PolicyTable, TlbTable
@@ -202,7 +201,7 @@ def _operation(gpu: GpuTable, instruction: Instruction, unit: UnitTable, units: 
         latency = route.latency[0].value if route is not None and route.latency else _memory_latency(gpu)
     return Operation(
         pipe=unit.pipe,
-        interval=PRODUCTS.get(instruction, WARP_SIZE) * units / unit.rate.value if unit.rate else 1.0,
+        interval=MATRIX_MULTIPLY_ADDS.get(instruction, WARP_SIZE) * units / unit.rate.value if unit.rate else 1.0,
         latency=latency,
         latency_to_core=_value(unit.latency_to_core, None),
         slots=_value(unit.slots, 1),

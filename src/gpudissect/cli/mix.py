@@ -60,14 +60,13 @@ def mix(
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
     from gpudissect.views.traces.throughput_trace import MixTrace
-    from gpudissect.workload import Access, Mix
-    from gpudissect.workload.instruction import GLOBAL
+    from gpudissect.workload import GLOBAL_INSTRUCTIONS, Access, Mix
 
     resident, body = access is AccessName.RESIDENT, _body(run)
-    if not resident and not any(step.instruction in GLOBAL for step in body):
+    if not resident and not any(step.instruction in GLOBAL_INSTRUCTIONS for step in body):
         raise UsageError(
             f"--access {access} needs an instruction on global memory, --run {run[:40]!r} has none: "
-            f"add {' or '.join(GLOBAL)}"
+            f"add {' or '.join(GLOBAL_INSTRUCTIONS)}"
         )
     workload = Mix(
         body=body,

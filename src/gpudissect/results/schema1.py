@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudissect.results.model import SCHEMA as CURRENT
-from gpudissect.workload.wire import NOTES, current_names
+from gpudissect.workload.digest import WIRE_NOTES, current_names
 
 SCHEMA = "gpudissect/1"
 SERIES: Mapping[str, str] = {}
@@ -20,7 +20,7 @@ def convert(content: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(content) | {"schema": CURRENT}
     if "conditions" in result:
         conditions = _rename(result["conditions"], {"clock_seen": "clock_observed"})
-        result["conditions"] = _replace(conditions, "notes", lambda notes: current_names(notes, NOTES))
+        result["conditions"] = _replace(conditions, "notes", lambda notes: current_names(notes, WIRE_NOTES))
     if "prediction" in result:
         result["prediction"] = _rename(result["prediction"], {"unforetold": "not_predicted"})
     if isinstance(result.get("series"), list):

@@ -1,32 +1,29 @@
-"""What to do: frozen, plain data, no code. `Chase` (dependent loads), `Stream`, `Mix` and `Launch`."""
+"""Workloads are frozen, plain data: `Chase` (dependent loads), `Stream`, `Mix` and `Launch`."""
 
 from gpudissect.workload.chase import Bounds, Chase, Path, PriorAccesses, Timing
-from gpudissect.workload.instruction import Instruction
 from gpudissect.workload.launch import Clock, Launch, LaunchMethod
-from gpudissect.workload.mix import Access, Mix, Step
+from gpudissect.workload.mix import (
+    GLOBAL_INSTRUCTIONS,
+    MATRIX_MULTIPLY_ADDS,
+    SHARED_INSTRUCTIONS,
+    Access,
+    Instruction,
+    Mix,
+    Step,
+)
 from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
 from gpudissect.workload.stream import Stream, Transfer
 
 Workload = Chase | Stream | Mix | Launch
 
-__all__ = [
+__all__ = ["Bounds", "Chase", "Explicit", "Order", "Path", "PriorAccesses", "Sequential", "Shuffled", "Timing"]
+__all__ += [
+    "GLOBAL_INSTRUCTIONS",
+    "MATRIX_MULTIPLY_ADDS",
+    "SHARED_INSTRUCTIONS",
     "Access",
-    "Bounds",
-    "Chase",
-    "Clock",
-    "Explicit",
     "Instruction",
-    "Launch",
-    "LaunchMethod",
     "Mix",
-    "Order",
-    "Path",
-    "PriorAccesses",
-    "Sequential",
-    "Shuffled",
     "Step",
-    "Stream",
-    "Timing",
-    "Transfer",
-    "Workload",
-]  # fmt: skip
+]
+__all__ += ["Clock", "Launch", "LaunchMethod", "Stream", "Transfer", "Workload"]

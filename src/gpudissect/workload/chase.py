@@ -1,13 +1,13 @@
-"""`Chase`: dependent loads round a ring, the workload behind every structure and latency (MC16 s4.1-4.2).
+"""`Chase`: dependent loads along a closed chain, for structure and latency (MC16 s4.1-4.2).
 
-Instructions are fetched one after the other, too: on the path CODE the ring is a loop of straight-line code.
-One thread is timed. `PriorAccesses` show what shares a cache with it (MT22 s4.5-4.6): another path of the same thread,
+On the path CODE the chain is a loop of straight-line code, whose instructions are fetched one after the other. One
+thread is timed. `PriorAccesses` show what shares a cache with it (MT22 s4.5-4.6): another path of the same thread,
 another warp of its SM, another SM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,50 +19,55 @@ from gpudissect.workload.order import Explicit, Order, Sequential
 CODE_LINE = 128
 """Bytes of code that count as one access on the path CODE: eight instructions of 16 bytes, a line of an instruction
 cache (JIA18)."""
-
 CODE_UNIT = 1024
-"""Bytes that a loop of straight-line code grows by."""
+"""Bytes by which a loop of straight-line code grows."""
+MAX_ACCESSES = 2**31 - 1
+"""Accesses of one chase, prior and warm-up accesses included: devices may count them in 32 bits."""
+MAX_RECORDS = 2**26
+"""Numbers in one trace."""
+MAX_BLOCK_WARPS = 32
+MAX_CLUSTER_BLOCKS = 16
 
 
 class Path(StrEnum):
-    """The way a load takes to memory: its space and which caches it may use."""
+    """The way of a load to memory: its memory space and the caches it may use."""
 
-    NOTHING = "nothing"  # no load at all: the timed window is empty (timer calibration)
-    GLOBAL = "global"  # global memory through every cache there is
-    GLOBAL_L2 = "global_l2"  # global memory past the L1, through the L2
+    NOTHING = "nothing"  # no load: the timed window is empty (timer calibration)
+    GLOBAL = "global"  # global memory through every cache
+    GLOBAL_L2 = "global_l2"  # global memory through the L2, bypassing the L1
     READONLY = "readonly"  # global memory through the read-only data cache
     TEXTURE = "texture"
     CONSTANT = "constant"
     SHARED = "shared"
-    CLUSTER = "cluster"  # shared memory of a block of the same cluster, through the window that all of it shares
-    TMA = "tma"  # global memory by bulk copies into shared memory, 16 bytes each, one awaited after the other
-    CODE = "code"  # no loads: what a loop of straight-line code over the ring's bytes fetches of its own instructions
+    CLUSTER = "cluster"  # distributed shared memory of another block of the cluster
+    TMA = "tma"  # global memory by bulk copies of 16 bytes into shared memory, each awaited before the next
+    CODE = "code"  # no loads: instruction fetches of a loop of straight-line code
 
     @property
-    def links(self) -> tuple[int, bool]:
-        """What the links of a ring look like: rings over the same words with the same links are one ring."""
+    def link_format(self) -> tuple[int, bool]:
+        """Chains over the same words with the same link format are identical in memory."""
         return self.word, self is Path.CONSTANT
 
     @property
     def word(self) -> int:
-        """Bytes of one link of the chain: pointers, 4-byte words where addresses are short, or the least of a copy."""
+        """Bytes of one link: a pointer, a 4-byte index where addresses are short, or the smallest bulk copy."""
         if self is Path.TMA:
             return 16
         return 8 if self in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.CLUSTER) else 4
 
     @property
     def cached(self) -> bool:
-        """Whether loads of it leave something behind that a later load may find."""
+        """Whether its loads leave lines in a cache."""
         return self not in (Path.NOTHING, Path.SHARED, Path.CLUSTER)
 
 
 class Timing(StrEnum):
     """What is timed.
 
-    - EACH: every access by itself (MC16 listing 3); includes the timer's own cost.
-    - LAP: whole laps, nothing between the loads (pure pointer chase).
-    - COUNT: every access by itself, classified at once against `Bounds`; only the counts come back, so
-      nothing needs to be stored while the cache is under test.
+    - EACH: every single access (MC16 listing 3), the timer's own cost included.
+    - LAP: whole laps without anything between the loads (pure pointer chase).
+    - COUNT: every single access, classified at once against `Bounds`; only counts are returned, so that no record
+      occupies the cache under test.
     """
 
     EACH = "each"
@@ -86,31 +91,17 @@ class Bounds:
             raise WorkloadError(f"bounds must rise: hit_max < miss_min <= miss_max, got {self}")
 
 
-MOST_ACCESSES = 2**31 - 1
-"""Accesses of one chase, laps before timing included: devices may count them in 32 bits."""
-
-MOST_RECORDS = 2**26
-"""Numbers that one trace may hold."""
-
-
-MOST_WARPS = 32
-"""Warps of one block."""
-
-MOST_BLOCKS = 16
-"""Blocks of one cluster."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PriorAccesses:
-    """Laps that somebody runs before a chase begins.
+    """Laps that one warp runs before a chase begins.
 
     Attributes:
-        path: the way to memory; memory is the same whichever way leads there, but for constant memory and code.
-        order: the ring, byte offsets within the same memory as the chase's own. Its words must not be those of another
-            ring of the chase, unless it is that very ring.
-        laps: how many.
-        warp: whose turn it is: warp 0 of its SM is the one that is timed later.
-        sm: where: 0 is the SM that is timed, any other number another SM.
+        path: the way to memory. All paths lead to the same memory, except constant memory and code.
+        order: the chain, as byte offsets in the memory of the chase. It is one of the chase's other chains, or shares
+            no word with them.
+        laps: number of laps.
+        warp: the warp that runs them; warp 0 of SM 0 is the one that is timed later.
+        sm: 0 for the timed SM, any other number for another SM.
 
     Raises `WorkloadError` if the fields do not fit together.
 
@@ -124,40 +115,40 @@ class PriorAccesses:
 
     def __post_init__(self) -> None:
         if not self.path.cached or self.path is Path.TMA:
-            raise WorkloadError(f"a turn goes through a cache by loads, not through path {self.path.value!r}")
+            raise WorkloadError(f"prior accesses are loads through a cache, not on path {self.path.value!r}")
         if self.path is Path.CODE:
             _check_code(self.order)
-        if self.laps < 1 or not 0 <= self.warp < MOST_WARPS or self.sm < 0:
-            raise WorkloadError(f"a turn needs laps >= 1, 0 <= warp < {MOST_WARPS}, sm >= 0, got {self}")
+        if self.laps < 1 or not 0 <= self.warp < MAX_BLOCK_WARPS or self.sm < 0:
+            limits = f"laps >= 1, 0 <= warp < {MAX_BLOCK_WARPS}, sm >= 0"
+            raise WorkloadError(f"prior accesses need {limits}, got {self}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chase:
-    """One thread follows a ring of dependent loads, or, on the path CODE, of lines of straight-line code.
+    """One thread follows a chain of dependent loads or, on the path CODE, runs a loop of straight-line code.
 
-    Code runs through in order, from offset 0 on, in whole units; only whole laps can be timed, and whose turn it was
-    before cannot be said. No flush reaches the instruction caches, and there is no carve-out to ask for.
+    Code is run in order from offset 0, in whole units. Only whole laps of it can be timed, without prior accesses,
+    flush (none reaches the instruction caches) or carve-out.
 
     Attributes:
         path: the way to memory.
-        order: the ring, byte offsets within memory of the chase's own.
+        order: the chain, as byte offsets in memory that belongs to the chase.
         timing: what is timed, see `Timing`.
         warmup: laps before timing starts (0: the first timed access is the first touch).
         laps: timed laps.
-        picks: with EACH, only these positions of a lap (sorted, 0-based) are reported, None for all.
+        picks: with EACH, the reported positions of a lap (sorted, from 0); None for all.
         bounds: with COUNT, the classes.
-        carveout: share of the on-chip array asked for as shared memory, in percent, None for the device's
-            default (as little as possible). A wish, which no call lets one check; the trace's notes
-            say what the driver took for its preference.
-        alone: nothing else of the batch may run meanwhile: for caches that all SMs share.
-        flush: every cache is emptied of the chase's data before it starts. The caches private to an SM are
-            always cold at the start of a chase.
-        repetition: tells otherwise equal chases apart.
-        before: turns taken one after the other, after the flush and before the chase's own laps.
-        sm: the SM that must run it, by the hardware's own number (CUDA: ``%smid``), None where the device may choose.
-            Not together with turns, which only count SMs from the one that is timed.
-        peer: on path CLUSTER, rank of the block whose shared memory holds the ring; rank 0 is the one that is timed,
-            and asks for its own memory through the same window. The cluster is the largest that the device takes.
+        carveout: percentage of the on-chip memory requested as shared memory; None for the device's default (as little
+            as possible). Drivers may ignore it, and no call tells the one in force; notes of the trace hold the
+            driver's preference.
+        alone: nothing else of the batch runs meanwhile: for caches that all SMs share.
+        flush: caches hold no data of the chase when it starts. Caches private to an SM are always cold then.
+        repetition: distinguishes chases that are otherwise equal.
+        before: prior accesses, one after the other, after the flush and before the chase's own laps.
+        sm: the SM that must run it, by the hardware's number (CUDA: ``%smid``); None for any. Not together with prior
+            accesses, which number SMs relative to the timed one.
+        peer: on path CLUSTER, the rank of the block whose shared memory holds the chain; rank 0 is the timed block, and
+            reaches its own memory in the same way. The cluster is the largest that the device supports.
 
     Raises `WorkloadError` if the fields do not fit together.
 
@@ -179,63 +170,62 @@ class Chase:
     peer: int = 1
 
     def __post_init__(self) -> None:
-        for path, order in self.rings:
+        for path, order in self.chains:
             _check_aligned(path, order)
-        if self.before:
-            _check_apart(self.rings)
         if self.path is Path.CODE:
             _check_code(self.order)
-            if self.timing is not Timing.LAP or self.before or self.flush or self.carveout is not None:
-                raise WorkloadError(
-                    "a chase on path 'code' has timing 'lap', no turns before it, no flush, no carveout"
-                )
-        if self.before and not self.path.cached:
-            raise WorkloadError(f"nobody can have a turn on path {self.path.value!r} before a chase: it has no cache")
-        if self.sm is not None and self.sm < 0:
-            raise WorkloadError(f"SMs are numbered from 0, got {self.sm}")
-        if self.sm is not None and (self.before or self.path is Path.CLUSTER):
-            raise WorkloadError("a chase with turns before it, or in a cluster, runs where the device likes: leave out "
-                                "its SM")  # fmt: skip
-        if self.before and self.path is Path.TMA:
-            raise WorkloadError("nobody can have a turn before a chase on path 'tma'")
+        for problem in self._problems():
+            raise WorkloadError(problem)
+
+    def _problems(self) -> Iterator[str]:
+        path = self.path.value
+        plain = not self.before and not self.flush and self.carveout is None and self.timing is Timing.LAP
+        if self.path is Path.CODE and not plain:
+            yield "a chase on path 'code' has timing 'lap', no prior accesses, no flush and no carveout"
+        if self.before and (not self.path.cached or self.path is Path.TMA):
+            reason = "use a path of cached loads" if self.path is Path.TMA else "it has no cache"
+            yield f"'before' is not supported on path {path!r}: {reason}"
+        if self.before and _overlap(self.chains):
+            yield "two chains of a chase and its prior accesses need the same word: move one by a word"
         if self.path is Path.TMA and self.timing is not Timing.LAP:
-            raise WorkloadError("path 'tma' takes timing 'lap' only: a copy is several instructions, and what readies "
-                                "the first would be timed with it")  # fmt: skip
+            yield "path 'tma' supports timing 'lap' only: a copy is several instructions, all of which would be timed"
+        if self.sm is not None and self.sm < 0:
+            yield f"SMs are numbered from 0, got {self.sm}"
+        if self.sm is not None and (self.before or self.path is Path.CLUSTER):
+            yield "a chase with prior accesses or in a cluster runs on any SM: leave out 'sm'"
         if self.path is not Path.CLUSTER and self.peer != 1:
-            raise WorkloadError(f"a peer belongs to path 'cluster', not to {self.path.value!r}")
-        if not 0 <= self.peer < MOST_BLOCKS:
-            raise WorkloadError(f"peer is a rank in a cluster, in [0, {MOST_BLOCKS}), got {self.peer}")
+            yield f"'peer' is an option of path 'cluster', not of {path!r}"
+        if not 0 <= self.peer < MAX_CLUSTER_BLOCKS:
+            yield f"'peer' is a rank in a cluster, in [0, {MAX_CLUSTER_BLOCKS}), got {self.peer}"
         if self.warmup < 0 or self.laps < 1:
-            raise WorkloadError(f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}")
-        if self.timing is Timing.COUNT and self.bounds is None:
-            raise WorkloadError("timing 'count' needs bounds: what is a hit and what a miss")
-        if self.timing is not Timing.COUNT and self.bounds is not None:
-            raise WorkloadError(f"bounds belong to timing 'count', not to {self.timing.value!r}")
-        accesses = (self.warmup + self.laps) * self.order.count
-        accesses += sum(turn.laps * turn.order.count for turn in self.before)
-        if accesses > MOST_ACCESSES:
-            raise WorkloadError(f"a chase of {accesses} accesses is longer than {MOST_ACCESSES}: ask for fewer laps")
+            yield f"a chase needs warmup >= 0 and laps >= 1, got {self.warmup} and {self.laps}"
+        if (self.timing is Timing.COUNT) != (self.bounds is not None):
+            yield f"timing 'count' needs bounds of hits and misses, other timings have none; got {self.timing.value!r}"
+        accesses = sum(prior.laps * prior.order.count for prior in self.before)
+        accesses += (self.warmup + self.laps) * self.order.count
+        if accesses > MAX_ACCESSES:
+            yield f"a chase of {accesses} accesses exceeds {MAX_ACCESSES}: use fewer laps"
         if self.picks is not None:
             if self.timing is not Timing.EACH:
-                raise WorkloadError("picks belong to timing 'each'")
+                yield f"picks are an option of timing 'each', not of {self.timing.value!r}"
             if not self.picks or list(self.picks) != sorted(set(self.picks)):
-                raise WorkloadError("picks must be rising positions of a lap, at least one")
+                yield "picks must be rising positions of a lap, at least one"
             if self.picks[0] < 0 or self.picks[-1] >= self.order.count:
-                raise WorkloadError(f"picks must lie in [0, {self.order.count}), got {self.picks[0]}..{self.picks[-1]}")
-        if self.records > MOST_RECORDS:
-            raise WorkloadError(f"a trace of {self.records} numbers is more than {MOST_RECORDS}: ask for fewer laps")
+                yield f"picks must be in [0, {self.order.count}), got {self.picks[0]}..{self.picks[-1]}"
+        if self.records > MAX_RECORDS:
+            yield f"a trace of {self.records} numbers exceeds {MAX_RECORDS}: use fewer laps"
         if self.carveout is not None and not 0 <= self.carveout <= 100:
-            raise WorkloadError(f"carveout is a percentage, got {self.carveout}")
+            yield f"carveout is a percentage, got {self.carveout}"
 
     @property
-    def rings(self) -> list[tuple[Path, Order]]:
-        """The chase's own ring, then those of the turns before it."""
-        return [(self.path, self.order), *((turn.path, turn.order) for turn in self.before)]
+    def chains(self) -> list[tuple[Path, Order]]:
+        """The chase's own chain, then those of the prior accesses."""
+        return [(self.path, self.order), *((prior.path, prior.order) for prior in self.before)]
 
     @property
     def span(self) -> int:
-        """Bytes of memory that its rings reach into."""
-        return max(self.order.span, *(turn.order.span for turn in self.before), 0)
+        """Bytes of memory that its chains reach into."""
+        return max(order.span for _, order in self.chains)
 
     @property
     def timed_per_lap(self) -> int:
@@ -244,7 +234,7 @@ class Chase:
 
     @property
     def records(self) -> int:
-        """Numbers that its trace holds: timed accesses (EACH) or laps."""
+        """Numbers in its trace: timed accesses (EACH) or laps."""
         return self.laps * self.timed_per_lap if self.timing is Timing.EACH else self.laps
 
 
@@ -253,27 +243,27 @@ def _check_aligned(path: Path, order: Order) -> None:
         return
     steps = order.offsets() if isinstance(order, Explicit) else np.array([order.start, order.stride])
     if (steps % path.word).any():
-        raise WorkloadError(f"offsets on path {path} must be multiples of {path.word} bytes: a link is that long")
+        raise WorkloadError(f"offsets on path {path} must be multiples of {path.word} bytes, the size of a link")
 
 
 def _check_code(order: Order) -> None:
     if not isinstance(order, Sequential) or order.start or order.stride != CODE_LINE or order.span % CODE_UNIT:
         raise WorkloadError(
-            f"code runs through in order: Sequential(count, {CODE_LINE}) from offset 0, in units of {CODE_UNIT} B, "
+            f"code runs in order: Sequential(count, {CODE_LINE}) from offset 0, in units of {CODE_UNIT} B, "
             f"not {type(order).__name__} of {order.count} offsets over {order.span} B"
         )
 
 
-def _check_apart(rings: Sequence[tuple[Path, Order]]) -> None:
-    """No word may belong to two rings; constant memory is other memory, and code yet another, where all run alike."""
-    loads = [(path, order) for path, order in rings if path is not Path.CODE]
-    different: dict[tuple[tuple[int, bool], Order], None] = dict.fromkeys((path.links, order) for path, order in loads)
+def _overlap(chains: list[tuple[Path, Order]]) -> bool:
+    """Whether two different chains share a 4-byte word. Constant memory and code are separate from other memory."""
+    different = dict.fromkeys((path.link_format, order) for path, order in chains if path is not Path.CODE)
     for constant in (True, False):
         words = [
-            order.offsets() // 4 + i
+            order.offsets() // 4 + part
             for (word, in_constant), order in different
             if in_constant is constant
-            for i in range(word // 4)
+            for part in range(word // 4)
         ]
-        if words and np.unique(np.concatenate(words)).size < sum(each.size for each in words):
-            raise WorkloadError("two rings of a chase and its turns need the same word: move one by a word")
+        if words and np.unique(np.concatenate(words)).size < sum(part.size for part in words):
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""`Launch`: kernels that do nothing, for what starting them costs (VV16 s3.7)."""
+"""`Launch`: empty kernels, for the cost of starting them (VV16 s3.7)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
 
-MOST_KERNELS = 4096
-MOST_RUNS = 4096
+MAX_KERNELS = 4096
+MAX_RUNS = 4096
 
 
 class LaunchMethod(StrEnum):
     """How kernels are started."""
 
-    STREAM = "stream"  # one call each
-    GRAPH = "graph"  # one call for a graph that was made of them before
+    STREAM = "stream"  # one call per kernel
+    GRAPH = "graph"  # one call for a graph of all kernels
 
 
 class Clock(StrEnum):
-    """Who says how long kernels took."""
+    """The clock that times the kernels."""
 
     HOST = "host"
     GPU = "gpu"
@@ -29,11 +29,11 @@ class Clock(StrEnum):
 class Launch:
     """`kernels` empty kernels of one warp, one after the other, `runs` times.
 
-    Yields `nanoseconds` (runs,). By the host's clock they last from before the first is started until it is known that
-    the last has ended, on the quickest of up to eight cores of the host. By the GPU's, the global timer, from the
-    begin of one more kernel before them, that notes the time, to the begin of another after them; the GPU is kept busy
-    until all are queued, so that it does not wait for the host. Runs are spread over several CUDA streams: by the
-    host's clock over 8, by the GPU's each of up to 256 runs has one of its own. Another `repetition` takes others.
+    Its trace has `nanoseconds` (runs,). The clock of the host runs from before the first start until the end of the
+    last kernel is known, on the fastest of up to eight host cores. The clock of the GPU, the global timer, runs from
+    the begin of one more kernel before them to the begin of another after them; the GPU is kept busy until all are
+    queued, so that it never waits for the host. Runs are spread over CUDA streams: 8 with the host's clock, one per run
+    (up to 256) with the GPU's. Another `repetition` uses other streams.
 
     Raises `WorkloadError` for counts that are not positive or too large.
 
@@ -46,6 +46,6 @@ class Launch:
     clock: Clock = Clock.HOST
 
     def __post_init__(self) -> None:
-        if not 1 <= self.kernels <= MOST_KERNELS or not 1 <= self.runs <= MOST_RUNS:
-            raise WorkloadError(f"1 to {MOST_KERNELS} kernels are started 1 to {MOST_RUNS} times, "
-                                f"got {self.kernels} and {self.runs}")  # fmt: skip
+        if not 1 <= self.kernels <= MAX_KERNELS or not 1 <= self.runs <= MAX_RUNS:
+            limits = f"1 to {MAX_KERNELS} kernels and 1 to {MAX_RUNS} runs"
+            raise WorkloadError(f"a launch has {limits}, got {self.kernels} and {self.runs}")

@@ -1,28 +1,78 @@
-"""`Mix`: many warps that run instructions again and again, at an occupancy that is set (VV16 ch 5)."""
+"""`Mix`: many warps that run instructions repeatedly, at a set occupancy (VV16 ch 5)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload.instruction import Instruction
 
-LINE = 128  # bytes that random accesses lie apart
-MOST_WARPS = 128
-MOST_ILP = 32
-MOST_STRIDE = 1024
-MOST_ITERATIONS = 1 << 24
-MOST_SAMPLED = 1024
+RANDOM_LINE_BYTES = 128
+"""Distance of random accesses."""
+MAX_WARPS = 128
+MAX_ILP = 32
+MAX_STRIDE = 1024
+MAX_ITERATIONS = 1 << 24
+MAX_SAMPLE_INTERVAL = 1024
+
+
+class Instruction(StrEnum):
+    """One instruction of a warp, named after its operation. Its result is an operand of the next in its chain."""
+
+    FADD = "fadd"
+    FMUL = "fmul"
+    FFMA = "ffma"
+    IADD = "iadd"
+    IMAD = "imad"
+    LOP = "lop"
+    SHIFT = "shift"
+    HFMA2 = "hfma2"
+    DADD = "dadd"
+    DFMA = "dfma"
+    I2F = "i2f"
+    F2I = "f2i"
+    F2F = "f2f"  # single to double and back count as two
+    RCP = "rcp"
+    RSQ = "rsq"
+    SIN = "sin"
+    EX2 = "ex2"
+    LG2 = "lg2"
+    SHUFFLE = "shuffle"
+    LDS = "lds"  # load from shared memory
+    STS = "sts"  # store to shared memory: no result, so a chain of stores only keeps their order
+    ATOMS = "atoms"  # atomic add on shared memory that returns the old value
+    LDG = "ldg"  # load from global memory
+    ATOMG = "atomg"  # atomic add on global memory that returns the old value
+    BARRIER = "barrier"  # of all warps of a block
+    MMA_F16 = "mma_f16"  # m16n8k16, sums in single precision
+    MMA_BF16 = "mma_bf16"  # m16n8k16
+    MMA_TF32 = "mma_tf32"  # m16n8k8
+    MMA_S8 = "mma_s8"  # m16n8k32
+    MMA_F64 = "mma_f64"  # m8n8k4
+
+
+SHARED_INSTRUCTIONS = (Instruction.LDS, Instruction.STS, Instruction.ATOMS)
+"""Instructions with an operand in shared memory."""
+GLOBAL_INSTRUCTIONS = (Instruction.LDG, Instruction.ATOMG)
+"""Instructions with an operand in global memory."""
+MATRIX_MULTIPLY_ADDS = {
+    Instruction.MMA_F16: 16 * 8 * 16,
+    Instruction.MMA_BF16: 16 * 8 * 16,
+    Instruction.MMA_TF32: 16 * 8 * 8,
+    Instruction.MMA_S8: 16 * 8 * 32,
+    Instruction.MMA_F64: 8 * 8 * 4,
+}
+"""Multiply-adds of one matrix instruction of a warp."""
 
 
 class Access(StrEnum):
-    """How the lanes of a warp spread over memory."""
+    """Distribution of the lanes of a warp over global memory."""
 
-    RESIDENT = "resident"  # each lane its own word, `stride` apart, the same again and again: hits in the nearest cache
-    STREAMING = "streaming"  # each lane its own word, `stride` apart, all others lines every time: no reuse
-    RANDOM = "random"  # every lane of every access another line
+    RESIDENT = "resident"  # each lane its own word, `stride` apart, always the same: hits in the nearest cache
+    STREAMING = "streaming"  # each lane its own word, `stride` apart, other lines in every access: no reuse
+    RANDOM = "random"  # every lane of every access in another line
 
 
 @dataclass(frozen=True)
@@ -34,36 +84,36 @@ class Step:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise WorkloadError(f"an instruction of a mix runs once or more often, got {self.count}")
+            raise WorkloadError(f"an instruction of a mix runs at least once, got {self.count}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
     """`warps` warps on each of `sms` SMs, each of which runs `body` `iterations` times.
 
-    Yields `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (warps,), and
+    Its trace has `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of every warp, shape (warps,), and
     `nanoseconds` (1,), the time of the whole mix. With `sampled` loads also `latency` (cycles, rising) and `count`, the
     number of single loads with each latency; `overhead` (1,), what the clock shows without a load; and `overflow_count`
     (1,), the number of loads with the last latency or a longer one, which are not distinguished.
 
     Attributes:
-        body: what one iteration runs, in order; every step depends on the one before, the first on the last of the
-            iteration before.
-        warps: warps of an SM; all of them run at once.
-        block_size: threads of a block, whole warps; `warps` must be a whole number of blocks.
-        iterations: how often.
-        ilp: chains of each warp, interleaved instruction by instruction: so many are independent of one another.
-        sms: how many SMs run it; None for all.
-        stride: of operands in memory: 4-byte words between those of neighbouring lanes. 0: all lanes share one.
-        width: bytes of one such operand: 4, 8 or 16.
-        access: how operands in global memory spread.
-        footprint: bytes over which they do, unless `access` is RESIDENT.
-        waves: so many times as many blocks as run at once: when one ends, another takes its place.
-        repetition: tells otherwise equal mixes apart.
-        cold: no cache holds anything of the footprint when it starts, whatever ran before.
-        sampled: one warp of each SM times one load from global memory in so many by itself (VV16 s6.6); 0: none does.
+        body: instructions of one iteration, in order; every step depends on the one before, the first on the last of
+            the previous iteration.
+        warps: warps per SM; all of them run at once.
+        block_size: threads per block, whole warps; `warps` must be a whole number of blocks.
+        iterations: runs of the body.
+        ilp: independent chains per warp, interleaved instruction by instruction.
+        sms: number of SMs that run it; None for all.
+        stride: distance of neighbouring lanes' operands in memory, in 4-byte words. 0: all lanes share one.
+        width: bytes of such an operand: 4, 8 or 16.
+        access: distribution of operands in global memory.
+        footprint: bytes over which they are distributed, unless `access` is RESIDENT.
+        waves: block waves: how many times as many blocks as run at once. When a block ends, another replaces it.
+        repetition: distinguishes mixes that are otherwise equal.
+        cold: no cache holds anything of the footprint at the start.
+        sampled: one warp per SM times one in so many of its loads from global memory (VV16 s6.6); 0 for none.
 
-    Raises `WorkloadError` for what no GPU can run.
+    Raises `WorkloadError` for parameters that no GPU supports.
 
     """
 
@@ -83,54 +133,53 @@ class Mix:
     sampled: int = 0
 
     def __post_init__(self) -> None:
+        for problem in self._problems():
+            raise WorkloadError(problem)
+
+    def _problems(self) -> Iterator[str]:
         if not self.body:
-            raise WorkloadError("a mix runs at least one instruction")
+            yield "a mix needs at least one instruction"
         if self.block_size < WARP_SIZE or self.block_size % WARP_SIZE or self.block_size > 1024:
-            raise WorkloadError(f"a block of a mix has whole warps, 32 to 1024 threads, got {self.block_size}")
-        if not 1 <= self.warps <= MOST_WARPS or self.warps * WARP_SIZE % self.block_size:
-            raise WorkloadError(f"a mix has whole blocks of {self.block_size} threads, 1 to {MOST_WARPS} warps an SM, "
-                                f"got {self.warps}")  # fmt: skip
-        if not 1 <= self.iterations <= MOST_ITERATIONS or not 1 <= self.ilp <= MOST_ILP:
-            raise WorkloadError(f"a mix has 1 to {MOST_ITERATIONS} iterations and 1 to {MOST_ILP} chains a warp, "
-                                f"got {self.iterations} and {self.ilp}")  # fmt: skip
+            yield f"a block of a mix has whole warps, {WARP_SIZE} to 1024 threads, got {self.block_size}"
+        if not 1 <= self.warps <= MAX_WARPS or self.warps * WARP_SIZE % self.block_size:
+            limits = f"whole blocks of {self.block_size} threads, 1 to {MAX_WARPS} warps per SM"
+            yield f"a mix has {limits}, got {self.warps}"
+        if not 1 <= self.iterations <= MAX_ITERATIONS or not 1 <= self.ilp <= MAX_ILP:
+            limits = f"1 to {MAX_ITERATIONS} iterations and 1 to {MAX_ILP} chains per warp"
+            yield f"a mix has {limits}, got {self.iterations} and {self.ilp}"
         if (self.sms is not None and self.sms < 1) or self.waves < 1:
-            raise WorkloadError(f"a mix runs on one SM or more, in one round or more, "
-                                f"got {self.sms} and {self.waves}")  # fmt: skip
-        self._check_operands()
-
-    def _check_operands(self) -> None:
-        if self.width not in (4, 8, 16) or not 0 <= self.stride <= MOST_STRIDE:
-            raise WorkloadError(f"operands in memory have 4, 8 or 16 bytes, 0 to {MOST_STRIDE} words apart, "
-                                f"got {self.width} and {self.stride}")  # fmt: skip
-        if self.access is Access.STREAMING and self.stride * 4 < self.width:
-            raise WorkloadError(f"streaming operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
-        if self.stride * 4 % self.width:
-            raise WorkloadError(f"operands of {self.width} bytes cannot lie {self.stride * 4} bytes apart")
+            yield f"a mix runs on at least one SM in at least one wave, got {self.sms} and {self.waves}"
+        if self.width not in (4, 8, 16) or not 0 <= self.stride <= MAX_STRIDE:
+            limits = f"4, 8 or 16 bytes, 0 to {MAX_STRIDE} words apart"
+            yield f"operands in memory have {limits}, got {self.width} and {self.stride}"
+        overlapping = self.access is Access.STREAMING and self.stride * 4 < self.width
+        if overlapping or self.stride * 4 % self.width:
+            yield f"{self.access.value} operands of {self.width} bytes cannot be {self.stride * 4} bytes apart"
         if (self.access is Access.RESIDENT) != (self.footprint == 0) or self.footprint < 0:
-            raise WorkloadError("a mix has a footprint if, and only if, its accesses are streaming or random")
+            yield "streaming and random accesses of a mix need a footprint, resident ones have none"
         if self.cold and self.access is Access.RESIDENT:
-            raise WorkloadError("a mix whose accesses are resident hits in a cache: it cannot be cold")
-        if not 0 <= self.sampled <= MOST_SAMPLED:
-            raise WorkloadError(f"of a mix one load in 1 to {MOST_SAMPLED} is timed by itself, got {self.sampled}")
+            yield "a mix with resident accesses hits in a cache: it cannot be cold"
+        if not 0 <= self.sampled <= MAX_SAMPLE_INTERVAL:
+            yield f"a mix times one load in 1 to {MAX_SAMPLE_INTERVAL}, got {self.sampled}"
         if self.sampled and (self.ilp > 1 or self.waves > 1 or self.access is Access.RESIDENT):
-            raise WorkloadError("single loads are timed in mixes of one chain and one round, streaming or random")
+            yield "single loads are timed in mixes of one chain per warp and one wave, streaming or random"
 
-    def least_footprint(self, sms: int) -> int:
-        """Bytes over which chains on so many SMs must spread to have places of their own; 0 if they need none.
+    def min_footprint(self, sms: int) -> int:
+        """Bytes that chains on so many SMs need to have disjoint operands; 0 for resident ones.
 
-        A word for each lane of every chain where accesses stream, a line of 128 bytes for each where they are random.
+        Streaming chains need a word per lane, random ones a line of 128 bytes per lane.
         """
         chains = (self.sms or sms) * self.warps * self.ilp
-        lane = {Access.RESIDENT: 0, Access.STREAMING: 4 * self.stride, Access.RANDOM: LINE}[self.access]
-        return chains * WARP_SIZE * lane
+        sizes = {Access.RESIDENT: 0, Access.STREAMING: 4 * self.stride, Access.RANDOM: RANDOM_LINE_BYTES}
+        return chains * WARP_SIZE * sizes[self.access]
 
     @property
     def loads(self) -> int:
-        """Loads from global memory that one warp runs."""
-        each = sum(step.count for step in self.body if step.instruction is Instruction.LDG)
-        return self.iterations * self.ilp * each
+        """Loads from global memory per warp."""
+        per_body = sum(step.count for step in self.body if step.instruction is Instruction.LDG)
+        return self.iterations * self.ilp * per_body
 
     @property
     def instructions(self) -> int:
-        """Instructions that one warp runs."""
+        """Instructions per warp."""
         return self.iterations * self.ilp * sum(step.count for step in self.body)

@@ -1,9 +1,8 @@
-"""Visiting orders: in which order one lap of a chase visits byte offsets.
+"""Orders: the sequence of byte offsets that one lap of a chase visits.
 
-An order is a closed ring: after the last offset comes the first again. Every offset occurs once in a ring,
-because a chain in memory has one successor per word; to visit a cache line twice in a lap, use another
-word of it. `Sequential` and `Shuffled` are computed, so that a device can lay a ring of millions of lines
-without being sent it; `Explicit` holds any other sequence.
+An order is a closed chain: the first offset follows the last. Every offset occurs once, because a link in memory has
+one successor; to visit a cache line twice in a lap, use another word of it. `Sequential` and `Shuffled` are computed,
+so that a device can write chains of millions of links without receiving them; `Explicit` holds any other sequence.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FEISTEL_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Sequential:
-    """`count` offsets, `stride` bytes apart, rising from `start` (bytes)."""
+    """`count` offsets, `stride` bytes apart, rising from byte `start`."""
 
     count: int
     stride: int
@@ -39,13 +38,13 @@ class Sequential:
         return self.start + self.count * self.stride
 
     def offsets(self) -> NDArray[np.int64]:
-        """The ring: byte offsets in visiting order, shape (count,)."""
+        """Byte offsets in visiting order, shape (count,)."""
         return self.start + np.arange(self.count, dtype=np.int64) * self.stride
 
 
 @dataclass(frozen=True)
 class Shuffled:
-    """The offsets of `Sequential` in a random order that `seed` fixes (a Feistel permutation, walked in cycles)."""
+    """The offsets of `Sequential` in a random order determined by `seed` (a Feistel permutation with cycle walking)."""
 
     count: int
     stride: int
@@ -64,28 +63,28 @@ class Shuffled:
         return self.start + self.count * self.stride
 
     def offsets(self) -> NDArray[np.int64]:
-        """The ring: byte offsets in visiting order, shape (count,)."""
+        """Byte offsets in visiting order, shape (count,)."""
         return self.start + permutation(self.count, self.seed) * self.stride
 
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """Any sequence of byte offsets, each at most once. Holds a read-only copy of what it is given."""
+    """Any sequence of byte offsets, each at most once. Holds a read-only copy."""
 
     sequence: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         given = np.asarray(self.sequence)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-            raise WorkloadError(f"an explicit order takes a flat list of whole byte offsets, got shape {given.shape}")
-        own = given.astype(np.int64)
-        if own.min() < 0:
-            raise WorkloadError(f"an offset is negative: {own.min()}")
-        ordered = np.sort(own)  # several times faster than asking for the unique ones
+            raise WorkloadError(f"an explicit order is a flat list of whole byte offsets, got shape {given.shape}")
+        offsets = given.astype(np.int64)
+        ordered = np.sort(offsets)  # several times faster than np.unique
+        if ordered[0] < 0:
+            raise WorkloadError(f"an offset is negative: {ordered[0]}")
         if np.any(ordered[1:] == ordered[:-1]):
             raise WorkloadError("an offset occurs twice in one lap; visit the line again through another word of it")
-        own.flags.writeable = False
-        object.__setattr__(self, "sequence", own)
+        offsets.flags.writeable = False
+        object.__setattr__(self, "sequence", offsets)
 
     @cached_property
     def digest(self) -> str:
@@ -100,16 +99,16 @@ class Explicit:
 
     @property
     def count(self) -> int:
-        """Number of visits in a lap."""
+        """Offsets visited in a lap."""
         return int(self.sequence.size)
 
     @property
     def span(self) -> int:
-        """Bytes from offset 0 to the end of the last 4-byte word (aligned words of 8 end where this rounds up to)."""
+        """Bytes from offset 0 to the end of the last 4-byte word (round up to 8 for words of 8 bytes)."""
         return int(self.sequence.max()) + 4
 
     def offsets(self) -> NDArray[np.int64]:
-        """The ring: byte offsets in visiting order, shape (count,)."""
+        """Byte offsets in visiting order, shape (count,)."""
         return self.sequence
 
 
@@ -122,11 +121,11 @@ def feistel_half_bits(count: int) -> int:
 
 
 def permutation(count: int, seed: int) -> NDArray[np.int64]:
-    """A permutation of range(count), the same for everyone with this seed; a device computes it point by point.
+    """A permutation of range(count) that depends on the seed only; a device can compute it point by point.
 
-    Four rounds of a balanced Feistel network over the smallest even number of bits that covers `count`; values
-    outside the range are sent through again until they fall inside (cycle walking; Black & Rogaway 2002,
-    "Ciphers with arbitrary finite domains", section 3).
+    Four rounds of a balanced Feistel network over the smallest even number of bits that covers `count`; values outside
+    the range go through it again until they fall inside (cycle walking; Black & Rogaway 2002, "Ciphers with arbitrary
+    finite domains", section 3).
     """
     half = feistel_half_bits(count)
     values = _feistel(np.arange(count, dtype=np.uint32), half, seed)
@@ -140,9 +139,9 @@ def permutation(count: int, seed: int) -> NDArray[np.int64]:
 def _feistel(values: NDArray[np.uint32], half: int, seed: int) -> NDArray[np.uint32]:
     mask = np.uint32((1 << half) - 1)
     left, right = values >> np.uint32(half), values & mask
-    for turn in range(FEISTEL_ROUNDS):
-        key = np.uint32((seed + 0x9E3779B9 * (turn + 1)) & 0xFFFFFFFF)
-        mixed = right ^ key  # murmur3's finaliser as the round function, in 32-bit wrapping arithmetic
+    for number in range(FEISTEL_ROUNDS):
+        key = np.uint32((seed + 0x9E3779B9 * (number + 1)) & 0xFFFFFFFF)
+        mixed = right ^ key  # round function: murmur3's finaliser in wrapping 32-bit arithmetic
         mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
         mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
         mixed ^= mixed >> np.uint32(16)
@@ -151,7 +150,7 @@ def _feistel(values: NDArray[np.uint32], half: int, seed: int) -> NDArray[np.uin
 
 
 def _make_plain(order: Sequential | Shuffled) -> None:
-    """Whole numbers of any kind (numpy's too) become Python's, which every digest knows."""
+    """Convert whole numbers of any kind (numpy's too) to Python's, which digests are made of."""
     for field in fields(order):
         value = getattr(order, field.name)
         try:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gpudissect.errors import WorkloadError
-from gpudissect.workload.chase import MOST_BLOCKS, Path
+from gpudissect.workload.chase import MAX_CLUSTER_BLOCKS, Path
 
-MOST_RUNS = 1024
-MOST_COPY = 64 << 10
-"""Bytes of one bulk copy: three of them fit into the shared memory of a block."""
-MOST_IN_FLIGHT = 32
-MOST_THREADS = 1024
-MOST_BYTES = 1 << 60
-"""That one run moves."""
-MOST_TOLD = 1 << 13
-"""Blocks of a stream of which a trace tells each one's cycles: more than any GPU runs at once."""
+MAX_RUNS = 1024
+MAX_COPY_BYTES = 64 << 10
+"""Of one bulk copy: three of them fit into the shared memory of a block."""
+MAX_IN_FLIGHT = 32
+MAX_THREADS = 1024
+MAX_RUN_BYTES = 1 << 60
+MAX_TIMED_BLOCKS = 1 << 13
+"""Blocks of a stream whose cycles are traced one by one: more than any GPU runs at once."""
 
 
 class Transfer(StrEnum):
-    """Which way the bytes go."""
+    """Direction of a transfer."""
 
     READ = "read"
     WRITE = "write"
@@ -29,32 +29,31 @@ class Transfer(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Many threads move `footprint` bytes, `ilp` independent accesses of `width` bytes each in flight.
+    """Many threads move `footprint` bytes, each with `ilp` independent accesses of `width` bytes in flight.
 
-    Yields nanoseconds and bytes of each run, and, but on CLUSTER and TMA, `cycles` (runs, blocks), of each block by its
-    SM's clock, if there are no more than `MOST_TOLD`.
+    Its trace has nanoseconds and bytes of each run and, except on CLUSTER and TMA, `cycles` (runs, blocks) of every
+    block by the clock of its SM, if there are at most `MAX_TIMED_BLOCKS` blocks.
 
     Attributes:
-        path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 past it: blocks take turns at tiles of `threads`
-            x `ilp` x `width` bytes, each the same tiles in every pass, so that what one block reads may stay in its L1.
-            SHARED: every block goes through shared memory of its own. CLUSTER: every block reads the shared memory of
-            the next one of its cluster (a ring). TMA: one thread of each block starts bulk copies into its shared
-            memory and awaits them.
-        transfer: which way. COPY reads `footprint` bytes and writes them to others beside them.
-        footprint: bytes gone through in one pass; on SHARED and CLUSTER by each block.
-        blocks, threads: how many blocks, and threads of each. Blocks that do not fit onto the GPU at once run when
+        path: the way to memory. GLOBAL goes through the L1, GLOBAL_L2 bypasses it: blocks alternate in tiles of
+            `threads` x `ilp` x `width` bytes, each with the same tiles in every pass, so that they may stay in its L1.
+            SHARED: every block traverses its own shared memory. CLUSTER: every block reads the shared memory of the
+            next block of its cluster. TMA: one thread per block starts bulk copies into its shared memory and awaits
+            them.
+        transfer: direction. COPY reads `footprint` bytes and writes them elsewhere.
+        footprint: bytes traversed in one pass; on SHARED and CLUSTER per block.
+        blocks, threads: number of blocks, and threads per block. Blocks that do not fit onto the GPU at once run when
             others have ended.
-        ilp: accesses that one thread has in flight.
+        ilp: accesses in flight per thread.
         width: bytes of one access: 4, 8 or 16; on TMA of one copy, a multiple of 16.
-        passes: how often one run goes through the footprint.
-        repetition: tells otherwise equal streams apart.
-        cluster: blocks of one cluster; 1 for none.
-        runs: timed runs. One more goes before them, untimed, so that caches are warm as far as they hold the
-            footprint.
-        waves: how often other blocks go through the footprint again, on GLOBAL and GLOBAL_L2, each in one pass: of
-            `blocks` so many parts, one after another, as far as they do not fit onto the GPU at once.
+        passes: traversals of the footprint in one run.
+        repetition: distinguishes streams that are otherwise equal.
+        cluster: blocks per cluster; 1 for none.
+        runs: timed runs, after an untimed one that warms the caches.
+        waves: on GLOBAL and GLOBAL_L2, number of block waves that traverse the footprint, each in one pass: `blocks`
+            are divided into so many waves, one after the other as far as they do not fit onto the GPU at once.
 
-    Raises `WorkloadError` for counts or widths no GPU has.
+    Raises `WorkloadError` for counts or widths that no GPU supports.
 
     """
 
@@ -72,68 +71,54 @@ class Stream:
     waves: int = 1
 
     def __post_init__(self) -> None:
+        for problem in self._problems():
+            raise WorkloadError(problem)
+
+    def _problems(self) -> Iterator[str]:
         if min(self.footprint, self.blocks, self.threads, self.ilp, self.passes, self.runs, self.waves) < 1:
-            raise WorkloadError("footprint, blocks, threads, ilp, passes, runs and waves of a stream must be positive")
-        if self.threads > MOST_THREADS or self.runs > MOST_RUNS:
-            raise WorkloadError(f"a stream has at most {MOST_THREADS} threads a block and {MOST_RUNS} runs, "
-                                f"got {self.threads} and {self.runs}")  # fmt: skip
-        if not 1 <= self.cluster <= MOST_BLOCKS or self.blocks % self.cluster:
-            raise WorkloadError(f"blocks of a stream come in whole clusters of 1 to {MOST_BLOCKS}, "
-                                f"got {self.blocks} in clusters of {self.cluster}")  # fmt: skip
-        if self.path is Path.TMA:
-            self._check_copies()
-        elif self.width not in (4, 8, 16):
-            raise WorkloadError(f"access width must be 4, 8 or 16 bytes, got {self.width}")
-        if self.path is not Path.TMA:
-            self._check_tiles()
-        if self.path is Path.CLUSTER:
-            self._check_ring()
-        if self.waves > 1:
-            self._check_waves()
-        if self.moved > MOST_BYTES:
-            raise WorkloadError(f"a run of a stream moves at most 2^60 bytes, got {self.moved}")
-
-    def _check_copies(self) -> None:
-        if self.width % 16 or not 16 <= self.width <= MOST_COPY:
-            raise WorkloadError(f"a bulk copy moves a multiple of 16 bytes up to {MOST_COPY}, got {self.width}")
-        if self.threads != 1 or self.ilp > MOST_IN_FLIGHT or self.cluster != 1:
-            raise WorkloadError("on path 'tma' one thread of each block starts the copies, "
-                                f"at most {MOST_IN_FLIGHT} at a time, in no cluster")  # fmt: skip
-        if self.footprint % self.width:
-            raise WorkloadError(f"a footprint of {self.footprint} bytes is no whole number of copies of {self.width}")
-        self._must_read()
-
-    def _check_ring(self) -> None:
-        if self.cluster < 2:
-            raise WorkloadError("on path 'cluster' a block reads from its neighbour: a cluster has two blocks or more")
-        self._must_read()
-
-    def _check_waves(self) -> None:
-        if self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1:
-            raise WorkloadError("only on paths 'global' and 'global_l2' a stream goes through its footprint in waves, "
-                                "and in one pass each")  # fmt: skip
+            yield "footprint, blocks, threads, ilp, passes, runs and waves of a stream must be positive"
+        if self.threads > MAX_THREADS or self.runs > MAX_RUNS:
+            limits = f"{MAX_THREADS} threads per block and {MAX_RUNS} runs"
+            yield f"a stream has at most {limits}, got {self.threads} and {self.runs}"
+        if not 1 <= self.cluster <= MAX_CLUSTER_BLOCKS or self.blocks % self.cluster:
+            clusters = f"whole clusters of 1 to {MAX_CLUSTER_BLOCKS} blocks"
+            yield f"a stream has {clusters}, got {self.blocks} blocks in clusters of {self.cluster}"
+        yield from self._copy_problems() if self.path is Path.TMA else self._tile_problems()
+        if self.path is Path.CLUSTER and self.cluster < 2:
+            yield "on path 'cluster' every block reads from the next one: a cluster needs two blocks or more"
+        if self.path in (Path.CLUSTER, Path.TMA) and self.transfer is not Transfer.READ:
+            yield f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}"
+        if self.waves > 1 and (self.path not in (Path.GLOBAL, Path.GLOBAL_L2) or self.passes > 1):
+            yield "waves are supported only on paths 'global' and 'global_l2', in one pass each"
         if self.blocks % self.waves:
-            raise WorkloadError(f"blocks of a stream come in whole waves, got {self.blocks} in {self.waves} waves")
+            yield f"a stream has whole waves of blocks, got {self.blocks} blocks in {self.waves} waves"
+        if self.moved > MAX_RUN_BYTES:
+            yield f"a run of a stream moves at most 2^60 bytes, got {self.moved}"
 
-    def _check_tiles(self) -> None:
-        tile = self.threads * self.ilp * self.width
-        if self.ilp > MOST_IN_FLIGHT:
-            raise WorkloadError(f"a thread has at most {MOST_IN_FLIGHT} accesses in flight, got {self.ilp}")
-        if self.footprint % tile:
-            raise WorkloadError(f"a footprint of {self.footprint} bytes is no multiple of what all threads "
-                                f"of a block move at a time, {tile}")  # fmt: skip
+    def _copy_problems(self) -> Iterator[str]:
+        if self.width % 16 or not 16 <= self.width <= MAX_COPY_BYTES:
+            yield f"a bulk copy moves a multiple of 16 bytes up to {MAX_COPY_BYTES}, got {self.width}"
+        if self.threads != 1 or self.ilp > MAX_IN_FLIGHT or self.cluster != 1:
+            in_flight = f"at most {MAX_IN_FLIGHT} at a time"
+            yield f"on path 'tma' one thread per block starts the copies, {in_flight}, in no cluster"
+        if self.footprint % self.width:
+            yield f"a footprint of {self.footprint} bytes is no whole number of copies of {self.width} bytes"
 
-    def _must_read(self) -> None:
-        if self.transfer is not Transfer.READ:
-            raise WorkloadError(f"a stream on path {self.path.value!r} can only read, not {self.transfer.value}")
+    def _tile_problems(self) -> Iterator[str]:
+        if self.width not in (4, 8, 16):
+            yield f"access width must be 4, 8 or 16 bytes, got {self.width}"
+        if self.ilp > MAX_IN_FLIGHT:
+            yield f"a thread has at most {MAX_IN_FLIGHT} accesses in flight, got {self.ilp}"
+        if self.footprint % (tile := self.threads * self.ilp * self.width):
+            yield f"a footprint of {self.footprint} bytes is no multiple of what a block moves at a time, {tile} bytes"
 
     @property
     def blocks_per_wave(self) -> int:
-        """Blocks that go through the footprint once, all together."""
+        """Blocks that traverse the footprint once, all together."""
         return self.blocks // self.waves
 
     @property
     def moved(self) -> int:
-        """Bytes that one run moves: of a copy those read and those written."""
-        each = self.footprint * (2 if self.transfer is Transfer.COPY else 1)
-        return self.passes * self.waves * each * (self.blocks if self.path in (Path.SHARED, Path.CLUSTER) else 1)
+        """Bytes moved by one run; of a copy those read plus those written."""
+        traversed = self.footprint * (2 if self.transfer is Transfer.COPY else 1)
+        return self.passes * self.waves * traversed * (self.blocks if self.path in (Path.SHARED, Path.CLUSTER) else 1)

@@ -1,7 +1,7 @@
 """`Recorder` records the runs of a device; `RecordedGpu` replays them without it.
 
 A recording answers by the digest of a workload: its k-th run replays the k-th trace recorded for it. Errors that the
-device raised for a batch are replayed for the same batch. Names are stored as `gpudissect.workload.wire` has them.
+device raised for a batch are replayed for the same batch. Names are stored as `gpudissect.workload.digest` has them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,18 @@ from gpudissect.device.recording.format import Recording, Writer, read
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError
 from gpudissect.trace import Array, Context, Trace
-from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload, wire
-from gpudissect.workload.digest import digest
-from gpudissect.workload.stream import MOST_TOLD
+from gpudissect.workload import Chase, Launch, Mix, Stream, Timing, Workload
+from gpudissect.workload.digest import (
+    WIRE_ARRAYS,
+    WIRE_CLASSES,
+    WIRE_FIELDS,
+    WIRE_NOTES,
+    current_name,
+    current_names,
+    digest,
+    wire_names,
+)
+from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
 T = TypeVar("T")
 Shape = tuple[int, ...]
@@ -83,7 +92,7 @@ class Recorder(Device):
             traces = self._device.run(batch)
         except GpudissectError as error:
             kind = type(error).__name__
-            entry = {"error": wire.CLASSES.get(kind, kind), "message": str(error), "batch": key, "turn": run}
+            entry = {"error": WIRE_CLASSES.get(kind, kind), "message": str(error), "batch": key, "turn": run}
             self._write([(entry, b"")])
             raise
         self._write([entry for item in zip(batch, digests, traces, strict=True) for entry in self._entries(*item)])
@@ -112,7 +121,7 @@ class Recorder(Device):
 
     def _entries(self, workload: Workload, name: str, trace: Trace) -> list[tuple[Entry, bytes]]:
         entries: list[tuple[Entry, bytes]] = []
-        context = _plain(trace.context) | {"notes": wire.wire_names(trace.context.notes, wire.NOTES)}
+        context = _plain(trace.context) | {"notes": wire_names(trace.context.notes, WIRE_NOTES)}
         text = json.dumps(context)
         if text not in self._contexts:  # thousands of traces share a few contexts: write each once
             self._contexts[text] = len(self._contexts)
@@ -121,7 +130,7 @@ class Recorder(Device):
         chunks: list[bytes] = []
         for label, array in trace.arrays.items():
             description, data = _pack(label, array, workload)
-            arrays.append({"name": wire.ARRAYS.get(label, label), **description, "packed": len(data)})
+            arrays.append({"name": WIRE_ARRAYS.get(label, label), **description, "packed": len(data)})
             chunks.append(data)
         entry = {"trace": name, "what": _summary(workload), "context": self._contexts[text], "arrays": arrays}
         return [*entries, (entry, b"".join(chunks))]
@@ -150,7 +159,7 @@ class RecordedGpu(Device):
             self._add(entry, data)
         device = content.header.get("device")
         if isinstance(device, dict):
-            device = wire.current_names(device, wire.FIELDS["DeviceInfo"])
+            device = current_names(device, WIRE_FIELDS["DeviceInfo"])
         info = _validate(_INFO, device, f"recording {folder}: its device")
         if not 0 < info.sm_count <= MAX_SMS:  # lengths of arrays, and time, follow from it
             raise RecordingError(f"recording {folder}: its device has {info.sm_count} SMs, allowed: 1 to {MAX_SMS}")
@@ -199,9 +208,9 @@ class RecordedGpu(Device):
             self._traces[str(entry["trace"])].append((entry, data))
         elif "context" in entry:
             context = _validate(_CONTEXT, entry["context"], f"recording {self._folder}: a context")
-            self._contexts.append(replace(context, notes=wire.current_names(context.notes, wire.NOTES)))
+            self._contexts.append(replace(context, notes=current_names(context.notes, WIRE_NOTES)))
         elif "error" in entry:
-            kind = getattr(errors, wire.current_name(str(entry["error"]), wire.CLASSES), None)
+            kind = getattr(errors, current_name(str(entry["error"]), WIRE_CLASSES), None)
             run = entry.get("turn")
             if not (isinstance(kind, type) and issubclass(kind, GpudissectError) and isinstance(run, int)):
                 raise RecordingError(f"recording {self._folder}: it holds an unknown error {entry['error']!r:.60}")
@@ -213,7 +222,7 @@ class RecordedGpu(Device):
         shapes = array_shapes(workload, self._info.sm_count)
         try:
             for description in entry["arrays"]:
-                label = wire.current_name(description["name"], wire.ARRAYS)
+                label = current_name(description["name"], WIRE_ARRAYS)
                 if label not in shapes or label in arrays:
                     raise RecordingError(f"array {label!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
@@ -252,7 +261,9 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
             return {"offsets": shape, "cycles": shape} if workload.timing is Timing.EACH else {"cycles": shape}
         case Stream():
             shapes: dict[str, Shape] = {"nanoseconds": (workload.runs,), "bytes": (workload.runs,)}
-            return shapes | ({"cycles": (workload.runs, workload.blocks)} if workload.blocks <= MOST_TOLD else {})
+            return shapes | (
+                {"cycles": (workload.runs, workload.blocks)} if workload.blocks <= MAX_TIMED_BLOCKS else {}
+            )
         case Launch():
             return {"nanoseconds": (workload.runs,)}
         case Mix():
@@ -312,7 +323,7 @@ def _plain(value: object) -> Any:
     """A dataclass as JSON values, with wire names of fields."""
     if is_dataclass(value):
         values = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-        return wire.wire_names(values, wire.FIELDS.get(type(value).__name__, {}))
+        return wire_names(values, WIRE_FIELDS.get(type(value).__name__, {}))
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     return value.value if isinstance(value, Enum) else value

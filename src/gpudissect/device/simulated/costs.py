@@ -11,8 +11,7 @@ from gpudissect.simulation.sm.banks import addresses, further_turns, ways
 from gpudissect.simulation.sm.description import Operation, Pipe, Processor
 from gpudissect.simulation.sm.engine import Cost, Queue
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Access, Instruction, Mix, Path
-from gpudissect.workload.instruction import SHARED
+from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path
 
 LINE = 128  # bytes that one look-up in an L1 gives
 SECTOR = 32  # the fewest bytes that go from an L2 to an SM
@@ -30,7 +29,7 @@ def costs_of(mix: Mix, processor: Processor, hierarchy: Hierarchy) -> tuple[Cost
 
 def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
     operation = processor.operations[instruction]
-    if instruction in SHARED:
+    if instruction in SHARED_INSTRUCTIONS:
         return _shared(instruction, operation, mix, processor)
     if instruction is Instruction.ATOMG:
         queue = Queue("l2", operation.interval, L2_VARIABILITY)

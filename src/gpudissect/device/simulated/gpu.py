@@ -154,7 +154,7 @@ class SimulatedGpu(Device):
             raise UnsupportedWorkload(f"{self._info.name} has clusters of {self._truth.cluster_size} blocks: "
                         f"there is no rank {workload.peer}")  # fmt: skip
         memory = self._memory(1 + farthest)
-        for path, order in workload.rings:
+        for path, order in workload.chains:
             self._check(path, order, memory, region(workload, path))
         key, route = digest(workload), self._routes[workload.path]
         context = self._context if workload.sm is None else replace(self._context, sm=workload.sm)

@@ -69,7 +69,7 @@ def check_mix(mix: Mix, processor: Processor, name: str) -> None:
             f"{processor.block_size} threads, not {mix.warps} in {blocks} of "
             f"{mix.block_size}"
         )
-    if mix.footprint < (least := mix.least_footprint(processor.sms)):
+    if mix.footprint < (least := mix.min_footprint(processor.sms)):
         raise UnsupportedWorkload(
             f"{format_bytes(mix.footprint)} are too few for every chain to have a place of its own: ask for "
             f"{format_bytes(least)} or more"

@@ -21,7 +21,7 @@ from gpudissect.simulation.sm.engine import Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Instruction, Path, Stream, Transfer
-from gpudissect.workload.stream import MOST_TOLD
+from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
 STREAMED = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)
 MOST_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over
@@ -65,7 +65,7 @@ class Streams:
             "nanoseconds": np.rint(whole[:, 0] / self._processor.clock_hz * 1e9).astype(np.int64),
             "bytes": np.full(stream.runs, stream.moved, dtype=np.int64),
         }
-        if stream.blocks <= MOST_TOLD:
+        if stream.blocks <= MAX_TIMED_BLOCKS:
             at_once = np.repeat([wave.blocks * self._processor.sms for wave, _ in waves], counts)
             blocks = np.repeat(took, at_once)[: stream.blocks]
             arrays["cycles"] = np.rint(disturbed(runs * blocks, noise, draws)).astype(np.int64)

@@ -15,7 +15,7 @@ from gpudissect.measure.infer_confidence import EXACT
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
-from gpudissect.workload.chase import MOST_WARPS
+from gpudissect.workload.chase import MAX_BLOCK_WARPS
 from gpudissect.workload.digest import digest
 
 ATTRIBUTES = ("shared_with", "count_per_sm")
@@ -78,7 +78,9 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     pairs = [_Pair(own, other) for other in others.values()]
     asking = [chase for pair in pairs for chase in pair.chases]
     mine, away = own.turn(own.ring), own.elsewhere(own.ring.span)
-    warps = [own.after(mine, own.turn(away, warp)) for warp in range(MOST_WARPS)] if _reaches(own, own, bench) else []
+    warps = (
+        [own.after(mine, own.turn(away, warp)) for warp in range(MAX_BLOCK_WARPS)] if _reaches(own, own, bench) else []
+    )
     chases = [own.after(mine), *asking, *warps]
     alone, *missed = (_missed(trace) for trace in (yield chases))
     told = iter(missed)

@@ -11,8 +11,7 @@ from gpudissect.measure.shared_memory.infer_banks import stride_of
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.measure.throughput.footprint import WITHOUT_L2, beyond
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Access, Instruction, Mix, Path, Step
-from gpudissect.workload.instruction import PRODUCTS
+from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Access, Instruction, Mix, Path, Step
 
 LONG, SHORT = 512, 320
 """Instructions of an iteration: what the loop costs beside them cancels. More than half, so that a device that unrolls
@@ -57,7 +56,7 @@ class Kind:
     @property
     def operations(self) -> int:
         """Operations of one instruction of a warp: one a thread, or the multiply-adds of a matrix instruction."""
-        return PRODUCTS.get(self.instruction, WARP_SIZE)
+        return MATRIX_MULTIPLY_ADDS.get(self.instruction, WARP_SIZE)
 
     @property
     def chains(self) -> tuple[int, ...]:
@@ -80,7 +79,7 @@ class Kind:
             each = OF_TILE if self.access is Access.STREAMING else OF_LINE
             return BESIDE + OF_ADDRESS + (each * chains if chains > FEW_CHAINS else 0)
         more = OF_WIDE if self.instruction in WIDE else 0
-        return chains * (OF_SUMS if self.instruction in PRODUCTS else OF_CHAIN) + more + BESIDE
+        return chains * (OF_SUMS if self.instruction in MATRIX_MULTIPLY_ADDS else OF_CHAIN) + more + BESIDE
 
     @property
     def resident(self) -> bool:
@@ -101,11 +100,11 @@ OF_LATENCIES = {
     "ldg_random": ("until the last of 32 lanes has its word, each of a line of its own; one warp on the whole GPU, as "
                    "in VV16 s6.7",),
     "sts": ("stores give no result: the time from one to the next of the same warp",),
-    **dict.fromkeys((each.value for each in PRODUCTS), (OF_THE_WHOLE,)),
+    **dict.fromkeys((each.value for each in MATRIX_MULTIPLY_ADDS), (OF_THE_WHOLE,)),
 }  # fmt: skip
 OF_RATES = {
     "hfma2": (HALVES,),
-    **dict.fromkeys((each.value for each in PRODUCTS), (MULTIPLY_ADDS,)),
+    **dict.fromkeys((each.value for each in MATRIX_MULTIPLY_ADDS), (MULTIPLY_ADDS,)),
 }
 
 

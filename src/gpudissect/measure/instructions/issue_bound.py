@@ -10,7 +10,7 @@ from gpudissect.measure.shared_memory.infer_banks import WORD, Layout
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload.instruction import SHARED
+from gpudissect.workload import SHARED_INSTRUCTIONS
 
 NOT_KNOWN = Unbounded("held against no bound: nobody states how many schedulers an SM of this GPU has")
 
@@ -21,7 +21,7 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, known: Known) -> Boun
     A bank gives one row in a cycle (`inference.banks`), so an access of a warp takes as many cycles as turns.
     """
     layout = known.get(BANK_LAYOUT)
-    if kind.instruction in SHARED and isinstance(layout, Layout):
+    if kind.instruction in SHARED_INSTRUCTIONS and isinstance(layout, Layout):
         return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
     issues = warp_issues(info.facts)
     return NOT_KNOWN if issues is None else Bound(float(issues * kind.operations), "the schedulers")

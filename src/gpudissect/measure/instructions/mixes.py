@@ -7,7 +7,7 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
-from gpudissect.workload.mix import MOST_WARPS
+from gpudissect.workload.mix import MAX_WARPS
 
 WARPS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
 """Warps of an SM at which throughput is looked at."""
@@ -30,7 +30,7 @@ def why_no_mix(instruction: Instruction, bench: Bench) -> str | None:
 def most_warps(info: DeviceInfo) -> int:
     """Warps that an SM has room for."""
     threads = info.facts.get("threads_per_sm")
-    return min(MOST_WARPS, threads // WARP_SIZE) if isinstance(threads, int) else FEWEST_WARPS
+    return min(MAX_WARPS, threads // WARP_SIZE) if isinstance(threads, int) else FEWEST_WARPS
 
 
 def warp_counts(info: DeviceInfo) -> list[int]:

@@ -27,9 +27,8 @@ from gpudissect.measure.instructions.mixes import why_no_mix
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Mix
+from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
 from gpudissect.workload.digest import digest
-from gpudissect.workload.instruction import SHARED
 
 REPEATS = 5
 AMPLIFIED = (LONG + SHORT) / (LONG - SHORT)
@@ -119,7 +118,7 @@ EXPERIMENTS = tuple(
         element=kind.element,
         plan=partial(issue_latency_plan, kind),
         emits=("latency",),
-        needs=(BANK_LAYOUT,) if kind.instruction in SHARED and kind.turns > 1 else (),
+        needs=(BANK_LAYOUT,) if kind.instruction in SHARED_INSTRUCTIONS and kind.turns > 1 else (),
     )
     for kind in KINDS
 )

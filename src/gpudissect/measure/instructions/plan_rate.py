@@ -31,9 +31,8 @@ from gpudissect.measure.throughput.infer_surface import FAR, NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.surface import Surface, members_to_repeat, plateau_found
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Mix
+from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
 from gpudissect.workload.digest import digest
-from gpudissect.workload.instruction import SHARED
 
 LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
 MOST_ITERATIONS = 8
@@ -147,7 +146,10 @@ EXPERIMENTS = tuple(
         element=kind.element,
         plan=partial(issue_rate_plan, kind),
         emits=("rate",),
-        needs=(instruction_latency_of(kind.element), *([BANK_LAYOUT] if kind.instruction in SHARED else [])),
+        needs=(
+            instruction_latency_of(kind.element),
+            *([BANK_LAYOUT] if kind.instruction in SHARED_INSTRUCTIONS else []),
+        ),
     )
     for kind in KINDS
 )

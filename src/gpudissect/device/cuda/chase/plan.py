@@ -139,7 +139,7 @@ def _together(index: int, chase: Chase) -> object:
 
 
 def _check(chase: Chase, machine: Machine) -> None:
-    for path, order in chase.rings:
+    for path, order in chase.chains:
         if path not in machine.limits:
             raise DeviceError(f"this device has no path {path.value!r}: {machine.unsupported.get(path, 'not known')}")
         asked = order.span if path is Path.CODE else span(path, order)

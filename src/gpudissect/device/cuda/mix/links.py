@@ -12,7 +12,7 @@ from gpudissect.device.cuda.mix.bodies import TILE
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.units import format_bytes
 from gpudissect.workload import Access, Instruction, Mix
-from gpudissect.workload.mix import LINE
+from gpudissect.workload.mix import RANDOM_LINE_BYTES
 from gpudissect.workload.order import feistel_half_bits
 
 _BLOCKS, _THREADS = 2048, 256
@@ -59,9 +59,9 @@ def lay(mix: Mix, chains: int, board: Board, kernel: Callable[..., Kernel], aren
         board.launch(filler, (_BLOCKS, 1), _THREADS, 0, memory, tiles, chains, mix.stride * 4)
         links = Links(memory, tiles)
     else:
-        lines = mix.footprint // LINE
+        lines = mix.footprint // RANDOM_LINE_BYTES
         _check_room(mix, lines, chains * TILE)
-        memory = room(lines * LINE)
+        memory = room(lines * RANDOM_LINE_BYTES)
         links = Links(memory, lines, feistel_half_bits(lines))
         filler = kernel("mix_lay.cu", "lay_lines", width)
         board.launch(filler, (_BLOCKS, 1), _THREADS, 0, memory, lines, links.half)

@@ -35,7 +35,11 @@ def with_turns(chase: Chase) -> tuple[list[Ring], list[int], int]:
     rings: list[Ring] = []
     numbers: list[int] = []
     for ring in wanted:
-        same = [i for i, other in enumerate(rings) if other.path.links == ring.path.links and other.order == ring.order]
+        same = [
+            i
+            for i, other in enumerate(rings)
+            if other.path.link_format == ring.path.link_format and other.order == ring.order
+        ]
         numbers.append(same[0] if same else len(rings))
         if not same:
             rings.append(ring)

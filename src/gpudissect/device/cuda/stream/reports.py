@@ -14,7 +14,7 @@ from gpudissect.errors import KernelFailed
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
-from gpudissect.workload.stream import MOST_TOLD
+from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
 _TELLING = 20_000
 """Nanoseconds that a block must take, on average, to tell the clock. Its two clocks are read one after the other, and
@@ -78,6 +78,6 @@ def trace(stream: Stream, runs: Sequence[StreamRun], device: str, shared: int) -
         "nanoseconds": np.array([run.nanoseconds for run in runs], np.int64),
         "bytes": np.full(len(runs), stream.moved, np.int64),
     }
-    if stream.path in _OF_BLOCKS and stream.blocks <= MOST_TOLD:
+    if stream.path in _OF_BLOCKS and stream.blocks <= MAX_TIMED_BLOCKS:
         arrays["cycles"] = np.stack([run.cycles for run in runs])
     return Trace(workload=digest(stream), arrays=arrays, context=context)
