@@ -5,14 +5,14 @@ import pytest
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
 from gpudissect.measure.plan import Study
-from gpudissect.survey.registry import experiments, measured_elements
+from gpudissect.survey.registry import experiments
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import bits, gpu_with, plain_l2  # noqa: F401 (a fixture)
 
 
 class Troubled:
-    """A device that fails as it is told."""
+    """A device on which `trouble(batch, number)` is called before each batch."""
 
     def __init__(self, inner, trouble):
         self.inner, self.trouble, self.batches = inner, trouble, []
@@ -35,19 +35,13 @@ def gpu(gpu_with):  # noqa: F811
     return gpu_with(l1, plain_l2())
 
 
-def test_every_need_names_an_experiment_that_exists():
-    for experiment in experiments(Study.COMPARE_METHODS).values():
-        assert experiment.element in measured_elements()
-        assert {need.name for need in experiment.needs} <= set(experiments(Study.DISCOVER))
-
-
 def test_independent_experiments_share_a_batch(gpu):
-    watched = Troubled(gpu, lambda *_: None)
-    run_survey(watched, elements=["l1", "l2"])
-    assert any({chase.path for chase in batch} >= {Path.GLOBAL, Path.GLOBAL_L2} for batch in watched.batches)
+    device = Troubled(gpu, lambda *_: None)
+    run_survey(device, elements=["l1", "l2"])
+    assert any({chase.path for chase in batch} >= {Path.GLOBAL, Path.GLOBAL_L2} for batch in device.batches)
 
 
-def test_a_failing_experiment_takes_along_only_what_needs_it(gpu):
+def test_a_failed_experiment_fails_only_those_that_need_it(gpu):
     def no_global(batch, _):
         if any(chase.path is Path.GLOBAL for chase in batch):
             raise OutOfMemory("no room")
@@ -61,8 +55,8 @@ def test_a_failing_experiment_takes_along_only_what_needs_it(gpu):
 
 
 def test_an_interrupt_keeps_what_was_measured(gpu):
-    def interrupt(_, turn):
-        if turn == 12:
+    def interrupt(_, number):
+        if number == 12:
             raise KeyboardInterrupt
 
     survey = run_survey(Troubled(gpu, interrupt), elements=["l1", "l2", "dram"])
@@ -87,71 +81,71 @@ def test_the_same_seed_gives_the_same_findings(gpu):
     assert first == second
 
 
-def test_a_quick_survey_runs_less_and_says_what_it_left_out(gpu):
+def test_a_quick_survey_runs_less_and_reports_what_it_skipped(gpu):
     surveys = [run_survey(gpu, elements=["l1", "l2", "dram"], quick=quick) for quick in (False, True)]
     full, quick = ({(each.element, each.attribute): each for each in survey.findings} for survey in surveys)
     assert surveys[1].workloads < surveys[0].workloads
     assert full.keys() == quick.keys()
-    left_out = {name for name, each in quick.items() if each.status is Status.SKIPPED}
+    skipped = {name for name, each in quick.items() if each.status is Status.SKIPPED}
     slow = {
         (each.element, attribute)
         for each in experiments(Study.DISCOVER).values()
         if not each.quick
         for attribute in each.emits
     }
-    assert left_out == slow & full.keys()
-    assert all("--quick" in quick[name].reason for name in left_out)
-    assert all(quick[name] == full[name] for name in quick.keys() - left_out)
+    assert skipped == slow & full.keys()
+    assert all("--quick" in quick[name].reason for name in skipped)
+    assert all(quick[name] == full[name] for name in quick.keys() - skipped)
 
 
 @pytest.mark.parametrize("spec", ["gtx280", "gtx780", "840m", "a100"])
-def test_every_experiment_answers_for_the_attributes_it_names_and_no_others(spec):
+def test_a_survey_has_a_finding_for_every_emitted_attribute(spec):
     from gpudissect.device.find import open_device
 
     with open_device(f"sim:{spec}") as device:
-        found = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
-    named = [(each.element, attribute) for each in experiments(Study.DISCOVER).values() for attribute in each.emits]
-    assert sorted(found) == sorted(named)
+        findings = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
+    emitted = [(each.element, attribute) for each in experiments(Study.DISCOVER).values() for attribute in each.emits]
+    assert sorted(findings) == sorted(emitted)
 
 
-@pytest.mark.parametrize("turn", [2, 4, 6])
-def test_latency_hiding_that_is_broken_off_has_an_answer(turn):
-    """The coarse grid runs first: what is known then is enough for models, and says how little of it there was."""
+@pytest.mark.parametrize("batch", [2, 4, 6])
+def test_interrupted_latency_hiding_has_an_answer(batch):
+    """The coarse grid runs first; it is enough for models, and a caveat says how many mixes were run."""
     from gpudissect.device.find import open_device
 
-    def interrupt(_, now):
-        if now == turn:
+    def interrupt(_, number):
+        if number == batch:
             raise KeyboardInterrupt
 
     with open_device("sim:gtx980") as device:
         survey = run_survey(Troubled(device, interrupt), Study.HIDE, elements=["hiding_rsq"])
     assert survey.interrupted and not survey.failures
     found = {each.attribute: each for each in survey.findings}
-    if turn == 2:
-        assert {each.status for each in survey.findings} == {Status.SKIPPED}, "the coarse grid was under way"
+    if batch == 2:
+        assert {each.status for each in survey.findings} == {Status.SKIPPED}, "the coarse grid was not finished"
         assert survey.series == ()
         return
     assert found["access_rate"].value == pytest.approx(32, rel=0.05)
     assert any("mixes were run" in caveat for caveat in found["access_rate"].caveats)
     (curves,) = [each.columns for each in survey.series if each.name == "throughput against warps and alpha"]
-    most = {alpha: max(n for a, n in zip(curves["alpha"], curves["warps"], strict=True) if a == alpha)
-            for alpha in set(curves["alpha"])}  # fmt: skip
-    assert set(most.values()) == {64.0}, "what ran with few warps only is left out"
+    pairs = list(zip(curves["alpha"], curves["warps"], strict=True))
+    max_warps = {alpha: max(warps for other, warps in pairs if other == alpha) for alpha in set(curves["alpha"])}
+    assert set(max_warps.values()) == {64.0}, "alphas without a full SM are left out"
     assert {each.name for each in survey.series} >= {
         "throughput against warps and alpha",
         "worst estimate over measurement",
     }
 
 
-def test_latency_hiding_that_fails_half_way_has_an_answer_and_says_so():
+def test_latency_hiding_that_fails_midway_has_an_answer_and_reports_the_failure():
     from gpudissect.device.find import open_device
 
-    def break_down(batch, now):
-        if now > 3:
+    def fail(_, number):
+        if number > 3:
             raise OutOfMemory("no room")
 
     with open_device("sim:gtx980") as device:
-        survey = run_survey(Troubled(device, break_down), Study.HIDE, elements=["hiding_rsq"])
+        survey = run_survey(Troubled(device, fail), Study.HIDE, elements=["hiding_rsq"])
     assert not survey.interrupted
     assert [(each.experiment, each.reason) for each in survey.failures] == [("loops.hiding_rsq", "no room")]
     found = {each.attribute: each for each in survey.findings}

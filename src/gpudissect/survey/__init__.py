@@ -1,1 +1,1 @@
-"""Orders the experiments by what they need, merges their batches into one, survives the failure of one."""
+"""Runs experiments in the order of their needs, merges their batches, and keeps the rest when one fails."""

@@ -8,15 +8,17 @@ from statistics import median
 
 from gpudissect.trace import Context
 
+MAX_TEXTS_PER_NOTE = 4
+
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was seen while it ran.
+    """Clock rates and notes of a survey.
 
     Attributes:
-        clock_hz: median SM clock rate over the workloads that tell it, None if none does.
-        clock_low, clock_high: the slowest and the fastest of them.
-        notes: every different text seen under each name: throttle reasons, other users of the GPU, driver.
+        clock_hz: median SM clock rate over the workloads that report it; None if none does.
+        clock_low, clock_high: lowest and highest rate, Hz.
+        notes: every different text under each name: throttle reasons, other users of the GPU, driver.
 
     """
 
@@ -26,23 +28,21 @@ class Conditions:
     notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-MOST = 4  # different texts under one name that are worth listing
-
-
-def _shortened(texts: list[str]) -> tuple[str, ...]:
-    return tuple(texts) if len(texts) <= MOST else (*texts[:MOST], f"and {len(texts) - MOST} more")
-
-
 def gather(contexts: Iterable[Context]) -> Conditions:
-    """Sum up the contexts of many traces."""
+    """Summarize the contexts of many traces."""
     clocks: list[float] = []
-    notes: dict[str, dict[str, None]] = {}
+    texts_of: dict[str, dict[str, None]] = {}
     for context in contexts:
         if context.clock_hz is not None:
             clocks.append(context.clock_hz)
         for name, text in context.notes.items():
-            notes.setdefault(name, {})[text] = None
-    seen = {name: _shortened(list(texts)) for name, texts in notes.items()}
+            texts_of.setdefault(name, {})[text] = None
+    notes = {name: _shorten(list(texts)) for name, texts in texts_of.items()}
     if not clocks:
-        return Conditions(notes=seen)
-    return Conditions(median(clocks), min(clocks), max(clocks), seen)
+        return Conditions(notes=notes)
+    return Conditions(median(clocks), min(clocks), max(clocks), notes)
+
+
+def _shorten(texts: list[str]) -> tuple[str, ...]:
+    more = len(texts) - MAX_TEXTS_PER_NOTE
+    return (*texts[:MAX_TEXTS_PER_NOTE], f"and {more} more") if more > 0 else tuple(texts)

@@ -1,0 +1,68 @@
+"""The driver: order, merged batches, failures, and what an experiment must declare."""
+
+from dataclasses import replace
+from types import NoneType
+
+import pytest
+
+from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
+from gpudissect.survey.drive import Drive
+
+INFO = DeviceInfo(spec="", name="", origin=Origin.SIMULATED, sm_count=1, span_limits={})
+A, B = Key[int]("test.a", (int,)), Key[None]("test.b", (NoneType,))
+
+
+def found(value: float, attribute: str = "capacity") -> Estimate:
+    return Estimate(element="l1", attribute=attribute, status=Status.FOUND, value=value, confidence=1)
+
+
+def experiment(key: Key, outcome: Outcome, **declared) -> Experiment:
+    def plan(bench: Bench, known: Known):
+        yield from ()
+        return outcome
+
+    return Experiment(key=key, element="l1", plan=plan, **declared)
+
+
+def drive(*experiments: Experiment) -> Drive:
+    driver = Drive(None, Bench(INFO), {each.name: each for each in experiments}, lambda *_: None)
+    driver.run()
+    return driver
+
+
+def test_a_revision_comes_last_and_both_statements_are_kept():
+    emitting = experiment(A, Outcome((found(1),), 1), emits=("capacity",))
+    revising = experiment(B, Outcome((found(2),)), revises=("l1.capacity",), needs=(A,))
+    statements = drive(emitting, revising).statements({"l1"})["l1", "capacity"]
+    assert [(each.experiment, each.estimate.value) for each in statements] == [("test.a", 1), ("test.b", 2)]
+
+
+@pytest.mark.parametrize("declared", [{}, {"emits": ("line_size",)}, {"revises": ("l2.capacity",)}])
+def test_an_undeclared_estimate_is_refused(declared):
+    driver = drive(experiment(A, Outcome((found(1),), 1), **declared))
+    assert "l1.capacity" in driver.failed["test.a"]
+    assert not driver.outcomes
+
+
+def test_knowledge_of_another_type_than_the_key_declares_is_refused():
+    driver = drive(experiment(A, Outcome(knowledge="one")))
+    assert {"str", "int"} <= set(driver.failed["test.a"].replace(";", "").split())
+
+
+def test_a_failure_fails_what_needs_it_but_counts_once():
+    broken = experiment(A, Outcome(knowledge="one"), emits=("capacity",))
+    needing = experiment(B, Outcome(), needs=(A,))
+    driver = drive(broken, needing)
+    assert [each.experiment for each in driver.failures] == ["test.a"]
+    assert "test.a" in driver.failed["test.b"]
+    (statement,) = driver.statements({"l1"})["l1", "capacity"]
+    assert statement.estimate.status is Status.SKIPPED
+
+
+def test_quick_leaves_out_slow_experiments_and_those_that_need_them():
+    slow, quick = experiment(A, Outcome(knowledge=1)), experiment(B, Outcome(), needs=(A,), quick=True)
+    bench = replace(Bench(INFO), quick=True)
+    driver = Drive(None, bench, {each.name: each for each in (slow, quick)}, lambda *_: None)
+    assert driver.skipped == {"test.a", "test.b"}
