@@ -109,7 +109,7 @@ def launch() -> Plot:
 
 def l2_map() -> Plot:
     """Measured, not simulated."""
-    latencies, parts = values("l2", "latency_by_sm"), values("l2", "part_by_sm")
+    latencies, parts = values("l2", "latency_by_sm"), values("l2", "partition_by_sm")
     plot = Plot(
         "Mean L2 hit latency of every SM of an H200, coloured by the part of the L2 it lies near",
         Axis("SM", 0, len(latencies), ticks=range(0, len(latencies) + 1, 33)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 _ARITHMETIC = ("fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
 _SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2")
 _MEMORY = ("shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier")
@@ -66,7 +64,7 @@ ATTRIBUTES = {
     "wide_latency": "cycles",  # of memory, over a footprint much larger than the L2
     "miss_penalty": "cycles",
     "latency_by_sm": "cycles",  # a list with one item per SM
-    "part_by_sm": "",  # a list with one item per SM: 0 for the part of SM 0, 1 for the other
+    "partition_by_sm": "",  # a list with one item per SM: 0 for the L2 partition of SM 0, 1 for the other
     "overhead": "cycles",
     "count_per_sm": "",
     "shared_with": "",
@@ -108,11 +106,11 @@ ATTRIBUTES = {
 }
 """Properties in the order of display, each with its unit; empty for counts, lists of counts and texts."""
 
-LIST_INDEX = {"latency_by_sm": "SMs", "part_by_sm": "SMs"}
+LIST_INDEX = {"latency_by_sm": "SMs", "partition_by_sm": "SMs"}
 """What the items of a list stand for, in the device's own order."""
 
-RENAMED: Mapping[str, str] = {"turn_sms": "prior_access_sms"}
-"""Names in result files of schema gpudissect/1 (attributes, notes, series, columns) and their present names."""
+RENAMED = {"part_by_sm": "partition_by_sm"}
+"""Attributes in result files of schema gpudissect/1 that have another name now."""
 
 
 def unit_of(attribute: str) -> str:

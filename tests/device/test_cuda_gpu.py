@@ -222,7 +222,7 @@ def test_an_sm_that_is_not_there(gpu: CudaGpu) -> None:
 
 def test_the_map_of_the_l2(gpu: CudaGpu) -> None:
     found = {each.attribute: each for each in run_survey(gpu, elements=["l2"]).findings}
-    latency, part = found["latency_by_sm"], found["part_by_sm"]
+    latency, part = found["latency_by_sm"], found["partition_by_sm"]
     assert isinstance(latency.value, tuple) and len(latency.value) == gpu.info.sm_count
     assert 100 < min(latency.value) <= max(latency.value) < 600
     one = found["hit_latency"].value

@@ -126,7 +126,7 @@ def test_lstopo_reads_whatever_a_result_lacks_or_says(tmp_path):
     for made in (
         result({}),
         result(PLAIN, name=nasty, sm_count=70),
-        result({"l2.part_by_sm": (0, 1, 1, 0), "l2.capacity": 9}),
+        result({"l2.partition_by_sm": (0, 1, 1, 0), "l2.capacity": 9}),
     ):
         assert "Machine" in lstopo(export(made, "hwloc"), tmp_path, "--of", "console", "-v")
     with pytest.raises(UsageError, match="1 to 4096 SMs"):

@@ -14,6 +14,7 @@ from gpudissect.results import schema1
 from gpudissect.results.files import MAX_BYTES, MAX_NAMES_PER_OBJECT, check_writable, load, write_text
 from gpudissect.results.model import SCHEMA, Result
 from gpudissect.results.verdict import Verdict
+from gpudissect.vocabulary import RENAMED
 
 ROOT = Path(__file__).parents[2]
 OLD_FILES = [
@@ -150,9 +151,9 @@ def test_files_of_schema_1_are_read(path):
     for before, after in zip(old["series"], new.series, strict=True):
         assert list(before["columns"].values()) == [list(column) for column in after.columns.values()]
         assert set(after.units) <= set(after.columns)
-    renamed = {*schema1.SERIES, *schema1.COLUMNS, "turn_sms", "carveout_asked"}
-    names = [name for each in new.series for name in (each.name, *each.columns)]
-    assert not renamed.intersection((*names, *new.conditions.notes))
+    renamed = {*schema1.SERIES, *schema1.COLUMNS, *RENAMED, "turn_sms", "carveout_asked"}
+    names = [name for each in new.series for name in (each.name, *each.columns, *each.shows)]
+    assert not renamed.intersection((*names, *new.conditions.notes, *(each.attribute for each in new.findings)))
 
 
 def test_schema_1_files_exist():

@@ -86,10 +86,10 @@ def test_a_page_of_a_file_has_the_stairs_and_the_map_too():
 
 def test_the_map_of_132_sms_is_small_and_has_every_sm():
     traces = l2(sms=132, lines=64)
-    made = with_evidence(result({"l2.part_by_sm": {"value": (0, 1), "evidence": tuple(traces)}}), traces)
+    made = with_evidence(result({"l2.partition_by_sm": {"value": (0, 1), "evidence": tuple(traces)}}), traces)
     seen = made.observed("l2", "hit latency by sm and line")
     assert len(set(seen.columns["sm"])) == 132 and len(seen.columns["sm"]) <= 1056
-    assert seen.evidence == () and seen.shows == ("part_by_sm",)
+    assert seen.evidence == () and seen.shows == ("partition_by_sm",)
 
 
 def test_laps_of_a_ring_are_drawn_less_what_a_lap_costs():
@@ -114,7 +114,7 @@ def test_no_second_words_without_pairs():
 
 def test_long_lists_of_numbers_stand_several_a_line():
     traces = l2()
-    text = with_evidence(result({"l2.part_by_sm": {"value": (0, 1), "evidence": tuple(traces)}}), traces).to_json()
+    text = with_evidence(result({"l2.partition_by_sm": {"value": (0, 1), "evidence": tuple(traces)}}), traces).to_json()
     assert max(map(len, text.splitlines())) < 200
     assert '"latency": [\n          2' in text and text.count("\n") < 300
 

@@ -65,7 +65,7 @@ def test_configurations_go_over_what_they_have_in_flight():
 
 
 def test_lists_are_bars_and_two_parts_are_told_apart():
-    found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "part_by_sm", (0, 1, 0))]
+    found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "partition_by_sm", (0, 1, 0))]
     (made,) = figures_together(found)
     assert made.by == "part" and made.x == "SM"
     (bars,) = figures_together([finding("tlb_l2", "ways", (17, 8, 8))])

@@ -123,7 +123,7 @@ def test_a_number_for_every_sm_is_shown_as_a_range(result):
     cycles = tuple(260 + 0.5 * sm for sm in range(132))
     mapped = first.model_copy(update={"attribute": "latency_by_sm", "unit": "cycles", "value": cycles, "low": None,
                                       "high": None, "published": None})  # fmt: skip
-    parts = mapped.model_copy(update={"attribute": "part_by_sm", "unit": "", "value": (0, 1) * 66})
+    parts = mapped.model_copy(update={"attribute": "partition_by_sm", "unit": "", "value": (0, 1) * 66})
     text = shown(result.model_copy(update={"findings": (mapped, parts, *others)}))
     assert "260 ... 325.5 cycles over 132 SMs" in text
     assert "66 x 0, 66 x 1 over 132 SMs" in text

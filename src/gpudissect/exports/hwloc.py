@@ -60,7 +60,7 @@ class _Topology:
 
     def _parts(self, every: Sequence[int]) -> list[list[int]]:
         """SMs by the part of the L2 they are near; all of them together where it is one."""
-        found = self._known.finding("l2", "part_by_sm")
+        found = self._known.finding("l2", "partition_by_sm")
         if found is None or not isinstance(found.value, tuple) or len(found.value) != len(every):
             return [list(every)]
         return [[sm for sm in every if found.value[sm] == part] for part in dict.fromkeys(found.value)]

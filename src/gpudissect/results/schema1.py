@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpudissect.results.model import SCHEMA as CURRENT
+from gpudissect.vocabulary import RENAMED
 from gpudissect.workload.digest import WIRE_NOTES, current_names
 
 SCHEMA = "gpudissect/1"
@@ -23,12 +24,19 @@ def convert(content: Mapping[str, Any]) -> dict[str, Any]:
         result["conditions"] = _replace(conditions, "notes", lambda notes: current_names(notes, WIRE_NOTES))
     if "prediction" in result:
         result["prediction"] = _rename(result["prediction"], {"unforetold": "not_predicted"})
+    if isinstance(result.get("findings"), list):
+        result["findings"] = [_replace(each, "attribute", _attribute, str) for each in result["findings"]]
     if isinstance(result.get("series"), list):
         result["series"] = [_series(each) for each in result["series"]]
     return result
 
 
+def _attribute(name: Any) -> Any:
+    return RENAMED.get(name, name) if isinstance(name, str) else name
+
+
 def _series(series: Any) -> Any:
+    series = _replace(series, "shows", lambda names: [_attribute(name) for name in names], list)
     series = _replace(series, "name", lambda name: SERIES.get(name, name), str)
     for part in ("columns", "units"):
         series = _replace(series, part, lambda columns: _rename(columns, COLUMNS))

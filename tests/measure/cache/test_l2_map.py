@@ -45,7 +45,7 @@ def mapped(device, seed=0):
     levels, _ = drive(l2_plan(bench, Known({})), device)
     outcome, (batch,) = drive(l2_map_plan(bench, Known({"levels.l2": levels.knowledge})), device)
     latency, part = outcome.estimates
-    assert (latency.attribute, part.attribute) == ("latency_by_sm", "part_by_sm")
+    assert (latency.attribute, part.attribute) == ("latency_by_sm", "partition_by_sm")
     return latency, part, batch
 
 
@@ -185,7 +185,7 @@ def test_a_survey_has_it_and_a_quick_one_leaves_it_out():
     device = gpu_of(in_parts(PolicyKind.LRU))
     full = {each.attribute: each for each in run_survey(device, elements=["l2"]).findings}
     quick = {each.attribute: each for each in run_survey(device, elements=["l2"], quick=True).findings}
-    assert full["part_by_sm"].value == (0.0, 1.0) * 4
+    assert full["partition_by_sm"].value == (0.0, 1.0) * 4
     assert full["latency_by_sm"].value == pytest.approx([NEAR] * 8, abs=0.5)
-    assert quick["latency_by_sm"].status is quick["part_by_sm"].status is Status.SKIPPED
+    assert quick["latency_by_sm"].status is quick["partition_by_sm"].status is Status.SKIPPED
     assert full["far_latency"].value == pytest.approx(FAR, abs=1) and FAR_MEMORY > FAR

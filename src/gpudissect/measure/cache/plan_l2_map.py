@@ -40,7 +40,7 @@ AGAIN = 16  # SMs that are looked at twice
 UNTIMED = 3  # SMs on which whole laps show what timing single accesses adds
 UNTIMED_LAPS = 21
 STAYING = 0.5  # share of the lines that must be hits from every SM
-ATTRIBUTES = ("latency_by_sm", "part_by_sm")
+ATTRIBUTES = ("latency_by_sm", "partition_by_sm")
 METHOD = "mean over lines of the median of single hits, less what timing one adds"
 BY_TOUCHES = "which lines lie near and which far, by first touches from every SM"
 BY_HITS = "two patterns of hit latencies over the lines"
@@ -133,7 +133,7 @@ def _parts(seen: _Seen) -> Estimate:
     if parts is None:
         count = len(seen.visits.hits)
         reason = ONE_PART if count >= FEWEST_SMS else f"{count} SMs are too few to tell parts by"
-        return Estimate(element="l2", attribute="part_by_sm", status=Status.NOT_FOUND, reason=reason,
+        return Estimate(element="l2", attribute="partition_by_sm", status=Status.NOT_FOUND, reason=reason,
                         evidence=seen.evidence)  # fmt: skip
     otherwise = parts.sides(seen.repeated) != parts.second[seen.again]
     unsure = sorted({*parts.unsure, *np.array(seen.again)[otherwise].tolist()})
@@ -141,11 +141,11 @@ def _parts(seen: _Seen) -> Estimate:
     if unsure:
         which = ", ".join(map(str, unsure[:8])) + (" and more" if len(unsure) > 8 else "")
         return Estimate(
-            element="l2", attribute="part_by_sm", status=Status.AMBIGUOUS, method=method, evidence=seen.evidence,
+            element="l2", attribute="partition_by_sm", status=Status.AMBIGUOUS, method=method, evidence=seen.evidence,
             reason=f"two groups of SMs, but some lines or a second look put SM {which} into the other",
         )  # fmt: skip
     return Estimate(
-        element="l2", attribute="part_by_sm", status=Status.FOUND, method=method, evidence=seen.evidence,
+        element="l2", attribute="partition_by_sm", status=Status.FOUND, method=method, evidence=seen.evidence,
         value=tuple(float(each) for each in parts.second), caveats=tuple(_near_and_far(seen, parts)),
         confidence=BRACKETED if parts.by_touches and parts.hits_agree is not False else UNTRIED,
     )  # fmt: skip

@@ -155,7 +155,7 @@ def _l2(by_name: Findings) -> list[Box]:
     if not isinstance(part.value, int) or whole.value < TWO_PARTS * part.value:
         return [box]
     rest = [line for line in box.lines if not line.startswith(_value(by_name, "l2", "capacity"))]
-    return [Box(f"L2, part {n}", (part_text, *rest), "l2") for n in (0, 1)]  # as part_by_sm numbers them
+    return [Box(f"L2, part {n}", (part_text, *rest), "l2") for n in (0, 1)]  # as partition_by_sm numbers them
 
 
 def _box(group: Sequence[str], by_name: Findings, kind: str) -> Box:

@@ -115,12 +115,12 @@ def _lists(findings: Sequence[Finding]) -> list[Figure]:
     figures = []
     for finding in findings:
         value = finding.value
-        is_colour = finding.attribute == "part_by_sm" and "latency_by_sm" in by_name
+        is_colour = finding.attribute == "partition_by_sm" and "latency_by_sm" in by_name
         if not isinstance(value, tuple) or len(value) < 3 or is_colour:
             continue
         x, name = LIST_INDEX.get(finding.attribute, "sets").removesuffix("s"), words(finding.attribute)
         columns: dict[str, Column] = {x: tuple(range(len(value[:MAX_LIST_LENGTH]))), name: value[:MAX_LIST_LENGTH]}
-        parts = by_name.get("part_by_sm") if finding.attribute == "latency_by_sm" else None
+        parts = by_name.get("partition_by_sm") if finding.attribute == "latency_by_sm" else None
         kind, by = Kind.BARS, None
         if isinstance(parts, tuple) and len(parts) == len(value):
             columns["part"], kind, by = parts[:MAX_LIST_LENGTH], Kind.DOTS, "part"
