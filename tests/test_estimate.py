@@ -1,4 +1,4 @@
-"""Nothing that makes no sense can be estimated."""
+"""Contradictory estimates are refused."""
 
 import math
 
@@ -11,42 +11,48 @@ FOUND = {"element": "l1", "attribute": "capacity", "status": Status.FOUND, "valu
 NOT_FOUND = {"element": "l1", "attribute": "capacity", "status": Status.NOT_FOUND, "reason": "a ramp"}
 
 
-@pytest.mark.parametrize("wrong", [
-    {**FOUND, "element": "l9"},
-    {**FOUND, "attribute": "capacty"},
-    {**FOUND, "value": None},
-    {**FOUND, "value": math.nan},
-    {**FOUND, "value": (17.0, math.inf)},
-    {**FOUND, "confidence": None},
-    {**FOUND, "confidence": 1.1},
-    {**FOUND, "confidence": math.nan},
-    {**FOUND, "low": 2048},
-    {**FOUND, "high": 512},
-    {**FOUND, "low": math.nan},
-    {**FOUND, "status": Status.STATED},
-    {**NOT_FOUND, "reason": ""},
-    {**NOT_FOUND, "value": 1024},
-    {**NOT_FOUND, "low": 2, "high": 1},
-])  # fmt: skip
-def test_it_is_refused(wrong):
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {**FOUND, "element": "l9"},
+        {**FOUND, "attribute": "capacty"},
+        {**FOUND, "value": None},
+        {**FOUND, "value": math.nan},
+        {**FOUND, "value": (17.0, math.inf)},
+        {**FOUND, "confidence": None},
+        {**FOUND, "confidence": 1.1},
+        {**FOUND, "confidence": math.nan},
+        {**FOUND, "low": 2048},
+        {**FOUND, "high": 512},
+        {**FOUND, "low": math.nan},
+        {**FOUND, "status": Status.STATED},
+        {**NOT_FOUND, "reason": ""},
+        {**NOT_FOUND, "value": 1024},
+        {**NOT_FOUND, "low": 2, "high": 1},
+    ],
+)
+def test_contradictory_estimates_are_refused(fields):
     with pytest.raises(ValueError, match=r"l\d\.\w+: "):
-        Estimate(**wrong)
+        Estimate(**fields)
 
 
-@pytest.mark.parametrize("right", [
-    {**FOUND, "low": 1024, "high": 1024},
-    {**FOUND, "low": 1000},
-    {**FOUND, "value": (17, 8, 8), "attribute": "ways"},
-    {**FOUND, "value": "lru", "attribute": "replacement_policy"},
-    {**FOUND, "status": Status.STATED, "confidence": None},
-    {**NOT_FOUND, "low": 65536},
-    {**NOT_FOUND, "status": Status.AMBIGUOUS, "low": 1, "high": 2},
-])  # fmt: skip
-def test_it_knows_its_unit(right):
-    assert Estimate(**right).unit == unit_of(right["attribute"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {**FOUND, "low": 1024, "high": 1024},
+        {**FOUND, "low": 1000},
+        {**FOUND, "value": (17, 8, 8), "attribute": "ways"},
+        {**FOUND, "value": "lru", "attribute": "replacement_policy"},
+        {**FOUND, "status": Status.STATED, "confidence": None},
+        {**NOT_FOUND, "low": 65536},
+        {**NOT_FOUND, "status": Status.AMBIGUOUS, "low": 1, "high": 2},
+    ],
+)
+def test_the_unit_follows_from_the_attribute(fields):
+    assert Estimate(**fields).unit == unit_of(fields["attribute"])
 
 
-def test_findings_stand_by_element_then_attribute():
+def test_findings_are_sorted_by_element_then_attribute():
     assert sort_key("l1", "hit_latency") < sort_key("l2", "capacity") < sort_key("l2", "hit_latency")
     assert len(set(ELEMENTS)) == len(ELEMENTS)
     assert set(ATTRIBUTES.values()) == {"B", "cycles", "ns", "B/s", "B/cycle", "ops/cycle", ""}

@@ -1,4 +1,4 @@
-"""`DeviceInfo`: what is known of a device before anything is measured, and where its numbers come from."""
+"""`DeviceInfo`: what is known of a device before it is measured, and the origin of its numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpudissect.workload import Instruction, LaunchMethod, Path
 
 
 class Origin(StrEnum):
-    """Where numbers come from. Never confused: it stands in every result."""
+    """Where numbers come from; every result states it."""
 
     MEASURED = "measured"
     SIMULATED = "simulated"
@@ -19,28 +19,28 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known of a device before anything is measured.
+    """What is known of a device before it is measured.
 
     Attributes:
         spec: the name it was opened by: ``cuda:0``, ``sim:gtx980``, ``rec:folder``.
         name: the GPU's name.
         origin: measured, simulated or replayed.
-        recorded_origin: for a replay, whether the recording is of a measured or a simulated GPU.
-        catalogue: name of the catalogue entry that describes this GPU, if one is known.
+        recorded_origin: of a replay, whether the recorded GPU was measured or simulated.
+        catalogue: name of the catalogue entry that describes this GPU, if there is one.
         sm_count: number of SMs (compute units).
-        span_limits: bytes one chase may span on each path that this device has.
-        unsupported: paths it lacks, each with the reason.
-        streams: paths on which it can run a `Stream`.
-        instructions: those of which it can run a `Mix`; none if it runs no mixes. Not every set of them in one.
+        span_limits: bytes that one chase may span on each path of this device.
+        unsupported: missing paths, each with the reason.
+        streams: paths that support a `Stream`.
+        instructions: those that a `Mix` may have, though not in every combination; none if there are no mixes.
         launch_methods: how it can start the kernels of a `Launch`.
-        facts: what the driver says (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most that one miss may bring in),
-            ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``, ``clock_hz``,
-            ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers in a cycle of that clock, if they
-            are not two), ``warp_size``; what an SM has room for: ``threads_per_sm``, ``blocks_per_sm``,
-            ``threads_per_block``, ``registers_per_sm`` (left out where registers are no limit, as on simulated GPUs);
-            ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on an SM of its own),
-            ``clusters_N`` (how many clusters of N such blocks run at once); those it knows.
-        environment: driver, compiler and the like, as text.
+        facts: statements of the driver, as far as known (MT22 s4.1): ``l2_size``, ``l2_fetch_limit`` (most bytes that
+            one miss fetches), ``memory_size``, ``shared_per_sm``, ``shared_per_block``, ``constant_size``,
+            ``clock_hz``, ``memory_clock_hz``, ``memory_bus_bits``, ``memory_data_rate`` (transfers per cycle of that
+            clock, if not two), ``warp_size``; limits of an SM: ``threads_per_sm``, ``blocks_per_sm``,
+            ``threads_per_block``, ``registers_per_sm`` (missing if registers are no limit, as on simulated GPUs);
+            ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N``
+            (number of clusters of N such blocks that run at once).
+        environment: versions of driver, compiler and others, as text.
 
     """
 
@@ -59,5 +59,5 @@ class DeviceInfo:
     catalogue: str | None = None
 
     def limit(self, path: Path) -> int:
-        """Bytes one chase may span on `path`; 0 if the device has no such path."""
+        """Bytes that one chase may span on `path`; 0 if the device lacks it."""
         return self.span_limits.get(path, 0)

@@ -1,4 +1,4 @@
-"""`Estimate`: what the traces mean. An honest "not found" is an answer, never an exception and never a zero."""
+"""`Estimate`: a finding inferred from traces. "Not found" is an answer, never an exception and never a zero."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from math import isfinite
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, unit_of
 
 Value = float | str | tuple[float, ...]
-"""A number; a text, for what has a name (a policy, an index function); or a list, for ways of unequal sets or what
-differs from SM to SM."""
+"""A number; a text (a policy, an index function); or a list (ways of unequal sets, values per SM)."""
 
 
 class Status(StrEnum):
-    """Kinds of answers."""
+    """Kind of an answer."""
 
     FOUND = "found"
     STATED = "stated"  # by the driver, not measured
-    NOT_FOUND = "not found"  # looked for, and the evidence shows nothing
-    AMBIGUOUS = "ambiguous"  # the evidence allows several answers; low and high hold those that are numbers
-    NOT_SUPPORTED = "not supported"  # this device has no such thing, or no way to reach it
+    NOT_FOUND = "not found"  # measured, and the evidence shows nothing
+    AMBIGUOUS = "ambiguous"  # the evidence allows several answers; low and high enclose numbers
+    NOT_SUPPORTED = "not supported"  # the device lacks it, or gives no access to it
     SKIPPED = "skipped"  # not measured in this run
 
     @property
     def has_value(self) -> bool:
-        """Whether an answer of this kind comes with a value."""
+        """Whether an answer of this kind has a value."""
         return self in (Status.FOUND, Status.STATED)
 
 
@@ -34,23 +33,23 @@ class Estimate:
     """One finding.
 
     Attributes:
-        element: what it is about, one of `vocabulary.ELEMENTS`.
-        attribute: which property, one of `vocabulary.ATTRIBUTES`.
+        element: its subject, one of `vocabulary.ELEMENTS`.
+        attribute: the property, one of `vocabulary.ATTRIBUTES`.
         status: see `Status`.
         value: in `unit`; None unless found or stated.
-        unit: follows from the attribute: ``B``, ``cycles``, ``B/s``, or empty.
-        low, high: bracket of a number in the same unit: the truth lies within (inclusive) if the method's premises
-            hold. One alone is an open end.
-        confidence: probability that the truth lies within the bracket (a size to the byte has a bracket of one
-            point; without a bracket: that it is the value); only of what was found.
+        unit: unit of the attribute: ``B``, ``cycles``, ``B/s``, or empty.
+        low, high: bracket of a number: the truth lies within (inclusive) if the premises of the method hold. One alone
+            is an open end.
+        confidence: probability that the truth lies within the bracket, or without one that the value is true (a size
+            exact to the byte has a bracket of one point); only of what was found.
         method: how it was found, in a few words with the source.
         evidence: digests of the workloads whose traces it rests on.
-        caveats: what a careful reader must know.
-        reason: why it is not a plain "found".
+        caveats: conditions and limits that the reader must know.
+        reason: why the status is not "found".
 
-    Raises `ValueError` for a word that is not in the vocabulary; when a found estimate lacks its value or
-    confidence or another lacks its reason; when a value comes with a status that has none; when a number is not
-    finite, a bracket is upside down or does not hold the value.
+    Raises `ValueError` for a name that is not in the vocabulary; when a found estimate lacks its value or confidence,
+    or another its reason; for a value with a status that has none; for a number that is not finite; and for a bracket
+    that does not hold the value.
 
     """
 
@@ -75,18 +74,15 @@ class Estimate:
         if self.status.has_value != (self.value is not None):
             raise ValueError(f"{name}: status {self.status.value!r} with value {self.value!r}")
         if (self.status is Status.FOUND) != (self.confidence is not None):
-            raise ValueError(f"{name}: a confidence belongs to what was found, got {self.confidence}")
+            raise ValueError(f"{name}: found estimates, and only they, have a confidence; got {self.confidence}")
         if not self.status.has_value and not self.reason:
             raise ValueError(f"{name}: status {self.status.value!r} needs a reason")
         if self.confidence is not None and not 0 <= self.confidence <= 1:
             raise ValueError(f"{name}: confidence {self.confidence} is no probability")
-        self._check_numbers(name)
-
-    def _check_numbers(self, name: str) -> None:
-        single = self.value if isinstance(self.value, int | float) else None
-        listed = self.value if isinstance(self.value, tuple) else ()
-        if not all(isfinite(x) for x in (single, self.low, self.high, *listed) if x is not None):
+        number = self.value if isinstance(self.value, int | float) else None
+        numbers = self.value if isinstance(self.value, tuple) else ()
+        if not all(isfinite(x) for x in (number, self.low, self.high, *numbers) if x is not None):
             raise ValueError(f"{name}: not finite: {self.value} [{self.low}, {self.high}]")
-        rising = [x for x in (self.low, single, self.high) if x is not None]
-        if rising != sorted(rising):
-            raise ValueError(f"{name}: value {self.value} lies outside its bracket [{self.low}, {self.high}]")
+        bracket = [x for x in (self.low, number, self.high) if x is not None]
+        if bracket != sorted(bracket):
+            raise ValueError(f"{name}: value {self.value} is outside its bracket [{self.low}, {self.high}]")

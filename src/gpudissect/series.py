@@ -1,4 +1,4 @@
-"""`Series`: what was seen, as columns of numbers: the stuff of a plot, and what a finding was read from."""
+"""`Series`: a table of observations, the data of a plot and the basis of a finding."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Series:
-    """A table of numbers about one element.
+    """A table about one element.
 
     Attributes:
-        element: what it is about.
-        name: which of its series: ``latency against stride``.
-        columns: equally long columns by name, those that were chosen before those that were measured.
+        element: its subject.
+        name: name of the series, such as ``latency against stride``.
+        columns: columns of equal length by name, first those of parameters, then those of measurements.
         units: unit of each column that has one.
-        evidence: digests of the workloads behind it.
+        evidence: digests of the workloads that it rests on.
 
-    Raises `ValueError` for columns of different lengths, and for units of columns that there are not.
+    Raises `ValueError` for columns of different lengths and for units of unknown columns.
 
     """
 
@@ -29,8 +29,8 @@ class Series:
 
     def __post_init__(self) -> None:
         if len({len(column) for column in self.columns.values()}) > 1:
-            raise ValueError(f"columns of {self.name!r} are not equally long")
+            raise ValueError(f"columns of {self.name!r} have different lengths")
         if unknown := set(self.units) - set(self.columns):
             raise ValueError(f"{self.name!r} has no columns {sorted(unknown)}")
-        object.__setattr__(self, "columns", dict(self.columns))  # no proxies: a series goes from process to process
+        object.__setattr__(self, "columns", dict(self.columns))  # dicts can be pickled, views of mappings cannot
         object.__setattr__(self, "units", dict(self.units))

@@ -1,4 +1,4 @@
-"""`Trace`: what one workload gave, raw and immutable, with the context that makes it mean something."""
+"""`Trace`: the raw, immutable result of one workload, with its context."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Context:
-    """Under what circumstances a trace was taken.
+    """The circumstances of a trace.
 
     Attributes:
         device: the name of the GPU.
-        clock_hz: SM clock rate seen while the workload ran, None if it could not be read.
-        sm: index of the SM that ran it, None if several or not known.
-        notes: whatever else was seen: throttle reasons, other users of the GPU, the carve-out asked for and preferred
-            (no call tells the one in force), ``windows`` if the trace is put together of several runs of the whole
-            workload, ``prior_access_sms``, the SM of each turn before a chase.
+        clock_hz: SM clock rate while the workload ran, None if it could not be read.
+        sm: number of the SM that ran it, None if several did or it is not known.
+        notes: other observations: throttle reasons, other users of the GPU, the requested and preferred carve-out (no
+            call tells the one in force), ``windows`` if the trace was joined from several runs of the whole workload,
+            ``prior_access_sms``, the SM of each of the prior accesses of a chase.
 
     """
 
@@ -35,95 +35,67 @@ class Context:
         object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
 
 
+class _NamedArray:
+    """The array of a trace that has the name of the attribute."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, trace: Trace, owner: type) -> Array:
+        if self._name not in trace.arrays:
+            raise KeyError(f"this trace has no {self._name!r}, only {sorted(trace.arrays)}")
+        return trace.arrays[self._name]
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Named int64 arrays and their context.
 
-    A chase gives, by its timing: EACH `offsets` (n,) byte offsets visited and `cycles` (n,), laps one after
-    the other; LAP `cycles` (laps,); COUNT `counts` (laps, 3): hits, misses, unknown. A stream gives `nanoseconds`
-    and `bytes` (runs,), from the start of its first block to the end of its last; most also `cycles` (runs, blocks). A
-    mix gives `begin` and `end` (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single
-    loads of it were timed `latency` and `count` (latencies,), `overhead` and `overflow_count` (1,).
-    Asking for an array that this trace does not have raises `KeyError` with the names it has.
+    A chase has, by its timing: EACH `offsets` (n,) and `cycles` (n,), lap after lap; LAP `cycles` (laps,); COUNT
+    `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), from the start of its first block to the end of
+    its last, and in most cases `cycles` (runs, blocks). A launch has `nanoseconds` (runs,). A mix has `begin` and `end`
+    (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single loads were timed `latency` and
+    `count` (latencies,), `overhead` and `overflow_count` (1,).
+    A missing array raises `KeyError` with the names that the trace has.
     """
 
     workload: str
     arrays: Mapping[str, Array]
     context: Context
 
+    cycles = _NamedArray()
+    """Cycles of each timed access (EACH) or lap (LAP) of a chase, of each run and block of a stream."""
+    offsets = _NamedArray()
+    """Byte offsets visited by a chase (EACH)."""
+    counts = _NamedArray()
+    """Hits, misses and unknown accesses of each lap of a chase (COUNT), shape (laps, 3)."""
+    nanoseconds = _NamedArray()
+    """Duration of each run of a stream or launch, or of a mix."""
+    bytes = _NamedArray()
+    """Bytes moved by each run of a stream."""
+    begin = _NamedArray()
+    """Begin of each warp of a mix."""
+    end = _NamedArray()
+    """End of each warp of a mix."""
+    sm = _NamedArray()
+    """SM of each warp of a mix."""
+    block = _NamedArray()
+    """Block of each warp of a mix."""
+    latency = _NamedArray()
+    """Different latencies of single loads of a mix in cycles, rising, timer included."""
+    count = _NamedArray()
+    """Number of single loads with each `latency`."""
+    overhead = _NamedArray()
+    """Cycles between two readings of the clock without a load, shape (1,)."""
+
     def __post_init__(self) -> None:
-        own: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         for name, array in self.arrays.items():
-            own[name] = np.array(array, dtype=np.int64)
-            own[name].flags.writeable = False
-        object.__setattr__(self, "arrays", MappingProxyType(own))
-
-    def _get(self, name: str) -> Array:
-        if name not in self.arrays:
-            raise KeyError(f"this trace has no {name!r}, only {sorted(self.arrays)}")
-        return self.arrays[name]
-
-    @property
-    def cycles(self) -> Array:
-        """Cycles: one for each timed access (EACH) or lap (LAP); of a stream for each run and block."""
-        return self._get("cycles")
-
-    @property
-    def offsets(self) -> Array:
-        """Byte offsets visited (EACH)."""
-        return self._get("offsets")
-
-    @property
-    def counts(self) -> Array:
-        """Hits, misses and unknown of each lap (COUNT), shape (laps, 3)."""
-        return self._get("counts")
-
-    @property
-    def nanoseconds(self) -> Array:
-        """How long each run of a stream took."""
-        return self._get("nanoseconds")
-
-    @property
-    def bytes(self) -> Array:
-        """What each run of a stream moved."""
-        return self._get("bytes")
-
-    @property
-    def begin(self) -> Array:
-        """When each warp of a mix began."""
-        return self._get("begin")
-
-    @property
-    def end(self) -> Array:
-        """When each warp of a mix ended."""
-        return self._get("end")
-
-    @property
-    def sm(self) -> Array:
-        """The SM of each warp of a mix."""
-        return self._get("sm")
-
-    @property
-    def block(self) -> Array:
-        """The block of each warp of a mix."""
-        return self._get("block")
-
-    @property
-    def latency(self) -> Array:
-        """Cycles that single loads of a mix took, rising, as the clock showed them."""
-        return self._get("latency")
-
-    @property
-    def count(self) -> Array:
-        """How many of the single loads took each `latency`."""
-        return self._get("count")
+            arrays[name] = np.array(array, dtype=np.int64)
+            arrays[name].flags.writeable = False
+        object.__setattr__(self, "arrays", MappingProxyType(arrays))
 
     @property
     def overflow_count(self) -> int:
-        """How many of the single loads took the longest `latency` or longer; 0 where the trace does not say."""
+        """Number of single loads with the longest `latency` or a longer one; 0 if the trace does not have it."""
         return int(self.arrays["overflow_count"][0]) if "overflow_count" in self.arrays else 0
-
-    @property
-    def overhead(self) -> Array:
-        """What the clock shows of no load at all, shape (1,)."""
-        return self._get("overhead")

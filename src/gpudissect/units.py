@@ -1,4 +1,4 @@
-"""Quantities as people write them: ``12 KiB`` and back, cycles and nanoseconds."""
+"""Sizes such as ``12 KiB`` as text and numbers, cycles and nanoseconds, warps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TIB = 1024 * GIB
 WARP_SIZE = 32
 """Threads of a warp on every NVIDIA GPU."""
 
-_SUFFIXES = {"": 1, "B": 1, "K": KIB, "KB": KIB, "KIB": KIB, "M": MIB, "MB": MIB, "MIB": MIB, "G": GIB,
-             "GB": GIB, "GIB": GIB, "T": TIB, "TB": TIB, "TIB": TIB}  # fmt: skip
+_PREFIXES = {"K": KIB, "M": MIB, "G": GIB, "T": TIB}
+_SUFFIXES = {"": 1, "B": 1} | {f"{name}{end}": size for name, size in _PREFIXES.items() for end in ("", "B", "IB")}
 
 
 def parse_bytes(text: str) -> int:
-    """Read a size such as ``4096``, ``12KiB`` or ``1.5 MiB`` into bytes (K, M, G, T are powers of 1024).
+    """Bytes of a size such as ``4096``, ``12KiB`` or ``1.5 MiB`` (K, M, G, T are powers of 1024).
 
     Raises `UsageError` for anything that is not a whole, non-negative number of bytes.
     """
@@ -33,7 +33,7 @@ def parse_bytes(text: str) -> int:
 
 
 def format_bytes(count: float) -> str:
-    """Write a number of bytes with the largest binary unit that keeps it at or above one."""
+    """A number of bytes with the largest binary unit in which it is at least one."""
     for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if count >= unit:
             return f"{count / unit:.7g} {name}"
