@@ -1,11 +1,14 @@
-"""Rates of instructions from when warps began and ended, and how many warps they need (VV16 ch 5-6)."""
+"""Rates and latencies of instructions from when warps began and ended, and how many warps a rate needs (VV16 ch 5-6).
+
+Clocks of two SMs are not compared: every SM is evaluated by itself (VV16 s5.5).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +17,239 @@ from gpudissect.measure.cache.infer_home_partition import DISTANCE
 from gpudissect.measure.infer_bimodal import in_two
 from gpudissect.measure.infer_latency import DRIFT, Latency
 from gpudissect.measure.throughput.infer_throughput import Throughput
+from gpudissect.trace import Trace
 
-STEP = 0.01  # of the rate: by so much a share that is reached may be misread
-STEADY = 0.002  # relative: nobody believes a rate to be known better
+Ints = NDArray[np.int64]
+
+SHARE_ERROR = 0.01  # of a rate: error of a share of it
+MIN_RATE_ERROR = 0.002  # relative
 
 
 @dataclass(frozen=True)
-class Needed:
+class Occupancy:
+    """Warps of one SM against time.
+
+    Attributes:
+        cycles: since its first warp began, rising, shape (steps,).
+        warps: from then on, shape (steps,); the last is 0.
+
+    """
+
+    cycles: Ints
+    warps: Ints
+
+    @property
+    def max(self) -> int:
+        """The largest number of warps at a time: the attained occupancy (VV16 s5.7)."""
+        return int(self.warps.max())
+
+    @property
+    def mean(self) -> float:
+        """Mean from the first begin to the last end."""
+        return float((self.warps[:-1] * np.diff(self.cycles)).sum() / (self.cycles[-1] - self.cycles[0]))
+
+    def share_below(self, warps: float) -> float:
+        """Share of the time with fewer warps (VV16 s5.8)."""
+        fewer = self.warps[:-1] < warps
+        return float(np.diff(self.cycles)[fewer].sum() / (self.cycles[-1] - self.cycles[0]))
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """When warps began and ended, and where. Rates are of one SM per cycle, given the `work` of one warp.
+
+    Attributes:
+        begin, end: cycles of its own SM's clock, shape (warps,).
+        sm: the SM, shape (warps,).
+
+    Raises `ValueError` without warps, for shapes that differ, or for a warp that took no time.
+
+    """
+
+    begin: Ints
+    end: Ints
+    sm: Ints
+
+    def __post_init__(self) -> None:
+        if not self.begin.size or not self.begin.shape == self.end.shape == self.sm.shape:
+            shapes = (self.begin.shape, self.end.shape, self.sm.shape)
+            raise ValueError(f"lifetimes need begin, end and SM of every warp, got shapes {shapes}")
+        if (self.end <= self.begin).any():
+            raise ValueError("a warp took no cycles")
+
+    @classmethod
+    def of(cls, trace: Trace) -> Lifetimes:
+        """Those of a mix."""
+        return cls(trace.begin, trace.end, trace.sm)
+
+    @cached_property
+    def _index(self) -> Ints:
+        """Of each warp the index of its SM among all."""
+        return np.unique(self.sm, return_inverse=True)[1]
+
+    @cached_property
+    def warps(self) -> Ints:
+        """Warps of each SM."""
+        return np.bincount(self._index)
+
+    @cached_property
+    def spans(self) -> Ints:
+        """Cycles of each SM from its first warp's begin to its last one's end (VV16 s5.5)."""
+        first = np.full(self.warps.size, np.iinfo(np.int64).max)
+        last = np.full(self.warps.size, np.iinfo(np.int64).min)
+        np.minimum.at(first, self._index, self.begin)
+        np.maximum.at(last, self._index, self.end)
+        return last - first
+
+    @property
+    def imbalance(self) -> float:
+        """The longest span of an SM over the mean span."""
+        return float(self.spans.max() / self.spans.mean())
+
+    @property
+    def mean_duration(self) -> float:
+        """Cycles from begin to end, mean over warps (VV16 s5.5)."""
+        return float((self.end - self.begin).mean())
+
+    def overall_rate(self, work: float) -> float:
+        """Rate by the longest span of any SM (VV16 s5.5): includes losses by imbalance."""
+        return work * self.begin.size / self.warps.size / float(self.spans.max())
+
+    def attained_rate(self, work: float) -> float:
+        """Rate by each SM's span, mean over SMs: includes losses while warps end and blocks are replaced."""
+        return float((work * self.warps / self.spans).mean())
+
+    def steady_rate(self, work: float) -> float:
+        """Rate while all warps run, mean over SMs, if all began together and take about equally long.
+
+        Too high where schedulers prefer some warps to others, because the last ones speed up: see `rate_uncertainty`.
+        """
+        return float(np.bincount(self._index, weights=work / (self.end - self.begin)).mean())
+
+    @property
+    def rate_uncertainty(self) -> float:
+        """`steady_rate`, which may be too high, over `attained_rate`, which may be too low, less 1.
+
+        0 if all warps of an SM begin and end together.
+        """
+        return self.steady_rate(1.0) / self.attained_rate(1.0) - 1
+
+    def rate_between_waves(self, work: float) -> float | None:
+        """Rate while blocks replace others, however unequal the pace of warps is; None if there is no such time.
+
+        From the end of the last warp of the first wave to the begin of the last of all, occupancy is full. A warp that
+        began before or ends after counts by the share of its time; the errors at both ends cancel. Mean over SMs.
+        """
+        rates = []
+        for sm in np.unique(self.sm):
+            begin, end = self.begin[self.sm == sm], self.end[self.sm == sm]
+            since, until = end[begin < end.min()].max(), begin.max()
+            if until <= since:
+                return None
+            inside = np.clip(np.minimum(end, until) - np.maximum(begin, since), 0, None)
+            rates.append(work * float((inside / (end - begin)).sum()) / float(until - since))
+        return float(np.mean(rates))
+
+    def occupancy(self, sm: int) -> Occupancy:
+        """Warps of an SM against time (VV16 s5.6). Raises `ValueError` for an SM without warps."""
+        selected = self.sm == sm
+        if not selected.any():
+            raise ValueError(f"SM {sm} ran no warps")
+        times = np.concatenate([self.begin[selected], self.end[selected]])
+        steps = np.repeat([1, -1], selected.sum())
+        cycles, index = np.unique(times, return_inverse=True)
+        changes = np.bincount(index, weights=steps).astype(np.int64)
+        return Occupancy(cycles - cycles[0], np.cumsum(changes))
+
+
+def median_duration(begin: Ints, end: Ints) -> float:
+    """Cycles from begin to end, median over warps. Raises `ValueError` without warps."""
+    if begin.size == 0 or begin.shape != end.shape:
+        raise ValueError(f"a duration needs begin and end of every warp, got {begin.shape} and {end.shape}")
+    return float(np.median(end - begin))
+
+
+def issue_rate(lifetimes: Lifetimes, operations: float, idle: float = 0.0) -> Throughput:
+    """Operations per cycle of one SM by its span, median over SMs; the bracket holds the middle half.
+
+    Args:
+        lifetimes: of all warps.
+        operations: of one warp.
+        idle: cycles before the first result, which a longer run would not have: the bracket extends to the rate
+            without them.
+
+    """
+    work, spans = operations * lifetimes.warps, lifetimes.spans
+    low, middle = np.quantile(work / spans, [0.25, 0.5])
+    high = np.quantile(work / np.where(spans > idle, spans - idle, spans), 0.75)
+    return Throughput(float(middle), float(low), float(high))
+
+
+def issue_rate_difference(long: Lifetimes, short: Lifetimes, operations: float) -> Throughput | None:
+    """The same from two mixes that differ by `operations` of a warp: the cost of loops and of the start cancels.
+
+    None if the long one takes no longer. Raises `ValueError` if they do not have equally many warps.
+    """
+    if long.sm.size != short.sm.size:
+        raise ValueError(f"mixes of {long.sm.size} and {short.sm.size} warps cannot be compared")
+    cycles = float(np.median(long.spans)) - float(np.median(short.spans))
+    if cycles <= 0:
+        return None
+    value = operations * float(np.median(long.warps)) / cycles
+    return Throughput(value, value * (1 - MIN_RATE_ERROR), value * (1 + MIN_RATE_ERROR))
+
+
+@dataclass(frozen=True)
+class NearFarLatency:
+    """Latency of an address that is nearer to some SMs than to others.
+
+    Attributes:
+        latency: half way between near and far if there are two groups, else the median over SMs. The bracket holds
+            every SM.
+        near, far: medians of the two groups, cycles; None without two groups.
+        near_share: share of the SMs in the near group.
+    """
+
+    latency: Latency
+    near: float | None = None
+    far: float | None = None
+    near_share: float = 1.0
+
+
+def near_far_latency(runs: Sequence[Lifetimes], instructions: int) -> NearFarLatency:
+    """Cycles of one instruction, one warp on each of many SMs, each at an address of its own.
+
+    With two groups a median over SMs would depend on which SM got which address; half way between the groups does not.
+    The bracket holds every SM's median over the runs, and `DRIFT` more. The cost of loops is included: it is small
+    relative to the differences. Raises `ValueError` without runs.
+    """
+    if not runs:
+        raise ValueError("latencies by SM need runs")
+    by_sm: dict[int, list[float]] = {}
+    for run in runs:
+        for cycles, sm in zip((run.end - run.begin).tolist(), run.sm.tolist(), strict=True):
+            by_sm.setdefault(sm, []).append(cycles / instructions)
+    latencies = np.array([float(np.median(cycles)) for cycles in by_sm.values()])
+    low, high = float(latencies.min()) * (1 - DRIFT), float(latencies.max()) * (1 + DRIFT)
+    is_far = in_two(latencies)
+    if is_far is not None:
+        near, far = float(np.median(latencies[~is_far])), float(np.median(latencies[is_far]))
+        if far - near >= DISTANCE * near:
+            return NearFarLatency(Latency((near + far) / 2, low, high), near, far, 1 - float(is_far.mean()))
+    return NearFarLatency(Latency(float(np.median(latencies)), low, high))
+
+
+@dataclass(frozen=True)
+class WarpsNeeded:
     """How many warps reach a share of a rate.
 
     Attributes:
-        warps: the fewest; None if none of those tried do.
-        low, high: the fewest for a little less and a little more than that share; `high` is None if none do. `low` is
-            no more than what would reach the share if fewer gave as much each: where schedulers cannot have equally
-            many, 31 of 32 warps gave 92 % of an H200's hits in its L1 in most processes, and 96 % in others.
+        warps: the minimum; None if no measured number does.
+        low, high: the minimum for `SHARE_ERROR` less and more than the share; `high` is None if no number reaches
+            that. `low` is at most what would reach the share in proportion: where schedulers cannot have equally many
+            warps, 31 of 32 warps gave 92 % of an H200's L1 hits in most processes, and 96 % in others.
         best: the largest share that was reached.
-        nearest: the fewest warps that reached it.
+        nearest: the minimum number of warps that reached it.
     """
 
     warps: int | None
@@ -39,138 +259,19 @@ class Needed:
     nearest: int
 
 
-def rate(
-    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], each: float, idle: float = 0.0
-) -> Throughput:
-    """Operations a cycle of one SM: median over SMs, from its first warp's begin to its last one's end.
-
-    Args:
-        begin, end: cycles of its own SM's clock, shape (warps,).
-        sm: which SM, shape (warps,).
-        each: operations of one warp.
-        idle: cycles before the first result came, which a longer run would not have: the bracket reaches up to the rate
-            without them.
-
-    Raises `ValueError` without warps, or if an SM took no time.
-
-    """
-    spans = _spans(begin, end, sm)
-    low, middle = np.quantile([each * warps / took for warps, took in spans], [0.25, 0.5])
-    high = np.quantile([each * warps / (took - idle if took > idle else took) for warps, took in spans], 0.75)
-    return Throughput(float(middle), float(low), float(high))
-
-
-def rate_beyond(long: Warps, short: Warps, more: float) -> Throughput | None:
-    """The same from two mixes that differ in how much they run: what loops and starting cost beside it cancels.
-
-    `more`: operations that one warp of the long one runs more. None if that takes no longer. Raises `ValueError`
-    without warps, or if the two do not have equally many.
-    """
-    if len(long.sm) != len(short.sm):
-        raise ValueError(f"two mixes of {len(long.sm)} and {len(short.sm)} warps are not alike")
-    warps, took = zip(*_spans(long.begin, long.end, long.sm), strict=True)
-    _, less = zip(*_spans(short.begin, short.end, short.sm), strict=True)
-    beyond = float(np.median(took)) - float(np.median(less))
-    if beyond <= 0:
-        return None
-    value = more * float(np.median(warps)) / beyond
-    return Throughput(value, value * (1 - STEADY), value * (1 + STEADY))
-
-
-class Warps(Protocol):
-    """Begin, end and SM of every warp, as a trace of a mix has them."""
-
-    @property
-    def begin(self) -> NDArray[np.int64]:
-        """Cycles of its own SM's clock."""
-
-    @property
-    def end(self) -> NDArray[np.int64]:
-        """Cycles of its own SM's clock."""
-
-    @property
-    def sm(self) -> NDArray[np.int64]:
-        """Which SM."""
-
-
-def _spans(begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Of each SM how many warps, and cycles from its first one's begin to its last one's end."""
-    if begin.size == 0 or not begin.shape == end.shape == sm.shape:
-        raise ValueError(f"a rate needs begin, end and SM of every warp, got {begin.shape}, {end.shape}, {sm.shape}")
-    spans = []
-    for one in np.unique(sm):
-        own = sm == one
-        took = int(end[own].max()) - int(begin[own].min())
-        if took < 1:
-            raise ValueError(f"the warps of SM {one} took {took} cycles")
-        spans.append((int(own.sum()), took))
-    return spans
-
-
-def mean_duration(begin: NDArray[np.int64], end: NDArray[np.int64]) -> float:
-    """Cycles from begin to end, median over warps. Raises `ValueError` without warps."""
-    if begin.size == 0 or begin.shape != end.shape:
-        raise ValueError(f"a duration needs begin and end of every warp, got {begin.shape} and {end.shape}")
-    return float(np.median(end - begin))
-
-
-@dataclass(frozen=True)
-class Ways:
-    """Latency of what lies nearer to some SMs and farther from others.
-
-    Attributes:
-        latency: half way between near and far where there are two groups, else the median of all ways. The bracket
-            holds every way.
-        near, far: medians of the two groups, cycles; None where ways are all alike, or as long as they come.
-        share: of all ways that are near ones.
-    """
-
-    latency: Latency
-    near: float | None = None
-    far: float | None = None
-    share: float = 1.0
-
-
-def latency_by_way(
-    runs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]], instructions: int
-) -> Ways:
-    """Cycles of one instruction, where one warp of each of many SMs has another way to go.
-
-    Where the ways fall into two groups, a median of all would be one or the other, or something between that is none,
-    as it happens: half way between the two does not ask which SM fell to which address. The bracket holds what each
-    took, median over the runs, and `DRIFT` more. What loops cost is not taken off: it is little beside such ways.
-    `runs` are begin, end and SM of every warp, each (warps,). Raises `ValueError` without any.
-    """
-    if not runs:
-        raise ValueError("latencies by SM need runs")
-    by_sm: dict[int, list[float]] = {}
-    for begin, end, sm in runs:
-        for took, one in zip((end - begin).tolist(), sm.tolist(), strict=True):
-            by_sm.setdefault(one, []).append(took / instructions)
-    each = np.array([float(np.median(took)) for took in by_sm.values()])
-    low, high = float(each.min()) * (1 - DRIFT), float(each.max()) * (1 + DRIFT)
-    far = in_two(each)
-    if far is None:
-        return Ways(Latency(float(np.median(each)), low, high))
-    nearer, farther = float(np.median(each[~far])), float(np.median(each[far]))
-    if farther - nearer < DISTANCE * nearer:
-        return Ways(Latency(float(np.median(each)), low, high))
-    return Ways(Latency((nearer + farther) / 2, low, high), nearer, farther, 1 - float(far.mean()))
-
-
-def needed(rates: Mapping[int, float], plateau: float, share: float) -> Needed:
-    """The fewest warps whose rate is `share` of the plateau. Raises `ValueError` without rates."""
+def warps_needed(rates: Mapping[int, float], plateau: float, share: float) -> WarpsNeeded:
+    """The minimum number of warps whose rate is `share` of the plateau. Raises `ValueError` without rates."""
     if not rates or plateau <= 0:
         raise ValueError("warps needed for a rate need rates, and a plateau above zero")
-    reached = {warps: value / plateau for warps, value in sorted(rates.items())}
+    shares = {warps: rate / plateau for warps, rate in sorted(rates.items())}
 
-    def fewest(least: float) -> int | None:
-        return next((warps for warps, got in reached.items() if got >= least), None)
+    def minimum(required: float) -> int | None:
+        return next((warps for warps, reached in shares.items() if reached >= required), None)
 
-    warps = fewest(share)
-    short = fewest(share - STEP)
-    nearest = max(reached, key=lambda warps: reached[warps])  # of equals the first, which has the fewest
-    low = short if short is not None else max(reached)
-    if warps is not None:  # in proportion to these, fewer give enough: whether they do is how they fall on schedulers
-        low = min(low, math.ceil(warps * share / min(1.0, reached[warps])))
-    return Needed(warps, low, fewest(share + STEP), reached[nearest], nearest)
+    warps, low = minimum(share), minimum(share - SHARE_ERROR)
+    nearest = max(shares, key=lambda warps: shares[warps])  # the first of equals: the smallest
+    if low is None:
+        low = max(shares)
+    if warps is not None:  # in proportion fewer suffice: whether they do depends on their distribution over schedulers
+        low = min(low, math.ceil(warps * share / min(1.0, shares[warps])))
+    return WarpsNeeded(warps, low, minimum(share + SHARE_ERROR), shares[nearest], nearest)

@@ -1,4 +1,7 @@
-"""What starting kernels costs, and how long an SM waits for the next block (VV16 s3.7)."""
+"""The cost of starting kernels, and how long an SM waits for the next block (VV16 s3.7).
+
+Runs are measured in several repetitions over time, because a host's pace drifts.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,21 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.infer_latency import Latency
 
-LEAST = 8  # replacements from which something can be said
-TICK = 1.0  # cycle: two readings of a clock may lie so much farther apart, or closer together
-WAITED = 0.25  # quantile of waits from which blocks must have waited for one another
-MOST_OF_THEM = (0.025, 0.5, 0.975)
-"""Quantiles of the bracket of what differs from time to time, and of its value: of 100 more 95 lie within. How well
-a median is known would be another bracket, far narrower, and of no use to who waits for a block."""
+Ints = NDArray[np.int64]
+
+MIN_REPLACEMENTS = 8
+CLOCK_STEP = 1.0  # cycles: error of the difference of two readings
+WAITING_QUANTILE = 0.25  # blocks must have waited from this quantile of the waits on
+WAIT_QUANTILES = (0.025, 0.5, 0.975)
+"""Bracket and value of a replacement: 95 of 100 more lie within. The error of the median would be far smaller, and of
+no use to whoever waits for a block."""
 QUICK, SLOW = 0.25, 0.75
-"""Quantiles of the runs of a host: delays only add, so that the quick ones tell what a start takes; and what most of
-them take at most."""
-ELSEWHERE = 1.35
-"""Times as long, or as short, may what the host has a part in take in another process. On H200s the interval of kernels
-that are called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; a start took
-7.4 to 8.3 us by process, card and day (by Python 7.9 to 11.2), that of a graph 5.6 to 6.1."""
-STEADY = 0.005  # relative: nobody believes what a host's clock tells to be known better
+"""Quantiles of the runs of a host. Delays only add: the quick ones show the cost of a start."""
+PROCESS_FACTOR = 1.35
+"""Bracket, either way, of times that involve the host, for other processes. On H200s the interval of kernels that are
+called one by one was 1.25 to 1.67 us by process, context and stream, each steady to a thousandth; a start took 7.4 to
+8.3 us by process, card and day (from Python 7.9 to 11.2), that of a graph 5.6 to 6.1."""
+MIN_ERROR = 0.005  # relative, of a time by the host's clock
 
 
 @dataclass(frozen=True)
@@ -36,102 +40,100 @@ class Duration:
     high: float
 
 
-def usual(nanoseconds: Sequence[NDArray[np.int64]]) -> Duration:
-    """What runs take that nothing delays, from several turns of them at different times, each of shape (runs,).
+def undelayed_duration(repetitions: Sequence[Ints]) -> Duration:
+    """Time of a run that nothing delays, from repetitions of shape (runs,).
 
-    The lower quartile of a turn, the median of the turns. The bracket reaches from the fastest run of all to the upper
-    quartile of the slowest turn: a host's pace wanders, more from one turn to the next than within one. Raises
+    The lower quartile of a repetition, median of the repetitions. The bracket reaches from the fastest run to the upper
+    quartile of the slowest repetition: a host's pace differs more between repetitions than within one. Raises
     `ValueError` without runs.
     """
-    if not nanoseconds or any(turn.size == 0 for turn in nanoseconds):
+    if not repetitions or any(runs.size == 0 for runs in repetitions):
         raise ValueError("a time needs runs")
-    value = float(np.median([np.quantile(turn, QUICK) for turn in nanoseconds]))
-    low = min(float(turn.min()) for turn in nanoseconds)
-    high = max(float(np.quantile(turn, SLOW)) for turn in nanoseconds)
-    return Duration(value, low * (1 - STEADY), max(high, value * (1 + STEADY)))
+    value = float(np.median([np.quantile(runs, QUICK) for runs in repetitions]))
+    low = min(float(runs.min()) for runs in repetitions)
+    high = max(float(np.quantile(runs, SLOW)) for runs in repetitions)
+    return Duration(value, low * (1 - MIN_ERROR), max(high, value * (1 + MIN_ERROR)))
 
 
-def interval(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]]) -> Duration | None:
-    """Time that each further kernel adds: median slope of all pairs of numbers of kernels, median of the turns.
+def kernel_interval(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]]) -> Duration | None:
+    """Time that each further kernel adds: median slope over all pairs of kernel counts, median of the repetitions.
 
-    `turns[t][i]` are the runs with `kernels[i]` kernels, at one time; of them the lower quartile counts. The slope is
-    robust (Theil 1950, Sen 1968), each pair counting by its distance. Few kernels may cost another time each than many,
-    so the bracket holds the slopes between all neighbouring numbers, what each turn gave, and the slope of the fastest
-    runs. None if more kernels take no longer. Raises `ValueError` for fewer than two numbers.
+    `repetitions[r][i]` are the runs with `kernels[i]` kernels; their lower quartile counts. The slope is robust (Theil
+    1950, Sen 1968), pairs weighted by distance. The cost may depend on the count, so the bracket holds the slopes
+    between neighbouring counts, those of each repetition, and the slope of the fastest runs. None if more kernels take
+    no longer. Raises `ValueError` for fewer than two counts.
     """
-    if len(set(kernels)) < 2 or not turns or any(len(kernels) != len(turn) for turn in turns):
+    if len(set(kernels)) < 2 or not repetitions or any(len(kernels) != len(runs) for runs in repetitions):
         raise ValueError(f"an interval needs several numbers of kernels, got {list(kernels)}")
-    every = [{count: float(np.quantile(runs, QUICK)) for count, runs in sorted(zip(kernels, turn, strict=True))}
-             for turn in turns]  # fmt: skip
-    fastest = {count: min(float(turn[i].min()) for turn in turns) for i, count in enumerate(kernels)}
-    values = [_slope(took) for took in every]
+    quick = [_by_count(kernels, [float(np.quantile(runs, QUICK)) for runs in row]) for row in repetitions]
+    fastest = _by_count(kernels, [min(float(runs.min()) for runs in column) for column in zip(*repetitions, strict=True)])
+    values = [_slope(times) for times in quick]
     value = float(np.median(values))
-    took = {count: float(np.median([turn[count] for turn in every])) for count in every[0]}
-    slopes = [(took[more] - took[few]) / (more - few) for few, more in pairwise(took)]
-    seen = (*slopes, *values, _slope(dict(sorted(fastest.items()))))
-    low, high = min(seen) * (1 - STEADY), max(*seen, value * (1 + STEADY))
+    times = {count: float(np.median([row[count] for row in quick])) for count in quick[0]}
+    neighbours = [(times[more] - times[few]) / (more - few) for few, more in pairwise(times)]
+    slopes = (*neighbours, *values, _slope(fastest))
+    low, high = min(slopes) * (1 - MIN_ERROR), max(*slopes, value * (1 + MIN_ERROR))
     return Duration(value, max(0.0, low), high) if value > 0 else None
 
 
-def by_stream(kernels: Sequence[int], turns: Sequence[Sequence[NDArray[np.int64]]]) -> NDArray[np.float64]:
-    """Time that each further kernel adds in each stream, ns, shape (turns * streams,).
+def kernel_interval_by_stream(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]]) -> NDArray[np.float64]:
+    """Time that each further kernel adds in each stream, ns, shape (repetitions * streams,).
 
-    For the arguments see `interval`; the i-th runs of a turn are those of one stream.
+    For the arguments see `kernel_interval`; the n-th runs of a repetition belong to one stream.
     """
-    return np.array([
-        _slope({count: float(took) for count, took in sorted(zip(kernels, stream, strict=True))})
-        for turn in turns for stream in zip(*turn, strict=True)
-    ])  # fmt: skip
+    streams = (stream for row in repetitions for stream in zip(*row, strict=True))
+    return np.array([_slope(_by_count(kernels, list(map(float, stream)))) for stream in streams])
 
 
-def elsewhere(each: Duration) -> Duration:
-    """What the host has a part in, with a bracket for other processes, too."""
-    return Duration(each.value, min(each.low, each.value / ELSEWHERE), max(each.high, each.value * ELSEWHERE))
+def widened_for_processes(duration: Duration) -> Duration:
+    """The same with a bracket that also holds for other processes (`PROCESS_FACTOR`)."""
+    low, high = duration.value / PROCESS_FACTOR, duration.value * PROCESS_FACTOR
+    return Duration(duration.value, min(duration.low, low), max(duration.high, high))
 
 
-def _slope(took: Mapping[int, float]) -> float:
-    """Median slope of all pairs of numbers of kernels, each pair counting by its distance."""
-    pairs = sorted(((took[more] - took[few]) / (more - few), more - few) for few, more in combinations(took, 2))
+def _by_count(kernels: Sequence[int], times: Sequence[float]) -> dict[int, float]:
+    return dict(sorted(zip(kernels, times, strict=True)))
+
+
+def _slope(times: Mapping[int, float]) -> float:
+    """Median slope over all pairs of kernel counts, weighted by their distance."""
+    pairs = sorted(((times[more] - times[few]) / (more - few), more - few) for few, more in combinations(times, 2))
     weights = np.cumsum([weight for _, weight in pairs]) / sum(weight for _, weight in pairs)
     return pairs[int(np.searchsorted(weights, 0.5))][0]
 
 
-def replacement(
-    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], block: NDArray[np.int64], at_once: int
-) -> Latency | None:
-    """Cycles from the end of a block to the begin of the one in its place: median; 95 % of all lie in the bracket.
+def block_replacement(begin: Ints, end: Ints, sm: Ints, block: Ints, resident: int) -> Latency | None:
+    """Cycles from the end of a block to the begin of its successor: median; 95 % lie in the bracket.
 
-    A block begins with its first warp and ends with its last. On each SM the first `at_once` blocks begin by
-    themselves; after that the k-th to begin takes the place of the k-th that ended. None if too few were replaced, or
-    if blocks did not wait for one another.
+    None with fewer than `MIN_REPLACEMENTS`, or if blocks did not wait for one another.
 
     Args:
         begin, end: cycles of its own SM's clock, shape (warps,).
         sm, block: of each warp, shape (warps,).
-        at_once: blocks that an SM runs at a time.
+        resident: blocks that an SM runs at a time.
 
     """
-    every = waits_for_a_place(begin, end, sm, block, at_once)
-    if every.size < LEAST:
+    waits = replacement_waits(begin, end, sm, block, resident)
+    if waits.size < MIN_REPLACEMENTS or float(np.quantile(waits, WAITING_QUANTILE)) <= 0:
         return None
-    low, middle, high = (float(each) for each in np.quantile(every, MOST_OF_THEM))
-    low, high = max(low - TICK, 0.0), high + TICK
-    return Latency(middle, low, high) if float(np.quantile(every, WAITED)) > 0 else None
+    low, median, high = (float(wait) for wait in np.quantile(waits, WAIT_QUANTILES))
+    return Latency(median, max(low - CLOCK_STEP, 0.0), high + CLOCK_STEP)
 
 
-def waits_for_a_place(
-    begin: NDArray[np.int64], end: NDArray[np.int64], sm: NDArray[np.int64], block: NDArray[np.int64], at_once: int
-) -> NDArray[np.int64]:
-    """Cycles of every replacement, SM by SM; see `replacement`. Empty if no SM ran more than `at_once` blocks."""
-    waited: list[NDArray[np.int64]] = []
+def replacement_waits(begin: Ints, end: Ints, sm: Ints, block: Ints, resident: int) -> Ints:
+    """Cycles of every replacement, SM by SM, empty if no SM ran more than `resident` blocks; see `block_replacement`.
+
+    A block begins with its first warp and ends with its last. On each SM the first `resident` blocks begin at once;
+    after that the k-th to begin replaces the k-th that ended.
+    """
+    waits: list[Ints] = []
     for one in np.unique(sm):
-        own = sm == one
-        _, which = np.unique(block[own], return_inverse=True)
-        count = int(which.max()) + 1
-        first = np.full(count, np.iinfo(np.int64).max)
-        last = np.full(count, np.iinfo(np.int64).min)
-        np.minimum.at(first, which, begin[own])
-        np.maximum.at(last, which, end[own])
-        later = np.sort(first)[at_once:]
-        waited.append(later - np.sort(last)[: later.size])
-    return np.concatenate(waited) if waited else np.empty(0, np.int64)
+        selected = sm == one
+        _, index = np.unique(block[selected], return_inverse=True)
+        first = np.full(int(index.max()) + 1, np.iinfo(np.int64).max)
+        last = np.full(first.size, np.iinfo(np.int64).min)
+        np.minimum.at(first, index, begin[selected])
+        np.maximum.at(last, index, end[selected])
+        successors = np.sort(first)[resident:]
+        waits.append(successors - np.sort(last)[: successors.size])
+    return np.concatenate(waits) if waits else np.empty(0, np.int64)
