@@ -1,71 +1,91 @@
-"""What is measured under the name of an instruction: what runs, where its operands lie, what to say of it."""
+"""Instruction kinds: what runs, where its operands lie, how many warps and registers it takes, what bounds its rate."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.mixes import block_of
-from gpudissect.measure.plan import Bench, Known
-from gpudissect.measure.shared_memory.infer_banks import stride_of
-from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
+from gpudissect.catalogue.capabilities import max_block_threads, warp_issues
+from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.measure.plan import Bench
+from gpudissect.measure.shared_memory.infer_banks import WORD, Layout, stride_of
+from gpudissect.measure.throughput.bound import Bound, Unbounded
 from gpudissect.measure.throughput.footprint import WITHOUT_L2, beyond
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Access, Instruction, Mix, Path, Step
+from gpudissect.workload import MATRIX_MULTIPLY_ADDS, SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path, Step
+from gpudissect.workload.mix import MAX_WARPS
 
-LONG, SHORT = 512, 320
-"""Instructions of an iteration: what the loop costs beside them cancels. More than half, so that a device that unrolls
-loops up to some length unrolls both alike."""
+LONG_BODY, SHORT_BODY = 512, 320
+"""Instructions of an iteration: their difference cancels the cost of the loop. The short one has more than half of the
+long one, so that a device that unrolls loops up to some length unrolls both alike."""
 ITERATIONS = 2
-BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
-LINKS_REACH = 1984 << 20  # bytes over which links of 4 bytes lead
-NO_BANKS = "two words between lanes; the banks were not found"
-BESIDE = 24  # registers of a thread beside its chains
-OF_CHAIN, OF_SUMS, OF_TILE, OF_LINE = 2, 6, 4, 7
-"""Of each chain: a double; the sums of a matrix instruction; what it takes to follow links through tiles or lines."""
-WIDE, OF_WIDE, OF_ADDRESS = (Instruction.F2F, Instruction.MMA_F64), 16, 8  # which need more besides, and how many
-FEW_CHAINS = 2  # through memory, of which so many warps as an SM has room for may always have enough
+L2_MULTIPLE = 32  # footprint of accesses to memory, in L2 capacities
+MAX_LINK_REACH_BYTES = 1984 << 20  # of links of 4 bytes
+WARP_COUNTS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
+"""Warps of an SM at which throughput is measured."""
+DEFAULT_SM_WARPS = 16  # of an SM whose size is not stated
+REGISTER_GRANULE = 8  # registers of a thread are allocated in eights
+
+BASE_REGISTERS = 24  # of a thread besides its chains
+CHAIN_REGISTERS, MMA_REGISTERS, TILE_REGISTERS, LINE_REGISTERS = 2, 6, 4, 7
+"""Of each chain: a double; the sums of a matrix instruction; what following links through tiles or lines takes."""
+WIDE_INSTRUCTIONS, WIDE_REGISTERS = (Instruction.F2F, Instruction.MMA_F64), 16  # besides
+ADDRESS_REGISTERS = 8
+MIN_CHAINS_WITH_REGISTERS = 3  # through memory: with fewer, all warps of an SM always have enough registers
+
 ALL_SMS = "all SMs at once"
-ONE_SM = "of one SM, all others idle"
-MULTIPLY_ADDS = (
-    "each multiply-add of a matrix instruction counts as one operation: of single numbers there are twice as many"
-)
-OF_THE_WHOLE = "of the whole matrix instruction, from its sums to the next one's"
-HALVES = (
-    "two multiply-adds of a thread count as one operation; some GPUs start these on two pipelines in turns, and then "
-    "what is reached depends on how warps fall on them"
-)
+ONE_SM = "one SM, all others idle"
+MMA_LATENCY = "latency of the whole matrix instruction, from its sums to those of the next one"
+LATENCY_CAVEATS = {
+    "barrier": ("of a block of one warp: a larger block waits for its last warp",),
+    "ldg": ("words of 4 B: links of 8 B, as in the l1's hit_latency, may take longer",),
+    "ldg_random": (
+        "until the last of 32 lanes has its word, each from its own line; one warp on the whole GPU, as in VV16 s6.7",
+    ),
+    "sts": ("stores return no result: the time between two stores of the same warp",),
+    **dict.fromkeys((instruction.value for instruction in MATRIX_MULTIPLY_ADDS), (MMA_LATENCY,)),
+}
+RATE_CAVEATS = {
+    "hfma2": (
+        "two multiply-adds of a thread count as one operation; some GPUs issue them alternately to two pipelines, so "
+        "that the rate depends on how warps are distributed over them",
+    ),
+    **dict.fromkeys(
+        (instruction.value for instruction in MATRIX_MULTIPLY_ADDS),
+        ("each multiply-add of a matrix instruction counts as one operation: twice as many single operations",),
+    ),
+}
+NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedulers of this GPU's SMs is not published")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What is measured under the name of an element: an instruction, and where its operands lie.
+    """What is measured under the name of an element.
 
     Attributes:
         element: its name.
         instruction: what runs.
-        access: how operands in global memory spread; what is not resident runs on all SMs, who share the memory.
-        turns: of an access to shared memory, beside those without conflicts.
+        access: access pattern in global memory; non-resident kinds run on all SMs, which share the memory.
+        bank_passes: of an access to shared memory; 1 without conflicts.
     """
 
     element: str
     instruction: Instruction
     access: Access = Access.RESIDENT
-    turns: int = 1
+    bank_passes: int = 1
 
     @property
     def operations(self) -> int:
-        """Operations of one instruction of a warp: one a thread, or the multiply-adds of a matrix instruction."""
+        """Operations of one instruction of a warp: one per thread, or the multiply-adds of a matrix instruction."""
         return MATRIX_MULTIPLY_ADDS.get(self.instruction, WARP_SIZE)
 
     @property
     def chains(self) -> tuple[int, ...]:
-        """Of a warp, at which its rate is looked at.
+        """Chains of a warp at which the rate is measured.
 
-        What memory streams takes many loads under way: of an H200 some 250 of 128 bytes on each SM, and few warps have
-        the registers for many chains. Atomics in the far part of its L2 take some 128 under way. Where an SM starts an
-        instruction on two pipelines in turns, an even number of chains may fall on them unevenly: HFMA2 of an H200
-        gives 92 of 128 with two chains, 127 with three.
+        Streaming needs many loads in flight: on an H200 some 250 of 128 bytes per SM, and few warps have the registers
+        for many chains. Atomics in the far partition of its L2 need some 128 in flight. Where an SM issues an
+        instruction alternately to two pipelines, an even number of chains may fall on them unevenly: HFMA2 of an H200
+        reaches 92 of 128 with two chains, 127 with three.
         """
         if self.access is Access.STREAMING:
             return (1, 2, 4, 8, 12, 16)
@@ -74,67 +94,109 @@ class Kind:
         return (1, 2, 3, 4, 8) if self.instruction is Instruction.HFMA2 else (1, 2, 4)
 
     def registers(self, chains: int) -> int:
-        """Of a thread, at most, with so many chains, by what compilers make of it on any architecture."""
+        """Upper bound of a thread's registers as compiled for any architecture."""
         if not self.resident:
-            each = OF_TILE if self.access is Access.STREAMING else OF_LINE
-            return BESIDE + OF_ADDRESS + (each * chains if chains > FEW_CHAINS else 0)
-        more = OF_WIDE if self.instruction in WIDE else 0
-        return chains * (OF_SUMS if self.instruction in MATRIX_MULTIPLY_ADDS else OF_CHAIN) + more + BESIDE
+            per_chain = TILE_REGISTERS if self.access is Access.STREAMING else LINE_REGISTERS
+            return BASE_REGISTERS + ADDRESS_REGISTERS + per_chain * chains * (chains >= MIN_CHAINS_WITH_REGISTERS)
+        per_chain = MMA_REGISTERS if self.instruction in MATRIX_MULTIPLY_ADDS else CHAIN_REGISTERS
+        return BASE_REGISTERS + per_chain * chains + WIDE_REGISTERS * (self.instruction in WIDE_INSTRUCTIONS)
 
     @property
     def resident(self) -> bool:
-        """Whether nothing that it needs lies beyond its SM (but the counters of global atomics)."""
+        """Whether its operands stay in its SM (except the counters of global atomics)."""
         return self.access is Access.RESIDENT
 
 
 KINDS = (
-    *(Kind(each.value, each) for each in Instruction),
-    Kind("lds_2way", Instruction.LDS, turns=2),
+    *(Kind(instruction.value, instruction) for instruction in Instruction),
+    Kind("lds_2way", Instruction.LDS, bank_passes=2),
     Kind("ldg_streaming", Instruction.LDG, Access.STREAMING),
     Kind("ldg_random", Instruction.LDG, Access.RANDOM),
 )
 
-OF_LATENCIES = {
-    "barrier": ("of a block of one warp: a larger one waits for the last of its warps",),
-    "ldg": ("words of 4 B: links of 8 B, as the l1's hit_latency follows them, may take longer",),
-    "ldg_random": ("until the last of 32 lanes has its word, each of a line of its own; one warp on the whole GPU, as "
-                   "in VV16 s6.7",),
-    "sts": ("stores give no result: the time from one to the next of the same warp",),
-    **dict.fromkeys((each.value for each in MATRIX_MULTIPLY_ADDS), (OF_THE_WHOLE,)),
-}  # fmt: skip
-OF_RATES = {
-    "hfma2": (HALVES,),
-    **dict.fromkeys((each.value for each in MATRIX_MULTIPLY_ADDS), (MULTIPLY_ADDS,)),
-}
+
+def why_unsupported(instruction: Instruction, info: DeviceInfo) -> str | None:
+    """Why an instruction cannot be measured on this device; None if it can."""
+    if instruction in info.instructions:
+        return None
+    if info.instructions:
+        return "this device does not have it, or cannot run it"
+    if Origin.SIMULATED in (info.origin, info.recorded_origin):
+        return "the file of this simulated GPU describes no instructions"
+    return "this device runs no mixes of instructions"
 
 
-def pattern_of(kind: Kind, bench: Bench, known: Known) -> tuple[Mix | None, tuple[str, ...]]:
-    """The mix with one warp, and what to say of it; None with the reason if there is no such mix."""
-    plain = Mix(body=(Step(kind.instruction, LONG),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
-    if kind.turns > 1:
-        layout = known[BANK_LAYOUT]
+def pattern_of(kind: Kind, bench: Bench, layout: Layout | None) -> tuple[Mix | None, tuple[str, ...]]:
+    """The mix with one warp and its caveats; None with the reason if there is no such mix.
+
+    `layout`: the banks of the shared memory, None if unknown.
+    """
+    plain = Mix(body=(Step(kind.instruction, LONG_BODY),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
+    if kind.bank_passes > 1:
         if layout is None:
-            return replace(plain, stride=kind.turns), (NO_BANKS,)
-        stride = stride_of(layout, kind.turns)
+            return replace(plain, stride=kind.bank_passes), ("two words between lanes; the banks were not found",)
+        stride = stride_of(layout, kind.bank_passes)
         if stride is None:
-            return None, (f"no stride makes {kind.turns} lanes want the same bank",)
+            return None, (f"no stride makes {kind.bank_passes} lanes access the same bank",)
         return replace(plain, stride=stride), (f"{stride} words between lanes",)
     if kind.resident:
         return plain, ()
     l2 = bench.info.facts.get("l2_size")
-    span = beyond(BEYOND_L2, l2 if isinstance(l2, int) else None, Path.GLOBAL, 1, bench)
-    span = min(span, LINKS_REACH if l2 else WITHOUT_L2) // 4096 * 4096
+    span = beyond(L2_MULTIPLE, l2 if isinstance(l2, int) else None, Path.GLOBAL, 1, bench)
+    span = min(span, MAX_LINK_REACH_BYTES if l2 else WITHOUT_L2) // 4096 * 4096
     return replace(plain, access=kind.access, footprint=span, sms=None, cold=True), ()
 
 
-def in_warps(pattern: Mix, warps: int, ilp: int, info: DeviceInfo) -> Mix:
-    """The same instructions of each warp, in so many warps with so many chains each."""
-    count = pattern.body[0].count // ilp
-    return replace(pattern, body=(replace(pattern.body[0], count=count),), warps=warps, ilp=ilp,
-                   block_size=block_of(warps, info) or WARP_SIZE)  # fmt: skip
+def in_warps(pattern: Mix, warps: int, chains: int, info: DeviceInfo) -> Mix:
+    """The same instructions of each warp, in this number of warps with this number of chains each."""
+    (step,) = pattern.body
+    body = (replace(step, count=step.count // chains),)
+    return replace(pattern, body=body, warps=warps, ilp=chains, block_size=block_size_of(warps, info) or WARP_SIZE)
 
 
 def shorter(mix: Mix) -> Mix:
-    """The same with a fraction of its body: what loops and starting cost is the same in both."""
+    """The same with a shorter body: the cost of loops and of the start is equal in both."""
     (step,) = mix.body
-    return replace(mix, body=(replace(step, count=step.count * SHORT // LONG),))
+    return replace(mix, body=(replace(step, count=step.count * SHORT_BODY // LONG_BODY),))
+
+
+def max_warps(info: DeviceInfo) -> int:
+    """Warps that an SM has room for."""
+    threads = info.facts.get("threads_per_sm")
+    return min(MAX_WARPS, threads // WARP_SIZE) if isinstance(threads, int) else DEFAULT_SM_WARPS
+
+
+def warp_counts(info: DeviceInfo) -> list[int]:
+    """Numbers of warps at which to measure, rising up to the maximum."""
+    largest = max_warps(info)
+    return [count for count in WARP_COUNTS if count < largest] + ([largest] if block_size_of(largest, info) else [])
+
+
+def block_size_of(warps: int, info: DeviceInfo) -> int | None:
+    """Threads of a block if an SM runs these warps in 1, 2 or 4 equal blocks, as few as possible; None if it cannot."""
+    for blocks in (1, 2, 4):
+        if warps % blocks == 0 and warps // blocks * WARP_SIZE <= max_block_threads(info.facts):
+            return warps // blocks * WARP_SIZE
+    return None
+
+
+def registers_suffice(warps: int, registers: int, info: DeviceInfo) -> bool:
+    """Whether an SM has the registers of these warps, whose threads use `registers` each."""
+    available = info.facts.get("registers_per_sm")
+    return not isinstance(available, int) or warps * WARP_SIZE * allocated_registers(registers) <= available
+
+
+def allocated_registers(registers: int) -> int:
+    """Registers that a thread gets if it uses `registers`."""
+    return -(-registers // REGISTER_GRANULE) * REGISTER_GRANULE
+
+
+def issue_bound(kind: Kind, stride: int, info: DeviceInfo, layout: Layout | None) -> Bound | Unbounded:
+    """Upper bound of operations per cycle of one SM, by its schedulers, or in shared memory by its banks.
+
+    A bank serves one row per cycle, so an access of a warp takes as many cycles as bank passes.
+    """
+    if kind.instruction in SHARED_INSTRUCTIONS and layout is not None:
+        return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
+    issues = warp_issues(info.facts)
+    return NO_SCHEDULER_BOUND if issues is None else Bound(float(issues * kind.operations), "the schedulers")

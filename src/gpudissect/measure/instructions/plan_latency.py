@@ -12,33 +12,34 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_home_partition import DISTANCE
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import DRIFT, Latency, lap_latency
-from gpudissect.measure.instructions.infer_issue import Ways, latency_by_way, mean_duration
+from gpudissect.measure.instructions.infer_issue import Lifetimes, NearFarLatency, median_duration, near_far_latency
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
     KINDS,
-    LONG,
-    OF_LATENCIES,
-    SHORT,
+    LATENCY_CAVEATS,
+    LONG_BODY,
+    SHORT_BODY,
     Kind,
     pattern_of,
     shorter,
+    why_unsupported,
 )
-from gpudissect.measure.instructions.mixes import why_no_mix
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
-from gpudissect.trace import Trace
-from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
+from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
 
-REPEATS = 5
-AMPLIFIED = (LONG + SHORT) / (LONG - SHORT)
-"""By so much more than either of two mixes their difference may be off, relative, if the clock is another in each."""
-LEAST = 0.02  # cycles of a latency that nobody believes to know better
-LEAST_OF_MEMORY = 0.01  # of the latency, of memory
-METHOD = f"one warp, {LONG} dependent instructions an iteration less {SHORT}; lower quartile of {REPEATS}"
-METHOD_OF_WAYS = (
-    f"one warp on every SM, at addresses of its own, median of {REPEATS}; half way between near and far ones if there "
-    "are two kinds, else the median; the bracket holds every one"
+REPETITIONS = 5
+ERROR_AMPLIFICATION = (LONG_BODY + SHORT_BODY) / (LONG_BODY - SHORT_BODY)
+"""Relative error of the difference of two mixes over that of either, if their clocks differ."""
+MIN_ERROR_CYCLES = 0.02
+MIN_MEMORY_ERROR = 0.01  # of the latency
+METHOD = (
+    f"one warp, {LONG_BODY} dependent instructions an iteration less {SHORT_BODY}; lower quartile of {REPETITIONS} runs"
+)
+METHOD_BY_SM = (
+    f"one warp on every SM, at addresses of its own, median of {REPETITIONS} runs; half way between near and far SMs "
+    "if there are two groups, else the median; the bracket holds every SM"
 )
 
 
@@ -47,78 +48,86 @@ def instruction_latency_of(element: str) -> Key[Latency | None]:
     return Key(f"latency.{element}", (Latency, NoneType))
 
 
-def issue_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
-    """Latency of one instruction, cycles. Its knowledge is the `Latency`, None if it cannot be measured."""
-    reason = why_no_mix(kind.instruction, bench)
+def instruction_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
+    """Latency of one instruction, cycles."""
+    reason = why_unsupported(kind.instruction, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "latency"))
-    pattern, caveats = pattern_of(kind, bench, known)
+    pattern, caveats = pattern_of(kind, bench, known.get(BANK_LAYOUT))
     if pattern is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, caveats[0], "latency"))
-    caveats = (*caveats, *OF_LATENCIES.get(kind.element, ()))
     if kind.instruction is Instruction.ATOMG:
-        return (yield from _of_ways(kind, pattern))
+        return (yield from _latency_by_sm(kind, pattern))
+    caveats += LATENCY_CAVEATS.get(kind.element, ())
     if kind.access is Access.RANDOM:
         pattern = replace(pattern, sms=1)
     if pattern.sms is None:
         caveats = (*caveats, ALL_SMS)
-    latency, evidence = yield from _of_warps(kind, pattern)
-    return Outcome((_found(kind, latency, evidence, METHOD, caveats),), latency)
+    latency, evidence = yield from _latency_of_difference(kind, pattern)
+    return Outcome((_estimate(kind, latency, evidence, METHOD, caveats),), latency)
 
 
-def _of_warps(kind: Kind, pattern: Mix) -> Ask[tuple[Latency, tuple[str, ...]]]:
-    """Of the typical warp of those that run: long bodies less short ones."""
+def _latency_of_difference(kind: Kind, pattern: Mix) -> Ask[tuple[Latency, tuple[str, ...]]]:
+    """Latency from the median warp of long and of short bodies."""
     bodies = (pattern, shorter(pattern))
-    mixes = [replace(each, repetition=turn) for each in bodies for turn in range(REPEATS)]
+    mixes = [replace(body, repetition=repetition) for body in bodies for repetition in range(REPETITIONS)]
     traces = yield mixes
-    long, short = (_durations(part) for part in (traces[:REPEATS], traces[REPEATS:]))
-    about = float(np.median(long)) / pattern.instructions
-    least = (LEAST if kind.resident else LEAST_OF_MEMORY * about) + (AMPLIFIED - 1) * DRIFT * about
-    found = lap_latency(long, bodies[0].instructions, short, bodies[1].instructions, least)
-    return found, tuple(digest(mix) for mix in mixes)
+    durations = np.array([round(median_duration(trace.begin, trace.end)) for trace in traces], np.int64)
+    long, short = durations[:REPETITIONS], durations[REPETITIONS:]
+    estimate = float(np.median(long)) / pattern.instructions
+    min_error = MIN_ERROR_CYCLES if kind.resident else MIN_MEMORY_ERROR * estimate
+    min_error += (ERROR_AMPLIFICATION - 1) * DRIFT * estimate
+    latency = lap_latency(long, bodies[0].instructions, short, bodies[1].instructions, min_error)
+    return latency, tuple(map(digest, mixes))
 
 
-def _durations(traces: list[Trace]) -> np.ndarray:
-    return np.array([round(mean_duration(trace.begin, trace.end)) for trace in traces], np.int64)
-
-
-def _of_ways(kind: Kind, pattern: Mix) -> Plan:
-    """Of all SMs and as many addresses, which lie nearer to each other or farther apart."""
-    mixes = [replace(pattern, sms=None, repetition=turn) for turn in range(REPEATS)]
+def _latency_by_sm(kind: Kind, pattern: Mix) -> Plan:
+    """Latency from all SMs and as many addresses, which are nearer to some SMs than to others."""
+    mixes = [replace(pattern, sms=None, repetition=repetition) for repetition in range(REPETITIONS)]
     traces = yield mixes
-    ways = latency_by_way([(each.begin, each.end, each.sm) for each in traces], pattern.instructions)
-    caveats = (f"each of {np.unique(traces[0].sm).size} SMs counts at 32 words of its own: {_near_and_far(ways)}",)
-    evidence = tuple(digest(mix) for mix in mixes)
-    return Outcome((_found(kind, ways.latency, evidence, METHOD_OF_WAYS, caveats),), ways.latency)
+    found = near_far_latency([Lifetimes.of(trace) for trace in traces], pattern.instructions)
+    sms = np.unique(traces[0].sm).size
+    caveats = (f"each of {sms} SMs counts at 32 words of its own: {_distribution(found)}",)
+    evidence = tuple(map(digest, mixes))
+    return Outcome((_estimate(kind, found.latency, evidence, METHOD_BY_SM, caveats),), found.latency)
 
 
-def _near_and_far(ways: Ways) -> str:
-    if ways.near is None or ways.far is None:
-        apart = ways.latency.high - ways.latency.low > DISTANCE * ways.latency.cycles
-        return "some lie nearer and some farther, in no two groups" if apart else "all lie about as far"
-    return (f"{ways.share:.0%} of them in a near part of the L2, {ways.near:.1f} cycles, the others in a far one, "
-            f"{ways.far:.1f} cycles")  # fmt: skip
+def _distribution(found: NearFarLatency) -> str:
+    if found.near is None or found.far is None:
+        spread = found.latency.high - found.latency.low
+        return "latencies vary, without two groups" if spread > DISTANCE * found.latency.cycles else "latencies agree"
+    return (
+        f"{found.near_share:.0%} of them in the near partition of the L2, {found.near:.1f} cycles, the others in the "
+        f"far one, {found.far:.1f} cycles"
+    )
 
 
-def _found(
+def _estimate(
     kind: Kind, latency: Latency, evidence: tuple[str, ...], method: str, caveats: tuple[str, ...]
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     if latency.cycles <= 0:
         return without(Status.NOT_FOUND, kind.element, "more instructions took no longer", "latency")[0]
     return Estimate(
-        element=kind.element, attribute="latency", status=Status.FOUND, value=latency.cycles,
-        low=max(latency.low, 0.0), high=latency.high, confidence=TIMED, method=method, evidence=evidence,
+        element=kind.element,
+        attribute="latency",
+        status=Status.FOUND,
+        value=latency.cycles,
+        low=max(latency.low, 0.0),
+        high=latency.high,
+        confidence=TIMED,
+        method=method,
+        evidence=evidence,
         caveats=caveats,
-    )  # fmt: skip
+    )
 
 
 EXPERIMENTS = tuple(
     Experiment(
         key=instruction_latency_of(kind.element),
         element=kind.element,
-        plan=partial(issue_latency_plan, kind),
+        plan=partial(instruction_latency_plan, kind),
         emits=("latency",),
-        needs=(BANK_LAYOUT,) if kind.instruction in SHARED_INSTRUCTIONS and kind.turns > 1 else (),
+        needs=(BANK_LAYOUT,) if kind.bank_passes > 1 else (),
     )
     for kind in KINDS
 )

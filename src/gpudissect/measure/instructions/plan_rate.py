@@ -1,4 +1,4 @@
-"""Rate of an instruction: how many operations an SM makes in a cycle (VV16 table 6.1)."""
+"""Rate of an instruction: operations of an SM per cycle (VV16 table 6.1)."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from types import NoneType
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import RATE
 from gpudissect.measure.infer_latency import Latency
-from gpudissect.measure.instructions.infer_issue import rate, rate_beyond
+from gpudissect.measure.instructions.infer_issue import Lifetimes, issue_rate, issue_rate_difference
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
     KINDS,
-    LONG,
-    OF_RATES,
+    LONG_BODY,
     ONE_SM,
+    RATE_CAVEATS,
     Kind,
+    block_size_of,
     in_warps,
+    issue_bound,
     pattern_of,
+    registers_suffice,
     shorter,
+    warp_counts,
+    why_unsupported,
 )
-from gpudissect.measure.instructions.issue_bound import issue_bound
-from gpudissect.measure.instructions.mixes import block_of, enough_registers, warp_counts, why_no_mix
 from gpudissect.measure.instructions.plan_latency import instruction_latency_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
@@ -31,120 +34,122 @@ from gpudissect.measure.throughput.infer_surface import FAR, NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.surface import Surface, members_to_repeat, plateau_found
 from gpudissect.trace import Trace
-from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
+from gpudissect.workload import Access, Instruction, Mix, SHARED_INSTRUCTIONS
 from gpudissect.workload.digest import digest
 
-LONG_ENOUGH = 16384  # cycles that one warp should take at least: warps begin a few hundred apart
-MOST_ITERATIONS = 8
-STREAMED = 8
-"""Iterations of what all SMs stream from memory: of an H200 about a millisecond. Runs of an eighth of that lie up to
-3 % apart, warps and chains the same."""
-REPEATS_AGAIN = 3
-LOOKS = 3  # at each number of warps and chains, of what memory gives: one run alone may be off by a hundredth
+MIN_WARP_CYCLES = 16384  # warps begin a few hundred cycles apart
+MAX_ITERATIONS = 8
+STREAMING_ITERATIONS = 8
+"""On an H200 about a millisecond. Runs of an eighth of that differ by up to 3 %, with equal warps and chains."""
+REPETITIONS = 3  # of the best configurations
+MEMORY_SAMPLES = 3  # of each configuration: a single run may be off by a hundredth
 METHOD = (
-    "first warp's begin to last one's end on an SM; over warps and independent chains the median of those "
-    "that cannot be told from the best, measured anew"
+    "first warp's begin to last one's end on an SM; median of the configurations of warps and independent chains that "
+    "are indistinguishable from the best, measured again"
 )
 
 
 @dataclass(frozen=True)
-class Rated:
-    """What is known of an instruction once its rate was measured: over what, of which mix, and what was found."""
+class InstructionRate:
+    """The rate of an instruction: its surface, the mix that was run, and the estimate."""
 
     surface: Surface
     pattern: Mix
-    found: Estimate
+    estimate: Estimate
 
 
-def instruction_rate_of(element: str) -> Key[Rated | None]:
+def instruction_rate_of(element: str) -> Key[InstructionRate | None]:
     """Rate of an instruction; None if it was not found."""
-    return Key(f"rate.{element}", (Rated, NoneType))
+    return Key(f"rate.{element}", (InstructionRate, NoneType))
 
 
-def issue_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
-    """Operations a cycle of one SM. Its knowledge is `Rated`, None if it cannot be measured."""
-    reason = why_no_mix(kind.instruction, bench)
+def instruction_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
+    """Operations per cycle of one SM."""
+    reason = why_unsupported(kind.instruction, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "rate"))
-    pattern, caveats = pattern_of(kind, bench, known)
-    latency = known[instruction_latency_of(kind.element)]
+    layout, latency = known.get(BANK_LAYOUT), known[instruction_latency_of(kind.element)]
+    pattern, caveats = pattern_of(kind, bench, layout)
     if pattern is None or latency is None:
         return Outcome(without(Status.NOT_FOUND, kind.element, "".join(caveats[:1]), "rate"))
     pattern = replace(pattern, iterations=_iterations(kind, latency))
     surface = yield from _surface(kind, pattern, 0.0 if kind.resident else latency.cycles, bench)
-    caveats = (*caveats, ONE_SM if kind.resident else ALL_SMS, *OF_RATES.get(kind.element, ()))
+    caveats = (*caveats, ONE_SM if kind.resident else ALL_SMS, *RATE_CAVEATS.get(kind.element, ()))
     if kind.instruction is Instruction.BARRIER:
-        caveats = (*caveats, _of_barriers(surface, bench))
-    bound = issue_bound(kind, pattern.stride, bench.info, known)
-    found = plateau_found(kind.element, "rate", surface, bound, caveats, METHOD, RATE)
+        caveats = (*caveats, _block_sizes(surface, bench))
+    bound = issue_bound(kind, pattern.stride, bench.info, layout)
+    estimate = plateau_found(kind.element, "rate", surface, bound, caveats, METHOD, RATE)
     series = surface.series(kind.element, "rate against warps and chains", "ops/cycle", {})
-    return Outcome((found,), Rated(surface, pattern, found), (series,))
+    return Outcome((estimate,), InstructionRate(surface, pattern, estimate), (series,))
 
 
 def _iterations(kind: Kind, latency: Latency) -> int:
     if kind.access is Access.STREAMING:
-        return STREAMED
-    return max(1, min(MOST_ITERATIONS, round(LONG_ENOUGH / (LONG * max(latency.cycles, 1.0)))))
+        return STREAMING_ITERATIONS
+    return max(1, min(MAX_ITERATIONS, round(MIN_WARP_CYCLES / (LONG_BODY * max(latency.cycles, 1.0)))))
 
 
-def _of_barriers(surface: Surface, bench: Bench) -> str:
-    """In which blocks: a barrier is one of a block."""
-    warps = {int(surface.columns["warps"][i]) for i in surface.counted}
-    sizes = sorted({block_of(each, bench.info) or 0 for each in warps})
-    which = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    return f"in blocks of {which} threads: in blocks of another size another rate"
+def _block_sizes(surface: Surface, bench: Bench) -> str:
+    """The block sizes of the plateau, which the rate of a barrier depends on."""
+    sizes = sorted({block_size_of(int(surface.columns["warps"][i]), bench.info) or 0 for i in surface.counted})
+    listed = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    return f"in blocks of {listed} threads: the rate depends on the block size"
 
 
 def rate_of(kind: Kind, mix: Mix, trace: Trace, idle: float = 0.0) -> Throughput:
-    """Operations a cycle of one SM, loops and all; `idle` cycles may be taken off."""
-    return rate(trace.begin, trace.end, trace.sm, kind.operations * mix.instructions, idle)
+    """Operations per cycle of one SM, the cost of loops included; the bracket allows for `idle` cycles."""
+    return issue_rate(Lifetimes.of(trace), kind.operations * mix.instructions, idle)
 
 
 def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface]:
-    """Rates over warps and chains, and those near the best again."""
-    shapes = [(warps, ilp) for ilp in kind.chains for warps in warp_counts(bench.info)
-              if enough_registers(warps, kind.registers(ilp), bench.info)]  # fmt: skip
-    mixes = [in_warps(pattern, warps, ilp, bench.info) for warps, ilp in shapes]
-    looks = 1 if kind.resident else LOOKS
-    seen = [replace(mix, repetition=look) for mix in mixes for look in range(looks)]
-    traces = yield seen
-    rates = [rate_of(kind, mix, trace) for mix, trace in zip(seen, traces, strict=True)]
-    first = tuple(_of_several(rates[i : i + looks]) for i in range(0, len(rates), looks))
-    flying = tuple(float(warps * ilp) for warps, ilp in shapes)
+    """Rates over warps and chains; the best ones again, without the cost of loops where mixes are resident."""
+    shapes = [
+        (warps, chains)
+        for chains in kind.chains
+        for warps in warp_counts(bench.info)
+        if registers_suffice(warps, kind.registers(chains), bench.info)
+    ]
+    mixes = [in_warps(pattern, warps, chains, bench.info) for warps, chains in shapes]
+    samples = 1 if kind.resident else MEMORY_SAMPLES
+    first_mixes = [replace(mix, repetition=sample) for mix in mixes for sample in range(samples)]
+    traces = yield first_mixes
+    rates = [rate_of(kind, mix, trace) for mix, trace in zip(first_mixes, traces, strict=True)]
+    first = tuple(_median(rates[i : i + samples]) for i in range(0, len(rates), samples))
     near = members_to_repeat(first, NEAR if kind.resident else FAR)
-    anew = [each for i in near for turn in range(REPEATS_AGAIN) for each in _both(kind, mixes[i], looks + turn)]
-    traces = yield anew
-    step = len(anew) // (len(near) * REPEATS_AGAIN)
-    every = [_rate_again(kind, anew[k : k + step], traces[k : k + step], idle) for k in range(0, len(anew), step)]
-    again = {i: _of_several(every[n * REPEATS_AGAIN : (n + 1) * REPEATS_AGAIN]) for n, i in enumerate(near)}
-    columns = {"warps": tuple(float(each[0]) for each in shapes), "chains": tuple(float(each[1]) for each in shapes)}
-    return Surface(columns, flying, first, again, tuple(digest(mix) for mix in (*seen, *anew)))
+    repetitions = range(samples, samples + REPETITIONS)
+    long = [replace(mixes[i], repetition=repetition) for i in near for repetition in repetitions]
+    if kind.resident:
+        mixes_again = [mix for each in long for mix in (each, shorter(each))]
+        traces = yield mixes_again
+        rates = [
+            _rate_without_loops(kind, mix, longer, shorter_)
+            for mix, longer, shorter_ in zip(long, traces[::2], traces[1::2], strict=True)
+        ]
+    else:  # the L2 might hold all of a shorter body
+        traces = yield (mixes_again := long)
+        rates = [rate_of(kind, mix, trace, idle) for mix, trace in zip(long, traces, strict=True)]
+    again = {i: _median(rates[n * REPETITIONS : (n + 1) * REPETITIONS]) for n, i in enumerate(near)}
+    columns = {"warps": tuple(float(warps) for warps, _ in shapes), "chains": tuple(float(n) for _, n in shapes)}
+    in_flight = tuple(float(warps * chains) for warps, chains in shapes)
+    return Surface(columns, in_flight, first, again, tuple(map(digest, (*first_mixes, *mixes_again))))
 
 
-def _both(kind: Kind, mix: Mix, repetition: int) -> tuple[Mix, ...]:
-    """A mix, and one with a fraction of its body; of memory only the first, for of little the L2 might hold all."""
-    bodies = (mix, shorter(mix)) if kind.resident else (mix,)
-    return tuple(replace(each, repetition=repetition) for each in bodies)
+def _rate_without_loops(kind: Kind, mix: Mix, long: Trace, short: Trace) -> Throughput:
+    operations = kind.operations * (mix.instructions - shorter(mix).instructions)
+    difference = issue_rate_difference(Lifetimes.of(long), Lifetimes.of(short), operations)
+    return difference or rate_of(kind, mix, long)
 
 
-def _rate_again(kind: Kind, mixes: Sequence[Mix], traces: Sequence[Trace], idle: float) -> Throughput:
-    """The rate, without what loops cost if there are a long and a short mix."""
-    if len(mixes) == 1:
-        return rate_of(kind, mixes[0], traces[0], idle)
-    more = kind.operations * (mixes[0].instructions - mixes[1].instructions)
-    return rate_beyond(traces[0], traces[1], more) or rate_of(kind, mixes[0], traces[0])
-
-
-def _of_several(rates: Sequence[Throughput]) -> Throughput:
-    middle = sorted(each.rate for each in rates)[len(rates) // 2]
-    return Throughput(middle, min(each.low for each in rates), max(each.high for each in rates))
+def _median(rates: Sequence[Throughput]) -> Throughput:
+    middle = sorted(rate.rate for rate in rates)[len(rates) // 2]
+    return Throughput(middle, min(rate.low for rate in rates), max(rate.high for rate in rates))
 
 
 EXPERIMENTS = tuple(
     Experiment(
         key=instruction_rate_of(kind.element),
         element=kind.element,
-        plan=partial(issue_rate_plan, kind),
+        plan=partial(instruction_rate_plan, kind),
         emits=("rate",),
         needs=(
             instruction_latency_of(kind.element),

@@ -3,123 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import WARPS
-from gpudissect.measure.instructions.infer_issue import STEP, Needed, needed
-from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps
-from gpudissect.measure.instructions.mixes import steps_between, why_no_mix
+from gpudissect.measure.instructions.infer_issue import SHARE_ERROR, WarpsNeeded, warps_needed
+from gpudissect.measure.instructions.instructions import KINDS, Kind, block_size_of, in_warps, why_unsupported
 from gpudissect.measure.instructions.plan_rate import instruction_rate_of, rate_of
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.bound import said
-from gpudissect.workload import Mix
 from gpudissect.workload.digest import digest
 
 SHARE = 0.95
 """Of the plateau. VV16 (s6.1) says "within a small threshold" and means more than the 92 % of 24 warps, where it lists
-32; it looks at whole warps of each scheduler only, so what it lists may be rounded up."""
+32; it considers whole warps per scheduler only, so that its numbers may be rounded up."""
 NEARLY_ALL = 0.99
-"""More than so much is what 32 warps give where VV16 (s6.1) lists them: told beside it. It is not the value, for there
-the rate grows little with warps and is known to about as much."""
-SHARE_OF_MEMORY = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
-CLOSE = 0.03  # of the plateau: rates that come so near to the share decide, and are the medians of several
-ANEW = 3  # times that they are measured again
-FIRST_ANEW = 16  # repetition: those before belong to the rate
+"""Share that 32 warps exceed where VV16 (s6.1) lists them, reported as a caveat. It is not the value: near it the rate
+grows little with warps, by about its own error."""
+MEMORY_SHARE = 0.90  # memory saturates slowly (VV16 table 6.3, "at 90% of peak throughput")
+CLOSE = 0.03  # of the plateau: rates this close to the share are decisive, and are medians of several
+REPETITIONS = 3  # of decisive rates
+FIRST_REPETITION = 16  # smaller numbers belong to the rate
 
 
 def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
-    """The fewest warps of an SM, with one chain each, that reach a share of the rate."""
-    reason = why_no_mix(kind.instruction, bench)
+    """The minimum number of warps of an SM, with one chain each, that reach a share of the rate."""
+    reason = why_unsupported(kind.instruction, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "warps_needed"))
-    rated = known[instruction_rate_of(kind.element)]
-    if rated is None or rated.found.value is None or rated.surface.plateau is None:
-        reason = "without a plateau nobody knows what has to be reached"
+    rate = known[instruction_rate_of(kind.element)]
+    if rate is None or rate.estimate.value is None or rate.surface.plateau is None:
+        reason = "the rate has no plateau of which a share could be reached"
         return Outcome(without(Status.NOT_FOUND, kind.element, reason, "warps_needed"))
-    surface, share = rated.surface, SHARE if kind.resident else SHARE_OF_MEMORY
-    looks = {
-        int(warps): [each.rate]
-        for warps, chains, each in zip(*surface.columns.values(), surface.first, strict=True) if chains == 1
-    }  # fmt: skip
-    top = float(np.median([surface.first[i].rate for i in rated.surface.plateau.members]))  # loops and all, as all
+    surface, share = rate.surface, SHARE if kind.resident else MEMORY_SHARE
+    columns = zip(surface.columns["warps"], surface.columns["chains"], surface.first, strict=True)
+    samples = {int(warps): [first.rate] for warps, chains, first in columns if chains == 1}
+    # Rates with one chain include the cost of loops, and so does this plateau.
+    plateau = float(np.median([surface.first[i].rate for i in surface.plateau.members]))
     evidence = surface.evidence
-    while True:  # what is measured anew may move the answer, and with it what is still to be tried
-        typical = {warps: float(np.median(rates)) for warps, rates in looks.items()}
-        reached = needed(typical, top, share)
-        untried = _untried(reached.warps, looks, bench)
-        close = [warps for warps, rates in looks.items()
-                 if abs(typical[warps] / top - share) <= CLOSE and len(rates) == 1]  # fmt: skip
-        if not untried and not close:
+    while True:  # further samples may change the answer, and with it what is still to be measured
+        rates = {warps: float(np.median(sampled)) for warps, sampled in samples.items()}
+        needed = warps_needed(rates, plateau, share)
+        runs = [(warps, FIRST_REPETITION) for warps in _unmeasured(needed.warps, samples, bench)]
+        close = [n for n, sampled in samples.items() if abs(rates[n] / plateau - share) <= CLOSE and len(sampled) == 1]
+        runs += [(warps, FIRST_REPETITION + 1 + n) for warps in close for n in range(REPETITIONS)]
+        if not runs:
             break
-        first = yield from _alone(kind, rated.pattern, untried, range(FIRST_ANEW, FIRST_ANEW + 1), bench)
-        again = yield from _alone(kind, rated.pattern, close, range(FIRST_ANEW + 1, FIRST_ANEW + 1 + ANEW), bench)
-        for warps, rate in (*first.rates, *again.rates):
-            looks.setdefault(warps, []).append(rate)
-        evidence += (*first.evidence, *again.evidence)
-    return Outcome((_found(kind, share, reached, typical, top, evidence),))
+        mixes = [replace(in_warps(rate.pattern, warps, 1, bench.info), repetition=n) for warps, n in runs]
+        traces = yield mixes
+        for (warps, _), mix, trace in zip(runs, mixes, traces, strict=True):
+            samples.setdefault(warps, []).append(rate_of(kind, mix, trace).rate)
+        evidence += tuple(map(digest, mixes))
+    return Outcome((_estimate(kind, share, needed, rates, plateau, evidence),))
 
 
-def _untried(warps: int | None, tried: Iterable[int], bench: Bench) -> list[int]:
-    """Numbers of warps below what seems to be the answer, down to the next one tried."""
+def _unmeasured(warps: int | None, measured: Iterable[int], bench: Bench) -> list[int]:
+    """Possible numbers of warps between the present answer and the next smaller one measured."""
     if warps is None:
         return []
-    return steps_between(max((count for count in tried if count < warps), default=0), warps, bench.info)
+    below = max((count for count in measured if count < warps), default=0)
+    return [count for count in range(below + 1, warps) if block_size_of(count, bench.info)]
 
 
-@dataclass(frozen=True)
-class Looks:
-    """Numbers of warps and the rate that each gave, and of which workloads."""
-
-    rates: tuple[tuple[int, float], ...]
-    evidence: tuple[str, ...]
-
-
-def _alone(kind: Kind, pattern: Mix, counts: Iterable[int], repetitions: Iterable[int], bench: Bench) -> Ask[Looks]:
-    """Rates of so many warps with one chain each, each repetition once."""
-    mixes = [(warps, replace(in_warps(pattern, warps, 1, bench.info), repetition=repetition))
-             for warps in counts for repetition in repetitions]  # fmt: skip
-    traces = yield [mix for _, mix in mixes]
-    rates = tuple((warps, rate_of(kind, mix, trace).rate) for (warps, mix), trace in zip(mixes, traces, strict=True))
-    return Looks(rates, tuple(digest(mix) for _, mix in mixes))
-
-
-def _found(
-    kind: Kind, share: float, reached: Needed, alone: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
-) -> Estimate:  # fmt: skip
-    most = max(alone)
-    method = f"fewest warps of one chain each whose rate is {share:.0%} of the plateau, loops and all"
-    if reached.high is None and reached.best >= share - STEP:
-        reason = (f"{reached.nearest} warps with one chain each give {reached.best:.1%} of "
-                  f"{said(plateau, 'ops/cycle')}, not to be told from {share:.0%}, and nothing gives more")  # fmt: skip
-        return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=reached.low,
-                        reason=reason, method=method, evidence=evidence)  # fmt: skip
-    if reached.warps is None:
-        reason = (f"of up to {most} warps with one chain each {reached.nearest} come nearest, with {reached.best:.0%} "
-                  f"of {said(plateau, 'ops/cycle')}: it takes more than one chain a warp")  # fmt: skip
-        return Estimate(element=kind.element, attribute="warps_needed", status=Status.NOT_FOUND, low=most,
-                        reason=reason, method=method, evidence=evidence)  # fmt: skip
-    caveats = (_of_nearly_all(reached.warps, alone, plateau),) if kind.resident else ()
-    return Estimate(
-        element=kind.element, attribute="warps_needed", status=Status.FOUND, value=reached.warps,
-        low=reached.low, high=reached.high if reached.high is not None else most, confidence=WARPS, method=method,
-        evidence=evidence, caveats=caveats,
-    )  # fmt: skip
+def _estimate(
+    kind: Kind,
+    share: float,
+    needed: WarpsNeeded,
+    rates: Mapping[int, float],
+    plateau: float,
+    evidence: tuple[str, ...],
+) -> Estimate:
+    estimate = partial(
+        Estimate,
+        element=kind.element,
+        attribute="warps_needed",
+        method=f"minimum number of warps of one chain each at {share:.0%} of the plateau, cost of loops included",
+        evidence=evidence,
+    )
+    peak, largest = said(plateau, "ops/cycle"), max(rates)
+    if needed.high is None and needed.best >= share - SHARE_ERROR:
+        reason = (
+            f"{needed.nearest} warps reach {needed.best:.1%} of {peak}, indistinguishable from the {share:.0%} target"
+        )
+        reason += ", and no number reaches more"
+        return estimate(status=Status.NOT_FOUND, low=needed.low, reason=reason)
+    if needed.warps is None:
+        reason = (
+            f"up to {largest} warps of one chain each reach {needed.best:.0%} of {peak}, with {needed.nearest} warps"
+        )
+        reason += ": it takes more than one chain a warp"
+        return estimate(status=Status.NOT_FOUND, low=largest, reason=reason)
+    return estimate(
+        status=Status.FOUND,
+        value=needed.warps,
+        low=needed.low,
+        high=needed.high if needed.high is not None else largest,
+        confidence=WARPS,
+        caveats=(_nearly_all(needed.warps, rates, plateau),) if kind.resident else (),
+    )
 
 
-def _of_nearly_all(fewest: int, alone: Mapping[int, float], plateau: float) -> str:
-    """What it takes for a little more, of the numbers of warps that were tried."""
-    whole = needed(alone, plateau, NEARLY_ALL)
-    if whole.warps is None:
-        return (f"no number of warps with one chain each gives {NEARLY_ALL:.0%} of the plateau, {whole.nearest} "
-                f"{whole.best:.1%}")  # fmt: skip
-    if whole.warps == fewest:
-        return f"these give {NEARLY_ALL:.0%}, too"
-    below = max((count for count in alone if count < whole.warps), default=0)
-    return f"{NEARLY_ALL:.0%} takes {whole.warps} (of those tried; {below} give {alone.get(below, 0.0) / plateau:.1%})"
+def _nearly_all(warps: int, rates: Mapping[int, float], plateau: float) -> str:
+    """How many of the measured warps reach `NEARLY_ALL`."""
+    needed = warps_needed(rates, plateau, NEARLY_ALL)
+    if needed.warps is None:
+        return f"no number of warps of one chain reaches {NEARLY_ALL:.0%}, {needed.nearest} reach {needed.best:.1%}"
+    if needed.warps == warps:
+        return f"they reach {NEARLY_ALL:.0%}, too"
+    below = max((count for count in rates if count < needed.warps), default=0)
+    share = rates.get(below, 0.0) / plateau
+    return f"{NEARLY_ALL:.0%} takes {needed.warps} (of those measured; {below} reach {share:.1%})"
 
 
 EXPERIMENTS = tuple(

@@ -66,7 +66,8 @@ def kernel_interval(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]
     if len(set(kernels)) < 2 or not repetitions or any(len(kernels) != len(runs) for runs in repetitions):
         raise ValueError(f"an interval needs several numbers of kernels, got {list(kernels)}")
     quick = [_by_count(kernels, [float(np.quantile(runs, QUICK)) for runs in row]) for row in repetitions]
-    fastest = _by_count(kernels, [min(float(runs.min()) for runs in column) for column in zip(*repetitions, strict=True)])
+    columns = zip(*repetitions, strict=True)
+    fastest = _by_count(kernels, [min(float(runs.min()) for runs in column) for column in columns])
     values = [_slope(times) for times in quick]
     value = float(np.median(values))
     times = {count: float(np.median([row[count] for row in quick])) for count in quick[0]}
