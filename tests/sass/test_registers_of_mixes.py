@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.device.cuda.compile import compile_cubin
 from gpudissect.device.cuda.mix.bodies import body_of, runnable
-from gpudissect.measure.instructions.instructions import KINDS, LONG, Kind
+from gpudissect.measure.instructions.instructions import KINDS, LONG_BODY, Kind
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 REGISTERS_OF_SM = 65536
@@ -27,7 +27,7 @@ def registers(mix: Mix, arch: str) -> int:
 
 
 def mix_of(kind: Kind, chains: int) -> Mix:
-    plain = Mix(body=(Step(kind.instruction, LONG // chains),), warps=16, block_size=512, iterations=1, ilp=chains)
+    plain = Mix(body=(Step(kind.instruction, LONG_BODY // chains),), warps=16, block_size=512, iterations=1, ilp=chains)
     return plain if kind.resident else replace(plain, access=kind.access, footprint=1 << 30, cold=True)
 
 

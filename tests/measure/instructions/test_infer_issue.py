@@ -1,103 +1,148 @@
-"""Rates from begins and ends, and warps that reach them."""
+"""Occupancy, spans, latency and rates from when warps began and ended: by hand, and against a model of waves."""
 
-from types import SimpleNamespace
+from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpudissect.measure.instructions.infer_issue import latency_by_way, mean_duration, needed, rate, rate_beyond
-
-
-def warps(took, count=4, sms=1, start=100):
-    sm = np.repeat(np.arange(sms), count)
-    begin = start + 1000 * sm + np.tile(np.arange(count), sms)
-    return SimpleNamespace(begin=begin, end=begin + took, sm=sm)
-
-
-def test_from_the_first_begin_to_the_last_end_of_each_sm():
-    trace = warps(97, sms=3)  # the last begins 3 cycles after the first
-    assert rate(trace.begin, trace.end, trace.sm, 3200).rate == 4 * 3200 / 100
+from gpudissect.measure.instructions.infer_issue import (
+    Lifetimes,
+    issue_rate,
+    issue_rate_difference,
+    median_duration,
+    near_far_latency,
+    warps_needed,
+)
 
 
-def test_what_begins_and_loops_cost_cancels():
-    found = rate_beyond(warps(4 * 500 + 77), warps(4 * 100 + 77), 400 * 32)
-    assert found is not None and found.rate == pytest.approx(4 * 400 * 32 / 1600)
-    assert rate_beyond(warps(100), warps(100), 32) is None
+def lifetimes(*warps: tuple[int, int, int]) -> Lifetimes:
+    """Begin, end and SM of each warp."""
+    return Lifetimes(*np.array(warps, np.int64).T)
 
 
-@pytest.mark.parametrize("trace", [warps(0, count=1), warps(5, count=0)])
-def test_warps_that_took_no_time_and_no_warps(trace):
-    with pytest.raises(ValueError, match=r"cycles|every warp"):
-        rate(trace.begin, trace.end, trace.sm, 1)
+def equal_warps(duration: int, count: int = 4, sms: int = 1) -> Lifetimes:
+    """Each begins a cycle after the one before."""
+    begins = [(100 + 1000 * sm + n, sm) for sm in range(sms) for n in range(count)]
+    return lifetimes(*((begin, begin + duration, sm) for begin, sm in begins))
 
 
-def test_unlike_mixes_are_not_compared():
-    with pytest.raises(ValueError, match="not alike"):
-        rate_beyond(warps(10), warps(5, count=2), 1)
+TWO_SMS = lifetimes((0, 100, 0), (0, 50, 0), (50, 100, 0), (1000, 1200, 7))
 
 
-def test_duration_is_that_of_the_middle_warp():
-    assert mean_duration(np.zeros(3, int), np.array([5, 7, 100])) == 7
+@pytest.mark.parametrize("warps", [[(0, 0, 0)], [(5, 3, 0)], []])
+def test_impossible_lifetimes(warps: list[tuple[int, int, int]]) -> None:
+    with pytest.raises(ValueError, match="warp"):
+        lifetimes(*warps) if warps else Lifetimes(*[np.zeros(0, np.int64)] * 3)
+
+
+def test_occupancy_against_time() -> None:
+    occupancy = TWO_SMS.occupancy(0)
+    assert occupancy.cycles.tolist() == [0, 50, 100] and occupancy.warps.tolist() == [2, 2, 0]
+    assert occupancy.max == 2 and occupancy.mean == 2.0 and occupancy.share_below(2) == 0.0
+    alone = lifetimes((10, 30, 0), (10, 20, 0)).occupancy(0)
+    assert alone.warps.tolist() == [2, 1, 0] and alone.mean == 1.5 and alone.share_below(2) == 0.5
+    with pytest.raises(ValueError, match="SM 3 ran no warps"):
+        TWO_SMS.occupancy(3)
+
+
+def test_each_sm_has_a_clock_of_its_own() -> None:
+    assert TWO_SMS.spans.tolist() == [100, 200] and TWO_SMS.warps.tolist() == [3, 1]
+    assert TWO_SMS.imbalance == pytest.approx(200 / 150)
+    assert TWO_SMS.mean_duration == 100.0
+    assert TWO_SMS.overall_rate(10) == pytest.approx(10 * 2 / 200)
+    assert TWO_SMS.attained_rate(10) == pytest.approx((30 / 100 + 10 / 200) / 2)
+
+
+@given(st.integers(1, 64), st.integers(1, 8), st.floats(1.0, 1e4))
+def test_all_rates_of_equal_warps_agree(warps: int, sms: int, work: float) -> None:
+    equal = lifetimes(*((5 * sm, 5 * sm + 400, sm) for sm in range(sms) for _ in range(warps)))
+    assert equal.rate_uncertainty == pytest.approx(0.0, abs=1e-9)
+    for rate in (equal.overall_rate(work), equal.attained_rate(work), equal.steady_rate(work)):
+        assert rate == pytest.approx(warps * work / 400)
+    assert equal.rate_between_waves(work) is None
+
+
+@pytest.mark.parametrize("served", [1, 3, 8])
+def test_waves_of_warps_that_are_served_in_order(served: int) -> None:
+    """8 warps are resident and the `served` oldest of them run, 100 cycles each: the rate is theirs."""
+    resident, total = 8, 80
+    end = [100 * (n // served + 1) for n in range(total)]
+    begin = [0 if n < resident else end[n - resident] for n in range(total)]
+    waves = lifetimes(*zip(begin, end, [0] * total, strict=True))
+    assert waves.rate_between_waves(50.0) == pytest.approx(served * 50 / 100, rel=0.06)
+    first = lifetimes(*((0, b, 0) for b in end[:resident]))
+    if served < resident:
+        assert first.rate_uncertainty > 0.05 and first.steady_rate(50.0) > 1.05 * served * 50 / 100, "hence waves"
+
+
+def test_median_duration() -> None:
+    assert median_duration(np.zeros(3, int), np.array([5, 7, 100])) == 7
     with pytest.raises(ValueError, match="every warp"):
-        mean_duration(np.zeros(0, int), np.zeros(0, int))
+        median_duration(np.zeros(0, int), np.zeros(0, int))
 
 
-def ways(latencies, waits=(0, 30, 90)):
+def test_issue_rate_from_the_first_begin_to_the_last_end_of_each_sm() -> None:
+    found = issue_rate(equal_warps(97, sms=3), 3200)  # the last begins 3 cycles after the first
+    assert found.rate == found.low == found.high == 4 * 3200 / 100
+    assert issue_rate(equal_warps(97), 3200, idle=20).high == 4 * 3200 / 80
+
+
+def test_the_difference_of_two_mixes_cancels_the_cost_of_loops() -> None:
+    found = issue_rate_difference(equal_warps(4 * 500 + 77), equal_warps(4 * 100 + 77), 400 * 32)
+    assert found is not None and found.rate == pytest.approx(4 * 400 * 32 / 1600)
+    assert issue_rate_difference(equal_warps(100), equal_warps(100), 32) is None
+    with pytest.raises(ValueError, match="4 and 2 warps"):
+        issue_rate_difference(equal_warps(10), equal_warps(5, count=2), 1)
+
+
+def runs_of(latencies, waits=(0, 30, 90)) -> list[Lifetimes]:
     """Runs of one warp on each SM, of 100 instructions."""
-    sm = np.arange(len(latencies))
-    took = np.rint(np.array(latencies) * 100).astype(int)
-    return [(np.full(sm.size, 7), 7 + took + wait, sm) for wait in waits]
+    cycles = np.rint(np.array(latencies) * 100).astype(int)
+    return [Lifetimes(np.full(cycles.size, 7), 7 + cycles + wait, np.arange(cycles.size)) for wait in waits]
 
 
 @pytest.mark.parametrize("near", [40, 66, 90])
-def test_near_and_far_have_the_same_middle_however_many_are_near(near):
-    """Two parts of an L2: what one SM sees of one address is one of two numbers."""
+def test_the_value_lies_half_way_between_near_and_far_whatever_their_numbers(near: int) -> None:
+    """Two partitions of an L2: an SM observes one of two latencies at one address."""
     rng = np.random.default_rng(near)
-    each = np.concatenate([rng.uniform(280, 310, near), rng.uniform(480, 520, 132 - near)])
-    found = latency_by_way(ways(rng.permutation(each)), 100)
+    latencies = np.concatenate([rng.uniform(280, 310, near), rng.uniform(480, 520, 132 - near)])
+    found = near_far_latency(runs_of(rng.permutation(latencies)), 100)
     assert found.latency.cycles == pytest.approx((295 + 500) / 2, rel=0.015)
     assert found.near == pytest.approx(295, rel=0.02) and found.far == pytest.approx(500, rel=0.02)
-    assert found.share == pytest.approx(near / 132)
-    assert found.latency.low <= each.min() and each.max() <= found.latency.high
+    assert found.near_share == pytest.approx(near / 132)
+    assert found.latency.low <= latencies.min() and latencies.max() <= found.latency.high
 
 
 @pytest.mark.parametrize("latencies", [[300.0] * 16, np.linspace(190, 230, 80), [300.0] * 8 + [310.0] * 8])
-def test_ways_that_are_alike_or_as_long_as_they_come_are_no_two_groups(latencies):
-    found = latency_by_way(ways(latencies), 100)
+def test_equal_or_evenly_spread_latencies_are_no_two_groups(latencies) -> None:
+    found = near_far_latency(runs_of(latencies), 100)
     assert found.near is None and found.far is None
     assert found.latency.low <= min(latencies) and max(latencies) <= found.latency.high
     assert found.latency.cycles == pytest.approx(np.median(latencies), rel=0.02)
     with pytest.raises(ValueError, match="runs"):
-        latency_by_way([], 1)
+        near_far_latency([], 1)
 
 
-class TestNeeded:
-    """The fewest warps for a share of the plateau."""
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ({n: min(n / 24, 1.0) * 100 for n in range(1, 33)}, (23, 23, 24)),
+        ({16: 50.0, 31: 92.0, 32: 100.0, 64: 100.0}, (32, 31, 32)),  # in proportion fewer might do
+        ({16: 50.0, 31: 96.0, 32: 100.0, 64: 100.0}, (31, 31, 31)),
+        ({8: 70.0, 12: 100.0, 16: 100.0}, (12, 12, 12)),  # 11 of 12 are less than 95 %
+        ({8: 60.0, 16: 100.0, 24: 92.0, 32: 100.0}, (16, 16, 16)),  # a dip after it does not matter (VV16 s6.1)
+        ({1: 10.0, 64: 80.0}, (None, 64, None)),
+    ],
+)
+def test_warps_needed(rates, expected) -> None:
+    found = warps_needed(rates, 100, 0.95)
+    assert (found.warps, found.low, found.high) == expected
 
-    linear = {n: min(n / 24, 1.0) * 128 for n in range(1, 33)}  # noqa: RUF012
 
-    def test_the_fewest(self):
-        found = needed(self.linear, 128, 0.95)
-        assert (found.warps, found.low, found.high) == (23, 23, 24)
-
-    def test_fewer_that_might_do_in_proportion(self) -> None:
-        uneven = {16: 50.0, 31: 92.0, 32: 100.0, 64: 100.0}
-        assert (needed(uneven, 100, 0.95).low, needed(uneven | {31: 96.0}, 100, 0.95).low) == (31, 31)
-        assert needed({8: 70.0, 12: 100.0, 16: 100.0}, 100, 0.95).low == 12, "11 of 12 are less than 95 %"
-
-    def test_a_dip_after_it_does_not_matter(self):
-        """VV16 s6.1: 92 % at 24 warps, and more at 32."""
-        found = needed({8: 60.0, 16: 100.0, 24: 92.0, 32: 100.0}, 100, 0.95)
-        assert found.warps == 16
-
-    def test_never_reached(self):
-        found = needed({1: 10.0, 64: 80.0}, 100, 0.95)
-        assert (found.warps, found.low, found.high, found.best) == (None, 64, None, 0.8)
-
-    def test_the_best_share_belongs_to_the_warps_that_reached_it(self):
-        found = needed({8: 60.0, 32: 90.0, 64: 80.0}, 100, 0.95)
-        assert (found.warps, found.best, found.nearest) == (None, 0.9, 32)
-
-    def test_without_rates(self):
-        with pytest.raises(ValueError, match="need rates"):
-            needed({}, 1, 0.9)
+def test_the_best_share_belongs_to_the_warps_that_reached_it() -> None:
+    found = warps_needed({8: 60.0, 32: 90.0, 64: 80.0}, 100, 0.95)
+    assert (found.warps, found.best, found.nearest) == (None, 0.9, 32)
+    with pytest.raises(ValueError, match="need rates"):
+        warps_needed({}, 1, 0.9)

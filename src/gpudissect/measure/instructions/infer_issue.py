@@ -99,7 +99,8 @@ class Lifetimes:
         last = np.full(self.warps.size, np.iinfo(np.int64).min)
         np.minimum.at(first, self._index, self.begin)
         np.maximum.at(last, self._index, self.end)
-        return last - first
+        spans: Ints = last - first
+        return spans
 
     @property
     def imbalance(self) -> float:

@@ -34,7 +34,7 @@ from gpudissect.measure.throughput.infer_surface import FAR, NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.surface import Surface, members_to_repeat, plateau_found
 from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Mix, SHARED_INSTRUCTIONS
+from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
 from gpudissect.workload.digest import digest
 
 MIN_WARP_CYCLES = 16384  # warps begin a few hundred cycles apart

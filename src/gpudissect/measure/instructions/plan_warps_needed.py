@@ -35,14 +35,15 @@ def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "warps_needed"))
     rate = known[instruction_rate_of(kind.element)]
-    if rate is None or rate.estimate.value is None or rate.surface.plateau is None:
+    best = None if rate is None else rate.surface.plateau
+    if rate is None or rate.estimate.value is None or best is None:
         reason = "the rate has no plateau of which a share could be reached"
         return Outcome(without(Status.NOT_FOUND, kind.element, reason, "warps_needed"))
     surface, share = rate.surface, SHARE if kind.resident else MEMORY_SHARE
     columns = zip(surface.columns["warps"], surface.columns["chains"], surface.first, strict=True)
     samples = {int(warps): [first.rate] for warps, chains, first in columns if chains == 1}
     # Rates with one chain include the cost of loops, and so does this plateau.
-    plateau = float(np.median([surface.first[i].rate for i in surface.plateau.members]))
+    plateau = float(np.median([surface.first[i].rate for i in best.members]))
     evidence = surface.evidence
     while True:  # further samples may change the answer, and with it what is still to be measured
         rates = {warps: float(np.median(sampled)) for warps, sampled in samples.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpudissect.catalogue.capabilities import max_block_threads, min_blocks_per_sm, schedulers
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.mixes import most_warps
+from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.throughput.footprint import MOST, WITHOUT_L2
 from gpudissect.trace import Trace
@@ -90,17 +90,17 @@ def blocks_of(warps: int, info: DeviceInfo) -> list[int]:
     """
     blocks, largest = min_blocks_per_sm(info.facts), max_block_threads(info.facts) // WARP_SIZE
     fitting = [each for each in range(min(largest, warps), 0, -1) if warps % each == 0 and warps // each <= blocks]
-    return [WARP_SIZE * each for each in fitting] if warps <= most_warps(info) else []
+    return [WARP_SIZE * each for each in fitting] if warps <= max_warps(info) else []
 
 
 def reachable(info: DeviceInfo) -> list[int]:
     """Warps that an SM can be given, rising."""
-    return [warps for warps in range(1, most_warps(info) + 1) if blocks_of(warps, info)]
+    return [warps for warps in range(1, max_warps(info) + 1) if blocks_of(warps, info)]
 
 
 def occupancies(grid: Grid, info: DeviceInfo) -> list[int]:
     """Warps at which all mixes run: equally many for every scheduler (VV16 s5.8), one alone, all that there can be."""
-    each, most = schedulers(info.facts), most_warps(info)
+    each, most = schedulers(info.facts), max_warps(info)
     all_of_one = most // each
     some = grid.evenly or range(1, all_of_one)
     wanted = (*(n for n in some if n < all_of_one), all_of_one)

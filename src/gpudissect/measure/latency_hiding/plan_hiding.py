@@ -11,7 +11,7 @@ from types import NoneType
 from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Status
-from gpudissect.measure.instructions.mixes import why_no_mix
+from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.latency_hiding.bounds import access_bound, starts
 from gpudissect.measure.latency_hiding.findings import estimates_of, misread, series_of
 from gpudissect.measure.latency_hiding.infer_hiding import Level, Point, level, unloaded
@@ -71,7 +71,7 @@ def hiding_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     The quick grid is run first. Broken off behind it, it gives what it has.
     """
     for instruction in (kind.instruction, Instruction.FADD):
-        reason = why_no_mix(instruction, bench)
+        reason = why_unsupported(instruction, bench.info)
         if reason is not None:
             return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *_attributes(kind)))
     grid = QUICK if bench.quick else FULL

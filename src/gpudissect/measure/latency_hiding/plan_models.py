@@ -10,7 +10,7 @@ import numpy as np
 
 from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.mixes import most_warps
+from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.latency_hiding.infer_contention import Fit
 from gpudissect.measure.latency_hiding.infer_hiding import Point
 from gpudissect.measure.latency_hiding.known import Hiding
@@ -55,7 +55,7 @@ def machine_of(hiding: Hiding, contention: Fit | None, info: DeviceInfo) -> Mach
     adding = Unit(resource="cores", latency=hiding.arithmetic_latency, throughput=hiding.arithmetic.rate)
     terms = {} if contention is None else {kind.name: Contention(contention.a, ((contention.b, contention.c),))}
     return Machine(
-        name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info.facts), warps=most_warps(info),
+        name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info.facts), warps=max_warps(info),
         issue=hiding.issue.rate, units={ARITHMETIC: adding, kind.name: access}, contention=terms,
         curves={kind.name: _curve(hiding.curve(0.0)), ARITHMETIC: _curve(hiding.curve(math.inf))},
     )  # fmt: skip

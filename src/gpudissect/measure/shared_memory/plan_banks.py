@@ -7,8 +7,8 @@ from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
-from gpudissect.measure.instructions.infer_issue import mean_duration
-from gpudissect.measure.instructions.mixes import why_no_mix
+from gpudissect.measure.instructions.infer_issue import median_duration
+from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.infer_banks import (
     HIDDEN,
@@ -44,7 +44,7 @@ BANK_LAYOUT: Key[Layout | None] = Key("banks.shared", (Layout, NoneType))
 
 def banks_plan(bench: Bench, known: Known) -> Plan:
     """Banks, their width, and what conflicts cost, cycles. Its knowledge is the layout, None if none was found."""
-    reason = why_no_mix(Instruction.LDS, bench)
+    reason = why_unsupported(Instruction.LDS, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *ATTRIBUTES))
     loads, evidence = yield from _at_every_stride(Instruction.LDS)
@@ -59,7 +59,7 @@ def banks_plan(bench: Bench, known: Known) -> Plan:
 
 def write_conflict_plan(bench: Bench, known: Known) -> Plan:
     """Cycles that each turn adds to the time between two stores."""
-    reason = why_no_mix(Instruction.STS, bench)
+    reason = why_unsupported(Instruction.STS, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "write_conflict"))
     stores, evidence = yield from _at_every_stride(Instruction.STS)
@@ -76,7 +76,8 @@ def _at_every_stride(instruction: Instruction) -> Ask[tuple[list[Point], tuple[s
         for stride, width in shapes for repetition in range(REPEATS)
     ]  # fmt: skip
     traces = yield mixes
-    each = [mean_duration(trace.begin, trace.end) / mix.instructions for trace, mix in zip(traces, mixes, strict=True)]
+    pairs = zip(traces, mixes, strict=True)
+    each = [median_duration(trace.begin, trace.end) / mix.instructions for trace, mix in pairs]
     points = [
         Point(stride, width, min(each[number * REPEATS : (number + 1) * REPEATS]))
         for number, (stride, width) in enumerate(shapes)

@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 from gpudissect.catalogue.capabilities import max_block_threads
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.instructions.mixes import given
+from gpudissect.measure.instructions.instructions import allocated_registers
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.throughput.infer_surface import NEAR
 from gpudissect.measure.throughput.infer_throughput import Throughput, alternation, throughput
@@ -141,7 +141,7 @@ def at_once(shape: Configuration, info: DeviceInfo) -> int:
     most = (threads if isinstance(threads, int) else FEWEST_THREADS) // shape.threads
     if not isinstance(registers, int):
         return most
-    return min(most, registers // (shape.threads * given(shape.ilp * shape.width // 4 + BESIDE)))
+    return min(most, registers // (shape.threads * allocated_registers(shape.ilp * shape.width // 4 + BESIDE)))
 
 
 def _coarse(ready: Sequence[Configuration]) -> list[Configuration]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpudissect.measure.instructions.infer_issue import mean_duration
+from gpudissect.measure.instructions.infer_issue import median_duration
 from gpudissect.results.model import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Mix
@@ -47,7 +47,7 @@ def by_run(element: str, mixes: Sequence[tuple[Mix, Trace]]) -> Series | None:
     """
     took: dict[int, list[float]] = {}
     for mix, trace in mixes:
-        took.setdefault(mix.instructions, []).append(float(round(mean_duration(trace.begin, trace.end))))
+        took.setdefault(mix.instructions, []).append(float(round(median_duration(trace.begin, trace.end))))
     alone = all((mix.warps, mix.ilp) == (1, 1) for mix, _ in mixes)
     if not alone or len(took) != 2 or min(map(len, took.values())) < FEWEST_RUNS:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpudissect.measure.launch.infer_launch import waits_for_a_place
+from gpudissect.measure.launch.infer_launch import replacement_waits
 from gpudissect.results.evidence.laps import by_lap, by_run
 from gpudissect.results.evidence.second_words import second_words
 from gpudissect.results.evidence.sm_map import sm_map
@@ -209,7 +209,7 @@ def _replacements(element: str, mixes: Sequence[tuple[Mix, Trace]], most: int) -
     for mix, trace in mixes:
         if mix.waves > 1 and mix.block_size and "block" in trace.arrays:
             at_once = max(1, WARP_SIZE * mix.warps // mix.block_size)
-            waits.append(waits_for_a_place(trace.begin, trace.end, trace.sm, trace.block, at_once))
+            waits.append(replacement_waits(trace.begin, trace.end, trace.sm, trace.block, at_once))
     together = np.concatenate(waits) if waits else np.empty(0, np.int64)
     if element != "launch" or together.size < 8:
         return None

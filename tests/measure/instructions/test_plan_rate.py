@@ -1,0 +1,118 @@
+"""Latencies and rates of instructions of a GPU in closed form, and what must not be found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpudissect.device_info import DeviceInfo
+from gpudissect.estimate import Status
+from gpudissect.measure.instructions.instructions import KINDS, issue_bound
+from gpudissect.measure.plan import Study
+from gpudissect.measure.shared_memory.infer_banks import Layout
+from gpudissect.measure.throughput.bound import Bound
+from gpudissect.survey.registry import experiments
+from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
+from gpudissect.workload import Access, Mix
+from tests.support.steady_gpu import FACTS, INFO, MODERN_BANKS, SteadyGpu
+from tests.support.steady_survey import LoggingGpu, found
+
+
+def info_of(capability: str) -> DeviceInfo:
+    return replace(INFO, facts={**FACTS, "compute_capability": capability})
+
+
+def test_every_instruction_has_its_experiments() -> None:
+    assert [kind.element for kind in KINDS] == [*INSTRUCTIONS, *ACCESSES]
+    names = {f"{part}.{kind.element}" for kind in KINDS for part in ("latency", "rate", "warps")}
+    assert names <= set(experiments(Study.DISCOVER))
+
+
+def test_latency_rate_and_warps() -> None:
+    results = found(SteadyGpu(unit=lambda _: (6.0, 0.25)), "warps.ffma", "warps.mma_s8")
+    assert results["ffma", "latency"].value == pytest.approx(6, abs=0.05)
+    assert results["ffma", "rate"].value == pytest.approx(128, rel=0.01)
+    assert results["ffma", "warps_needed"].value == 23
+    assert results["mma_s8", "rate"].value == pytest.approx(4 * 16 * 8 * 32, rel=0.01)
+
+
+def test_the_cost_of_loops_cancels() -> None:
+    results = found(SteadyGpu(loop=60.0, noise=0.0), "rate.fadd")
+    assert results["fadd", "latency"].value == pytest.approx(6, abs=0.02)
+    assert results["fadd", "rate"].value == pytest.approx(128, rel=1e-3)
+
+
+def test_a_rate_above_the_bound_of_the_schedulers_is_refused() -> None:
+    refused = found(SteadyGpu(info_of("9.0"), unit=lambda _: (6.0, 0.24)), "warps.fadd")
+    assert refused["fadd", "rate"].status is Status.NOT_FOUND
+    assert "the schedulers" in refused["fadd", "rate"].reason and "128 ops/cycle" in refused["fadd", "rate"].reason
+    assert refused["fadd", "warps_needed"].status is Status.NOT_FOUND
+    bounded = found(SteadyGpu(info_of("9.0"), unit=lambda _: (6.0, 0.25)), "rate.fadd")["fadd", "rate"]
+    assert bounded.high is not None and bounded.high <= 128
+    unknown = found(SteadyGpu(info_of("99.0"), unit=lambda _: (6.0, 0.24)), "rate.fadd")["fadd", "rate"]
+    assert unknown.status is Status.FOUND and any("not compared with a bound" in each for each in unknown.caveats)
+
+
+def test_a_rate_above_the_bound_of_the_banks_is_refused() -> None:
+    rate = found(SteadyGpu(unit=lambda _: (6.0, 0.9), pass_interval=0.9), "rate.lds")["lds", "rate"]
+    assert rate.status is Status.NOT_FOUND and "the banks" in rate.reason
+
+
+def test_a_slope_that_ends_at_the_bound_is_as_good_as_a_plateau() -> None:
+    """An instruction so slow that all warps with all chains just keep the schedulers busy."""
+    rate = found(SteadyGpu(info_of("9.0"), unit=lambda _: (63.9, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert rate.status is Status.FOUND and rate.high == 128
+    short = found(SteadyGpu(info_of("9.0"), unit=lambda _: (80.0, 0.25)), "rate.dfma")["dfma", "rate"]
+    assert short.status is Status.NOT_FOUND and "rises" in short.reason
+
+
+@pytest.mark.parametrize(
+    ("capability", "limit"),
+    [("2.0", 64), ("2.1", 128), ("3.5", 256), ("5.2", 128), ("6.0", 64), ("6.1", 128), ("9.0", 128), ("12.0", 128)],
+)
+def test_issue_bound(capability: str, limit: int) -> None:
+    info = info_of(capability)
+    kinds = {kind.element: kind for kind in KINDS}
+    assert issue_bound(kinds["fadd"], 1, info, None) == Bound(limit, "the schedulers")
+    assert issue_bound(kinds["mma_f16"], 1, info, None) == Bound(limit // 32 * 16 * 8 * 16, "the schedulers")
+    assert issue_bound(kinds["lds"], 2, info, MODERN_BANKS) == Bound(16, "the banks")
+
+
+def test_caveats_name_the_conditions() -> None:
+    results = found(SteadyGpu(), "rate.barrier", "rate.mma_f16", "rate.hfma2", "rate.ldg", "rate.ldg_random")
+    caveats = {key: " | ".join(estimate.caveats) for key, estimate in results.items()}
+    assert "of a block of one warp" in caveats["barrier", "latency"] and "in blocks of" in caveats["barrier", "rate"]
+    assert "matrix instruction" in caveats["mma_f16", "latency"] and "multiply-add" in caveats["mma_f16", "rate"]
+    assert "two pipelines" in caveats["hfma2", "rate"]
+    assert "words of 4 B" in caveats["ldg", "latency"] and "last of 32 lanes" in caveats["ldg_random", "latency"]
+    assert "one SM" in caveats["ldg", "rate"] and "all SMs at once" in caveats["ldg_random", "rate"]
+
+
+def mixes_of(device: LoggingGpu) -> list[Mix]:
+    return [workload for workload in device.workloads if isinstance(workload, Mix)]
+
+
+def test_global_atomics_run_at_several_addresses() -> None:
+    device = LoggingGpu()
+    latency = found(device, "latency.atomg")["atomg", "latency"]
+    assert {mix.sms for mix in mixes_of(device)} == {None} and latency.value == pytest.approx(6, abs=0.1)
+    found(device, "rate.atomg")
+    assert max(mix.warps * mix.ilp for mix in mixes_of(device)) > 256, "the far partition needs many in flight"
+
+
+def test_loads_with_conflicts_take_the_stride_of_the_banks() -> None:
+    device = LoggingGpu(layout=Layout(32, 8, 8, 32))
+    found(device, "warps.lds_2way")
+    assert {mix.stride for mix in mixes_of(device) if mix.warps > 1} == {4}
+
+
+def test_memory_is_loaded_by_all_sms() -> None:
+    device = LoggingGpu()
+    results = found(device, "warps.ldg_streaming", "warps.ldg_random")
+    mixes = mixes_of(device)
+    assert all(mix.footprint >= 32 * (8 << 20) and mix.cold for mix in mixes)
+    assert all(mix.sms is None for mix in mixes if mix.warps > 1)
+    streams = [mix for mix in mixes if mix.access is Access.STREAMING and mix.warps > 1]
+    assert min(mix.iterations for mix in streams) == 8, "short runs differ by up to 3 % on an H200"
+    assert results["ldg_random", "latency"].value == pytest.approx(60, abs=0.5)
