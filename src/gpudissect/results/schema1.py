@@ -10,9 +10,12 @@ from gpudissect.vocabulary import RENAMED
 from gpudissect.workload.digest import WIRE_NOTES, current_names
 
 SCHEMA = "gpudissect/1"
-SERIES: Mapping[str, str] = {}
+SERIES: Mapping[str, str] = {
+    "time of a kernel's start by turn": "start time of a kernel by repetition",
+    "time of a graph's start by turn": "start time of a graph by repetition",
+}
 """Older names of series."""
-COLUMNS: Mapping[str, str] = {}
+COLUMNS: Mapping[str, str] = {"turn": "repetition"}
 """Older names of their columns."""
 
 
