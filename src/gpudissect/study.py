@@ -16,7 +16,7 @@ from gpudissect.device.recording.keeper import MAX_BYTES, Keeper
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
-from gpudissect.exports.traces import check_name
+from gpudissect.exports.tables import check_traces_name
 from gpudissect.interrupts import uninterrupted
 from gpudissect.measure.plan import Study
 from gpudissect.results.build import build
@@ -145,9 +145,12 @@ class RunOutcome:
         return result_page(self.result, self.kept)
 
     def _traces(self, suffix: str) -> bytes:
-        from gpudissect.exports.traces import FORMATS
+        from gpudissect.exports.tables import TRACE_FORMATS
+        from gpudissect.views.traces.run_trace import RunTrace
 
-        return FORMATS[suffix](self.kept or {}, self.info)
+        return TRACE_FORMATS[suffix](
+            self.kept or {}, lambda asked, trace: RunTrace.of(asked, trace, self.info).columns()
+        )
 
 
 def run_study(
@@ -201,7 +204,7 @@ def check_outputs(
 
     Raises `UsageError` for one that is a file of the device, of the recording, or another output.
     """
-    check_name(traces)
+    check_traces_name(traces)
     checked = set[Path]()
     for file in (output, html, traces):
         if file is None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.exports.gpu.texts import index_function, replacement_policy
+from gpudissect.exports.gpu.geometry import index_function, replacement_policy
 
 
 @pytest.mark.parametrize(

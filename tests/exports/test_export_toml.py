@@ -39,7 +39,7 @@ def test_half_a_surrogate_pair_is_replaced():
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 2**63, -(2**64)])
 def test_numbers_that_toml_readers_refuse_are_refused(wrong):
-    with pytest.raises(ValueError, match=r"not a finite number|beyond 64 bits"):
+    with pytest.raises(ValueError, match=r"not finite|beyond 64 bits"):
         toml_text([Section((), {"a": [wrong]})])
 
 

@@ -1,9 +1,10 @@
-"""Results in the formats of other programs, and as GPU files of the catalogue: one module or package a format."""
+"""Results in the formats of other programs, and as GPU files of the catalogue: one module or package per format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from gpudissect.errors import unknown_name
@@ -14,78 +15,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """A format that a result can be written in: what it is, in a few words, and who writes it, text or bytes."""
+    """A format that a result can be written in: a summary, and the module and function that write it."""
 
     summary: str
-    write: Callable[[Result], str | bytes]
+    module: str
+    function: str
 
-
-def _gpu(result: Result) -> str:
-    from gpudissect.exports.gpu import gpu_file
-
-    return gpu_file(result)
-
-
-def _mt4g(result: Result) -> str:
-    from gpudissect.exports.mt4g import mt4g
-
-    return mt4g(result)
-
-
-def _hwloc(result: Result) -> str:
-    from gpudissect.exports.hwloc import hwloc
-
-    return hwloc(result)
-
-
-def _accelsim(result: Result) -> str:
-    from gpudissect.exports.accelsim import accelsim
-
-    return accelsim(result)
-
-
-def _csv(result: Result) -> str:
-    from gpudissect.exports.tables import findings_csv
-
-    return findings_csv(result)
-
-
-def _series(result: Result) -> str:
-    from gpudissect.exports.tables import series_csv
-
-    return series_csv(result)
-
-
-def _parquet(result: Result) -> bytes:
-    from gpudissect.exports.tables import findings_parquet
-
-    return findings_parquet(result)
-
-
-def _series_parquet(result: Result) -> bytes:
-    from gpudissect.exports.tables import series_parquet
-
-    return series_parquet(result)
+    def write(self, result: Result) -> str | bytes:
+        """The result in this format. Raises `UsageError` if it cannot be written so."""
+        content: str | bytes = getattr(import_module(f"gpudissect.exports.{self.module}"), self.function)(result)
+        return content
 
 
 FORMATS: Mapping[str, Format] = {
-    "gpu": Format("a GPU file of the catalogue, to simulate what was measured", _gpu),
-    "mt4g": Format("MT4G's JSON, for sys-sage and GPUscout", _mt4g),
-    "hwloc": Format("hwloc's XML, for lstopo", _hwloc),
-    "accelsim": Format("a fragment of an Accel-Sim configuration", _accelsim),
-    "csv": Format("findings as CSV", _csv),
-    "series": Format("what was seen as CSV, one number a line", _series),
-    "parquet": Format("findings as Parquet", _parquet),
-    "series-parquet": Format("what was seen as Parquet, one number a row", _series_parquet),
+    "gpu": Format("a GPU file of the catalogue, to simulate what was measured", "gpu", "gpu_file"),
+    "mt4g": Format("MT4G's JSON, for sys-sage and GPUscout", "mt4g", "mt4g"),
+    "hwloc": Format("hwloc's XML, for lstopo", "hwloc", "hwloc"),
+    "accelsim": Format("a fragment of an Accel-Sim configuration", "accelsim", "accelsim"),
+    "csv": Format("findings as CSV", "tables", "findings_csv"),
+    "series": Format("measured series as CSV, one number per line", "tables", "series_csv"),
+    "parquet": Format("findings as Parquet", "tables", "findings_parquet"),
+    "series-parquet": Format("measured series as Parquet, one number per row", "tables", "series_parquet"),
 }
 """By the name that the command line takes."""
 
 
-def export(result: Result, wanted: str) -> str | bytes:
-    """A result in the format named `wanted`.
+def export(result: Result, format_name: str) -> str | bytes:
+    """A result in the format of that name.
 
-    Raises `UsageError` for a format that there is not, and for a result that cannot be written in it.
+    Raises `UsageError` for an unknown format, and for a result that cannot be written in it.
     """
-    if wanted not in FORMATS:
-        raise unknown_name("format", wanted, FORMATS, ", ".join(f"{k} ({v.summary})" for k, v in FORMATS.items()))
-    return FORMATS[wanted].write(result)
+    if format_name not in FORMATS:
+        listing = ", ".join(f"{name} ({known.summary})" for name, known in FORMATS.items())
+        raise unknown_name("format", format_name, FORMATS, listing)
+    return FORMATS[format_name].write(result)

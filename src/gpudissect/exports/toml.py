@@ -1,11 +1,12 @@
-"""TOML as the catalogue's files have it: a number and its source on one line, comments between.
+"""TOML in the style of the catalogue's files: a number and its source on one line, comments between.
 
-Only what such files need: strings, whole and real numbers, truth values, lists and inline tables. Whatever a string
-holds, the text is valid TOML of printable characters, so that nothing of a stranger's drives a terminal or an editor.
+tomli-w writes no comments, and tomlkit would need every item built by hand to keep this style and to escape what is
+not printable: nothing that a result of a stranger holds may drive a terminal or an editor.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +16,13 @@ from typing import Any
 from gpudissect.results.text import clean
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_GROUPED = 100_000  # digits of numbers from here on are grouped
-_MANY = 24  # plain numbers that fit a line
-_ROW = 16
-_ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_REPLACEMENT = "\ufffd"  # for half a surrogate pair, which no TOML file can hold
+_GROUPED = 100_000  # from here on the digits of numbers are grouped
+_LINE_ITEMS, _ROW_ITEMS = 24, 16  # items of a list on one line, and in each row of a longer one
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table of the file.
-
-    Attributes:
-        name: its dotted name, such as ``("caches", "l1")``; empty for the top of the file.
-        body: values by key, written in this order.
-        comment: lines that stand above it.
-        remarks: what stands behind the value of a key, as a comment.
-
-    """
+    """A table of the file: its dotted name (empty: the top), values by key, comment lines above, remarks by key."""
 
     name: tuple[str, ...]
     body: Mapping[str, Any]
@@ -43,7 +33,7 @@ class Section:
 def toml_text(sections: Iterable[Section]) -> str:
     """The text of a file of these tables, the one without a name first.
 
-    Raises `ValueError` for a number that is not finite or a whole one beyond 64 bits.
+    Raises `ValueError` for a number that is not finite or beyond 64 bits.
     """
     return "\n".join("".join(f"{line}\n" for line in _lines(section)) for section in sections)
 
@@ -56,20 +46,19 @@ def _lines(section: Section) -> Iterable[str]:
     elif section.comment and section.body:
         yield ""
     for key, value in section.body.items():
+        is_list_of_tables = isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
+        text = _block(map(_value, value)) if is_list_of_tables else _value(value)
         remark = section.remarks.get(key, "")
-        yield f"{_key(key)} = {_top(value)}" + (f"  # {clean(remark)}" if remark else "")
+        yield f"{_key(key)} = {text}" + (f"  # {clean(remark)}" if remark else "")
 
 
-def _top(value: Any) -> str:
-    """A value that begins a line: a list of tables gets one line each."""
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
-        return "[\n" + "".join(f"  {_value(item)},\n" for item in value) + "]"
-    return _value(value)
+def _block(lines: Iterable[str]) -> str:
+    return "[\n" + "".join(f"  {line},\n" for line in lines) + "]"
 
 
 def _value(value: Any) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, int | float):
@@ -77,24 +66,19 @@ def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, Sequence):
-        return _list(value)
-    raise TypeError(f"nothing that TOML could hold: {type(value).__name__}")
-
-
-def _list(values: Sequence[Any]) -> str:
-    texts = [_value(value) for value in values]
-    if len(texts) <= _MANY:
-        return f"[{', '.join(texts)}]"
-    rows = (", ".join(texts[i : i + _ROW]) for i in range(0, len(texts), _ROW))
-    return "[\n" + "".join(f"  {row},\n" for row in rows) + "]"
+        items = [_value(item) for item in value]
+        if len(items) <= _LINE_ITEMS:
+            return f"[{', '.join(items)}]"
+        return _block(", ".join(items[i : i + _ROW_ITEMS]) for i in range(0, len(items), _ROW_ITEMS))
+    raise TypeError(f"TOML has no {type(value).__name__}")
 
 
 def _number(value: float) -> str:
     if not isfinite(value):
-        raise ValueError(f"not a finite number: {value}")
+        raise ValueError(f"TOML readers refuse numbers that are not finite, got {value}")
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise ValueError(f"a whole number beyond 64 bits: {value}")
+            raise ValueError(f"TOML readers refuse whole numbers beyond 64 bits, got {value}")
         return f"{value:_}" if abs(value) >= _GROUPED else str(value)
     return f"{value:_}" if _GROUPED <= abs(value) < 1e15 else repr(value)
 
@@ -104,15 +88,6 @@ def _key(text: str) -> str:
 
 
 def _string(text: str) -> str:
-    return '"' + "".join(map(_character, text)) + '"'
-
-
-def _character(c: str) -> str:
-    if c in _ESCAPED:
-        return _ESCAPED[c]
-    if c.isprintable():
-        return c
-    number = ord(c)
-    if 0xD800 <= number <= 0xDFFF:
-        return _REPLACEMENT
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    """A basic string of printable characters. Half a surrogate pair, which no TOML file can hold, is replaced."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(whole, ensure_ascii=False))

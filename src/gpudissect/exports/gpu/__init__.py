@@ -1,57 +1,65 @@
 """A result as a GPU file of the catalogue: what was measured becomes a GPU that can be simulated.
 
-Every number that was found has the run for its source; what no finding gives, and a simulated GPU needs, is assumed
-and says so. The file is read back and checked before it is handed out.
+Every number that was found has the run as its source; what no finding gives, and a simulated GPU needs, is assumed
+and marked so. The file is read back and checked.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from gpudissect import catalogue
 from gpudissect.catalogue.build import hierarchy_of
-from gpudissect.catalogue.load import MAX_FILE_BYTES
-from gpudissect.catalogue.quantity import first_problem
-from gpudissect.catalogue.schema import GpuTable
-from gpudissect.errors import UsageError
-from gpudissect.exports.gpu.caches import Arrays, arrays
-from gpudissect.exports.gpu.chip import REQUIRED, chip
-from gpudissect.exports.gpu.paths import levels, partition, ways
-from gpudissect.exports.gpu.processor import alike, banks, processor
-from gpudissect.exports.gpu.published import published
-from gpudissect.exports.gpu.readings import LONGEST_NAME, Entry, Readings, assumed, words
-from gpudissect.exports.gpu.tlbs import tlbs
+from gpudissect.catalogue.load import MAX_FILE_BYTES, check, parse
+from gpudissect.catalogue.published import published_of
+from gpudissect.catalogue.tables import Element
+from gpudissect.errors import CatalogueError, UsageError
+from gpudissect.estimate import Status
+from gpudissect.exports.gpu.caches import Arrays, arrays, tlbs
+from gpudissect.exports.gpu.chip import chip, processor, shared_memory
+from gpudissect.exports.gpu.paths import known_caches, partition, routes
+from gpudissect.exports.readings import MAX_NAME, Entry, Readings, documented_gpu, line
 from gpudissect.exports.toml import Section, toml_text
 from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.units import KIB, format_bytes
 
 if TYPE_CHECKING:
-    from gpudissect.results.model import Result
+    from gpudissect.catalogue.schema import GpuTable
+    from gpudissect.results.model import Finding, Result
 
-_SIZES = ("memory_size", "shared_per_sm", "shared_per_block", "constant_size", "capacity", "page_size", "reach",
-          "segment_size")  # fmt: skip
-_ABOUT = """\
+CLOSE_CYCLES = 1.0
+_SIZES = (
+    *("memory_size", "shared_per_sm", "shared_per_block", "constant_size", "capacity", "page_size", "reach"),
+    "segment_size",
+)
+_HEADER = """\
 Made by `gpudissect export --format gpu` of the result of
 {source}.
 What stands as assumed completes the simulated GPU and is no claim: it was not found. Below [published] stand further
 findings, those that the simulated GPU does not show with simulated = false and the reason."""
+_PARTITION_FINDINGS = tuple((element, name) for element in ("l2", "dram") for name in ("near_latency", "far_latency"))
+NOT_SIMULATED = "no part of the simulated GPU"
+SIMULATED_OTHERWISE = "simulated otherwise, the reason stands there"
+ONE_MEMORY_LATENCY = (
+    "memory is simulated with one latency, or one near and one far, and without a tail of slow accesses"
+)
+WIDE = "translations that were not found, and the slow tail of a real memory, are in it and not in the simulated one"
+SHARED_ARRAY = "the array that it shares is simulated once, as the element it is of has it"
+NO_PARTITIONS = "nothing was observed that a cache in two partitions would explain"
 
 
 def gpu_file(result: Result) -> str:
     """The text of the GPU file, TOML.
 
     Raises:
-        UsageError: if the result holds no finding on any path to memory, or a GPU that cannot be simulated.
+        UsageError: if the result has no finding on any path to memory, or describes a GPU that cannot be simulated.
 
     """
     readings = Readings(result)
     sections = list(_sections(readings))
     table = _checked(toml_text(sections), readings)
-    sections += [_section(("published", element), body) for element, body in published(readings, table).items()]
+    sections += [_section(("published", element), body) for element, body in _published(readings, table).items()]
     text = toml_text(sections)
     _checked(text, readings)
     return text
@@ -59,61 +67,44 @@ def gpu_file(result: Result) -> str:
 
 def _sections(readings: Readings) -> Iterator[Section]:
     """Every table but ``[published]``, in the order of the catalogue's files."""
-    caches, translation = arrays(readings, levels(readings)), tlbs(readings)
-    routes = ways(readings, caches, bool(translation.levels))
-    name = words(readings.result.device.name, LONGEST_NAME) or "unnamed"
-    if not any("memory_latency" in table for table in routes.paths.values()):
+    result = readings.result
+    caches, translation = arrays(readings, known_caches(readings)), tlbs(readings)
+    paths = routes(readings, caches, bool(translation.levels))
+    name = line(result.device.name, MAX_NAME) or "unnamed"
+    if not any("memory_latency" in table for table in paths.paths.values()):
         raise UsageError(f"the result of {name} has no latency of a cache or of memory: run discover on all elements")
-    yield _top(name, readings)
+    key = result.device.catalogue  # a result does not name the architecture, its reference does
+    architecture = catalogue.load(key).architecture if key in catalogue.names() and key is not None else "unknown"
+    top = {"format": 1, "name": name, "architecture": architecture, "run": line(readings.source)}
+    yield Section((), top, comment=f"{name}\n" + _HEADER.format(source=readings.source))
     yield _section(("chip",), chip(readings))
-    yield from _of_arrays(caches, partition(readings, caches))
-    like = alike(readings)
-    yield _section(("shared",), _shared(readings, like))
-    for path, route in routes.paths.items():
+    yield from _array_sections(caches, partition(readings, caches))
+    documented = documented_gpu(result.device)
+    yield _section(("shared",), shared_memory(readings, documented))
+    for path, route in paths.paths.items():
         yield _section(("paths", path.value), route)
-    if routes.unsupported:
-        yield Section(("unsupported",), {path.value: reason for path, reason in routes.unsupported.items()})
+    if paths.unsupported:
+        yield Section(("unsupported",), {path.value: reason for path, reason in paths.unsupported.items()})
     for level, entries in translation.levels.items():
         yield _section(("tlbs", level), entries)
     if translation.walk is not None:
         yield _section(("walk",), translation.walk)
-    if like is not None:
-        for table, body in processor(readings, like, caches.caches):
-            yield _section(table, body)
+    if documented is not None:
+        yield from (_section(name, body) for name, body in processor(readings, documented, caches.caches))
 
 
-def _top(name: str, readings: Readings) -> Section:
-    top = {
-        "format": 1,
-        "name": name,
-        "architecture": _architecture(readings.result.device.catalogue),
-        "run": words(readings.source),
-    }
-    return Section((), top, comment=f"{name}\n" + _ABOUT.format(source=readings.source))
-
-
-def _of_arrays(arrays: Arrays, parts: Mapping[str, Entry] | None) -> Iterator[Section]:
-    """Caches, their parts and the views into them."""
+def _array_sections(arrays: Arrays, partition: Mapping[str, Entry] | None) -> Iterator[Section]:
+    """Caches, partitions and views."""
     for element, body in arrays.caches.items():
         scope = {"scope": "gpu"} if element == "l2" else {}
-        yield _section(("caches", element), scope | dict(body), "One of its two parts." if scope and parts else "")
+        comment = "One of its two partitions." if scope and partition else ""
+        yield _section(("caches", element), scope | dict(body), comment)
     if not arrays.caches:
         yield Section(("caches",), {})
-    if parts is not None:
-        yield _section(("partition",), parts)
+    if partition is not None:
+        yield _section(("partition",), partition)
     for element, body in arrays.views.items():
         yield _section(("views", element), body)
-
-
-def _shared(readings: Readings, like: catalogue.Gpu | None) -> dict[str, Entry]:
-    of_a_block = readings.fact("shared_per_block") or REQUIRED["shared_per_block"]
-    size = readings.entry("shared", "capacity") or assumed(of_a_block, "not stated; what a block can have")
-    return {"capacity": size} | banks(readings, like)
-
-
-def _architecture(key: str | None) -> str:
-    """That of the catalogue's entry that the result was held against, for a result does not name it."""
-    return catalogue.load(key).architecture if key is not None and key in catalogue.names() else "unknown"
 
 
 def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") -> Section:
@@ -126,14 +117,57 @@ def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") 
 
 
 def _checked(text: str, readings: Readings) -> GpuTable:
-    """The file as the catalogue reads it. Raises `UsageError` if it does not: a GPU that cannot be."""
-    name = readings.result.device.name
-    if len(text.encode()) > MAX_FILE_BYTES:
-        raise UsageError(f"the result of {name:.60} makes a GPU file larger than {format_bytes(MAX_FILE_BYTES)}")
+    """The file as the catalogue reads it. Raises `UsageError` for a GPU that cannot be simulated."""
+    name, content = f"the result of {readings.result.device.name:.60}", text.encode()
+    if len(content) > MAX_FILE_BYTES:
+        raise UsageError(f"{name} makes a GPU file larger than {format_bytes(MAX_FILE_BYTES)}")
     try:
-        table = GpuTable.model_validate(tomllib.loads(text))
+        table = check(name, parse(name, content))
         check_hierarchy(hierarchy_of(table))
         return table
-    except (ValidationError, UsageError) as error:
-        why = first_problem(error) if isinstance(error, ValidationError) else str(error)
-        raise UsageError(f"the result of {name:.60} makes no GPU that can be simulated: {why}") from None
+    except (CatalogueError, UsageError) as error:
+        reason = str(error).removeprefix(f"{name}: ")
+        raise UsageError(f"{name} makes no GPU that can be simulated: {reason}") from None
+
+
+def _published(readings: Readings, gpu: GpuTable) -> dict[str, dict[str, Entry]]:
+    """Entries by element and attribute of every number found that `gpu` does not have in another table."""
+    present = {(item.element, item.attribute) for item in published_of(gpu)}
+    tables: dict[str, dict[str, Entry]] = {}
+    for finding in readings:
+        element, attribute = finding.element, finding.attribute
+        entry = readings.entry(element, attribute)
+        if entry is None or finding.status is not Status.FOUND or (element, attribute) in present or element == "timer":
+            continue
+        if reason := _why_not_simulated(readings, finding, gpu):
+            entry |= {"note": line("; ".join([reason, *finding.caveats])), "simulated": False}
+        tables.setdefault(element, {})[attribute] = entry
+    return tables
+
+
+def _why_not_simulated(readings: Readings, finding: Finding, gpu: GpuTable) -> str:
+    """Why a survey of the simulated GPU would not find a number again; empty if it would."""
+    element, attribute = finding.element, finding.attribute
+    if (element, attribute) in _PARTITION_FINDINGS:
+        return "" if gpu.partition is not None else NO_PARTITIONS
+    if attribute == "miss_penalty" and element in gpu.caches | gpu.views and element != "l2":
+        return ""
+    if attribute == "max_miss_rate" and _has_found_policy(element, gpu):
+        return ""
+    if element in gpu.views:
+        return SHARED_ARRAY
+    value, memory = readings.number(element, attribute), readings.number("dram", "hit_latency")
+    hit = 0.0 if element == "dram" else readings.number("l2", "hit_latency")
+    if element == "dram" or (element, attribute) == ("l2", "miss_penalty"):
+        is_simulated = gpu.partition is None and not (value is None or memory is None or hit is None)
+        if is_simulated and abs((memory or 0) - (hit or 0) - (value or 0)) <= CLOSE_CYCLES:
+            return ""
+        return WIDE if attribute == "wide_latency" else ONE_MEMORY_LATENCY
+    return SIMULATED_OTHERWISE if element in (*gpu.caches, *gpu.tlbs) else NOT_SIMULATED
+
+
+def _has_found_policy(element: str, gpu: GpuTable) -> bool:
+    """Whether sets and policy of the array were found, not assumed."""
+    view = gpu.views.get(Element(element)) if element in gpu.views else None
+    array = gpu.caches.get(Element(view.of.value if view else element)) if element in set(Element) else None
+    return array is not None and None not in (array.index_function.source, array.replacement_policy.source)

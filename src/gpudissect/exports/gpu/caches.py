@@ -1,45 +1,48 @@
-"""Arrays and views: which elements have an array of their own, and what each is like."""
+"""Arrays and views of caches, and TLB levels: which elements have an array, and its entries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.chip import REQUIRED
-from gpudissect.exports.gpu.geometry import geometry, in_all, usual_ways
-from gpudissect.exports.gpu.readings import MOST, Entry, Readings, assumed, sourced
-from gpudissect.vocabulary import CACHES, PATHS
-from gpudissect.workload import Path
+from gpudissect.exports.gpu.geometry import geometry, scaled_to, usual_ways
+from gpudissect.exports.readings import CYCLE_DIGITS, MAX_COUNT, Entry, Readings, assumed, sourced
+from gpudissect.units import KIB, MIB
+from gpudissect.vocabulary import CACHES, PATHS, TLBS
 
 PRIVATE = tuple(element for element in CACHES if element != "l2")
-ROOMS = {element: Path(path) for path, elements in PATHS.items() for element in elements}
-MOST_SECTORS = 32  # of a line
-LONGEST_LINE = 1 << 16  # bytes: beyond any
-MOST_COPIES = 64
-SOMETHING = 32 << 10  # bytes, where no capacity is known at all
-SOME_L2 = 4 << 20
+PATH_OF = {element: path for path, elements in PATHS.items() for element in elements}
 VIEWED = ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm")
-_TWO_PARTS = "two parts like the near one taken"
+MAX_SECTORS = 32  # of a line
+MAX_LINE = 1 << 16  # bytes
+MAX_COPIES = 64
+MAX_ENTRIES = 2**20
+MAX_REACH = 2**48  # bytes: addresses have no more bits
+ASSUMED_LINE, ASSUMED_FETCH = 128, 32  # bytes
+ASSUMED_CAPACITY, ASSUMED_L2_CAPACITY = 32 * KIB, 4 * MIB
+_AS_NEAR = "two partitions of the size of the near one taken"
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """What caches there are.
+    """Entries of each array, of each element that looks into another's, and of an L2 in two partitions.
 
-    Attributes:
-        caches: the entries of each array of its own.
-        views: the entries of each element that looks into another's array.
-        partition: capacity and such of an L2 in two parts; `caches` then describes one of them.
-
+    If there is a `partition`, `caches` describes one of the two.
     """
 
     caches: Mapping[str, Mapping[str, Entry]]
     views: Mapping[str, Mapping[str, Entry]]
     partition: Mapping[str, Entry] | None
 
-    def has(self, element: str) -> bool:
-        """Whether an element is there, with an array or a view."""
-        return element in self.caches or element in self.views
+
+@dataclass(frozen=True)
+class Tlbs:
+    """TLB levels by name, in lookup order, and the cycles of a miss in all of them."""
+
+    levels: dict[str, dict[str, Entry]]
+    walk: dict[str, Entry] | None
 
 
 def arrays(readings: Readings, known: Sequence[str]) -> Arrays:
@@ -47,152 +50,198 @@ def arrays(readings: Readings, known: Sequence[str]) -> Arrays:
 
     Raises `UsageError` for a cache that is too large to be simulated.
     """
-    private = [element for element in PRIVATE if element in known]
-    owners = sharing(readings, private)
-    caches = {element: _cache(readings, element) for element in private if owners[element] == element}
+    owners = array_owners(readings, [element for element in PRIVATE if element in known])
+    caches = {element: _cache(readings, element) for element, owner in owners.items() if element == owner}
     views = {
-        element: _view(readings, element, owner, caches[owner]) for element, owner in owners.items() if owner != element
+        element: _view(readings, element, owner, caches[owner]) for element, owner in owners.items() if element != owner
     }
     if "l2" not in known:
         return Arrays(caches, views, None)
     partition = _partition(readings)
     size = partition["capacity"]["value"] // 2 if partition else None
-    return Arrays(caches | {"l2": _cache(readings, "l2", part=size)}, views, partition)
+    return Arrays(caches | {"l2": _cache(readings, "l2", partition=size)}, views, partition)
 
 
-def sharing(readings: Readings, elements: Sequence[str]) -> dict[str, str]:
+def array_owners(readings: Readings, elements: Sequence[str]) -> dict[str, str]:
     """For each element the one whose array it shares: itself, or an earlier one.
 
     Two share if one was found to and the other not found not to; two elements of one path never do.
     """
-    claims: dict[str, set[str] | None] = {}
-    for element in elements:
-        text = readings.text(element, "shared_with")
-        claims[element] = None if text is None else {part.strip() for part in text.split(",")}
+    texts = {element: readings.text(element, "shared_with") for element in elements}
+    claims = {
+        element: None if text is None else {part.strip() for part in text.split(",")} for element, text in texts.items()
+    }
+
+    def agree(one: str, other: str) -> bool:
+        pairs = ((claims[one], other), (claims[other], one))
+        return {name in claim for claim, name in pairs if claim is not None} == {True}
+
     owners = {element: element for element in elements}
     for i, element in enumerate(elements):
         for other in elements[:i]:
-            group = [each for each in elements if owners[each] == owners[other]]
-            if owners[element] == element and _agree(claims, element, other) and _apart([*group, element]):
+            group = [element, *(each for each in elements if owners[each] == owners[other])]
+            on_one_path = len({PATH_OF[each] for each in group}) < len(group)
+            if owners[element] == element and agree(element, other) and not on_one_path:
                 owners[element] = owners[other]
     return owners
 
 
-def _agree(claims: Mapping[str, set[str] | None], one: str, other: str) -> bool:
-    pairs = ((claims[one], other), (claims[other], one))
-    return {name in claim for claim, name in pairs if claim is not None} == {True}
+def tlbs(readings: Readings) -> Tlbs:
+    """The TLB levels with entries and page size, and a page walk if there are any.
 
-
-def _apart(group: Sequence[str]) -> bool:
-    rooms = [ROOMS[element] for element in group]
-    return len(set(rooms)) == len(rooms)
+    A miss is found to cost more than a hit in that level; a GPU file counts from a hit in the first.
+    """
+    levels = {level: table for level in TLBS if (table := _tlb(readings, level)) is not None}
+    penalty: Entry | None = None
+    for previous, level in zip([None, *levels], levels, strict=False):
+        if previous is not None and penalty is not None:
+            levels[previous]["penalty"] = penalty
+        penalty = _penalty(readings, level, penalty)
+    return Tlbs(levels, None if penalty is None else {"penalty": penalty})
 
 
 def _view(readings: Readings, element: str, owner: str, array: Mapping[str, Entry]) -> dict[str, Entry]:
-    """A view repeats what was found for it as well, where that is the same as for the array."""
-    found = {attribute: readings.entry(element, attribute) for attribute in VIEWED}
+    """A view repeats what was found for it, where that is the same as for the array."""
     same = {
         attribute: entry
-        for attribute, entry in found.items()
-        if entry is not None and attribute in array and entry["value"] == array[attribute]["value"]
+        for attribute, entry in readings.entries(element, VIEWED).items()
+        if attribute in array and entry["value"] == array[attribute]["value"]
     }
     finding = readings.finding(element, "shared_with") or readings.finding(owner, "shared_with")
     note = "; ".join(finding.caveats) if finding is not None else ""
     return {"of": sourced(owner, readings.source, note=note)} | same
 
 
-def _cache(readings: Readings, element: str, part: int | None = None) -> dict[str, Entry]:
+def _cache(readings: Readings, element: str, partition: int | None = None) -> dict[str, Entry]:
+    """Entries of an array; `partition`: bytes of one of two."""
     line, fetch = _line_and_fetch(readings, element)
-    capacity = _capacity(readings, element, line["value"]) if part is None else _segment(readings, part)
+    capacity = _capacity(readings, element, line["value"]) if partition is None else _segment(readings, partition)
     copies = readings.entry(element, "count_per_sm")
     lines = capacity["value"] // line["value"]
     structure = geometry(readings, element, lines, line["value"], usual_ways(lines))
-    capacity = in_all(capacity, structure.lines, line["value"], readings)
+    capacity = scaled_to(capacity, structure.lines, line["value"], readings)
     entries = {"capacity": capacity, "line_size": line, "fetch_granularity": fetch} | structure.entries
-    if element != "l2" and copies is not None and copies["value"] in range(1, MOST_COPIES + 1):
+    if element != "l2" and copies is not None and copies["value"] in range(1, MAX_COPIES + 1):
         entries["count_per_sm"] = copies
     return entries
 
 
 def _line_and_fetch(readings: Readings, element: str) -> tuple[Entry, Entry]:
-    line, fetch = (_power_of_two(readings, element, each) for each in ("line_size", "fetch_granularity"))
+    line, fetch = (_power_of_two(readings, element, name) for name in ("line_size", "fetch_granularity"))
     if line is None and fetch is None:
-        return assumed(128, "not found; 128 B taken"), assumed(32, "not found; 32 B taken")
+        texts = (f"not found; {size} B taken" for size in (ASSUMED_LINE, ASSUMED_FETCH))
+        return assumed(ASSUMED_LINE, next(texts)), assumed(ASSUMED_FETCH, next(texts))
     if line is None and fetch is not None:
         line = assumed(fetch["value"], "not found; as large as what one miss fetches")
     assert line is not None
-    if fetch is None:
-        return line, assumed(max(4, line["value"]), "not found; a whole line")
     size = line["value"]
-    if size // MOST_SECTORS <= fetch["value"] <= size:
+    if fetch is None:
+        return line, assumed(max(4, size), "not found; a whole line")
+    if size // MAX_SECTORS <= fetch["value"] <= size:
         return line, fetch
-    why = f"one miss was found to fetch {fetch['value']} B, of which no line of {size} B is made; a whole line taken"
-    return line, assumed(size, why)
+    reason = f"one miss was found to fetch {fetch['value']} B, of which no line of {size} B is made; a whole line taken"
+    return line, assumed(size, reason)
 
 
 def _power_of_two(readings: Readings, element: str, attribute: str) -> Entry | None:
     entry = readings.entry(element, attribute)
-    if entry is None or not 4 <= entry["value"] <= LONGEST_LINE or entry["value"] & (entry["value"] - 1):
+    if entry is None or not 4 <= entry["value"] <= MAX_LINE or entry["value"] & (entry["value"] - 1):
         return None
     return entry
 
 
 def _capacity(readings: Readings, element: str, line: int) -> Entry:
-    """The capacity of an array, in whole lines: found, or as much as makes a survey find the same again."""
+    """The capacity of an array in whole lines: found, or so large that a survey finds the same bound again."""
     entry, finding = readings.entry(element, "capacity"), readings.finding(element, "capacity")
     if entry is not None and entry["value"] >= line:
-        whole = entry["value"] // line * line
-        if whole == entry["value"]:
+        if entry["value"] % line == 0:
             return entry
-        return assumed(whole, f"found {entry['value']} B, which is no whole number of lines; those that fit")
+        reason = f"found {entry['value']} B, which is no whole number of lines; those that fit"
+        return assumed(entry["value"] // line * line, reason)
     low = finding.low if finding is not None and not finding.status.has_value else None
-    if finding is None or low is None or not line <= low <= MOST:
-        return _unknown(readings, element, line)
+    if finding is None or low is None or not line <= low <= MAX_COUNT:
+        return _unknown_capacity(readings, element, line)
     if finding.high is None:
-        size = -(-max(int(low), _reach(readings, element)) // line) * line
+        size = -(-max(int(low), _path_end(readings, element)) // line) * line
         return sourced(size, readings.source, low=int(low), note=finding.reason)
-    why = f"{finding.status.value}, {finding.reason}; the low end taken"
-    return assumed(int(low) // line * line, why)
+    return assumed(int(low) // line * line, f"{finding.status.value}, {finding.reason}; the low end taken")
 
 
-def _reach(readings: Readings, element: str) -> int:
-    """Bytes that a path reaches, where it may end before its cache does; 0 where it does not."""
-    return (readings.fact("constant_size") or REQUIRED["constant_size"]) if ROOMS.get(element) is Path.CONSTANT else 0
+def _path_end(readings: Readings, element: str) -> int:
+    """Bytes where the path of a cache ends, perhaps before the cache does; 0 if it does not end."""
+    is_constant = PATH_OF.get(element) == "constant"
+    return (readings.fact("constant_size") or REQUIRED["constant_size"]) if is_constant else 0
 
 
-def _unknown(readings: Readings, element: str, line: int) -> Entry:
+def _unknown_capacity(readings: Readings, element: str, line: int) -> Entry:
     stated = readings.fact("l2_size") if element == "l2" else None
     if stated is not None and stated >= line:
         return assumed(stated // line * line, "not found; what the driver states")
-    size = max(line, SOME_L2 if element == "l2" else SOMETHING)
+    size = max(line, ASSUMED_L2_CAPACITY if element == "l2" else ASSUMED_CAPACITY)
     return assumed(size, f"not found; {size >> 10} KiB taken")
 
 
-def _segment(readings: Readings, part: int) -> Entry:
+def _segment(readings: Readings, size: int) -> Entry:
     entry = readings.entry("l2", "segment_size")
-    if entry is not None and entry["value"] == part:
+    if entry is not None and entry["value"] == size:
         return entry
-    return assumed(part, "half of both parts")
+    return assumed(size, "half of both partitions")
 
 
 def _partition(readings: Readings) -> dict[str, Entry] | None:
-    """Of an L2 whose far part was seen: what both parts hold. Its cycles are known where its path is."""
+    """Capacity of both partitions of an L2 whose far one was observed. Its cycles are added with its path."""
     near, far = readings.number("l2", "hit_latency"), readings.number("l2", "far_latency")
     if near is None or far is None or far <= near:
         return None
     line = _line_and_fetch(readings, "l2")[0]["value"]
     segment, both = readings.whole("l2", "segment_size"), readings.entry("l2", "capacity")
     if segment is None or segment < line:
-        whole = (both or _unknown(readings, "l2", 2 * line))["value"]
-        segment = max(1, whole // 2 // line) * line
-    whole = 2 * (segment // line * line)
+        total = (both or _unknown_capacity(readings, "l2", 2 * line))["value"]
+        segment = max(1, total // 2 // line) * line
+    total = 2 * (segment // line * line)
     if both is None:
-        return {"capacity": assumed(whole, "not found; " + _TWO_PARTS)}
-    if both["value"] == whole:
+        return {"capacity": assumed(total, f"not found; {_AS_NEAR}")}
+    if both["value"] == total:
         return {"capacity": both}
-    if both.get("low", whole) <= whole <= both.get("high", whole):
+    note = f"found as {both['value']} B; {_AS_NEAR}"
+    if both.get("low", total) <= total <= both.get("high", total):
         bracket = {end: both[end] for end in ("low", "high") if end in both}
-        return {
-            "capacity": sourced(whole, readings.source, note=f"found as {both['value']} B; {_TWO_PARTS}", **bracket)
-        }
-    return {"capacity": assumed(whole, f"found as {both['value']} B; {_TWO_PARTS}")}
+        return {"capacity": sourced(total, readings.source, note=note, **bracket)}
+    return {"capacity": assumed(total, note)}
+
+
+def _tlb(readings: Readings, level: str) -> dict[str, Entry] | None:
+    entries, page = _entries_and_page(readings, level)
+    if entries is None or page is None or entries["value"] * page["value"] > MAX_REACH:
+        return None
+    count = entries["value"]
+    # Scattered pages were found to fit as well: an assumed TLB is one set.
+    structure = geometry(readings, level, count, page["value"], count if count <= MAX_WAYS else usual_ways(count))
+    return {"entries": scaled_to(entries, structure.lines, 1, readings), "page_size": page} | structure.entries
+
+
+def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Entry | None]:
+    """Two of entries, page size and reach give the third."""
+    entries, page = (readings.entry(level, attribute) for attribute in ("entries", "page_size"))
+    reach = readings.whole(level, "reach")
+    if entries is not None and not 1 <= entries["value"] <= MAX_ENTRIES:
+        entries = None
+    if page is not None and (page["value"] < 1 or page["value"] & (page["value"] - 1)):
+        page = None
+    if entries is None and page is not None and reach is not None:
+        entries = assumed(min(max(1, reach // page["value"]), MAX_ENTRIES), "follows from reach and page size")
+    elif page is None and entries is not None and reach is not None:
+        largest = max(1, reach // entries["value"])
+        page = assumed(1 << largest.bit_length() - 1, "follows from reach and entries")
+    return entries, page
+
+
+def _penalty(readings: Readings, level: str, previous: Entry | None) -> Entry:
+    """Cycles of a miss in this level and in all before it."""
+    found = readings.entry(level, "miss_penalty")
+    if previous is None:
+        return found or assumed(0, "not found")
+    if found is None:
+        return assumed(previous["value"], "not found; as much as a miss in the level before")
+    total = round(previous["value"] + found["value"], CYCLE_DIGITS)
+    return sourced(total, readings.source, note=f"miss_penalty of {level} and of the levels before")

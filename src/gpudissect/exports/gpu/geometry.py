@@ -1,46 +1,61 @@
 """Sets, ways, index function and replacement policy of an array: what was found, completed to what can be simulated.
 
-The capacity comes first: with whatever is found or assumed, so many lines in one piece fit as were found to.
+The capacity comes first: whatever is found or assumed, as many contiguous lines fit as were found to. Texts that name
+an index function or a policy become tables; what is not understood, or does not fit the array, is assumed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from gpudissect.catalogue.arrays import MAX_LINES, MAX_WAYS
-from gpudissect.errors import UsageError
-from gpudissect.exports.gpu.readings import Entry, Readings, assumed, sourced, words
-from gpudissect.exports.gpu.texts import fitting, index_function, replacement_policy
+import numpy as np
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
-FEWEST_WAYS, USUAL_WAYS = 4, 16  # of an assumed structure
-MOST_MAPPED = 1 << 16  # lines of unequal sets that a map may list
-ONE_SET = 1024  # lines that may be one set, if they do not divide into sets of so many ways
+from gpudissect.catalogue.arrays import MAX_LINES, MAX_WAYS, IndexTable, PolicyTable
+from gpudissect.catalogue.build import index_of
+from gpudissect.errors import UsageError
+from gpudissect.exports.readings import Entry, Readings, assumed, line, sourced
+from gpudissect.simulation.cache.geometry import PolicyKind
+from gpudissect.simulation.cache.index import set_numbers
+
+MIN_WAYS, USUAL_WAYS = 4, 16  # of an assumed structure
+MAX_MAPPED_LINES = 1 << 16  # of unequal sets, that an index table may list
+MAX_SINGLE_SET_LINES = 1024  # for which one set is assumed if they do not divide into sets of usual ways
+MAX_NAME = 4000  # characters of an index function or a policy
+ROUNDING = 0.05  # by which weights, written with few digits, may miss a sum of 1
+_RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
+_ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
+_MODULO = re.compile(
+    r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) B)?", re.IGNORECASE
+)
+_COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """The entries `sets`, `ways`, `index_function` and `replacement_policy` of an array, and its `lines`.
+    """The entries `sets`, `ways`, `index_function` and `replacement_policy` of an array, and its number of `lines`.
 
-    Those are as many as were asked for, unless a structure was found that has more of them, of which not all fit in one
-    piece.
+    That number is the requested one, unless the structure that was found has more, of which not all fit contiguously.
     """
 
     lines: int
     entries: dict[str, Entry]
 
 
-def geometry(readings: Readings, element: str, lines: int, line: int, usual: int) -> Geometry:
-    """The structure of an array.
+def geometry(readings: Readings, element: str, lines: int, line_size: int, usual: int) -> Geometry:
+    """The structure of an array: a cache, or a TLB whose lines are pages.
 
     Args:
         readings: the findings.
-        element: whose array it is: a cache, or a TLB whose lines are pages.
-        lines: how many lines in one piece fit.
-        line: bytes of a line.
-        usual: ways to assume, if none were found; they divide `lines`.
+        element: the cache or TLB.
+        lines: contiguous lines that fit.
+        line_size: bytes of a line.
+        usual: ways to assume if none were found; they divide `lines`.
 
     Raises:
         UsageError: for more lines than can be simulated.
@@ -50,32 +65,88 @@ def geometry(readings: Readings, element: str, lines: int, line: int, usual: int
         raise UsageError(f"{element} has {lines} lines: at most {MAX_LINES} can be simulated")
     index, policy = readings.text(element, "index_function"), readings.text(element, "replacement_policy")
     ways, entries = _found_sets(readings, element, lines) or _assumed_sets(readings, element, lines, usual)
-    table = index_function(index, ways, line, lines)
-    if table is None and (sum(ways) != lines or not _has_map(ways)):
+    table = index_function(index, ways, line_size, lines)
+    if table is None and (sum(ways) != lines or not _can_map(ways)):
         ways, entries = _assumed_sets(readings, element, lines, usual)
-        table = index_function(index, ways, line, lines)
+        table = index_function(index, ways, line_size, lines)
     kind = replacement_policy(policy, ways)
     entries["index_function"] = sourced(table, readings.source) if table else _assumed_index(index, ways)
     entries["replacement_policy"] = sourced(kind, readings.source) if kind else _assumed_policy(policy)
     return Geometry(sum(ways), entries)
 
 
-def in_all(entry: Entry, count: int, each: int, readings: Readings) -> Entry:
-    """An entry of `count` lines, `each` of so many units, that says how many of them fit in one piece."""
-    if count * each == entry["value"]:
+def scaled_to(entry: Entry, count: int, unit: int, readings: Readings) -> Entry:
+    """An entry of `count` lines of `unit` units each, with the number that fits contiguously in the bracket."""
+    if count * unit == entry["value"]:
         return entry
-    note = f"by its sets and ways; in one piece {entry['value']} fit"
-    return sourced(count * each, readings.source, low=min(entry["value"], count * each), note=note)
+    note = f"by its sets and ways; contiguous {entry['value']} fit"
+    return sourced(count * unit, readings.source, low=min(entry["value"], count * unit), note=note)
+
+
+def usual_ways(lines: int) -> int:
+    """Ways of equal sets that make so many lines: about 16 if they divide, else one set if that is not large."""
+    divisors = [ways for ways in range(MIN_WAYS, USUAL_WAYS + 1) if lines % ways == 0]
+    if divisors:
+        return divisors[-1]
+    if lines <= MAX_SINGLE_SET_LINES:
+        return lines
+    return next((ways for ways in range(USUAL_WAYS, MAX_WAYS + 1) if lines % ways == 0), 1)
+
+
+def index_function(name: str | None, ways: Sequence[int], line_size: int, capacity: int) -> dict[str, Any] | None:
+    """The table of ``bits 7 8``, ``xor 7^13 8^14 9``, ``line mod 1792`` or ``(address / 128) mod 7``.
+
+    ``bits 7-8`` and ``xor [7, 13] [9]`` are understood, too. `ways`: lines of each set; `capacity`: contiguous lines
+    that were found to fit. None for another text, and for a function under which more or fewer lines would fit.
+    """
+    table = _parse_index(" ".join(name.split())) if name is not None and len(name) <= MAX_NAME else None
+    if table is None or (table["kind"] == "modulo" and table.pop("sets") != len(ways)):
+        return None
+    return table if contiguous_lines(table, ways, line_size) == capacity else None
+
+
+def contiguous_lines(table: dict[str, Any], ways: Sequence[int], line_size: int) -> int | None:
+    """How many contiguous lines fit a cache with this index function; None if it is impossible."""
+    try:
+        checked = IndexTable.model_validate(table)
+        checked.check(len(ways), line_size)
+        addresses = np.arange(sum(ways), dtype=np.int64) * line_size
+        numbers = set_numbers(index_of(checked), line_size, len(ways), addresses)
+    except (ValidationError, PydanticCustomError, UsageError):
+        return None
+    by_set = np.argsort(numbers, kind="stable")
+    earlier = np.arange(numbers.size) - np.searchsorted(numbers[by_set], numbers[by_set])  # lines of the same set
+    overflowing = by_set[earlier >= np.asarray(ways)[numbers[by_set]]]
+    return int(overflowing.min(initial=numbers.size))
+
+
+def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] | None:
+    """The table of ``lru``, ``random`` or ``weighted 0.167 0.500 0.167 0.167``, None if sets cannot have it."""
+    if name is None or len(name) > MAX_NAME:
+        return None
+    kind, *numbers = name.lower().replace(",", " ").split() or [""]
+    if kind not in set(PolicyKind) or (numbers and kind != PolicyKind.WEIGHTED):
+        return None
+    table: dict[str, Any] = {"kind": kind}
+    if kind == PolicyKind.WEIGHTED:
+        weights = _weights(numbers)
+        if weights is None:
+            return None
+        table["weights"] = weights
+    try:
+        PolicyTable.model_validate(table).check(tuple(ways))
+    except (ValidationError, PydanticCustomError):
+        return None
+    return table
 
 
 def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int, ...], dict[str, Entry]] | None:
-    """Ways of every set, and the entries that say so; None if they were not found or cannot be."""
-    sets, ways = readings.whole(element, "sets"), readings.wholes(element, "ways")
-    source = readings.source
+    """Ways of every set and their entries; None if they were not found or are impossible."""
+    sets, ways, source = readings.whole(element, "sets"), readings.wholes(element, "ways"), readings.source
+    if ways is None and sets is not None and lines % sets == 0 and lines // sets <= MAX_WAYS:
+        entry = assumed(lines // sets, "follows from capacity and sets")
+        return (lines // sets,) * sets, {"sets": sourced(sets, source), "ways": entry}
     if ways is None or max(ways) > MAX_WAYS:
-        if ways is None and sets is not None and lines % sets == 0 and lines // sets <= MAX_WAYS:
-            entry = assumed(lines // sets, "follows from capacity and sets")
-            return (lines // sets,) * sets, {"sets": sourced(sets, source), "ways": entry}
         return None
     if len(ways) > 1:
         runs = [{"sets": len(list(run)), "ways": way} for way, run in groupby(ways)]
@@ -84,61 +155,81 @@ def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int
         return (ways, {"sets": count, "ways": sourced(runs, source)}) if possible else None
     if sets is None and lines % ways[0]:
         return None
-    count = sourced(sets, source) if sets else assumed(lines // ways[0], "follows from capacity and ways")
-    every = sets or lines // ways[0]
-    if every * ways[0] > MAX_LINES:
+    total = sets or lines // ways[0]
+    if total * ways[0] > MAX_LINES:
         return None
-    return (ways[0],) * every, {"sets": count, "ways": sourced(ways[0], source)}
+    count = sourced(sets, source) if sets else assumed(total, "follows from capacity and ways")
+    return (ways[0],) * total, {"sets": count, "ways": sourced(ways[0], source)}
 
 
-def _has_map(ways: Sequence[int]) -> bool:
-    """Whether a file has room for a map to these sets, if they need one."""
-    return len(set(ways)) == 1 or sum(ways) <= MOST_MAPPED or fitting({"kind": "modulo"}, ways, 1) == sum(ways)
+def _assumed_sets(readings: Readings, element: str, lines: int, ways: int) -> tuple[tuple[int, ...], dict[str, Entry]]:
+    sets, found = readings.whole(element, "sets"), readings.finding(element, "ways")
+    found_ways = found.value if found is not None else None
+    count = lines // ways
+    reason = "not found"
+    if sets is not None or found_ways is not None:
+        text = line(found_ways, 80) if found_ways is not None else "?"
+        reason = f"found {sets or '?'} sets, ways {text}: that does not make the capacity, {lines}"
+    reason += f"; {count} x {ways} taken: they make the capacity"
+    return (ways,) * count, {"sets": assumed(count, reason), "ways": assumed(ways, reason)}
 
 
-def _assumed_sets(readings: Readings, element: str, lines: int, way: int) -> tuple[tuple[int, ...], dict[str, Entry]]:
-    sets, ways = readings.whole(element, "sets"), readings.finding(element, "ways")
-    rest = lines // way
-    taken = f"{rest} x {way} taken: they make the capacity"
-    found = ways is not None and ways.value is not None
-    if sets is None and not found:
-        why = f"not found; {taken}"
-    else:
-        of = words(ways.value, 80) if ways is not None and found else "?"
-        why = f"found {sets or '?'} sets, ways {of}: that does not make the capacity, {lines}; {taken}"
-    return (way,) * rest, {"sets": assumed(rest, why), "ways": assumed(way, why)}
-
-
-def usual_ways(lines: int) -> int:
-    """Ways of equal sets that make so many lines: about 16 if they divide, else one set if that is not large."""
-    divisors = [way for way in range(FEWEST_WAYS, USUAL_WAYS + 1) if lines % way == 0]
-    if divisors:
-        return divisors[-1]
-    if lines <= ONE_SET:
-        return lines
-    return next((way for way in range(USUAL_WAYS, MAX_WAYS + 1) if lines % way == 0), 1)
+def _can_map(ways: Sequence[int]) -> bool:
+    """Whether a file can hold an index of these sets: unequal sets may need a long table."""
+    is_modulo = contiguous_lines({"kind": "modulo"}, ways, 1) == sum(ways)
+    return len(set(ways)) == 1 or sum(ways) <= MAX_MAPPED_LINES or is_modulo
 
 
 def _assumed_index(found: str | None, ways: Sequence[int]) -> Entry:
+    table: dict[str, Any] = {"kind": "modulo"}
     if len(ways) == 1:
-        table, taken = {"kind": "modulo"}, "one set"
+        taken = "one set"
     elif len(set(ways)) == 1:
-        table, taken = {"kind": "modulo"}, "line number modulo sets"
+        taken = "line number modulo sets"
     else:
-        table, taken = _table_of(ways), "any map that fills the sets exactly"
+        taken = "any map that fills the sets exactly"
+        if contiguous_lines(table, ways, 1) != sum(ways):
+            rounds = (s for way in range(max(ways)) for s, count in enumerate(ways) if count > way)
+            table = {"kind": "table", "table": list(rounds)}
     if found is None:
         return assumed(table, f"not found; {taken}" if len(ways) > 1 else taken)
-    return assumed(table, f"found {words(found, 200)!r}, under which the capacity would not come out; {taken}")
-
-
-def _table_of(ways: Sequence[int]) -> dict[str, Any]:
-    """A map for unequal sets: modulo if that fills them, else round the sets that still have room."""
-    modulo = {"kind": "modulo"}
-    if fitting(modulo, ways, 1) == sum(ways):
-        return modulo
-    return {"kind": "table", "table": [s for turn in range(max(ways)) for s, way in enumerate(ways) if way > turn]}
+    return assumed(table, f"found {line(found, 200)!r}, under which the capacity would not come out; {taken}")
 
 
 def _assumed_policy(found: str | None) -> Entry:
-    why = "not found" if found is None else f"found {words(found, 200)!r}, which is not simulated"
-    return assumed({"kind": "lru"}, f"{why}; LRU taken")
+    reason = "not found" if found is None else f"found {line(found, 200)!r}, which is not simulated"
+    return assumed({"kind": "lru"}, f"{reason}; LRU taken")
+
+
+def _parse_index(text: str) -> dict[str, Any] | None:
+    kind, _, rest = text.lower().partition(" ")
+    if text.lower() == "one set":
+        return {"kind": "modulo", "sets": 1}
+    if kind == "bits":
+        parts = [_RANGE.fullmatch(part) for part in rest.replace(",", " ").split()]
+        spans = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+        bits = [bit for low, high in spans for bit in range(low, high + 1)]
+        return {"kind": "bits", "bits": bits} if all(parts) else None
+    if kind == "xor" and not _ROW.sub("", rest).strip(" ,"):
+        rows = [listed or chained.replace("^", " ") for listed, chained in _ROW.findall(rest)]
+        return {"kind": "xor", "masks": [[int(bit) for bit in row.replace(",", " ").split()] for row in rows]}
+    modulo = _MODULO.fullmatch(text) or _COARSER.fullmatch(text)
+    if modulo is None:
+        return None
+    granule = {"granule": int(modulo["granule"])} if modulo["granule"] else {}
+    return {"kind": "modulo", "sets": int(modulo["sets"])} | granule
+
+
+def _weights(numbers: Sequence[str]) -> list[float] | None:
+    """Weights that sum to 1 with six digits; None if they are none."""
+    try:
+        given = [float(number) for number in numbers]
+    except ValueError:
+        return None
+    total = sum(given)
+    if not given or not all(0 <= weight <= 1 for weight in given) or not abs(total - 1) <= ROUNDING:
+        return None
+    weights = [round(weight / total, 6) for weight in given]
+    largest = weights.index(max(weights))
+    weights[largest] = round(weights[largest] + 1 - sum(weights), 6)
+    return weights
