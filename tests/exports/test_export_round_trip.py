@@ -26,7 +26,7 @@ NOT_IN_THE_FILE = {("shared", "conflict_latency"), ("l1", "write_rate")}
 
 def discover(spec: str, options: Options) -> Result:
     with open_device(spec, seed=options.seed) as device:
-        survey = run_survey(device, **options.model_dump())
+        survey = run_survey(device, elements=options.elements, quick=options.quick, seed=options.seed)
         assert survey.failures == ()
         return build(device.info, survey, options)
 
