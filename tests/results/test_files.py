@@ -154,6 +154,7 @@ def test_files_of_schema_1_are_read(path):
     renamed = {*schema1.SERIES, *schema1.COLUMNS, *RENAMED, "turn_sms", "carveout_asked"}
     names = [name for each in new.series for name in (each.name, *each.columns, *each.shows)]
     assert not renamed.intersection((*names, *new.conditions.notes, *(each.attribute for each in new.findings)))
+    assert not [name for name in names for phrase in schema1.PHRASES if phrase in name]
 
 
 def test_schema_1_files_exist():

@@ -6,7 +6,7 @@ import pytest
 from gpudissect.device.find import open_device
 from gpudissect.device.recording.keeper import Keeper
 from gpudissect.results.build import build
-from gpudissect.results.evidence.keep import with_evidence
+from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.model import Options, Result
 from gpudissect.survey.run import run_survey
 from gpudissect.trace import Context, Trace
@@ -47,8 +47,8 @@ def test_every_finding_of_a_file_leads_to_a_plot(kept, file_of):
 
 def test_it_is_the_plot_that_shows_the_value(file_of):
     wanted = {
-        "hit_latency": "latency of a load by lap", "line_size": "hits against distance of a second word",
-        "fetch_granularity": "latency of a second word against distance", "capacity": "misses against footprint",
+        "hit_latency": "latency of a load by lap", "line_size": "hits against distance of a second access",
+        "fetch_granularity": "latency of a second access against distance", "capacity": "misses against footprint",
     }  # fmt: skip
     for attribute, name in wanted.items():
         assert shown(file_of, "l1", attribute)[0].endswith(name), attribute
@@ -59,11 +59,11 @@ def test_those_plots_have_the_value_in_them(file_of):
     laps = file_of.observed("l1", "latency of a load by lap").columns["latency"]
     found = file_of.finding("l1", "hit_latency")
     assert np.quantile(laps, 0.25) == pytest.approx(found.value, abs=0.01)
-    words = file_of.observed("l1", "latency of a second word against distance").columns
+    words = file_of.observed("l1", "latency of a second access against distance").columns
     slow = (min(words["latency"]) + max(words["latency"])) / 2
     there = [d for d, cycles in zip(words["distance"], words["latency"], strict=True) if cycles < slow]
     assert max(there) * 2 == file_of.finding("l1", "fetch_granularity").value
-    pairs = file_of.observed("l1", "hits against distance of a second word").columns
+    pairs = file_of.observed("l1", "hits against distance of a second access").columns
     nearer = [d for d, seen, one, two in zip(*pairs.values(), strict=True) if abs(seen - one) < abs(seen - two)]
     assert 2 * max(nearer, default=0) in (0, file_of.finding("l1", "line_size").value)
 
@@ -109,7 +109,7 @@ def test_no_second_words_without_pairs():
     arrays = {"offsets": order.offsets(), "cycles": np.full(16, 500)}
     traces = {"far": (chase, Trace("far", arrays, Context("x")))}
     made = with_evidence(result({"l1.fetch_granularity": {"value": 32, "evidence": ("far",)}}), traces)
-    assert [each.name for each in made.series] == ["histogram of single latencies"]
+    assert [each.name for each in made.series] == ["histogram of access latencies"]
 
 
 def test_long_lists_of_numbers_stand_several_a_line():

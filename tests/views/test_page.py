@@ -227,7 +227,7 @@ def test_evidence_becomes_curves_maps_and_histograms():
     lines = made["latency by line and lap"]
     assert lines.columns["line"][:4] == (0, 3, 1, 2)  # by place in memory
     assert lines.columns["lap"] == tuple(n // 4 for n in range(16))
-    assert sum(made["histogram of single latencies"].columns["accesses"]) >= 15
+    assert sum(made["histogram of access latencies"].columns["accesses"]) >= 15
 
 
 def test_what_is_kept_of_the_evidence_is_on_the_page():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpudissect.results.model import SCHEMA as CURRENT
@@ -15,8 +15,17 @@ SERIES: Mapping[str, str] = {
     "time of a graph's start by turn": "start time of a graph by repetition",
 }
 """Older names of series."""
-COLUMNS: Mapping[str, str] = {"turn": "repetition"}
-"""Older names of their columns."""
+PHRASES: Mapping[str, str] = {
+    "mean of single latencies": "mean access latency",
+    "histogram of single latencies": "histogram of access latencies",
+    "histogram of waits for a block's place": "histogram of block replacement times",
+    "second word": "second access",
+    "earlier turn": "prior accesses",
+    "by ring": "by chain",
+}
+"""Older phrases in names of series."""
+COLUMNS: Mapping[str, str] = {"turn": "repetition", "ring": "chain", "earlier turn": "prior accesses"}
+"""Older names of columns."""
 
 
 def convert(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,30 +36,33 @@ def convert(content: Mapping[str, Any]) -> dict[str, Any]:
         result["conditions"] = _replace(conditions, "notes", lambda notes: current_names(notes, WIRE_NOTES))
     if "prediction" in result:
         result["prediction"] = _rename(result["prediction"], {"unforetold": "not_predicted"})
-    if isinstance(result.get("findings"), list):
-        result["findings"] = [_replace(each, "attribute", _attribute, str) for each in result["findings"]]
-    if isinstance(result.get("series"), list):
-        result["series"] = [_series(each) for each in result["series"]]
+    for part in ("findings", "comparisons", "series"):
+        if isinstance(result.get(part), list):
+            result[part] = [_record(each) for each in result[part]]
     return result
 
 
-def _attribute(name: Any) -> Any:
-    return RENAMED.get(name, name) if isinstance(name, str) else name
-
-
-def _series(series: Any) -> Any:
-    series = _replace(series, "shows", lambda names: [_attribute(name) for name in names], list)
-    series = _replace(series, "name", lambda name: SERIES.get(name, name), str)
+def _record(record: Any) -> Any:
+    """A finding, a comparison or a series."""
+    record = _replace(record, "attribute", lambda name: RENAMED.get(name, name), str)
+    record = _replace(record, "name", _series_name, str)
+    record = _replace(record, "shows", lambda names: list(_rename(dict.fromkeys(map(str, names)), RENAMED)), list)
     for part in ("columns", "units"):
-        series = _replace(series, part, lambda columns: _rename(columns, COLUMNS))
-    return series
+        record = _replace(record, part, lambda columns: _rename(columns, COLUMNS))
+    return record
+
+
+def _series_name(name: str) -> str:
+    for older, current in PHRASES.items():
+        name = name.replace(older, current)
+    return SERIES.get(name, name)
 
 
 def _rename(record: Any, names: Mapping[str, str]) -> Any:
     return {names.get(key, key): value for key, value in record.items()} if isinstance(record, dict) else record
 
 
-def _replace(record: Any, name: str, change: Any, kind: type = dict) -> Any:
+def _replace(record: Any, name: str, change: Callable[[Any], Any], kind: type = dict) -> Any:
     if isinstance(record, dict) and isinstance(record.get(name), kind):
         return record | {name: change(record[name])}
     return record

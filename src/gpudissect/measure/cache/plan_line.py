@@ -169,7 +169,7 @@ class _Prober:
         for number, name in enumerate(names):
             columns[name] = tuple(round(100 * seen[number].share, 2) for _, seen in self.compared)
         units = {"distance": "B"} | dict.fromkeys(names, "%")
-        return (Series(self.level.element, "hits against distance of a second word", columns, units),)
+        return (Series(self.level.element, "hits against distance of a second access", columns, units),)
 
     def span(self, count: int, size: int) -> int:
         """Bytes over which to scatter so many blocks; in one comparison the same, for translations cost something."""

@@ -1,1 +1,1 @@
-"""Series of the traces behind a finding."""
+"""Series from the traces behind findings."""

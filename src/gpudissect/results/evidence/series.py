@@ -1,4 +1,4 @@
-"""What the traces behind a finding show, as series: whoever doubts a number can look at what it was read from."""
+"""Series of the traces behind a finding: curves, maps of single accesses and histograms."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpudissect.measure.launch.infer_launch import replacement_waits
-from gpudissect.results.evidence.laps import by_lap, by_run
-from gpudissect.results.evidence.second_words import second_words
-from gpudissect.results.evidence.sm_map import sm_map
-from gpudissect.results.evidence.tlb_curve import stairs
+from gpudissect.results.evidence import shapes
+from gpudissect.results.evidence.shapes import Chases, Column, Mixes
 from gpudissect.results.model import Number, Series
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Chase, Explicit, Mix, Path, Stream, Timing, Workload
 
-FEWEST = 3  # rows that make a curve
-KINDS = 2  # rows that can be compared where they are of different kinds
-EARLIER = "earlier turn"
-NUMBERED = ("sm", "peer")  # of which a number is a name: what lies between two of them is nothing
-TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
-Kept = Mapping[str, tuple[Workload, Trace]]
+MIN_ROWS = 3  # of a curve
+MIN_KINDS = 2  # rows of a curve whose rows are of different kinds
+MIN_SAMPLES = 8  # of a histogram
+MAX_MAP_WIDTH = 80  # lines of a map that are counted to choose the number of laps
+PERCENTILE_SHOWN = 99.5  # of latencies in a histogram
+PRIOR_ACCESSES = "prior accesses"
+IDENTIFIERS = ("sm", "peer")  # numbers without an order
+BYTES = ("footprint", "stride", "width")
+Traces = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is kept of a curve (points), of a map of accesses or of SMs (cells), of a histogram (bars)."""
+    """Size of a curve (points), of a map of accesses or of SMs (cells), of a histogram (bars)."""
 
     points: int
     cells: int
@@ -37,189 +38,196 @@ class Limits:
     bars: int
 
 
-ALL = Limits(points=240, cells=2400, sm_cells=4000, bars=96)
-"""Of a page whose traces are at hand: more does not fit beside one another."""
+PAGE_LIMITS = Limits(points=240, cells=2400, sm_cells=4000, bars=96)
+"""Of a page that is made with the traces: more does not fit side by side."""
 
 
-def series_of(element: str, evidence: Sequence[str], kept: Kept, limits: Limits = ALL) -> list[Series]:
-    """What is kept of a finding's evidence, as curves, a map of single accesses and a histogram; empty without any."""
-    traces = [kept[digest] for digest in dict.fromkeys(evidence) if digest in kept]
-    chases = [(chase, trace) for chase, trace in traces if isinstance(chase, Chase)]
-    shape = stairs(element, chases) if element in TLBS else sm_map(element, chases, limits.sm_cells)
-    mixes = [(mix, trace) for mix, trace in traces if isinstance(mix, Mix)]
-    waits = _replacements(element, mixes, limits.bars)
-    runs = by_run(element, mixes)
-    drawn = {digest for each in (shape, waits, runs) if each is not None for digest in each.evidence}
-    curves = []
-    for (about, unit), rows in _curves(each for each in traces if each[1].workload not in drawn).items():
-        if (curve := _curve(element, about, unit, rows, limits.points)) is not None:
-            curves.append(curve)
-    drawn = {digest for curve in curves for digest in curve.evidence}
-    laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in drawn]
+def series_of(element: str, evidence: Sequence[str], traces: Traces, limits: Limits = PAGE_LIMITS) -> list[Series]:
+    """Series of the traces of a finding that are there, the most telling first; empty without any."""
+    present = [traces[digest] for digest in dict.fromkeys(evidence) if digest in traces]
+    chases = [(chase, trace) for chase, trace in present if isinstance(chase, Chase)]
+    mixes = [(mix, trace) for mix, trace in present if isinstance(mix, Mix)]
+    if element.startswith("tlb_"):
+        shape = shapes.tlb_curve(element, chases)
+    else:
+        shape = shapes.sm_map(element, chases, limits.sm_cells)
+    runs = shapes.latency_by_run(element, mixes)
+    waits = _replacement_histogram(element, mixes, limits.bars)
+    used = {digest for each in (shape, waits, runs) if each is not None for digest in each.evidence}
+    curves = _curves(element, [each for each in present if each[1].workload not in used], limits.points)
+    used = {digest for curve in curves for digest in curve.evidence}
+    laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in used]
     singles = [each for each in chases if each[0].timing is Timing.EACH]
-    one_by_one = [curve for curve in curves if " by " in curve.name]  # says least: behind what has a shape
-    made = [shape, by_lap(element, laps), runs, second_words(element, singles),
-            *(curve for curve in curves if curve not in one_by_one), accesses(element, singles, limits.cells),
-            *one_by_one, _histogram(element, singles, limits.bars), waits]  # fmt: skip
-    return [each for each in made if each is not None]
+    lists = [curve for curve in curves if " by " in curve.name]  # without a shape, the least telling
+    found = [
+        shape,
+        shapes.latency_by_lap(element, laps),
+        runs,
+        shapes.second_access(element, singles),
+        *(curve for curve in curves if curve not in lists),
+        access_map(element, singles, limits.cells),
+        *lists,
+        _latency_histogram(element, singles, limits.bars),
+        waits,
+    ]
+    return [each for each in found if each is not None]
 
 
-def _curves(traces: Iterable[tuple[Workload, Trace]]) -> dict[tuple[str, str], list[Row]]:
-    """Rows of what can be seen together, by what is measured and its unit."""
-    rows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+def access_map(element: str, singles: Chases, max_cells: int = PAGE_LIMITS.cells) -> Series | None:
+    """Cycles of every access by line and lap, of the chase with most laps; None without several laps."""
+    several = [(chase, trace) for chase, trace in singles if chase.laps > 1 and chase.timed_per_lap > 1]
+    if not several:
+        return None
+    chase, trace = max(several, key=lambda each: min(each[0].laps, each[0].timed_per_lap))
+    lines = chase.timed_per_lap
+    laps = min(chase.laps, max(2, max_cells // min(lines, MAX_MAP_WIDTH)))
+    step = -(-lines * laps // max_cells)
+    lap, position = np.divmod(np.arange(lines * laps), lines)
+    line = np.argsort(np.argsort(trace.offsets[:lines]))[position]  # neighbours in memory are side by side
+    shown = line % step == 0
+    columns = {"line": line[shown], "lap": lap[shown], "latency": trace.cycles[: lines * laps][shown]}
+    return Series(
+        element=element,
+        name=f"latency by line and lap, {chase.path.value}, {format_bytes(chase.order.span)}",
+        columns={name: tuple(column.tolist()) for name, column in columns.items()},
+        units={"latency": "cycles"},
+        evidence=(trace.workload,),
+    )
+
+
+def _curves(element: str, traces: Iterable[tuple[Workload, Trace]], max_points: int) -> list[Series]:
+    """A curve for each quantity that the traces measure, where they are enough for one."""
+    rows: dict[tuple[str, str], list[tuple[str, Row]]] = defaultdict(list)  # by quantity and unit, with digests
     for workload, trace in traces:
         if isinstance(workload, Chase):
-            about, unit, row = _of_chase(workload, trace)
+            quantity, unit, row = _chase_row(workload, trace)
         elif isinstance(workload, Stream):
-            about, unit, row = _of_stream(workload, trace)
+            quantity, unit, row = _stream_row(workload, trace)
         elif isinstance(workload, Mix):
-            about, unit, row = _of_mix(workload, trace)
+            quantity, unit, row = _mix_row(workload, trace)
         else:
             continue
-        rows[about, unit].append({**row, "": trace.workload})
-    return rows
+        rows[quantity, unit].append((trace.workload, row))
+    curves = [_curve(element, *key, found, max_points) for key, found in rows.items()]
+    return [curve for curve in curves if curve is not None]
 
 
-def _of_chase(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
+def _chase_row(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
     order = chase.order
-    row: Row = {"path": chase.path.value, "order": type(order).__name__.lower(), EARLIER: _turns(chase)}
-    row |= {"sm": chase.sm, "peer": chase.peer if chase.path is Path.CLUSTER else None}
+    prior = [f"{each.path.value} warp {each.warp} SM {each.sm}" for each in chase.before[:2]]
+    row: Row = {"path": chase.path.value, "order": type(order).__name__.lower()}
+    row |= {PRIOR_ACCESSES: ", ".join(prior) or "none", "sm": chase.sm}
+    row["peer"] = chase.peer if chase.path is Path.CLUSTER else None
     if isinstance(order, Explicit):
-        across, row["lines"] = "lines", order.count
+        size, row["lines"] = "lines", order.count
     else:
-        across, row["footprint"], row["stride"] = "footprint", order.count * order.stride, order.stride
+        size, row["footprint"], row["stride"] = "footprint", order.count * order.stride, order.stride
     if chase.timing is Timing.COUNT:
         hits, misses, _ = (int(each) for each in trace.counts.sum(axis=0))
-        share = 100 * misses / (hits + misses) if hits + misses else None
-        return f"misses against {across}", "%", {**row, "misses": share}
+        return (
+            f"misses against {size}",
+            "%",
+            row | {"misses": 100 * misses / (hits + misses) if hits + misses else None},
+        )
     if chase.timing is Timing.EACH:
-        cycles = float(np.mean(np.sort(trace.cycles)[: max(1, trace.cycles.size * 99 // 100)]))
-        return f"mean of single latencies against {across}", "cycles", {**row, "latency": cycles}
-    cycles = float(np.median(trace.cycles)) / order.count
-    return f"latency against {across}", "cycles", {**row, "latency": cycles}
+        return f"mean access latency against {size}", "cycles", row | {"latency": shapes.trimmed_mean(trace.cycles)}
+    return f"latency against {size}", "cycles", row | {"latency": float(np.median(trace.cycles)) / order.count}
 
 
-def _of_stream(stream: Stream, trace: Trace) -> tuple[str, str, Row]:
+def _stream_row(stream: Stream, trace: Trace) -> tuple[str, str, Row]:
     rate = float(np.median(trace.bytes / np.maximum(trace.nanoseconds, 1))) * 1e9
     row: Row = {name: getattr(stream, name) for name in ("footprint", "blocks", "threads", "ilp", "width")}
     return f"{stream.transfer.value} bandwidth", "B/s", {"path": stream.path.value, **row, "bandwidth": rate}
 
 
-def _of_mix(mix: Mix, trace: Trace) -> tuple[str, str, Row]:
+def _mix_row(mix: Mix, trace: Trace) -> tuple[str, str, Row]:
     cycles = float(np.median(trace.end - trace.begin)) / mix.instructions
     row: Row = {"warps": mix.warps, "chains": mix.ilp, "stride": mix.stride, "width": mix.width}
     body = ", ".join(f"{step.instruction}:{step.count}" for step in mix.body)
-    return "time of an instruction", "cycles", {**row, "body": body, "time": cycles}
+    return "time of an instruction", "cycles", row | {"body": body, "time": cycles}
 
 
-def _turns(chase: Chase) -> str:
-    return ", ".join(f"{turn.path.value} warp {turn.warp} SM {turn.sm}" for turn in chase.before[:2]) or "nobody"
+def _curve(element: str, quantity: str, unit: str, traces: Sequence[tuple[str, Row]], max_points: int) -> Series | None:
+    """The parameters that vary and the quantity, thinned out evenly; None of too few rows.
 
-
-def _curve(element: str, about: str, unit: str, rows: list[Row], most: int) -> Series | None:
-    """Columns that vary, thinned out evenly; None of so few that they make no curve, and are of no two kinds either.
-
-    Where nothing was varied but which lines a ring has, ring by ring.
+    Where no parameter varies but the lines that a chain visits, one chain after the other.
     """
-    evidence = tuple(str(row.pop("")) for row in rows)
-    names = list(rows[0])
-    measured = names[-1]
-    varied = [name for name in names[:-1] if len({row[name] for row in rows}) > 1]
+    rows = [row for _, row in traces]
+    *parameters, measured = rows[0]
+    varied = [name for name in parameters if len({row[name] for row in rows}) > 1]
     kinds = any(isinstance(row[name], str) for name in varied for row in rows)
-    if len(rows) < (KINDS if kinds else FEWEST):
+    if len(rows) < (MIN_KINDS if kinds else MIN_ROWS):
         return None
     if not varied:
-        one = "ring" if " against " in about else "run"
-        about, varied = f"{about.partition(' against ')[0]} by {one}", [one]
-        rows = [{one: number, **row} for number, row in enumerate(rows)]
-    numbers = [name for name in varied if isinstance(rows[0][name], int | float)]
-    numbers.sort(key=lambda name: -len({row[name] for row in rows}))  # what varies most goes across
-    what, against, across = about.partition(" against ")
-    if against and across not in varied:
-        first = (numbers or varied)[0]
-        about = f"{what} {'against' if numbers and first not in NUMBERED else 'by'} {first}"
-    rows = sorted(rows, key=lambda row: [_rank(row[name]) for name in varied])
-    rows = rows[:: -(-len(rows) // most)]
+        number = "chain" if " against " in quantity else "run"
+        quantity, varied = f"{quantity.partition(' against ')[0]} by {number}", [number]
+        rows = [{number: n, **row} for n, row in enumerate(rows)]
+    name, against, size = quantity.partition(" against ")
+    if against and size not in varied:
+        numeric = [each for each in varied if isinstance(rows[0][each], int | float)]
+        across = max(numeric or varied[:1], key=lambda each: len({row[each] for row in rows}))  # what varies most
+        quantity = f"{name} {'against' if numeric and across not in IDENTIFIERS else 'by'} {across}"
+    rows = sorted(rows, key=lambda row: [_sort_key(row[name]) for name in varied])
+    rows = rows[:: -(-len(rows) // max_points)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}
-    units = {measured: unit} | {name: "B" for name in ("footprint", "stride", "width") if name in varied}
-    if about.startswith("time of"):
-        units.pop("stride", None)  # in words there
-    return Series(element=element, name=about, columns=columns, units=units, evidence=evidence)
+    units = {measured: unit} | {name: "B" for name in BYTES if name in varied}
+    if measured == "time":
+        units.pop("stride", None)  # in words
+    evidence = tuple(digest for digest, _ in traces)
+    return Series(element=element, name=quantity, columns=columns, units=units, evidence=evidence)
 
 
-def _rank(value: Number | str | None) -> tuple[float, str]:
-    """Where a value stands among others of its column: numbers by size, then texts, then what there is not."""
+def _sort_key(value: Number | str | None) -> tuple[float, str]:
+    """Numbers by size, then texts, then missing values."""
     if value is None:
         return float("inf"), "~"
     return (float("inf"), value) if isinstance(value, str) else (float(value), "")
 
 
-def accesses(element: str, singles: Sequence[tuple[Chase, Trace]], most: int = ALL.cells) -> Series | None:
-    """The cycles of every access of one chase by position and lap, of the one with most laps."""
-    several = [(chase, trace) for chase, trace in singles if chase.laps > 1 and chase.timed_per_lap > 1]
-    if not several:
-        return None
-    chase, trace = max(several, key=lambda each: min(each[0].laps, each[0].timed_per_lap))
-    across = chase.timed_per_lap
-    laps = min(chase.laps, max(2, most // min(across, 80)))
-    every = -(-across * laps // most)
-    lap, position = np.divmod(np.arange(across * laps), across)
-    rank = np.argsort(np.argsort(trace.offsets[:across]))  # neighbours in memory stand side by side
-    shown = rank[position] % every == 0
-    columns = {"line": rank[position][shown], "lap": lap[shown], "latency": trace.cycles[: across * laps][shown]}
-    return Series(
-        element=element, name=f"latency by line and lap, {chase.path.value}, {format_bytes(chase.order.span)}",
-        columns={name: tuple(column.tolist()) for name, column in columns.items()},
-        units={"latency": "cycles"}, evidence=(trace.workload,),
-    )  # fmt: skip
+def _short(value: Number | str | None) -> Number | str | None:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _histogram(element: str, singles: Sequence[tuple[Chase, Trace]], most: int) -> Series | None:
-    """How often each latency was seen over all accesses that were timed by themselves; by path."""
+def _latency_histogram(element: str, singles: Chases, max_bars: int) -> Series | None:
+    """Histogram of all accesses that were timed one by one, by path."""
     by_path: dict[str, list[np.ndarray]] = defaultdict(list)
     for chase, trace in singles:
         by_path[chase.path.value].append(trace.cycles)
-    pooled = {path: np.concatenate(parts) for path, parts in by_path.items()}
-    if not pooled or max(each.size for each in pooled.values()) < 8:
+    samples = {path: np.concatenate(parts) for path, parts in by_path.items()}
+    if max((each.size for each in samples.values()), default=0) < MIN_SAMPLES:
         return None
-    rows = _binned(pooled, most)
-    columns: dict[str, tuple[Number | str | None, ...]] = {}
-    if len(pooled) > 1:
-        columns["path"] = tuple(row[0] for row in rows)
-    columns |= {"cycles": tuple(row[1] for row in rows), "accesses": tuple(row[2] for row in rows)}
-    evidence = tuple(trace.workload for _, trace in singles)
-    return Series(element=element, name="histogram of single latencies", columns=columns,
-                  units={"cycles": "cycles"}, evidence=evidence)  # fmt: skip
+    paths, cycles, counts = zip(*_bin(samples, max_bars), strict=True)
+    columns: dict[str, Column] = {"path": paths} if len(samples) > 1 else {}
+    columns |= {"cycles": cycles, "accesses": counts}
+    return _histogram(element, "histogram of access latencies", columns, [trace.workload for _, trace in singles])
 
 
-def _binned(pooled: Mapping[str, np.ndarray], most: int) -> list[tuple[str, int, int]]:
-    """How often each number of cycles was seen, of each name; in at most so many bins, less the last half percent."""
-    low, high = np.percentile(np.concatenate(list(pooled.values())), (0, 99.5))
-    width = max(1, -(-int(high - low + 1) // most))
+def _replacement_histogram(element: str, mixes: Mixes, max_bars: int) -> Series | None:
+    """Histogram of the cycles from the end of a block to the start of the block in its place."""
+    waits: list[np.ndarray] = [np.empty(0, np.int64)]
+    for mix, trace in mixes:
+        if mix.waves > 1 and mix.block_size and "block" in trace.arrays:
+            resident = max(1, WARP_SIZE * mix.warps // mix.block_size)
+            waits.append(replacement_waits(trace.begin, trace.end, trace.sm, trace.block, resident))
+    samples = np.concatenate(waits)
+    if element != "launch" or samples.size < MIN_SAMPLES:
+        return None
+    _, cycles, counts = zip(*_bin({"": samples}, max_bars), strict=True)
+    columns: dict[str, Column] = {"cycles": cycles, "blocks": counts}
+    return _histogram(element, "histogram of block replacement times", columns, [trace.workload for _, trace in mixes])
+
+
+def _bin(samples: Mapping[str, np.ndarray], max_bars: int) -> list[tuple[str, int, int]]:
+    """Name, first cycle and number of samples of each bin, without the longest half percent."""
+    low, high = np.percentile(np.concatenate(list(samples.values())), (0, PERCENTILE_SHOWN))
+    width = max(1, -(-int(high - low + 1) // max_bars))
     rows: list[tuple[str, int, int]] = []
-    for name, values in pooled.items():
-        binned = Counter(((values[values <= high] - int(low)) // width).tolist())
-        rows += [(name, int(low) + place * width, binned[place]) for place in sorted(binned)]
+    for name, values in samples.items():
+        counts = Counter(((values[values <= high] - int(low)) // width).tolist())
+        rows += [(name, int(low) + place * width, counts[place]) for place in sorted(counts)]
     return rows
 
 
-def _replacements(element: str, mixes: Sequence[tuple[Mix, Trace]], most: int) -> Series | None:
-    """How often a block waited so long for the place of another, of blocks more than an SM runs at once."""
-    waits: list[np.ndarray] = []
-    for mix, trace in mixes:
-        if mix.waves > 1 and mix.block_size and "block" in trace.arrays:
-            at_once = max(1, WARP_SIZE * mix.warps // mix.block_size)
-            waits.append(replacement_waits(trace.begin, trace.end, trace.sm, trace.block, at_once))
-    together = np.concatenate(waits) if waits else np.empty(0, np.int64)
-    if element != "launch" or together.size < 8:
-        return None
-    rows = _binned({"": together}, most)
-    columns: dict[str, tuple[Number | str | None, ...]] = {
-        "cycles": tuple(row[1] for row in rows), "blocks": tuple(row[2] for row in rows)
-    }  # fmt: skip
-    return Series(element=element, name="histogram of waits for a block's place", columns=columns,
-                  units={"cycles": "cycles"}, evidence=tuple(trace.workload for _, trace in mixes))  # fmt: skip
-
-
-def _short(value: Number | str | None) -> Number | str | None:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+def _histogram(element: str, name: str, columns: dict[str, Column], evidence: Sequence[str]) -> Series:
+    units = {"cycles": "cycles"}
+    return Series(element=element, name=name, columns=columns, units=units, evidence=tuple(evidence))

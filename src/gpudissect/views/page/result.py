@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
-from gpudissect.results.evidence.keep import with_evidence
-from gpudissect.results.evidence.series import ALL, Kept
+from gpudissect.results.evidence.attach import with_evidence
+from gpudissect.results.evidence.series import PAGE_LIMITS, Traces
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.text import brief, clean, provenance, title_of
 from gpudissect.views.page import about, findings
@@ -32,13 +32,13 @@ Group = tuple[str, list[Finding]]
 Link = tuple[str, str]  # fragment and title of a plot
 
 
-def result_page(result: Result, kept: Kept | None = None) -> str:
+def result_page(result: Result, kept: Traces | None = None) -> str:
     """The page of a result: one HTML file that needs nothing else.
 
     Each finding shows its evidence as far as the result keeps it. `kept` has the traces by the digests of their
     workloads: with them the plots are finer.
     """
-    return _Page(with_evidence(result, kept or {}, ALL)).text()
+    return _Page(with_evidence(result, kept or {}, PAGE_LIMITS)).text()
 
 
 class Budget:

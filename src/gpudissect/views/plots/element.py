@@ -24,7 +24,7 @@ SPECTRUM = ("p1", "p2", "p3", "p4", "p5", "p6")
 SHOWN_ATTRIBUTES = {
     "misses against footprint": ("capacity",),
     "latency against footprint": ("miss_penalty",),
-    "hits against distance of a second word": ("line_size",),
+    "hits against distance of a second access": ("line_size",),
     "latency against throughput": ("contention_base", "contention_rise", "contention_ceiling"),
 }
 """Attributes that a series of an experiment shows, by its name, though the finding may rest on other evidence."""

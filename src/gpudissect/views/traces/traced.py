@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.results.evidence.series import accesses
+from gpudissect.results.evidence.series import access_map
 from gpudissect.results.model import Series
 from gpudissect.views.traces.trace import RawTrace
 from gpudissect.workload import Chase, Mix, Stream, Timing, Workload
@@ -37,7 +37,7 @@ def series_of_run(asked: Workload, raw: RawTrace) -> Series:
         return _series(raw, "misses against lap", {"lap": table["lap"], "misses": table["misses"]})
     if asked.timing is Timing.LAP:
         return _series(raw, "cycles against lap", table)
-    by_line = accesses(raw.info.name, [(asked, raw.trace)])
+    by_line = access_map(raw.info.name, [(asked, raw.trace)])
     return by_line or _series(raw, "latency against offset", {name: table[name] for name in ("offset", "cycles")})
 
 
