@@ -15,8 +15,13 @@ from random_gpu import random_gpu
 from reliability import Bin, bins, picture
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.measure.prediction.infer_disagreement import Unforetold, Whole
-from gpudissect.measure.prediction.infer_prediction import DRAWN, Tally, bound
+from gpudissect.measure.prediction.infer_agreement import (
+    RANDOM_POLICIES,
+    NotPredicted,
+    PathCounts,
+    PredictionCounts,
+    wilson_interval,
+)
 from gpudissect.results.verdict import weights_agree
 from gpudissect.survey.run import run_survey
 
@@ -50,9 +55,9 @@ class Surveyed:
     """One random GPU: its answers, what was foretold of its accesses, and how often they were delayed."""
 
     answers: tuple[Answer, ...]
-    tallies: tuple[Tally, ...]
-    wholes: tuple[Whole, ...]
-    unforetold: tuple[Unforetold, ...]
+    predictions: tuple[PredictionCounts, ...]
+    path_predictions: tuple[PathCounts, ...]
+    not_predicted: tuple[NotPredicted, ...]
     drawn: frozenset[str]
     noise: float
     failures: tuple[str, ...]
@@ -69,12 +74,12 @@ def surveyed(seed: int) -> Surveyed:
             right = _right(found, gpu.truth.get(name)) if found.status is Status.FOUND else None
             answers.append(Answer(seed, found, gpu.truth.get(name), right))
     caches = gpu.device.hierarchy.caches
-    drawn = frozenset(name for name, cache in caches.items() if cache.policy.kind in DRAWN)
+    drawn = frozenset(name for name, cache in caches.items() if cache.policy.kind in RANDOM_POLICIES)
     return Surveyed(
         tuple(answers),
-        survey.tallies,
-        survey.wholes,
-        survey.unforetold,
+        survey.predictions,
+        survey.path_predictions,
+        survey.not_predicted,
         drawn,
         gpu.noise.outliers,
         tuple(f"seed {seed}, {each.experiment}: {each.reason}" for each in survey.failures),
@@ -142,27 +147,27 @@ def _in_words(every: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterator[
     yield f"  exactly right ({exact / len(geometry):.2%})."
     yield f"- Wrong with a confidence above {SURE}: {wrong} of {len(sure)} ({wrong / len(sure):.2%})."
     struck = {a.seed for a in answers if a.right is False and (a.found.confidence or 0) > SURE}
-    low, high = bound(len(every) - len(struck), len(every))
+    low, high = wilson_interval(len(every) - len(struck), len(every))
     yield f"- Answers of one GPU are not independent. GPUs with such a wrong answer: {len(struck)} of {len(every)} "
     yield f"  (95 %: {1 - high:.2%} .. {1 - low:.2%})."
     for title, noise in (("no access delayed", 0.0), ("0.5 % of the accesses delayed", 0.005)):
         alike = [one for one in every if one.noise == noise]
         for drawn in (False, True):
-            own = [tally for one in alike for tally in one.tallies if (tally.element in one.drawn) is drawn]
+            own = [tally for one in alike for tally in one.predictions if (tally.element in one.drawn) is drawn]
             policies = "drawn" if drawn else "deterministic"
             yield from _foretold(f"Random accesses foretold, {title}, {policies} policies", own, "caches")
         for drawn in (False, True):
-            paths = [whole for one in alike for whole in one.wholes if (whole.possible < 1) is drawn]
+            paths = [whole for one in alike for whole in one.path_predictions if (whole.possible < 1) is drawn]
             chance = "some victims drawn" if drawn else "no victim drawn"
             yield from _foretold(f"The same of whole paths, caches and TLBs simulated as one, {title}, {chance}",
                                  paths, "paths")  # fmt: skip
-    left = Counter(f"{each.name} ({each.reason})" for one in every for each in one.unforetold)
+    left = Counter(f"{each.name} ({each.reason})" for one in every for each in one.not_predicted)
     yield f"- Not foretold: {'; '.join(f'{name}: {count}' for name, count in left.most_common(MOST_REASONS))}."
     failures = [each for one in every for each in one.failures]
     yield f"- Experiments that failed: {len(failures)}{''.join(f'; {each}' for each in failures)}."
 
 
-def _foretold(title: str, told: Sequence[Tally | Whole], what: str) -> Iterator[str]:
+def _foretold(title: str, told: Sequence[PredictionCounts | PathCounts], what: str) -> Iterator[str]:
     if told:
         right, of = sum(each.right for each in told), sum(each.accesses for each in told)
         possible = sum(each.possible * each.accesses for each in told) / of

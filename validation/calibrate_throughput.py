@@ -14,7 +14,7 @@ from random_processor import RandomProcessor, random_processor
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Known, Study
-from gpudissect.measure.prediction.infer_prediction import bound
+from gpudissect.measure.prediction.infer_agreement import wilson_interval
 from gpudissect.survey.registry import experiments
 
 KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")
@@ -98,7 +98,7 @@ def table(answers: Sequence[Answer]) -> Iterator[str]:
         if not told:
             yield f"| | {element} {attribute} | 0 | | | {len(own)} |"
             continue
-        low, high = bound(right, len(told))
+        low, high = wilson_interval(right, len(told))
         yield (f"| {told[0].found.confidence} | {element} {attribute} | {len(told)} | {right} | "
                f"{right / len(told):.1%} ({low:.1%} .. {high:.1%}) | {len(own) - len(told)} |")  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree import ElementTree
 
-from gpudissect.measure.prediction.infer_prediction import bound
+from gpudissect.measure.prediction.infer_agreement import wilson_interval
 
 EDGES = (0.0, 0.7, 0.95, 0.9975, 0.9994, 1.01)  # between the confidences that there are
 LEFT, TOP, SIZE = 70, 20, 400
@@ -41,12 +41,12 @@ class Bin:
     @property
     def low(self) -> float:
         """Lower end of the 95 % interval of the share."""
-        return bound(self.right, self.count)[0]
+        return wilson_interval(self.right, self.count)[0]
 
     @property
     def high(self) -> float:
         """Upper end."""
-        return bound(self.right, self.count)[1]
+        return wilson_interval(self.right, self.count)[1]
 
 
 def bins(told: Sequence[tuple[float, bool]]) -> list[Bin]:

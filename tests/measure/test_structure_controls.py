@@ -11,7 +11,7 @@ from gpudissect.measure.cache.plan_line import Lines
 from gpudissect.measure.cache.plan_policy import policy_plan
 from gpudissect.measure.cache.plan_sets import sets_plan
 from gpudissect.measure.plan import Bench, Known
-from gpudissect.measure.tlb.plan_entries import tlb_plan
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_plan
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Path, Timing
@@ -133,7 +133,8 @@ PAGES = {
 
 @pytest.mark.parametrize("shape", PAGES)
 def test_no_tlb_is_claimed(shape, monkeypatch):
-    monkeypatch.setattr("gpudissect.measure.tlb.plan_entries.NARROWEST", 8 << 20)  # nearer pages would only take longer
+    # Nearer pages would only take longer.
+    monkeypatch.setattr("gpudissect.measure.tlb.plan_entries_and_page_size.MIN_PAGE_SIZE", 8 << 20)
     device = Scripted(PAGES[shape], limit=16 << 30)
     near = level(32)
     l2 = Level("l2", Path.GLOBAL_L2, True, near.hit, near.behind, near.bounds, near.fetch, ())

@@ -63,6 +63,11 @@ def max_block_threads(facts: Facts) -> int:
     return _lookup(_BLOCK_THREADS, facts) or 1024
 
 
+def allocated_registers(needed: int) -> int:
+    """Registers that a thread gets: they are allocated in units of 8."""
+    return -(-needed // 8) * 8
+
+
 def max_sm_threads(facts: Facts) -> int:
     """Threads that an SM can hold, from Volta on."""
     return _lookup(_SM_THREADS, facts) or 2048

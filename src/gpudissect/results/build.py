@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpudissect import __version__
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate
-from gpudissect.measure.prediction.infer_prediction import bound
+from gpudissect.measure.prediction.infer_agreement import wilson_interval
 from gpudissect.results import model
 from gpudissect.results.verdict import Judgement, Verdict, judge_all
 from gpudissect.survey.drive import Statement
@@ -25,8 +25,7 @@ from gpudissect.vocabulary import unit_of
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
     from gpudissect.catalogue import Published as Reference
-    from gpudissect.measure.prediction.infer_disagreement import Whole
-    from gpudissect.measure.prediction.infer_prediction import Tally
+    from gpudissect.measure.prediction.infer_agreement import PathCounts, PredictionCounts
 
 ANALYSIS_FOLDERS = ("measure", "models", "simulation", "survey")
 """Folders whose code chooses workloads and analyses their traces."""
@@ -126,24 +125,27 @@ def _conditions(info: DeviceInfo, survey: Survey) -> model.Conditions:
 
 
 def _prediction(survey: Survey) -> model.Prediction | None:
-    counted: list[Tally | Whole] = [*survey.tallies, *survey.wholes]
+    counted: list[PredictionCounts | PathCounts] = [*survey.predictions, *survey.path_predictions]
     if not counted:
         return None
     right, accesses = sum(each.right for each in counted), sum(each.accesses for each in counted)
-    low, high = bound(right, accesses)
+    low, high = wilson_interval(right, accesses)
     return model.Prediction(
         agreement=right / accesses,
         low=low,
         high=high,
         accesses=accesses,
-        elements=tuple(_agreement(model.ElementPrediction, each) for each in survey.tallies),
-        paths=tuple(_agreement(model.PathPrediction, each, path=each.name) for each in survey.wholes),
-        not_predicted={each.name: each.reason for each in survey.unforetold},
+        elements=tuple(_agreement(model.ElementPrediction, each) for each in survey.predictions),
+        paths=tuple(
+            _agreement(model.PathPrediction, each, path=each.name, open=each.not_predicted)
+            for each in survey.path_predictions
+        ),
+        not_predicted={each.name: each.reason for each in survey.not_predicted},
     )
 
 
-def _agreement(kind: type[R], counts: Tally | Whole, **values: Any) -> R:
-    low, high = bound(counts.right, counts.accesses)
+def _agreement(kind: type[R], counts: PredictionCounts | PathCounts, **values: Any) -> R:
+    low, high = wilson_interval(counts.right, counts.accesses)
     return _copy(kind, counts, low=low, high=high, **values)
 
 

@@ -12,8 +12,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Bench, Experiment, Study
-from gpudissect.measure.prediction.infer_disagreement import Unforetold, Whole
-from gpudissect.measure.prediction.infer_prediction import Tally
+from gpudissect.measure.prediction.infer_agreement import NotPredicted, PathCounts, PredictionCounts
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
@@ -33,9 +32,9 @@ class Survey:
         seconds, workloads: duration, and number of workloads run.
         comparisons: readings of older methods, if requested.
         conditions: clock rates and other users of the GPU.
-        tallies: how well each inferred cache predicted random accesses.
-        wholes: the same of all caches and TLBs of a path simulated as one.
-        unforetold: caches and paths that cannot be simulated.
+        predictions: how well each inferred cache predicted random accesses.
+        path_predictions: the same of all caches and TLBs of a path simulated as one.
+        not_predicted: caches and paths that cannot be simulated.
         series: measurements to be plotted.
 
     """
@@ -47,9 +46,9 @@ class Survey:
     workloads: int
     comparisons: tuple[Reading, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
-    tallies: tuple[Tally, ...] = ()
-    wholes: tuple[Whole, ...] = ()
-    unforetold: tuple[Unforetold, ...] = ()
+    predictions: tuple[PredictionCounts, ...] = ()
+    path_predictions: tuple[PathCounts, ...] = ()
+    not_predicted: tuple[NotPredicted, ...] = ()
     series: tuple[Series, ...] = ()
 
     @property
@@ -115,9 +114,9 @@ def run_experiments(
         drive.workloads,
         tuple(reading for several in readings for reading in several),
         gather(drive.contexts),
-        tallies=tuple(each for each in knowledge if isinstance(each, Tally)),
-        wholes=tuple(each for each in knowledge if isinstance(each, Whole)),
-        unforetold=tuple(each for each in knowledge if isinstance(each, Unforetold)),
+        predictions=tuple(each for each in knowledge if isinstance(each, PredictionCounts)),
+        path_predictions=tuple(each for each in knowledge if isinstance(each, PathCounts)),
+        not_predicted=tuple(each for each in knowledge if isinstance(each, NotPredicted)),
         series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),
     )
 

@@ -11,7 +11,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.instructions.instructions import KINDS, issue_bound
 from gpudissect.measure.plan import Study
 from gpudissect.measure.shared_memory.infer_banks import Layout
-from gpudissect.measure.throughput.bound import Bound
+from gpudissect.measure.throughput.rate_estimates import Bound
 from gpudissect.survey.registry import experiments
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Access, Mix

@@ -144,7 +144,7 @@ def test_what_does_not_repeat_is_ambiguous() -> None:
 def test_without_the_clock_of_the_memory_the_caveat_says_so() -> None:
     device = Hopper(replace(INFO, facts={k: v for k, v in FACTS.items() if k != "memory_clock_hz"}))
     results, _ = found(device, "tma")
-    assert any("not held against what the memory can give" in each for each in results["tma", "read_bandwidth"].caveats)
+    assert any("not compared with the peak of the memory" in each for each in results["tma", "read_bandwidth"].caveats)
 
 
 def test_an_sm_with_less_shared_memory_takes_smaller_copies() -> None:

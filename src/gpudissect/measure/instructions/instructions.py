@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpudissect.catalogue.capabilities import max_block_threads, warp_issues
+from gpudissect.catalogue.capabilities import allocated_registers, max_block_threads, warp_issues
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
 from gpudissect.measure.shared_memory.infer_banks import WORD, Layout, stride_of
-from gpudissect.measure.throughput.bound import Bound, Unbounded
-from gpudissect.measure.throughput.footprint import WITHOUT_L2, beyond
+from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded
+from gpudissect.measure.throughput.stream_search import UNCACHED_BYTES, footprint_beyond_l2
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import MATRIX_MULTIPLY_ADDS, SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path, Step
 from gpudissect.workload.mix import MAX_WARPS
@@ -23,7 +23,6 @@ MAX_LINK_REACH_BYTES = 1984 << 20  # of links of 4 bytes
 WARP_COUNTS = (1, 2, 4, 8, 12, 16, 20, 24, 32, 48, 64)
 """Warps of an SM at which throughput is measured."""
 DEFAULT_SM_WARPS = 16  # of an SM whose size is not stated
-REGISTER_GRANULE = 8  # registers of a thread are allocated in eights
 
 BASE_REGISTERS = 24  # of a thread besides its chains
 CHAIN_REGISTERS, MMA_REGISTERS, TILE_REGISTERS, LINE_REGISTERS = 2, 6, 4, 7
@@ -142,8 +141,8 @@ def pattern_of(kind: Kind, bench: Bench, layout: Layout | None) -> tuple[Mix | N
     if kind.resident:
         return plain, ()
     l2 = bench.info.facts.get("l2_size")
-    span = beyond(L2_MULTIPLE, l2 if isinstance(l2, int) else None, Path.GLOBAL, 1, bench)
-    span = min(span, MAX_LINK_REACH_BYTES if l2 else WITHOUT_L2) // 4096 * 4096
+    span = footprint_beyond_l2(L2_MULTIPLE, l2 if isinstance(l2, int) else None, Path.GLOBAL, 1, bench)
+    span = min(span, MAX_LINK_REACH_BYTES if l2 else UNCACHED_BYTES) // 4096 * 4096
     return replace(plain, access=kind.access, footprint=span, sms=None, cold=True), ()
 
 
@@ -184,11 +183,6 @@ def registers_suffice(warps: int, registers: int, info: DeviceInfo) -> bool:
     """Whether an SM has the registers of these warps, whose threads use `registers` each."""
     available = info.facts.get("registers_per_sm")
     return not isinstance(available, int) or warps * WARP_SIZE * allocated_registers(registers) <= available
-
-
-def allocated_registers(registers: int) -> int:
-    """Registers that a thread gets if it uses `registers`."""
-    return -(-registers // REGISTER_GRANULE) * REGISTER_GRANULE
 
 
 def issue_bound(kind: Kind, stride: int, info: DeviceInfo, layout: Layout | None) -> Bound | Unbounded:

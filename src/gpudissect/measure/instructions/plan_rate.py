@@ -30,9 +30,8 @@ from gpudissect.measure.instructions.instructions import (
 from gpudissect.measure.instructions.plan_latency import instruction_latency_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
-from gpudissect.measure.throughput.infer_surface import FAR, NEAR
-from gpudissect.measure.throughput.infer_throughput import Throughput
-from gpudissect.measure.throughput.surface import Surface, members_to_repeat, plateau_found
+from gpudissect.measure.throughput.infer_throughput import FAR, NEAR, Throughput
+from gpudissect.measure.throughput.rate_estimates import Surface, members_to_repeat, plateau_estimate
 from gpudissect.trace import Trace
 from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix
 from gpudissect.workload.digest import digest
@@ -78,7 +77,7 @@ def instruction_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     if kind.instruction is Instruction.BARRIER:
         caveats = (*caveats, _block_sizes(surface, bench))
     bound = issue_bound(kind, pattern.stride, bench.info, layout)
-    estimate = plateau_found(kind.element, "rate", surface, bound, caveats, METHOD, RATE)
+    estimate = plateau_estimate(kind.element, "rate", surface, bound, caveats, METHOD, RATE)
     series = surface.series(kind.element, "rate against warps and chains", "ops/cycle", {})
     return Outcome((estimate,), InstructionRate(surface, pattern, estimate), (series,))
 

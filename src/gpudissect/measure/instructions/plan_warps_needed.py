@@ -14,7 +14,7 @@ from gpudissect.measure.instructions.infer_issue import SHARE_ERROR, WarpsNeeded
 from gpudissect.measure.instructions.instructions import KINDS, Kind, block_size_of, in_warps, why_unsupported
 from gpudissect.measure.instructions.plan_rate import instruction_rate_of, rate_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bound import said
+from gpudissect.measure.throughput.rate_estimates import format_rate
 from gpudissect.workload.digest import digest
 
 SHARE = 0.95
@@ -84,7 +84,7 @@ def _estimate(
         method=f"minimum number of warps of one chain each at {share:.0%} of the plateau, cost of loops included",
         evidence=evidence,
     )
-    peak, largest = said(plateau, "ops/cycle"), max(rates)
+    peak, largest = format_rate(plateau, "ops/cycle"), max(rates)
     if needed.high is None and needed.best >= share - SHARE_ERROR:
         reason = (
             f"{needed.nearest} warps reach {needed.best:.1%} of {peak}, indistinguishable from the {share:.0%} target"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from gpudissect.catalogue.capabilities import special_function_rate, warp_issues
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.latency_hiding.mixes import Kind
-from gpudissect.measure.throughput.bound import Bound, Unbounded
-from gpudissect.measure.throughput.plan_peak import THE_MEMORY, peak
+from gpudissect.measure.throughput.rate_estimates import MEMORY, Bound, Unbounded, peak_bandwidth
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
 
@@ -23,10 +22,10 @@ def starts(info: DeviceInfo) -> Bound | Unbounded:
 def access_bound(kind: Kind, moved: int, info: DeviceInfo) -> Bound | Unbounded:
     """Of accesses alone: the units that execute them, or the memory behind, from which each takes `moved` bytes."""
     if kind.of_memory:
-        bound, clock = peak(info), info.facts.get("clock_hz")
+        bound, clock = peak_bandwidth(info), info.facts.get("clock_hz")
         if isinstance(bound, Unbounded) or not (isinstance(clock, int | float) and clock > 0):
             return NOT_STATED
-        return Bound(bound.rate / (moved * info.sm_count * float(clock)), THE_MEMORY)
+        return Bound(bound.rate / (moved * info.sm_count * float(clock)), MEMORY)
     if kind.instruction is Instruction.LDS:
         return Bound(BANKED, "the banks")
     found = special_function_rate(info.facts)

@@ -12,7 +12,7 @@ from gpudissect.measure.latency_hiding.infer_hiding import NEAR_BEST, Level
 from gpudissect.measure.latency_hiding.known import SHARES, Hiding, cusp_of, needed
 from gpudissect.measure.latency_hiding.mixes import reachable
 from gpudissect.measure.plan import Bench, without
-from gpudissect.measure.throughput.bound import SLACK
+from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS
 from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 
@@ -35,7 +35,7 @@ def estimates_of(
 ) -> tuple[Estimate, ...]:  # fmt: skip
     """All of them, found or not. `clock`: Hz while mixes ran, None if not seen; `caveats` go with what was found.
 
-    A rate by more than `SLACK` above what bounds it was misread: it is not found, nor what is a share of it.
+    A rate by more than `MAX_EXCESS` above what bounds it was misread: it is not found, nor what is a share of it.
     """
     element = hiding.kind.element
 
@@ -88,7 +88,7 @@ def estimates_of(
 def misread(*levels: Level) -> str:
     """Why one of these cannot be: more than bounds it, and by more than is cut off. Empty if all can."""
     over = max(levels, key=lambda level: level.over)
-    return f"{over.over:.1%} more were measured than {over.bound} can give" if over.over > SLACK else ""
+    return f"{over.over:.1%} more were measured than {over.bound} can give" if over.over > MAX_EXCESS else ""
 
 
 def _words(level: Level) -> Iterator[str]:

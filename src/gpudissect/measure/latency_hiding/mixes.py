@@ -10,7 +10,7 @@ from gpudissect.catalogue.capabilities import max_block_threads, min_blocks_per_
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.plan import Ask, Bench
-from gpudissect.measure.throughput.footprint import MOST, WITHOUT_L2
+from gpudissect.measure.throughput.stream_search import MAX_MEMORY_SHARE, UNCACHED_BYTES
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path, Step
@@ -146,8 +146,8 @@ def mix_of(
 def footprint(info: DeviceInfo) -> int:
     """Bytes over which accesses to memory spread."""
     l2 = info.facts.get("l2_size")
-    wanted = min(BEYOND_L2 * l2, LINKS_REACH) if isinstance(l2, int) and l2 else WITHOUT_L2
-    return min(wanted, int(MOST * info.limit(Path.GLOBAL))) // 4096 * 4096
+    wanted = min(BEYOND_L2 * l2, LINKS_REACH) if isinstance(l2, int) and l2 else UNCACHED_BYTES
+    return min(wanted, int(MAX_MEMORY_SHARE * info.limit(Path.GLOBAL))) // 4096 * 4096
 
 
 def at_full_clock(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:

@@ -18,8 +18,7 @@ from gpudissect.measure.latency_hiding.known import Hiding
 from gpudissect.measure.latency_hiding.mixes import KINDS, Grid, Kind, at_full_clock, blocks_of, mix_of, occupancies
 from gpudissect.measure.latency_hiding.plan_hiding import loops_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
-from gpudissect.measure.throughput.bound import SLACK, Bound, said
-from gpudissect.measure.throughput.plan_peak import peak
+from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS, Bound, format_rate, peak_bandwidth
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Mix
@@ -74,7 +73,7 @@ def contention_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     clocks = [point.clock_hz for point in curve if point.clock_hz is not None]
     clock = float(np.median(clocks)) if clocks else float(bench.info.facts.get("clock_hz", 0.0))
     scale = hiding.access_bytes * bench.info.sm_count * clock
-    bound = peak(bench.info)
+    bound = peak_bandwidth(bench.info)
     most = bound.rate / scale if isinstance(bound, Bound) and scale > 0 else inf
     free = fit(rates, latencies)
     found = free if free is None or free.c <= most else fit(rates, latencies, most)
@@ -130,7 +129,7 @@ def _estimates(
     if errors is None:
         reason = "without some of the occupancies latency does not rise towards a ceiling: nothing is known of it"
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
-    if (beyond := fastest / found.c - 1) > SLACK:
+    if (beyond := fastest / found.c - 1) > MAX_EXCESS:
         reason = f"{beyond:.1%} more was read than the ceiling of the fit: several chains a warp go beyond it"
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
     caveats = (f"latencies are {found.error:.1%} off the fit, at most {found.worst:.0%}",)
@@ -149,7 +148,7 @@ def _ceiling(
     value, error, fastest, most = (rate * scale for rate in rates)
     low, high = max(value - error, fastest), value + error
     if high > most:
-        caveats = (*caveats, f"the fit alone would let it be {said(high, 'B/s')}: more than the memory can give")
+        caveats = (*caveats, f"the fit alone would let it be {format_rate(high, 'B/s')}: more than the memory can give")
         high = most
     return Estimate(element=kind.element, attribute=ATTRIBUTES[2], status=Status.FOUND, value=value,
                     low=min(low, value), high=high, confidence=UNTRIED, method=METHOD, caveats=caveats)  # fmt: skip

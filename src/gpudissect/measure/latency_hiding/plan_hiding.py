@@ -43,7 +43,7 @@ from gpudissect.measure.latency_hiding.mixes import (
     slow_ones,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
-from gpudissect.measure.throughput.bound import Bound, Unbounded
+from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix

@@ -1,4 +1,4 @@
-"""The hierarchy as inferred: what was found of the caches and TLBs on a path, put together so that it is simulated."""
+"""Model of a path: its caches and TLBs as inferred, simulated together."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.prediction.infer_disagreement import UNCLEAR, Forecast, Places
-from gpudissect.measure.prediction.infer_prediction import DRAWN, TRIES
+from gpudissect.measure.prediction.infer_agreement import (
+    RANDOM_POLICIES,
+    SIMULATIONS,
+    UNCLEAR,
+    Levels,
+    PredictedLevels,
+)
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
 from gpudissect.simulation.cache.hierarchy import HierarchyModel
 from gpudissect.workload import Path
 
 Array = NDArray[np.int64]
-AMPLE_WAYS = 16  # of a cache that is taken to hold all that is asked for
-FEW_WAYS = 4  # of a cache of unknown sets, one way or the other
-HASHED = 64  # lines of each set that a map of no pattern names
+AMPLE_WAYS = 16  # of a cache simulated so large that it holds all accesses
+FEW_WAYS = 4  # of an alternative for a cache of unknown sets
+HASHED_LINES = 64  # lines of each set in an index without a pattern
 
 
 @dataclass(frozen=True)
@@ -29,13 +34,13 @@ class Stage:
     Attributes:
         element: its name.
         cache: what is simulated.
-        hit: cycles of a hit, as a single access is timed.
-        bounds: cycles of the slowest hit and of the quickest miss; None if none was seen to miss.
-        sure: sets and policy were found.
-        assumed: what had to be taken for what was not found; empty if nothing.
-        known: bytes over which its index was looked at; None: nothing depends on it.
-        room: bytes that it may be asked for at most, where more is not known of its size; None if it is.
-        instead: other caches that it may as well be: only what all of them answer alike is foretold.
+        hit: cycles of a hit timed as a single access.
+        bounds: cycles of the slowest hit and of the fastest miss; None if no miss was observed.
+        certain: sets and policy were found.
+        assumed: what was assumed for what was not found; empty if nothing.
+        indexed_bytes: over which its index was measured; None if nothing depends on it.
+        max_bytes: footprint that it surely holds if its size is not known; None if it is.
+        alternatives: other caches that it may be: only what all of them do alike is predicted.
 
     """
 
@@ -43,16 +48,16 @@ class Stage:
     cache: Cache
     hit: float
     bounds: tuple[float, float] | None
-    sure: bool
+    certain: bool
     assumed: str
-    known: int | None = None
-    room: int | None = None
-    instead: tuple[Cache, ...] = ()
+    indexed_bytes: int | None = None
+    max_bytes: int | None = None
+    alternatives: tuple[Cache, ...] = ()
 
 
 @dataclass(frozen=True)
-class Translation:
-    """A TLB as inferred: a cache of pages; missing in it and all before it costs `cycles`, at least `threshold`."""
+class TlbModel:
+    """A TLB as inferred: a cache of pages. A miss in it and all before it costs `cycles`, at least `threshold`."""
 
     element: str
     cache: Cache
@@ -60,35 +65,35 @@ class Translation:
     threshold: float
 
 
-def structured(level: Level, structure: Structure, policy: Policy, sure: bool) -> Stage:
-    """The stage of a cache whose sets are known; `sure` if its policy is, too."""
+def stage_of_structure(level: Level, structure: Structure, policy: Policy, certain: bool) -> Stage:
+    """The stage of a cache whose sets are known; `certain` if its policy is too."""
     cache = Cache(structure.ways, structure.line, _fetch(level, structure.line), structure.index, policy)
-    assumed = "" if sure else f"{policy.kind} for its policy: that comes nearest"
-    return replace(_stage(level, cache, assumed), sure=sure, known=structure.lines * structure.line)
+    assumed = "" if certain else f"policy {policy.kind}, the closest"
+    return replace(_stage(level, cache, assumed), certain=certain, indexed_bytes=structure.lines * structure.line)
 
 
-def of_capacity(level: Level, line: int, capacity: int) -> Stage:
+def stage_of_capacity(level: Level, line: int, capacity: int) -> Stage:
     """The stage of a cache of which only line and capacity (bytes) are known: any of several structures."""
     lines, fetch = max(1, capacity // line), _fetch(level, line)
     one_set, modulo = (lines,), Index(IndexKind.MODULO)
     sets = max(1, lines // FEW_WAYS)
     few_ways = tuple(lines // sets + (number < lines % sets) for number in range(sets))
-    scattered = np.random.default_rng(0).permutation(np.arange(HASHED * sets) % sets)
+    scattered = np.random.default_rng(0).permutation(np.arange(HASHED_LINES * sets) % sets)
     hashed = Index(IndexKind.TABLE, table=tuple(scattered.tolist()))
-    lru, drawn = Policy(PolicyKind.LRU), Policy(PolicyKind.RANDOM)
-    instead = tuple(
+    lru, random = Policy(PolicyKind.LRU), Policy(PolicyKind.RANDOM)
+    alternatives = tuple(
         Cache(ways, line, fetch, index, policy)
-        for ways, index, policy in ((few_ways, modulo, lru), (few_ways, hashed, lru), (one_set, modulo, drawn))
+        for ways, index, policy in ((few_ways, modulo, lru), (few_ways, hashed, lru), (one_set, modulo, random))
     )
-    assumed = "its sets are not known: foretold is what one set or many, LRU or drawn, answer alike"
-    return replace(_stage(level, Cache(one_set, line, fetch, modulo, lru), assumed), instead=instead)
+    assumed = "unknown sets: predicted is what one set or many, LRU or random, do alike"
+    return replace(_stage(level, Cache(one_set, line, fetch, modulo, lru), assumed), alternatives=alternatives)
 
 
-def ample(level: Level, line: int, size: int) -> Stage:
-    """The stage of a cache that is asked for no more than `size` bytes, of which nothing is lost."""
+def stage_of_ample_size(level: Level, line: int, size: int) -> Stage:
+    """The stage of a cache that holds all of the at most `size` bytes accessed."""
     sets = 1 << (4 * size // (line * AMPLE_WAYS)).bit_length()
     cache = Cache((AMPLE_WAYS,) * sets, line, _fetch(level, line), Index(IndexKind.MODULO), Policy(PolicyKind.LRU))
-    return replace(_stage(level, cache, "room for all that is asked for: its sets are not known"), room=size)
+    return replace(_stage(level, cache, "unknown sets: it holds all lines accessed"), max_bytes=size)
 
 
 def _fetch(level: Level, line: int) -> int:
@@ -100,119 +105,105 @@ def _stage(level: Level, cache: Cache, assumed: str) -> Stage:
     return Stage(level.element, cache, level.hit.median, bounds, False, assumed)
 
 
-def farther(stage: Stage, hit: float) -> Stage:
-    """The same cache on a path on which a hit takes so long: its bounds move with it."""
-    more = hit - stage.hit
-    bounds = None if stage.bounds is None else (stage.bounds[0] + more, stage.bounds[1] + more)
+def shift_latency(stage: Stage, hit: float) -> Stage:
+    """The same cache on a path with another hit latency; its bounds shift equally."""
+    shift = hit - stage.hit
+    bounds = None if stage.bounds is None else (stage.bounds[0] + shift, stage.bounds[1] + shift)
     return replace(stage, hit=hit, bounds=bounds)
 
 
 @dataclass(frozen=True)
-class Inferred:
+class PathModel:
     """A path as inferred.
 
     Attributes:
-        path: which.
-        stages: its caches, nearest first; none where only the translations are asked about.
+        path: of the accesses.
+        stages: its caches, nearest first; none if only the TLBs are simulated.
         memory: cycles of an access that none of them answers.
-        translations: the TLBs, in the order they are asked.
-        asked_from: position among the stages from which on the TLBs are asked.
-        beside: position of the stage beside which they sit (see `Route.tlbs_at`).
+        tlbs: in the order of their look-ups.
+        translated_from, tlbs_at: position of the TLBs among the stages, as in `Route`.
 
     """
 
     path: Path
     stages: tuple[Stage, ...]
     memory: float
-    translations: tuple[Translation, ...] = ()
-    asked_from: int = 0
-    beside: int = 0
+    tlbs: tuple[TlbModel, ...] = ()
+    translated_from: int = 0
+    tlbs_at: int = 0
 
     @property
-    def known(self) -> int | None:
-        """Bytes over which the index of every cache was looked at."""
-        return min((stage.known for stage in self.stages if stage.known is not None), default=None)
+    def indexed_bytes(self) -> int | None:
+        """Bytes over which the index of every cache was measured."""
+        return min((stage.indexed_bytes for stage in self.stages if stage.indexed_bytes is not None), default=None)
 
     @property
     def fetch(self) -> int:
-        """Bytes that some stage brings along at most: a first access to them comes from memory, whatever is there."""
+        """Largest fetch of a stage in bytes: the first access to them comes from memory in any case."""
         return max(stage.cache.sector for stage in self.stages)
 
-    def variants(self) -> list[Inferred]:
-        """The path with its TLBs wherever they can be asked: what is so, accesses must tell."""
-        if not self.translations:
+    def tlb_positions(self) -> list[PathModel]:
+        """The path with its TLBs at every possible position."""
+        if not self.tlbs:
             return [self]
         last = len(self.stages)
-        places = [(asked, beside) for asked in range(last, -1, -1) for beside in range(min(asked, last - 1), last)]
-        return [replace(self, asked_from=asked, beside=beside) for asked, beside in places]
+        positions = [(first, at) for first in range(last, -1, -1) for at in range(min(first, last - 1), last)]
+        return [replace(self, translated_from=first, tlbs_at=at) for first, at in positions]
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """What is simulated."""
         hits = np.maximum.accumulate(np.array([stage.hit for stage in self.stages])).tolist()
-        names = tuple(stage.element for stage in self.stages)
-        route = Route(names, tuple(hits), max([self.memory, *hits]), self.asked_from, tlbs_at=self.beside)
+        caches = {stage.element: stage.cache for stage in self.stages}
+        memory = max([self.memory, *hits])
+        route = Route(tuple(caches), tuple(hits), memory, self.translated_from, tlbs_at=self.tlbs_at)
         tlbs = tuple(
-            Tlb(each.cache.ways, each.cache.line, each.cache.index, each.cache.policy, each.cycles)
-            for each in self.translations
+            Tlb(tlb.cache.ways, tlb.cache.line, tlb.cache.index, tlb.cache.policy, tlb.cycles) for tlb in self.tlbs
         )
-        walk = self.translations[-1].cycles if self.translations else 0.0
-        caches = dict(zip(names, (stage.cache for stage in self.stages), strict=True))
+        walk = self.tlbs[-1].cycles if self.tlbs else 0.0
         return Hierarchy(caches=caches, routes={self.path: route}, tlbs=tlbs, tlb_walk_penalty=walk)
 
-    def places(self, cycles: Array | NDArray[np.float64]) -> Places:
-        """The number of the stage, or else of the TLB, that answered accesses that took so long, or `UNCLEAR`."""
+    def classify(self, cycles: Array | NDArray[np.float64]) -> Levels:
+        """The number of the stage that answered each access, by its cycles, or `UNCLEAR`; without stages of the TLB."""
         bounds = [stage.bounds for stage in self.stages if stage.bounds is not None]
         if not self.stages:
-            bounds = [(each.threshold, each.threshold) for each in self.translations]
-        places = np.asarray(np.sum([cycles >= miss for _, miss in bounds], axis=0, dtype=np.int8))
+            bounds = [(tlb.threshold, tlb.threshold) for tlb in self.tlbs]
+        levels = np.asarray(np.sum([cycles >= miss for _, miss in bounds], axis=0, dtype=np.int8))
         for hit, miss in bounds:
-            places[(cycles > hit) & (cycles < miss)] = UNCLEAR
-        return places
+            levels[(cycles > hit) & (cycles < miss)] = UNCLEAR
+        return levels
 
-    @property
-    def drawn(self) -> bool:
-        """Whether some victims are drawn by lot."""
-        caches = [*(stage.cache for stage in self.stages), *(each.cache for each in self.translations)]
-        return any(cache.policy.kind in DRAWN for cache in caches)
+    def predict(self, offsets: Array) -> PredictedLevels:
+        """Which level must answer accesses to these bytes, cold at first.
 
-    def foretold(self, offsets: Array) -> Forecast:
-        """Where accesses to these bytes must be answered, cold at first.
-
-        Where victims are drawn by lot it is what most of several simulations say. Where a cache may as well be another
-        nothing is foretold, unless both say the same.
+        With random policies the majority of several simulations. Where a cache has alternatives nothing is predicted
+        unless all agree.
         """
-        places, fresh = self._foretold(offsets)
+        levels, resampled = self._predict(offsets)
         for number, stage in enumerate(self.stages):
-            for cache in stage.instead:
+            for cache in stage.alternatives:
                 stages = [*self.stages]
                 stages[number] = replace(stage, cache=cache)
                 other = replace(self, stages=tuple(stages))
-                same = places == other.places(other.cycles(offsets))
-                places = np.where(same, places, UNCLEAR).astype(np.int8)
-        return Forecast(places, fresh)
+                agree = levels == other.classify(other.simulate(offsets))
+                levels = np.where(agree, levels, UNCLEAR).astype(np.int8)
+        return PredictedLevels(levels, resampled)
 
-    def _foretold(self, offsets: Array) -> tuple[Places, Places]:
-        if not self.drawn:
-            places = self.places(self.cycles(offsets))
-            return places, places
-        tries = np.stack([self.places(self.cycles(offsets, seed)) for seed in range(TRIES)])
-        numbers = np.arange(UNCLEAR, tries.max() + 1)
-        votes = np.stack([np.sum(tries == number, axis=0) for number in numbers])
-        places = numbers[np.argmax(votes, axis=0)].astype(np.int8)
-        return places, self.places(self.cycles(offsets, TRIES))
+    def _predict(self, offsets: Array) -> tuple[Levels, Levels]:
+        caches = [*(stage.cache for stage in self.stages), *(tlb.cache for tlb in self.tlbs)]
+        if not any(cache.policy.kind in RANDOM_POLICIES for cache in caches):
+            levels = self.classify(self.simulate(offsets))
+            return levels, levels
+        simulated = np.stack([self.classify(self.simulate(offsets, seed)) for seed in range(SIMULATIONS)])
+        numbers = np.arange(UNCLEAR, simulated.max() + 1)
+        votes = np.stack([np.sum(simulated == number, axis=0) for number in numbers])
+        levels = numbers[np.argmax(votes, axis=0)].astype(np.int8)
+        return levels, self.classify(self.simulate(offsets, SIMULATIONS))
 
-    def cycles(self, offsets: Array, seed: int = 0) -> NDArray[np.float64]:
+    def simulate(self, offsets: Array, seed: int = 0) -> NDArray[np.float64]:
         """Cycles of accesses to these bytes one after the other, cold at first."""
-        ring = np.array(offsets, dtype=np.int64)
-        latencies = np.empty(ring.size)
+        addresses = np.array(offsets, dtype=np.int64)
+        latencies = np.empty(addresses.size)
         model = HierarchyModel(self.hierarchy, seed)
-        model.walk(self.path, ring, 0, np.empty(ring.size, dtype=np.int8), latencies)
+        model.walk(self.path, addresses, 0, np.empty(addresses.size, dtype=np.int8), latencies)
         return latencies
-
-
-def repeated(offsets: Array, size: int) -> NDArray[np.bool_]:
-    """Which accesses are not the first to their `size` bytes."""
-    again = np.ones(offsets.size, dtype=bool)
-    again[np.unique(offsets // size, return_index=True)[1]] = False
-    return again

@@ -1,140 +1,251 @@
-"""Hold the whole hierarchy, as inferred, against random accesses on a path: which cache answers each of them?
+"""Validate the inferred hierarchy of a path on random accesses: which cache answers each of them?
 
-Every cache of the path and the TLBs are simulated as one. Lines are visited again after few or many others, so that
-all levels take turns; each sequence is made twice, for what is misread is misread elsewhere the next time.
+Every cache of the path and the TLBs are simulated together. Lines are visited again after few or many others, so that
+every level answers some; each sequence runs twice, for a second run misreads other accesses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_on
+from gpudissect.errors import UsageError
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_capacity import capacity_of
+from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of, levels_on
+from gpudissect.measure.cache.plan_line import lines_of
+from gpudissect.measure.cache.plan_policy import Replacement, replacement_of
+from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
-from gpudissect.measure.prediction.infer_disagreement import RUNS, Answered, Unforetold, Whole, policies_refuted, whole
-from gpudissect.measure.prediction.infer_hierarchy import Inferred, repeated
-from gpudissect.measure.prediction.inferred import BEHIND_L1, cache_keys, covered, inferred
+from gpudissect.measure.prediction.infer_agreement import (
+    RUNS,
+    CheckedSequence,
+    NotPredicted,
+    PathCounts,
+    count_levels,
+    is_repeated,
+    refute_policies,
+)
+from gpudissect.measure.prediction.infer_hierarchy import (
+    PathModel,
+    Stage,
+    TlbModel,
+    shift_latency,
+    stage_of_ample_size,
+    stage_of_capacity,
+    stage_of_structure,
+)
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
+from gpudissect.measure.tlb.plan_policy import tlb_caches_to
 from gpudissect.series import Series
+from gpudissect.simulation.cache.check import check_cache
+from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
 from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import TLBS
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
-FOOTPRINTS = (0.6, 1.0, 1.4)  # of what a cache holds
-VISITS = 6  # of each line, through words of any part of it
-MOST_ACCESSES = 1 << 17  # of one sequence
-ROOM = 8  # times the lines that are visited, from which they are drawn
-UNSIZED = 256 << 10  # bytes that are visited where the size of no cache is known
-NAMED = 512  # accesses that a series shows
-METHOD = "random accesses that nothing was inferred from, against all caches and TLBs simulated as inferred"
+FOOTPRINTS = (0.6, 1.0, 1.4)  # relative to the capacity of a cache
+VISITS = 6  # of each line, through random words of it
+MAX_ACCESSES = 1 << 17  # of a sequence
+SCATTER_RATIO = 8  # lines from which the visited ones are chosen, relative to their number
+DEFAULT_BYTES = 256 << 10  # visited where the capacity of no cache is known
+MAX_ROWS = 512  # of a series
+L2_SHARE = 0.1  # of an L2 of unknown sets that is visited: it may have two partitions, and others use it too
+MIN_L2_BYTES = 256 << 10  # held by an L2 of unknown capacity
+DEFAULT_L2_LINE = 128
+METHOD = "random accesses that nothing was inferred from, compared with all caches and TLBs simulated as inferred"
+
+
+def cache_keys(element: str) -> tuple[Key[Any], ...]:
+    """What must be known of a cache to simulate it."""
+    return lines_of(element), capacity_of(element), structure_of(element), replacement_of(element)
+
+
+BEHIND_L1: tuple[Key[Any], ...] = (
+    levels_of("l2"),
+    *cache_keys("l2"),
+    *(key for tlb in TLBS for key in (tlb_of(tlb), tlb_caches_to(tlb))),
+)
+"""What must be known of the L2 and the TLBs."""
 
 
 def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> Plan:
-    """Knowledge: the `Whole` of a path, or why it is `Unforetold`.
+    """Knowledge: the `PathCounts` of a path, or why it is `NotPredicted`.
 
-    `elements` are the caches of the path before the L2. A policy that foretells too little becomes ambiguous.
+    `elements` are the caches of the path before the L2. A policy that predicts too few accesses becomes ambiguous.
     """
-    route = inferred(path, elements, bench, known)
-    if isinstance(route, Unforetold):
-        return Outcome(knowledge=route)
-    first, *orders = _orders(route, _reach(route, bench, known), bench)
-    if len(route.variants()) > 1:
-        ((seen,),) = yield from _made(path, [first], 1)
-        route = _placed(route, first, seen)
-    parts = yield from _answered(route, orders)
-    names = [stage.element for stage in route.stages]
-    assumed = tuple(f"{stage.element}: {stage.assumed}" for stage in route.stages if stage.assumed)
-    told = whole(path.value, names, parts, assumed)
-    if isinstance(told, Unforetold):
-        return Outcome(knowledge=told)
-    policies = {stage.element: stage.cache.policy if stage.sure else None for stage in route.stages}
-    return Outcome(policies_refuted(parts, told, policies, METHOD), told, _disagreeing(names, parts, path))
+    model = path_model(path, elements, bench, known)
+    if isinstance(model, NotPredicted):
+        return Outcome(knowledge=model)
+    bounds = (bench.info.limit(path), model.indexed_bytes, translated_bytes(known))
+    first, *orders = _orders(model, min(bound for bound in bounds if bound is not None), bench)
+    if len(model.tlb_positions()) > 1:
+        ((trace,),) = yield from _run(path, [first], 1)
+        levels = model.classify(trace.cycles)
+        positions = model.tlb_positions()
+        model = max(positions, key=lambda each: float(np.mean(each.predict(first).levels == levels)))  # first of equals
+    sequences = yield from _check(model, orders)
+    names = [stage.element for stage in model.stages]
+    assumed = tuple(f"{stage.element}: {stage.assumed}" for stage in model.stages if stage.assumed)
+    counts = count_levels(path.value, names, sequences, assumed)
+    if isinstance(counts, NotPredicted):
+        return Outcome(knowledge=counts)
+    policies = {stage.element: stage.cache.policy if stage.certain else None for stage in model.stages}
+    return Outcome(refute_policies(sequences, counts, policies, METHOD), counts, _series(names, sequences, path))
 
 
-def _reach(route: Inferred, bench: Bench, known: Known) -> int:
-    """Bytes from which lines are drawn: no more than was looked at, nor than can be simulated."""
-    bounds = [bench.info.limit(route.path), route.known, covered(known)]
-    return min(each for each in bounds if each is not None)
+def path_model(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> PathModel | NotPredicted:
+    """The model of a path with its caches `elements` before the L2; or why it cannot be simulated."""
+    levels = known[levels_on(path)] if elements else None
+    private = levels.found if levels else ()
+    if levels is not None and not private:
+        reasons = dict.fromkeys(absence.reason for absence in levels.absent.values())
+        return NotPredicted(f"path {path}", "; ".join(reasons))
+    l2_levels = known[levels_of("l2")]
+    l2 = l2_levels.level("l2")
+    if l2 is None and not private:
+        return NotPredicted(f"path {path}", l2_levels.absent["l2"].reason)
+    stages = []
+    for level in private:
+        stage = _private_stage(level, bench.info.limit(path), known)
+        if stage is None:
+            return NotPredicted(f"path {path}", f"of {level.element} neither sets nor line and capacity are known")
+        stages.append(stage)
+    behind = private[-1].behind if private else None
+    memory = behind.median if behind else (stages[-1].hit if stages else 0.0)
+    if l2 is not None:
+        hit = behind.median if behind else max(l2.hit.median, memory)
+        stages.append(shift_latency(_l2_stage(l2, known), hit))
+        memory = hit + (l2.behind.median - l2.hit.median if l2.behind else 0.0)
+    return PathModel(path, tuple(stages), memory, tlb_models(known))
 
 
-def _orders(route: Inferred, reach: int, bench: Bench) -> list[Array]:
-    """Sequences over about as many bytes as every cache holds whose size is known; the first size comes twice."""
-    unit = max(stage.cache.line for stage in route.stages)
-    rooms = [stage.room for stage in route.stages if stage.room is not None]
-    sizes = {share * stage.cache.capacity for stage in route.stages if stage.room is None for share in FOOTPRINTS}
-    most = min([*rooms, reach, MOST_ACCESSES // VISITS * unit])
-    counts = sorted({max(2, int(min(size, most)) // unit) for size in sizes or {UNSIZED}})
+def tlb_models(known: Known) -> tuple[TlbModel, ...]:
+    """The TLBs whose policies were found, in the order of their look-ups."""
+    deepest: tuple[Cache, ...] = ()
+    for element in TLBS:
+        if caches := known[tlb_caches_to(element)]:
+            deepest = caches
+    levels = [known[tlb_of(element)] for element in TLBS]
+    return tuple(
+        TlbModel(element, cache, level.miss.cycles, level.miss.threshold)
+        for element, cache, level in zip(TLBS, deepest, levels, strict=False)
+        if level is not None
+    )
+
+
+def translated_bytes(known: Known) -> int | None:
+    """Bytes over which the first TLB that cannot be simulated never misses; None if there is none."""
+    simulated = len(tlb_models(known))
+    level = known[tlb_of(TLBS[simulated])] if simulated < len(TLBS) else None
+    return None if level is None else level.entries * level.page_size
+
+
+def _private_stage(level: Level, limit: int, known: Known) -> Stage | None:
+    """A cache before the L2."""
+    stage = _stage_of_sets(level, known)
+    lines, capacity = known[lines_of(level.element)], known[capacity_of(level.element)]
+    if stage is not None or lines is None:
+        return stage
+    if level.behind is None:  # whatever the path reaches fits
+        return stage_of_ample_size(level, lines.line, limit)
+    return None if capacity is None else stage_of_capacity(level, lines.line, capacity)
+
+
+def _l2_stage(level: Level, known: Known) -> Stage:
+    stage = _stage_of_sets(level, known) if level.homes is None else None
+    if stage is not None:
+        return stage
+    lines, capacity = known[lines_of("l2")], known[capacity_of("l2")]
+    line = lines.line if lines else max(DEFAULT_L2_LINE, level.fetch.fetch or 0)
+    return stage_of_ample_size(level, line, int(L2_SHARE * capacity) if capacity else MIN_L2_BYTES)
+
+
+def _stage_of_sets(level: Level, known: Known) -> Stage | None:
+    """A cache whose sets are known; None if they are not, or if its policy cannot be simulated on all of them."""
+    structure, replacement = known[structure_of(level.element)], known[replacement_of(level.element)]
+    if structure is None:
+        return None
+    if replacement is None and max(structure.ways) == 1:
+        replacement = Replacement(Policy(PolicyKind.LRU), True)  # there is no choice
+    if replacement is None:
+        return None
+    stage = stage_of_structure(level, structure, replacement.policy, replacement.sure)
+    try:
+        check_cache(stage.cache)
+    except UsageError:
+        return None
+    return stage
+
+
+def _orders(model: PathModel, reach: int, bench: Bench) -> list[Array]:
+    """Sequences over about the capacity of every cache whose capacity is known; the first size comes twice."""
+    line = max(stage.cache.line for stage in model.stages)
+    limits = [stage.max_bytes for stage in model.stages if stage.max_bytes is not None]
+    capacities = [stage.cache.capacity for stage in model.stages if stage.max_bytes is None]
+    sizes = {share * capacity for capacity in capacities for share in FOOTPRINTS} or {DEFAULT_BYTES}
+    max_size = min([*limits, reach, MAX_ACCESSES // VISITS * line])
+    counts = sorted({max(2, int(min(size, max_size)) // line) for size in sizes})
     return [
-        _visits(count, unit, route.path.word, reach, bench.rng("hierarchy", route.path, count, turn))
-        for turn, count in enumerate([counts[0], *counts])
+        _visits(count, line, model.path.word, reach, bench.rng("hierarchy", model.path, count, number))
+        for number, count in enumerate([counts[0], *counts])
     ]
 
 
-def _visits(count: int, unit: int, word: int, reach: int, rng: np.random.Generator) -> Array:
-    """Bytes of so many lines of `unit` bytes, each visited several times after a few others or after very many.
+def _visits(count: int, line: int, word: int, reach: int, rng: np.random.Generator) -> Array:
+    """Offsets of visits to random lines, each visited several times after a few others or after very many.
 
-    Every time through another word of any part of it: a chase needs a word of its own for each access.
+    Each visit reads another random word of the line: a chase needs a word of its own for each access.
     """
-    visits = min(VISITS, unit // word)
-    lines = rng.choice(max(count, min(reach // unit, ROOM * count)), size=count, replace=False)
-    words = np.argsort(rng.random((count, unit // word)), axis=1)[:, :visits]
+    visits = min(VISITS, line // word)
+    lines = rng.choice(max(count, min(reach // line, SCATTER_RATIO * count)), size=count, replace=False)
+    words = np.argsort(rng.random((count, line // word)), axis=1)[:, :visits]
     gaps = np.exp(rng.uniform(0, np.log(count * visits), size=(count, visits)))
     gaps[:, 0] = rng.uniform(0, count * visits, size=count)
     order = np.argsort(np.cumsum(gaps, axis=1).ravel(), kind="stable")
-    return np.asarray((lines[:, None] * unit + words * word).ravel()[order], dtype=np.int64)
+    return np.asarray((lines[:, None] * line + words * word).ravel()[order], dtype=np.int64)
 
 
-def _placed(route: Inferred, order: Array, trace: Trace) -> Inferred:
-    """The variant of where the TLBs are asked that foretells most of a sequence; the first of equals."""
-    seen = route.places(trace.cycles)
-
-    def right(variant: Inferred) -> float:
-        return float(np.mean(variant.foretold(order).places == seen))
-
-    return max(route.variants(), key=right)
-
-
-def _answered(route: Inferred, orders: Sequence[Array]) -> Ask[list[Answered]]:
-    """What every sequence gave, made twice."""
-    made = yield from _made(route.path, orders, RUNS)
-    parts = []
-    for order, (once, again) in zip(orders, made, strict=True):
-        counts = repeated(order, route.fetch)
-        seen = [route.places(trace.cycles) for trace in (once, again)]
-        parts.append(Answered(order, counts, route.foretold(order), seen, (once.workload, again.workload)))
-    return parts
+def _check(model: PathModel, orders: Sequence[Array]) -> Ask[list[CheckedSequence]]:
+    """Run every sequence twice."""
+    runs = yield from _run(model.path, orders, RUNS)
+    sequences = []
+    for order, (first, second) in zip(orders, runs, strict=True):
+        observed = [model.classify(trace.cycles) for trace in (first, second)]
+        evidence = (first.workload, second.workload)
+        counted = is_repeated(order, model.fetch)
+        sequences.append(CheckedSequence(order, counted, model.predict(order), observed, evidence))
+    return sequences
 
 
-def _disagreeing(names: Sequence[str], parts: Sequence[Answered], path: Path) -> tuple[Series, ...]:
-    """The accesses that were answered elsewhere than foretold in both runs, to look at; none where there are none."""
-    places = [*names, "memory"]
+def _series(names: Sequence[str], sequences: Sequence[CheckedSequence], path: Path) -> tuple[Series, ...]:
+    """The accesses that another level than predicted answered in both runs; empty if there are none."""
+    levels = [*names, "memory"]
     rows = [
-        (sequence, int(at), int(part.offsets[at]), places[part.foretold.places[at]], places[part.seen[0][at]])
-        for sequence, part in enumerate(parts, start=1)
-        for at in np.flatnonzero(part.always)
-    ][:NAMED]
+        (number, int(at), int(each.offsets[at]), levels[each.predicted.levels[at]], levels[each.observed[0][at]])
+        for number, each in enumerate(sequences, start=1)
+        for at in np.flatnonzero(each.always_wrong)
+    ][:MAX_ROWS]
     if not rows:
         return ()
-    columns = zip(("sequence", "access", "offset", "foretold", "answered"), zip(*rows, strict=True), strict=True)
-    evidence = tuple(digest for part in parts for digest in part.evidence)
-    return (Series(names[0], f"not as foretold on path {path}, by access", dict(columns), {"offset": "B"}, evidence),)
+    columns = zip(("sequence", "access", "offset", "predicted", "answered"), zip(*rows, strict=True), strict=True)
+    evidence = tuple(digest for each in sequences for digest in each.evidence)
+    return (Series(names[0], f"not as predicted on path {path}, by access", dict(columns), {"offset": "B"}, evidence),)
 
 
-def _made(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace]]]:
-    """Each sequence so many times, from cold."""
-    chases = [
-        Chase(path=path, order=Explicit(order), timing=Timing.EACH, warmup=0, alone=True, flush=True, repetition=run)
-        for order in orders
-        for run in range(runs)
-    ]
-    traces = yield chases
+def _run(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace]]]:
+    """Run each sequence several times, each from cold."""
+    chase = partial(Chase, path=path, timing=Timing.EACH, warmup=0, alone=True, flush=True)
+    traces = yield [chase(order=Explicit(order), repetition=run) for order in orders for run in range(runs)]
     return [traces[i : i + runs] for i in range(0, len(traces), runs)]
 
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=Key(f"hierarchy.{path}", (Whole, Unforetold)),
+        key=Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
         element="hierarchy",
         plan=partial(hierarchy_plan, path, elements),
         revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2", *TLBS)),

@@ -10,8 +10,8 @@ from gpudissect.measure.cache.plan_latency import LAPS, METHOD, latency_found, o
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import Latency, lap_latency, median_latency
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bandwidth import bandwidth_found, best_of, why_no_streams
-from gpudissect.measure.throughput.bound import Bound, Unbounded
+from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded
+from gpudissect.measure.throughput.stream_search import bandwidth_estimate, measure_best, why_no_streams
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing
 from gpudissect.workload.digest import digest
@@ -36,7 +36,7 @@ ROUNDS = 2  # that a footprint takes, if shared memory is large enough
 READ = 32 << 20  # bytes that each block reads in a run: about a millisecond
 BANKS = 128  # bytes an SM's shared memory gives in a cycle: 32 banks of 4 bytes
 ALL_BANKS = "the banks of all SMs"
-NO_CLOCK = Unbounded(f"not held against what {ALL_BANKS} can give: the driver does not say")
+NO_CLOCK = Unbounded(f"not compared with what {ALL_BANKS} can give: the driver does not say")
 
 
 def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
@@ -115,11 +115,11 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_SUPPORTED, "cluster", f"no {lacking}", "read_bandwidth"))
     streams = [_ring_of_blocks(rounds, size, count, *SHAPES[0]) for size, count in fitting]
     streams += [_ring_of_blocks(rounds, *fitting[0], *shape) for shape in SHAPES[1:]]
-    measured = yield from best_of(streams)
+    measured = yield from measure_best(streams)
     clock = bench.info.facts.get("clock_hz")
     most = Bound(measured.best.blocks * BANKS * float(clock), ALL_BANKS) if clock else NO_CLOCK
     by_size = ", ".join(
-        f"{stream.cluster}: {each.rate / 1e12:.3g}" for stream, each in zip(streams, measured.each, strict=True)
+        f"{stream.cluster}: {each.rate / 1e12:.3g}" for stream, each in zip(streams, measured.rates, strict=True)
         if (stream.threads, stream.ilp) == SHAPES[0]
     )  # fmt: skip
     caveats = (
@@ -127,7 +127,7 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         f"{measured.best.blocks} blocks of {measured.best.threads} threads with {measured.best.ilp} loads of {WIDTH} B "
         f"in flight, clusters of {measured.best.cluster}",
     )
-    return Outcome((bandwidth_found("cluster", "read_bandwidth", measured, most, caveats),))
+    return Outcome((bandwidth_estimate("cluster", "read_bandwidth", measured, most, caveats),))
 
 
 def _ring_of_blocks(rounds: int, size: int, count: int, threads: int, ilp: int) -> Stream:

@@ -10,8 +10,8 @@ from gpudissect.measure.cache.plan_latency import latency_found
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import lap_latency, median_latency
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bandwidth import Measured, bandwidth_found, best_of, why_no_streams
-from gpudissect.measure.throughput.plan_peak import peak
+from gpudissect.measure.throughput.rate_estimates import peak_bandwidth
+from gpudissect.measure.throughput.stream_search import BestStream, bandwidth_estimate, measure_best, why_no_streams
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Shuffled, Stream, Timing
 from gpudissect.workload.digest import digest
@@ -83,7 +83,7 @@ def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
     beyond = min(BEYOND_L2 * l2, int(MOST * bench.info.limit(Path.TMA)))
     memory = yield from _from(beyond, bench)
     cached = yield from _from(l2 // WITHIN_L2, bench)
-    bound = peak(bench.info)
+    bound = peak_bandwidth(bench.info)
     best = memory.best
     caveats = (
         f"{best.blocks} blocks with {best.ilp} copies of {format_bytes(best.width)} under way, "
@@ -91,7 +91,7 @@ def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
         f"over {format_bytes(cached.best.footprint)}, in the L2: {cached.second.rate / 1e12:.4g} TB/s",
     )
     evidence = (*memory.evidence, *cached.evidence)
-    found = bandwidth_found("tma", "read_bandwidth", replace(memory, evidence=evidence), bound, caveats)
+    found = bandwidth_estimate("tma", "read_bandwidth", replace(memory, evidence=evidence), bound, caveats)
     if found.low is not None:  # what the run before left in the L2 need not have come from memory
         found = replace(found, low=found.low * (1 - min(1.0, l2 / best.footprint)))
     return Outcome((found,))
@@ -106,7 +106,7 @@ def _fitting(bench: Bench) -> list[tuple[int, int, int]]:
     return [each for each, room in rooms.items() if room <= block and each[0] * (room + PER_BLOCK) <= sm]
 
 
-def _from(footprint: int, bench: Bench) -> Ask[Measured]:
+def _from(footprint: int, bench: Bench) -> Ask[BestStream]:
     """The best configuration over a footprint of about so many bytes."""
     streams = []
     for per_sm, width, depth in _fitting(bench):
@@ -117,7 +117,7 @@ def _from(footprint: int, bench: Bench) -> Ask[Measured]:
             Stream(path=Path.TMA, transfer=Transfer.READ, footprint=whole, blocks=blocks, threads=1, ilp=depth,
                    width=width, passes=max(1, IN_MEMORY // whole))
         )  # fmt: skip
-    return (yield from best_of(streams))
+    return (yield from measure_best(streams))
 
 
 EXPERIMENTS = (

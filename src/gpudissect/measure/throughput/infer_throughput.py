@@ -1,4 +1,11 @@
-"""Throughput from runs of a stream: bytes a second of all SMs, bytes a cycle of one."""
+"""Throughput: the rate of one configuration from its runs, and the plateau that many configurations reach.
+
+The fastest of many configurations is in part the luckiest, so it is never the answer: the answer is the level that
+several reach when measured again. Under load throughput approaches its limit gradually, so a band of fixed width below
+the fastest also holds configurations that are slower, and its median depends on that width. The members of a plateau
+are those that cannot be distinguished from the fastest: they differ from it by no more than a configuration differs
+from itself when it is measured twice.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +15,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-CLOCK_STEP = 1024  # ns, at most, by which a global timer moves at a time: 32 to 1024, by GPU
-REPEATS = 0.05  # relative distance up to which two measurements of one configuration are the same
-TOGETHER = 0.05  # of a run: if its slowest block took all of it but so much, the rest is starting and ending
-ERRORS = 2.0  # standard errors of a median to either side
-FEWEST_IN_TURN, APART = 3, 2.0  # runs of either kind, and how many times their spread two kinds must lie apart
-OF_MEDIAN, OF_DEVIATIONS = 1.2533, 1.4826
-"""Standard error of a median over that of a mean, and a standard deviation over the median deviation from the median,
-of a normal distribution."""
+TIMER_STEP_NS = 1024  # largest step of a global timer: 32 to 1024, by GPU
+MAX_REPEAT_CHANGE = 0.05  # relative, up to which two measurements of one configuration agree
+MAX_RAMP = 0.05  # of a run, spent on starting and ending, if its slowest block took all the rest
+STANDARD_ERRORS = 2.0  # of a median to either side
+MIN_RUNS_PER_RATE, MIN_GAP = 3, 2.0  # of alternating runs; the gap is relative to their spread
+MEDIAN_ERROR, NORMAL_MAD = 1.2533, 1.4826
+"""Standard error of a median relative to that of a mean, and standard deviation relative to the median absolute
+deviation, of a normal distribution."""
+
+NEAR = 0.015  # relative distance from the fastest within which configurations are near it
+FAR = 0.05  # relative distance from the fastest beyond which none is its equal, whatever the scatter
+ERRORS_OF_FASTEST = 2.0  # of a typical configuration, by which the fastest may just be the luckiest
+MIN_WIDTH = 0.005  # of a plateau: a rate may be misread by so much
+SCATTERS = 3.0  # of a measurement, by which two configurations differ
+MIN_KNOWN_SCATTER = 4  # configurations measured twice from which their scatter is known
+MIN_MEMBERS = 3  # of a plateau, if so many are near the fastest
+SATURATION = 1.25  # a plateau is reached with so much less in flight than its fullest configuration has: without one
+# that would have cost a fifth
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Bytes per second, bytes or operations a cycle, and the bracket of what is typical of them.
+    """Bytes per second, or bytes or operations per cycle, with the bracket of a typical run.
 
-    A run that somebody disturbs is slower by as much as it likes: no bracket holds what was seen once.
+    Disturbed runs are slower by any amount, so no bracket holds every run.
     """
 
     rate: float
@@ -31,91 +48,196 @@ class Throughput:
 
 
 def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Throughput:
-    """Bytes per second from runs: their median, bracketed by how well it is known and by the timer's step.
+    """Bytes per second: median over runs, bracketed by its error and the step of the timer.
 
     Args:
         moved: bytes of each run, shape (runs,).
-        nanoseconds: how long each took, shape (runs,).
+        nanoseconds: time of each run, shape (runs,).
 
     Raises `ValueError` without runs, or for one too short for the timer.
 
     """
     if moved.size == 0 or moved.shape != nanoseconds.shape:
         raise ValueError(f"throughput needs runs, got {moved.shape} and {nanoseconds.shape}")
-    if nanoseconds.min() <= 2 * CLOCK_STEP:
-        raise ValueError(f"a run of {nanoseconds.min()} ns is too short for a timer with steps of {CLOCK_STEP} ns")
+    if nanoseconds.min() <= 2 * TIMER_STEP_NS:
+        shortest = nanoseconds.min()
+        raise ValueError(f"a run of {shortest} ns is too short for a timer with steps of {TIMER_STEP_NS} ns")
     rates = moved / nanoseconds * 1e9
-    low, high = moved / (nanoseconds + CLOCK_STEP) * 1e9, moved / (nanoseconds - CLOCK_STEP) * 1e9
-    return _typical(rates, low, high)
+    low, high = moved / (nanoseconds + TIMER_STEP_NS) * 1e9, moved / (nanoseconds - TIMER_STEP_NS) * 1e9
+    return _median(rates, low, high)
 
 
-def _typical(rates: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> Throughput:
-    """Median of runs, each of which may have been misread between `low` and `high`, all of shape (runs,).
-
-    The bracket holds `ERRORS` standard errors of the median, from the deviations of the runs, and the misreading of a
-    typical run.
-    """
-    middle = float(np.median(rates))
-    error = ERRORS * OF_MEDIAN * OF_DEVIATIONS * float(np.median(np.abs(rates - middle))) / float(np.sqrt(rates.size))
-    return Throughput(middle, max(0.0, float(np.median(low)) - error), float(np.median(high)) + error)
+def _median(rates: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]) -> Throughput:
+    """Median of runs, each of which may be misread between `low` and `high`, all of shape (runs,)."""
+    rate = float(np.median(rates))
+    factor = STANDARD_ERRORS * MEDIAN_ERROR * NORMAL_MAD
+    error = factor * float(np.median(np.abs(rates - rate))) / float(np.sqrt(rates.size))
+    return Throughput(rate, max(0.0, float(np.median(low)) - error), float(np.median(high)) + error)
 
 
 def alternation(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> float:
-    """How far apart two rates are, relative, between which runs alternate; 0 where they do not, or are too few.
+    """Relative distance of two rates between which runs alternate; 0 if they do not or are too few.
 
-    Every other run is then faster than all runs between, by far more than either kind scatters. Args as `throughput`.
+    All odd or all even runs are then faster than the others, by far more than either scatters. Args as `throughput`.
     """
     rates = moved / nanoseconds
-    if rates.size < 2 * FEWEST_IN_TURN:
+    if rates.size < 2 * MIN_RUNS_PER_RATE:
         return 0.0
-    one, other = sorted((rates[::2], rates[1::2]), key=lambda runs: float(runs.max()))
-    gap = float(other.min() - one.max())
-    return gap / float(np.median(rates)) if gap > APART * max(np.ptp(one), np.ptp(other)) else 0.0
+    slower, faster = sorted((rates[::2], rates[1::2]), key=lambda runs: float(runs.max()))
+    gap = float(faster.min() - slower.max())
+    return gap / float(np.median(rates)) if gap > MIN_GAP * max(np.ptp(slower), np.ptp(faster)) else 0.0
 
 
-def fastest(found: Sequence[Throughput]) -> int:
-    """Index of the configuration that moves most. Raises `ValueError` without any."""
-    return int(np.argmax([each.rate for each in found]))
+def fastest(rates: Sequence[Throughput]) -> int:
+    """Index of the highest rate. Raises `ValueError` without any."""
+    return int(np.argmax([each.rate for each in rates]))
 
 
-def repeated(first: Throughput, again: Throughput) -> Throughput | None:
-    """A configuration measured twice, or None if the two differ.
+def combine_repeats(first: Throughput, again: Throughput) -> Throughput | None:
+    """The rate of a configuration chosen by the first of two measurements; None if they differ.
 
-    The best of many is in part the luckiest, so the value is that of the second time; the bracket holds both.
+    The value is the second, for the first was chosen in part by luck; the bracket holds both.
     """
-    if abs(again.rate - first.rate) > REPEATS * again.rate:
+    if abs(again.rate - first.rate) > MAX_REPEAT_CHANGE * again.rate:
         return None
     return Throughput(again.rate, min(first.low, again.low), max(first.high, again.high))
 
 
-def rate_of_one(
-    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, whole: NDArray[np.float64], step: float = 0.0
+def rate_per_sm(
+    moved: NDArray[np.int64], cycles: NDArray[np.int64], sms: int, elapsed: NDArray[np.float64], step: float = 0.0
 ) -> Throughput:
-    """Bytes a cycle that one SM moves, where all SMs do the same: median over runs.
+    """Bytes per cycle of one SM if all SMs do the same: median over runs.
 
-    The whole run counts, not what its blocks took: where several run on an SM they do not all begin and end together,
-    and none of them tells how long the SM was busy. Only if the slowest took nearly all of the run (`TOGETHER`), what
-    is left was spent on starting and ending, and the bracket reaches up to the rate without it. Where the length of
-    the run is not known an SM counts as busy for as long as its typical block.
+    The time of the whole run counts, not that of its blocks: blocks of one SM do not all begin and end together. Only
+    if the slowest took nearly all of the run (`MAX_RAMP`), the rest was spent on starting and ending, and the bracket
+    reaches up to the rate without it. Where the time of the run is not known an SM counts as busy for as long as its
+    typical block.
 
     Args:
         moved: bytes of each run, all SMs together, shape (runs,).
         cycles: of each block by its SM's clock, shape (runs, blocks).
-        sms: how many SMs.
-        whole: cycles of each run from its first block's begin to its last one's end, shape (runs,); NaN if not known.
-        step: cycles by which `whole` may be misread.
+        sms: number of SMs.
+        elapsed: cycles of each run from the first block's begin to the last one's end, shape (runs,); NaN if unknown.
+        step: cycles by which `elapsed` may be misread.
 
     Raises `ValueError` without runs or blocks, or for a block that took no time.
 
     """
     if cycles.ndim != 2 or cycles.size == 0 or len(cycles) != len(moved) or cycles.min() < 1:
         raise ValueError(f"a rate needs the cycles of every block of every run, got {cycles.shape} for {moved.shape}")
-    own = moved / sms
+    per_sm = moved / sms
     typical, slowest = np.median(cycles, axis=1), cycles.max(axis=1).astype(np.float64)
-    lacking = np.isnan(whole)
-    took = np.where(lacking, typical, whole)
-    longest = np.where(lacking, slowest, took + step)
-    together = ~lacking & (slowest >= (1 - TOGETHER) * took)
-    shortest = np.where(together, np.fmin(slowest, took), took)
-    shortest = np.where(lacking, took, np.fmin(shortest, np.fmax(took - step, 1.0)))
-    return _typical(own / took, own / longest, own / shortest)
+    unknown = np.isnan(elapsed)
+    busy = np.where(unknown, typical, elapsed)
+    longest = np.where(unknown, slowest, busy + step)
+    together = ~unknown & (slowest >= (1 - MAX_RAMP) * busy)
+    shortest = np.where(together, np.fmin(slowest, busy), busy)
+    shortest = np.where(unknown, busy, np.fmin(shortest, np.fmax(busy - step, 1.0)))
+    return _median(per_sm / busy, per_sm / longest, per_sm / shortest)
+
+
+@dataclass(frozen=True)
+class Top:
+    """The configurations near the fastest.
+
+    Attributes:
+        members: their indices, the fastest first.
+        rising: throughput still rises with the most in flight.
+    """
+
+    members: tuple[int, ...]
+    rising: bool
+
+
+def nearness(rates: Sequence[Throughput]) -> float:
+    """Relative distance below the fastest of once measured configurations within which its equals may lie.
+
+    It grows with the error of a typical one. Raises `ValueError` without rates.
+    """
+    if not rates:
+        raise ValueError("a surface needs at least one rate")
+    error = float(np.median([1 - each.low / each.rate for each in rates]))
+    return min(FAR, max(NEAR, ERRORS_OF_FASTEST * error))
+
+
+def find_top(in_flight: Sequence[float], rates: Sequence[float], near: float = NEAR) -> Top:
+    """The top of a surface: its plateau, if there is one, is among configurations within `near` of the fastest.
+
+    By Little's law throughput rises with what is `in_flight` (bytes, or chains of instructions) until something
+    saturates: then much less in flight does as well, or more does worse. Raises `ValueError` without rates.
+    """
+    if not len(rates):
+        raise ValueError("a surface needs at least one rate")
+    values, flying = np.array(rates), np.array(in_flight)
+    order = np.argsort(-values, kind="stable")
+    members = [int(i) for i in order if values[i] >= (1 - near) * values.max()]
+    top = flying[members]
+    return Top(tuple(members), bool(flying.max() <= top.max() and top.min() * SATURATION > top.max()))
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """The level that several configurations reach.
+
+    Attributes:
+        level: median of the second measurements of its members. The bracket holds these, and the fastest of both
+            measurements; beyond them the error of the level: the error of a typical member over the root of their
+            number.
+        members: indices of its configurations.
+        width: relative distance from the fastest within which they lie.
+        scatter: relative standard deviation of the ratio of both measurements.
+        isolated: in both measurements the same configuration alone was that fast.
+    """
+
+    level: Throughput
+    members: tuple[int, ...]
+    width: float
+    scatter: float
+    isolated: bool
+
+
+def find_plateau(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:
+    """The plateau among configurations near the fastest, each measured twice; None if the two differ.
+
+    Members are chosen by the first measurement and their level is that of the second, so that luck does not count
+    twice. Those far from the level in the second are left out, of the bracket too; if they are half of them there is
+    none. Raises `ValueError` without configurations.
+    """
+    if not first or len(first) != len(again):
+        raise ValueError(f"a plateau needs members, each measured twice, got {len(first)} and {len(again)}")
+    before, after = (np.array([each.rate for each in rates]) for rates in (first, again))
+    scatter = _scatter(before, after)
+    width = float(min(FAR, max(MIN_WIDTH, SCATTERS * scatter))) if len(before) >= MIN_KNOWN_SCATTER else NEAR
+    near = max(NEAR, width)
+    single = {_isolated(before, near), _isolated(after, near)}
+    isolated = len(single) == 1 and None not in single
+    members = [int(np.argmax(after))] if isolated else _members(before, width, near)
+    rate = float(np.median(after[members]))
+    if abs(rate - float(np.median(before[members]))) > MAX_REPEAT_CHANGE * rate:
+        return None
+    kept = [i for i in members if abs(after[i] - rate) <= near * rate]  # the others were lucky
+    if 2 * len(kept) <= len(members):
+        return None
+    rate, root = float(np.median(after[kept])), len(kept) ** 0.5
+    below = float(np.median([again[i].rate - again[i].low for i in kept])) / root
+    above = float(np.median([again[i].high - again[i].rate for i in kept])) / root
+    level = Throughput(rate, float(after[kept].min()) - below, float(max(before.max(), after.max())) + above)
+    return Plateau(level, tuple(kept), width, scatter, isolated)
+
+
+def _isolated(rates: NDArray[np.float64], near: float) -> int | None:
+    """The only configuration within `near` of the fastest; None if there are several."""
+    return int(np.argmax(rates)) if np.sum(rates >= (1 - near) * rates.max()) == 1 else None
+
+
+def _members(before: NDArray[np.float64], width: float, near: float) -> list[int]:
+    """The fastest within `width`, and up to `MIN_MEMBERS` if so many are near. If no other is, that was luck."""
+    order = np.argsort(-before, kind="stable")
+    alike, about = (int(np.sum(before >= (1 - band) * before.max())) for band in (width, near))
+    return [int(i) for i in order[: max(alike, min(MIN_MEMBERS, about if about > 1 else len(before)))]]
+
+
+def _scatter(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+    """Relative standard deviation of a configuration measured twice, without the common change (the GPU's clock)."""
+    ratio = after / before
+    return NORMAL_MAD * float(np.median(np.abs(ratio - np.median(ratio))))

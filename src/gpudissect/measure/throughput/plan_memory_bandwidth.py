@@ -1,4 +1,16 @@
-"""Bandwidth of memory: read, write and copy over far more than the L2 holds."""
+"""Bandwidth of L2 and memory, and whether the path of stores to the L2 limits writes to other levels.
+
+*L2.* Resident blocks access the same tiles all the time, and the run lasts until the SM with the longest path is done.
+Short blocks balance the load: an H200 reads 5 % more with them. But if blocks on several SMs read the same lines at
+about the same time, requests are merged on the way to its L2, which then gives less than the SMs get: 9.5 to 10.3 TB/s,
+of which hardware counters find as little as 60 % in the L2. So blocks that run at the same time access tiles of their
+own, far enough apart.
+
+*Stores.* An L1 that writes through passes on its stores, and memory is written through the L2. If a level takes as much
+as the L2, the path to the L2 may limit both; if more, the L2 takes at least as much. No workload is run for that. Since
+Volta all stores cross the L1, whether data stay there or not (Nsight Compute, "L1TEX"), so it takes at least what the
+L2 took from its SM.
+"""
 
 from __future__ import annotations
 
@@ -6,81 +18,225 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
+from gpudissect.catalogue.capabilities import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
-from gpudissect.measure.throughput.bandwidth import bandwidth_of, why_no_streams
-from gpudissect.measure.throughput.configurations import (
-    Configuration,
-    by_the_clock,
-    configuration,
-    oversubscribed,
-    resident,
-    search,
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.throughput.infer_throughput import Throughput
+from gpudissect.measure.throughput.rate_estimates import (
+    DATA_RATE,
+    Surface,
+    Unbounded,
+    format_rate,
+    peak_bandwidth,
+    plateau_estimate,
 )
-from gpudissect.measure.throughput.footprint import beyond, l2_sizes, past_the_l1
-from gpudissect.measure.throughput.plan_peak import peak
-from gpudissect.measure.throughput.surface import plateau_found
+from gpudissect.measure.throughput.stream_search import (
+    NO_CONFIGURATION,
+    REPEAT_RUNS,
+    Configuration,
+    bandwidth_of,
+    bytes_per_second,
+    configuration_at,
+    footprint_beyond_l2,
+    l2_sizes,
+    path_past_l1,
+    resident_blocks,
+    resident_configurations,
+    search,
+    wave_configurations,
+    why_no_streams,
+)
+from gpudissect.series import Series
 from gpudissect.units import MIB, format_bytes
-from gpudissect.workload import Stream, Transfer
+from gpudissect.workload import Path, Stream, Transfer
+from gpudissect.workload.digest import digest
 
-BEYOND_L2 = 128
-"""Footprint, of both sides of a copy together, in L2 capacities. What stays in the L2 is then little, and thousands of
-short blocks have a few tiles each: on an H200 stores do best so (one to three tiles each 4.67 TB/s, six 4.59, fifteen
-4.54, blocks that stay 4.25), whatever their cache hint."""
+L2_SHARE, LARGE_L2_SHARE = 0.4, 0.8  # of the smaller the near partition still holds copies of everything
+MAX_LARGE = 5  # configurations of the plateau that are run over the larger share too
+MIN_ITERATIONS, MIN_RUN_BYTES = 1024, 1 << 32  # of a thread and a run: so long that starting and ending are negligible
+MIN_DISTANCE = 1.4  # footprint before tiles are accessed again, relative to that of all resident blocks
+MIN_WAVE_BYTES = 1 << 28  # of a run of short blocks: far more than the timer's step
+MEMORY_FOOTPRINT = 128
+"""Footprint of all buffers in capacities of the L2. Little stays in the L2, and thousands of short blocks have a few
+tiles each: on an H200 the best for stores (one to three tiles each 4.67 TB/s, six 4.59, fifteen 4.54, resident blocks
+4.25), whatever their cache hint."""
+NO_L2_BOUND = Unbounded("not compared with a bound: no document states what an L2 can give")
+
+
+def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
+    """Bandwidth of the L2 past the L1s, B/s. Knowledge: the estimate."""
+    attribute = f"{transfer}_bandwidth"
+    reason, sizes = why_no_streams(Path.GLOBAL_L2, bench), l2_sizes(bench, known)
+    if reason is None and not sizes:
+        reason = "the size of the L2 was not found, and the device does not state it"
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", reason, attribute))
+    footprint, large = (int(share * min(sizes)) for share in (L2_SHARE, LARGE_L2_SHARE))
+
+    def make(shape: Configuration) -> Stream | None:
+        return _l2_stream(shape, transfer, footprint, bench)
+
+    shapes = [*resident_configurations(bench.info), *wave_configurations(bench.info)]
+    surface = yield from search(shapes, make, bytes_per_second, bench)
+    if surface is None:
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", NO_CONFIGURATION, attribute))
+    streams = _large_streams(surface, transfer, large, bench)
+    caveats = [f"over {format_bytes(footprint)}"]
+    if streams:
+        traces = yield streams
+        rate = float(np.median([bytes_per_second(trace).rate for trace in traces]))
+        caveats.append(f"the same over {format_bytes(large)}, most of the L2: {format_rate(rate, 'B/s')}")
+    found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
+    found = replace(found, evidence=(*found.evidence, *map(digest, streams)))
+    return Outcome((found,), found, (_series("l2", transfer, surface),))
+
+
+def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
+    """A stream over about `target` bytes, in resident blocks or in waves; None if they do not fit."""
+    sms, resident = bench.info.sm_count, resident_blocks(shape, bench.info)
+    if shape.blocks_per_sm <= resident:
+        blocks = shape.blocks_per_sm * sms
+        tiles = target // (blocks * shape.tile)  # of each block
+        if tiles < 1:
+            return None
+        footprint = tiles * blocks * shape.tile
+        passes = max(-(-MIN_ITERATIONS // tiles), -(-MIN_RUN_BYTES // footprint))
+        return shape.stream(Path.GLOBAL_L2, transfer, footprint, blocks, passes)
+    tiles = int(target / (MIN_DISTANCE * resident * sms * shape.tile))
+    if tiles < 1:
+        return None
+    blocks = target // (tiles * shape.tile)  # of a wave
+    waves, footprint = round(shape.blocks_per_sm * sms / blocks), blocks * tiles * shape.tile
+    if waves < 1 or waves * footprint < MIN_WAVE_BYTES:
+        return None
+    return replace(shape.stream(Path.GLOBAL_L2, transfer, footprint, waves * blocks), waves=waves)
+
+
+def _large_streams(surface: Surface, transfer: Transfer, target: int, bench: Bench) -> list[Stream]:
+    """Configurations of the plateau over most of the L2."""
+    shapes = [configuration_at(surface, index) for index in surface.counted[:MAX_LARGE]]
+    streams = [_l2_stream(shape, transfer, target, bench) for shape in shapes]
+    return [replace(stream, runs=REPEAT_RUNS) for stream in streams if stream is not None]
+
+
+def _series(element: str, transfer: Transfer, surface: Surface) -> Series:
+    return surface.series(element, f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
 
 
 def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
-    """What memory gives or takes, B/s; of copies bytes read and bytes written. Its knowledge is the estimate."""
-    attribute = f"{transfer}_bandwidth"
-    path = past_the_l1(bench.info)
+    """Bandwidth of memory, B/s; of copies bytes read and bytes written. Knowledge: the estimate."""
+    attribute, path = f"{transfer}_bandwidth", path_past_l1(bench.info)
     if (reason := why_no_streams(path, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
     l2 = max(l2_sizes(bench, known), default=None)
-    sides = 2 if transfer is Transfer.COPY else 1
-    target = beyond(BEYOND_L2 // sides, l2, path, sides, bench)
+    buffers = 2 if transfer is Transfer.COPY else 1
+    target = footprint_beyond_l2(MEMORY_FOOTPRINT // buffers, l2, path, buffers, bench)
 
     def make(shape: Configuration) -> Stream | None:
         blocks = shape.blocks_per_sm * bench.info.sm_count
-        share = target // (blocks * shape.tile)  # tiles of each block: all get the same
-        return None if share < 1 else Stream(
-            path=path, transfer=transfer, footprint=share * blocks * shape.tile, blocks=blocks,
-            threads=shape.threads, ilp=shape.ilp, width=shape.width,
-        )  # fmt: skip
+        tiles = target // (blocks * shape.tile)  # of each block
+        return shape.stream(path, transfer, tiles * blocks * shape.tile, blocks) if tiles else None
 
-    shapes = [*resident(bench.info), *oversubscribed(bench.info)]
-    surface = yield from search(shapes, make, by_the_clock, bench)
+    shapes = [*resident_configurations(bench.info), *wave_configurations(bench.info)]
+    surface = yield from search(shapes, make, bytes_per_second, bench)
     if surface is None:
-        reason = "no configuration has room on this device"
-        return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
-    spans = [stream.footprint for i in surface.counted if (stream := make(configuration(surface, i))) is not None]
-    found = plateau_found("dram", attribute, surface, peak(bench.info), (_over(spans, l2),))
-    found = _less_what_stayed(found, sides * min(spans), l2)
-    series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
-    return Outcome((found,), found, (series,))
+        return Outcome(without(Status.NOT_SUPPORTED, "dram", NO_CONFIGURATION, attribute))
+    streams = [make(configuration_at(surface, i)) for i in surface.counted]
+    spans = [stream.footprint for stream in streams if stream is not None]
+    found = plateau_estimate("dram", attribute, surface, peak_bandwidth(bench.info), (_over(spans, l2),))
+    if found.status is Status.FOUND and found.low is not None and l2 is not None:
+        # What stays in the L2 from run to run need not have come from memory, nor gone there.
+        found = replace(found, low=found.low * max(0.0, 1 - l2 / (buffers * min(spans))))
+    return Outcome((found,), found, (_series("dram", transfer, surface),))
 
 
 def _over(spans: Sequence[int], l2: int | None) -> str:
-    """Which footprints the configurations had whose rate counts: whole tiles for each block."""
-    least, most = min(spans), max(spans)
-    over = "over " + (format_bytes(least) if least == most else f"{least / MIB:.0f} to {most / MIB:.0f} MiB")
-    return over + (f", at least {least / l2:.3g} times the L2" if l2 else "")
+    """Footprints of the configurations whose rate counts: whole tiles for each block."""
+    low, high = min(spans), max(spans)
+    over = format_bytes(low) if low == high else f"{low / MIB:.0f} to {high / MIB:.0f} MiB"
+    return f"over {over}" + (f", at least {low / l2:.3g} times the L2" if l2 else "")
 
 
-def _less_what_stayed(estimate: Estimate, footprint: int, l2: int | None) -> Estimate:
-    """What the run before left in the L2 need not have come from memory, nor what is in it at the end gone there."""
-    if estimate.status is not Status.FOUND or estimate.low is None or l2 is None:
-        return estimate
-    return replace(estimate, low=estimate.low * max(0.0, 1 - l2 / footprint))
+def peak_plan(bench: Bench, known: Known) -> Plan:
+    """Theoretical peak of the memory, stated and not measured."""
+    yield from ()
+    peak = peak_bandwidth(bench.info)
+    if isinstance(peak, Unbounded):
+        reason = "the device does not state the clock of its memory and the width of its bus"
+        return Outcome(without(Status.NOT_FOUND, "dram", reason, "peak_bandwidth"))
+    transfers = bench.info.facts.get("memory_data_rate", DATA_RATE)
+    method = f"memory clock x bus width x {transfers} transfers per cycle (MC16 s5.1), as stated"
+    stated = partial(Estimate, element="dram", attribute="peak_bandwidth", status=Status.STATED, method=method)
+    return Outcome((stated(value=peak.rate),))
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        key=bandwidth_of("dram", transfer),
-        element="dram",
-        plan=partial(memory_bandwidth_plan, transfer),
-        emits=(f"{transfer}_bandwidth",),
-        needs=(capacity_of("l2"),),
-    )
-    for transfer in Transfer
+def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Writes to an element compared with those to the L2: a caveat, or the rate of an L1 that all stores cross."""
+    yield from ()
+    writes, l2_writes = known[bandwidth_of(element, Transfer.WRITE)], known[bandwidth_of("l2", Transfer.WRITE)]
+    own, l2 = _bracket(writes), _bracket(l2_writes)
+    if writes is None or l2_writes is None or own is None or l2 is None:
+        return Outcome()
+    scale, per_sm = 1.0, writes.unit == "B/cycle"
+    if per_sm:
+        clock = bench.info.facts.get("clock_hz")
+        if not isinstance(clock, int | float):
+            return Outcome()
+        scale = clock * bench.info.sm_count  # B/s of all SMs
+    found = writes.status is l2_writes.status is Status.FOUND
+    if element == "l1" and found and stores_cross_l1(bench.info.facts) and l2.low > own.high * scale:
+        caveat = (
+            "stores past it, which cross it all the same, from short blocks; resident blocks stored "
+            f"{format_rate(own.rate, writes.unit)} through it"
+        )
+        revised = replace(writes, value=l2.rate / scale, low=l2.low / scale, high=l2.high / scale)
+        evidence = (*writes.evidence, *l2_writes.evidence)
+        return Outcome((replace(revised, evidence=evidence, caveats=(caveat, *writes.caveats[-1:])),))
+    if own.high * scale < l2.low:
+        return Outcome()  # a limit of its own
+    rate = format_rate(l2.rate, "B/s")
+    if l2.high < own.low * scale:
+        caveat = f"more than the L2 took when written directly ({rate}): it takes at least what crossed it here"
+    else:
+        caveat = f"the same, within the brackets, as the L2 takes ({rate}): the path of stores to it may limit both"
+    total = f"{format_rate(own.rate * scale, 'B/s')} of all SMs, " if per_sm else ""
+    return Outcome((replace(writes, caveats=(*writes.caveats, total + caveat)),))
+
+
+def _bracket(estimate: Estimate | None) -> Throughput | None:
+    """Value and bracket of a rate, None without."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return Throughput(float(str(estimate.value)), estimate.low, estimate.high) if estimate.value is not None else None
+
+
+EXPERIMENTS = (
+    Experiment(key=Key("peak.dram"), element="dram", plan=peak_plan, emits=("peak_bandwidth",)),
+    *(
+        Experiment(
+            key=bandwidth_of(element, transfer),
+            element=element,
+            plan=partial(plan, transfer),
+            emits=(f"{transfer}_bandwidth",),
+            needs=(capacity_of("l2"),),
+        )
+        for element, plan, transfers in (
+            ("l2", l2_bandwidth_plan, (Transfer.READ, Transfer.WRITE)),
+            ("dram", memory_bandwidth_plan, tuple(Transfer)),
+        )
+        for transfer in transfers
+    ),
+    *(
+        Experiment(
+            key=Key(f"stores.{element}"),
+            element=element,
+            plan=partial(stores_plan, element),
+            revises=(f"{element}.{attribute}",),
+            needs=(bandwidth_of(element, Transfer.WRITE), bandwidth_of("l2", Transfer.WRITE)),
+        )
+        for element, attribute in (("dram", "write_bandwidth"), ("l1", "write_rate"))
+    ),
 )

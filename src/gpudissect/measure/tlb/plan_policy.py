@@ -1,8 +1,8 @@
-"""Replacement policy of a TLB: how well each candidate foretells which translations are missed.
+"""Replacement policy of a TLB: how well each candidate predicts which translations miss.
 
-MC14 (table 4) calls the first TLB of Fermi and Kepler LRU, MC16 (table 5) not: going round one page more than fits, an
-LRU misses always, and so does FIFO; only visits in random order tell. What reaches a TLB is what the one before it
-missed, so those are simulated in front of it.
+MC14 (table 4) calls the first TLB of Fermi and Kepler LRU, MC16 (table 5) does not. With one page more than entries,
+visited in order, LRU misses always, and so does FIFO; only random order distinguishes them. A TLB is accessed by the
+misses of the one before it, so all before it are simulated as well.
 """
 
 from __future__ import annotations
@@ -28,20 +28,24 @@ from gpudissect.measure.cache.infer_policy import (
 )
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
+from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
-from gpudissect.measure.tlb.translation import VISITS, WARMUP, Pages, Translations
 from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.policy import check_policy
 from gpudissect.vocabulary import TLBS
 
-ATTRIBUTES = ("replacement_policy",)
-SEQUENCES, ROUNDS, HELD_OUT = 4, 4, 3
+ATTRIBUTE = "replacement_policy"
+SEQUENCES, MAX_ROUNDS, HELD_OUT = 4, 4, 3  # sequences per round, rounds, and sequences not used to choose
 LAPS = 4
-MOST = 6.0  # times the share of misread hits may disagree: misses are misread, too
-WELL = 0.99  # share foretold from which on nothing is left to explain
-METHOD = "likelihood of missed translations, candidates simulated behind the TLBs before"
+MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
+WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
+METHOD = "likelihood of observed misses, candidates simulated behind the TLBs before"
+NOT_KNOWN, NOT_KNOWN_BEFORE = "its sets are not known", "the policy of the TLB before it is not known"
+RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
+DIRECT_MAPPED = "sets of one way: there is no choice"
 
 
 def tlb_caches_to(element: str) -> Key[tuple[Cache, ...] | None]:
@@ -51,37 +55,34 @@ def tlb_caches_to(element: str) -> Key[tuple[Cache, ...] | None]:
 
 def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Policy of a TLB; knowledge: the TLBs up to it as caches of pages, or None."""
-    level = known[tlb_of(element)]
-    shape = known[tlb_sets_of(element)]
-    number = TLBS.index(element)
+    level, sets, number = known[tlb_of(element)], known[tlb_sets_of(element)], TLBS.index(element)
     before = known[tlb_caches_to(TLBS[number - 1])] if number else ()
-    if level is None or shape is None:
-        return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
+    if level is None or sets is None:
+        return Outcome(without(Status.NOT_FOUND, element, NOT_KNOWN, ATTRIBUTE))
     if before is None:
-        return Outcome(without(Status.NOT_FOUND, element, "the policy of the TLB before it is not known", *ATTRIBUTES))
+        return Outcome(without(Status.NOT_FOUND, element, NOT_KNOWN_BEFORE, ATTRIBUTE))
     if any(cache.policy.kind is PolicyKind.RANDOM for cache in before):
-        reason = "the TLB before it draws its victims: what reaches this one cannot be foretold"
-        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    if max(shape.ways) == 1:
-        return Outcome(without(Status.NOT_FOUND, element, "sets of one way: nothing to choose", *ATTRIBUTES))
-    asked = _Asked(element, level, shape, before, bench)
-    estimate = yield from asked.policy()
+        return Outcome(without(Status.NOT_FOUND, element, RANDOM_BEFORE, ATTRIBUTE))
+    if max(sets.ways) == 1:
+        return Outcome(without(Status.NOT_FOUND, element, DIRECT_MAPPED, ATTRIBUTE))
+    search = _PolicySearch(element, level, sets, before, bench)
+    estimate = yield from search.policy()
     if estimate.status is not Status.FOUND:
         return Outcome((estimate,))
-    return Outcome((estimate,), (*before, asked.cache(PolicyKind(str(estimate.value)))))
+    return Outcome((estimate,), (*before, search.cache(PolicyKind(str(estimate.value)))))
 
 
 @dataclass(frozen=True)
-class _Ranked:
-    """The candidate that foretells best, and how the others stand to it.
+class _Ranking:
+    """The likeliest candidate and its rivals.
 
     Attributes:
         best: the likeliest.
         score: its log-likelihood (nats).
-        rivals: others that foretell something else and are about as likely.
+        rivals: others with another prediction that are about as likely.
         misread: share of the accesses that may be misread.
-        sequences: what was visited.
-        missed: which of the visits missed.
+        sequences: pages visited.
+        observed: outcomes of the visits.
 
     """
 
@@ -90,120 +91,112 @@ class _Ranked:
     rivals: tuple[PolicyKind, ...]
     misread: float
     sequences: tuple[Pages, ...]
-    missed: tuple[Outcomes, ...]
+    observed: tuple[Outcomes, ...]
 
 
-class _Asked:
-    """Visits to one page more than fits, in random order."""
+class _PolicySearch:
+    """Visits in random order to one page more than fits."""
 
-    def __init__(self, element: str, level: TlbLevel, shape: TlbSets, before: tuple[Cache, ...], bench: Bench) -> None:
-        self.element, self.level, self.shape, self.before, self.bench = element, level, shape, before, bench
-        self.translations = Translations(level.page, bench)
+    def __init__(self, element: str, level: TlbLevel, sets: TlbSets, before: tuple[Cache, ...], bench: Bench) -> None:
+        self.element, self.level, self.sets, self.before, self.bench = element, level, sets, before, bench
+        self.accesses = PageAccesses(level.page_size, bench)
 
     def policy(self) -> Ask[Estimate]:
-        """Which policy it is, from the likelihoods of the candidates and visits not used to choose among them."""
-        ranked = yield from self._ranked()
-        unseen = [self._sequence(len(ranked.sequences) + i) for i in range(HELD_OUT)]
-        once = yield from self._misses(unseen)
-        again = yield from self._misses(unseen, repetition=1)
-        told = [self._foretold(ranked.best, pages) for pages in unseen]
-        share = float(np.mean([agreement(*pair) for run in (once, again) for pair in zip(told, run, strict=True)]))
-        if share < WELL and drawn_anew(once, again, ranked.misread) and self._rather_drawn(ranked):
-            return self._random()
-        if ranked.rivals:
-            return self._ambiguous(
-                f"{ranked.best} foretells {share:.1%} of the accesses, {', '.join(ranked.rivals)} about as many"
+        """The policy by the likelihoods of the candidates, checked on sequences not used to choose among them."""
+        ranking = yield from self._ranking()
+        best, misread = ranking.best, ranking.misread
+        held_out = [self._sequence(len(ranking.sequences) + i) for i in range(HELD_OUT)]
+        first = yield from self._misses(held_out)
+        second = yield from self._misses(held_out, repetition=1)
+        predicted = [self._predicted(best, pages) for pages in held_out]
+        runs = [agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
+        share = float(np.mean(runs))
+        evidence = tuple(self.accesses.evidence)
+        estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
+        if share < WELL_PREDICTED and drawn_anew(first, second, misread) and self._likely_random(ranking):
+            caveats = (
+                "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known",
             )
-        stubborn = sum(wrong_twice(*each) for each in zip(told, once, again, strict=True))
-        most = may_be_wrong_twice(share, sum(each.size for each in told))
-        if share < 1 - MOST * ranked.misread or stubborn > most:
-            return self._ambiguous(
-                "none of the policies tried, in which nothing is left to chance: "
-                f"{ranked.best} comes nearest, which foretells {share:.1%} of the accesses, but {stubborn} of them "
-                "wrongly whenever they are made"
+            found = partial(estimate, status=Status.FOUND, value=PolicyKind.RANDOM.value)
+            return found(confidence=BRACKETED, caveats=caveats)
+        if ranking.rivals:
+            reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(ranking.rivals)} about as many"
+            return estimate(status=Status.AMBIGUOUS, reason=reason)
+        wrong = sum(wrong_twice(*runs) for runs in zip(predicted, first, second, strict=True))
+        max_wrong = may_be_wrong_twice(share, sum(each.size for each in predicted))
+        if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
+            reason = (
+                f"none of the deterministic policies tried: the closest, {best}, predicts {share:.1%} of the accesses, "
+                f"but {wrong} of them wrongly in both runs"
             )
-        return Estimate(
-            element=self.element, attribute="replacement_policy", status=Status.FOUND, value=ranked.best.value,
-            confidence=EXACT if share >= WELL else BRACKETED, method=METHOD,
-            evidence=tuple(self.translations.evidence),
-            caveats=(f"it foretells {share:.2%} of the accesses of sequences not used to choose it",),
-        )  # fmt: skip
+            return estimate(status=Status.AMBIGUOUS, reason=reason)
+        caveats = (f"it predicts {share:.2%} of the accesses of sequences not used to choose it",)
+        found = partial(estimate, status=Status.FOUND, value=best.value, caveats=caveats)
+        return found(confidence=EXACT if share >= WELL_PREDICTED else BRACKETED)
 
-    def _ranked(self) -> Ask[_Ranked]:
-        """Visits until one candidate leads all that foretell otherwise, or there were enough."""
+    def _ranking(self) -> Ask[_Ranking]:
+        """Visit until one candidate leads all that predict otherwise, or `MAX_ROUNDS` are over."""
         kinds = [kind for kind in DETERMINISTIC if self._possible(kind)]
         sequences: list[Pages] = []
-        missed: list[Outcomes] = []
-        foretold: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
-        for _ in range(ROUNDS):
-            own = [self._sequence(len(sequences) + i) for i in range(SEQUENCES)]
-            missed += yield from self._misses(own)
-            sequences += own
+        observed: list[Outcomes] = []
+        predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
+        for _ in range(MAX_ROUNDS):
+            batch = [self._sequence(len(sequences) + i) for i in range(SEQUENCES)]
+            observed += yield from self._misses(batch)
+            sequences += batch
             for kind in kinds:
-                foretold[kind] += [self._foretold(kind, pages) for pages in own]
-            misread = max(MISREAD, self.translations.misread(self.level.stair.threshold))
+                predicted[kind] += [self._predicted(kind, pages) for pages in batch]
+            misread = max(MISREAD, self.accesses.misread_share(self.level.miss.threshold))
             scores = {
-                kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, missed, strict=True))
-                for kind, each in foretold.items()
+                kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, observed, strict=True))
+                for kind, each in predicted.items()
             }
             best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
-            rivals = [kind for kind in kinds if scores[kind] > scores[best] - MARGIN
-                      and not all(map(np.array_equal, foretold[kind], foretold[best]))]  # fmt: skip
+            close = [kind for kind in kinds if scores[kind] > scores[best] - MARGIN]
+            rivals = [kind for kind in close if not all(map(np.array_equal, predicted[kind], predicted[best]))]
             if not rivals:
                 break
-        return _Ranked(best, scores[best], tuple(rivals), misread, tuple(sequences), tuple(missed))
+        return _Ranking(best, scores[best], tuple(rivals), misread, tuple(sequences), tuple(observed))
 
-    def _rather_drawn(self, ranked: _Ranked) -> bool:
-        """Whether victims drawn by lot are far likelier; behind another TLB that cannot be told."""
+    def _likely_random(self, ranking: _Ranking) -> bool:
+        """Whether random replacement is far likelier; behind another TLB that cannot be decided."""
         if self.before:
             return False
-        each = zip(ranked.sequences, ranked.missed, strict=True)
-        return sum(self._if_drawn(*one, ranked.misread) for one in each) - ranked.score >= MARGIN
+        pairs = zip(ranking.sequences, ranking.observed, strict=True)
+        return sum(self._random_score(*pair, ranking.misread) for pair in pairs) - ranking.score >= MARGIN
 
-    def _if_drawn(self, pages: Pages, missed: np.ndarray, misread: float) -> float:
-        """Log-likelihood if every way is replaced alike: of the one set that is too full; the others all hit."""
-        sets = np.array(self.shape.set_of)
-        full = int(np.argmax(np.bincount(sets[np.unique(pages)]) - np.array(self.shape.ways)))
-        own = np.tile(sets[pages] == full, WARMUP + LAPS)
-        seen = np.concatenate([np.full(WARMUP * pages.size, UNKNOWN, dtype=np.int8), missed])
-        others = seen[~own]
-        lines = np.tile(pages, WARMUP + LAPS)[own]
+    def _random_score(self, pages: Pages, observed: Outcomes, misread: float) -> float:
+        """Log-likelihood if all ways are replaced with equal probability: of the overfull set; the others all hit."""
+        sets = np.array(self.sets.set_of)
+        overfull = int(np.argmax(np.bincount(sets[np.unique(pages)]) - np.array(self.sets.ways)))
+        inside = np.tile(sets[pages] == overfull, WARMUP + LAPS)
+        outcomes = np.concatenate([np.full(WARMUP * pages.size, UNKNOWN, dtype=np.int8), observed])
+        others = outcomes[~inside]
+        lines = np.tile(pages, WARMUP + LAPS)[inside]
         _, first, number = np.unique(lines, return_index=True, return_inverse=True)
         by_visit = np.argsort(np.argsort(first))[number]
-        return random_log_likelihood(Observed(by_visit, seen[own]), self.shape.ways[full], misread) + log_likelihood(
-            np.zeros_like(others), others, misread
-        )
-
-    def _random(self) -> Estimate:
-        return Estimate(
-            element=self.element, attribute="replacement_policy", status=Status.FOUND, value=PolicyKind.RANDOM.value,
-            confidence=BRACKETED, method=METHOD, evidence=tuple(self.translations.evidence),
-            caveats=("the same visits miss elsewhere when made again; whether all ways alike was not looked at",),
-        )  # fmt: skip
-
-    def _ambiguous(self, reason: str) -> Estimate:
-        return Estimate(element=self.element, attribute="replacement_policy", status=Status.AMBIGUOUS, reason=reason,
-                        method=METHOD, evidence=tuple(self.translations.evidence))  # fmt: skip
+        of_set = random_log_likelihood(Observed(by_visit, outcomes[inside]), self.sets.ways[overfull], misread)
+        return of_set + log_likelihood(np.zeros_like(others), others, misread)
 
     def cache(self, kind: PolicyKind) -> Cache:
         """The TLB as a cache of pages."""
-        page = self.level.page
-        return Cache(self.shape.ways, page, page, Index(IndexKind.TABLE, table=self.shape.set_of), Policy(kind))
+        page, index = self.level.page_size, Index(IndexKind.TABLE, table=self.sets.set_of)
+        return Cache(self.sets.ways, page, page, index, Policy(kind))
 
     def _sequence(self, number: int) -> Pages:
-        """Every page, then each again and again in random order; one more page than fits."""
-        pages = np.arange(min(self.level.entries + 1, len(self.shape.set_of)))
+        """Every page once, then each several times in random order; one page more than fits."""
+        pages = np.arange(min(self.level.entries + 1, len(self.sets.set_of)))
         rng = self.bench.rng("visits of pages", self.element, number)
         return np.concatenate([rng.permutation(pages), rng.permutation(np.repeat(pages, VISITS - 1))])
 
     def _misses(self, sequences: list[Pages], repetition: int = 0) -> Ask[list[Outcomes]]:
         """Which of the timed visits missed."""
-        penalties = yield from self.translations.visits(sequences, LAPS, repetition)
-        return [(each >= self.level.stair.threshold).astype(np.int8).ravel() for each in penalties]
+        penalties = yield from self.accesses.visits(sequences, LAPS, repetition)
+        return [(each >= self.level.miss.threshold).astype(np.int8).ravel() for each in penalties]
 
-    def _foretold(self, kind: PolicyKind, pages: Pages) -> np.ndarray:
-        """Misses of the timed laps; in those before them what others left in the TLB has gone."""
-        offsets = np.tile(pages, WARMUP + LAPS) * self.level.page
+    def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
+        """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
+        offsets = np.tile(pages, WARMUP + LAPS) * self.level.page_size
         reaching = np.arange(offsets.size)
         for cache in (*self.before, self.cache(kind)):
             reaching = reaching[CacheModel(cache).access_many(offsets[reaching]) == 1]
@@ -213,7 +206,7 @@ class _Asked:
 
     def _possible(self, kind: PolicyKind) -> bool:
         try:
-            check_policy(Policy(kind), self.shape.ways)
+            check_policy(Policy(kind), self.sets.ways)
         except UsageError:
             return False
         return True
@@ -224,7 +217,7 @@ EXPERIMENTS = tuple(
         key=tlb_caches_to(element),
         element=element,
         plan=partial(tlb_policy_plan, element),
-        emits=ATTRIBUTES,
+        emits=(ATTRIBUTE,),
         needs=(tlb_of(element), tlb_sets_of(element), *map(tlb_caches_to, TLBS[max(0, number - 1) : number])),
     )
     for number, element in enumerate(TLBS)

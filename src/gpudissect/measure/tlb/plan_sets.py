@@ -1,7 +1,6 @@
-"""Sets and ways of a TLB, without assuming equal sets or an index: which pages must go so that the others fit.
+"""Sets and ways of a TLB, without assuming equal sets or an index: the pages without which the others fit.
 
-All pages but a few stay in the ring, whatever is asked: a TLB in front of the one that is looked at must not come to
-hold them.
+All other pages stay in the chain, so that a TLB in front of the one measured cannot come to hold them.
 """
 
 from __future__ import annotations
@@ -13,26 +12,24 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.measure.cache.conflict_groups import Unclear
-from gpudissect.measure.cache.infer_first_miss import Fit, probe_sizes
 from gpudissect.measure.cache.infer_index_function import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
-from gpudissect.measure.tlb.translation import Pages, Translations, memory
+from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.page_accesses import PageAccesses, Pages, Undecided, memory_limit
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 GROUPS = 64
-MOST_ENTRIES = 256  # of which every set is looked for; of larger ones, one set
-AT_ONCE = 8  # pages tried at once
-BEYOND = 5  # times the entries: how far pages are tried
-MANY = 7
-ANY = 16  # pages tried one by one where any group of them will do
-EVIDENCE = 256  # workloads named: the last, which decide
+MAX_ENTRIES = 256  # of which every set is found; of more, one set
+BATCH = 8  # pages tried at once
+MAX_PAGE_RATIO = 5  # last page tried, in entries
+SAMPLE = 16  # pages tried one by one where any group of them will do
+MAX_EVIDENCE = 256  # workloads named: the last, which decide
 METHOD = "pages without which the others fit"
-ONE_SET = "one set was looked at, the others are taken to be like it"
+ONE_SET = "one set was measured, the others are assumed to be like it"
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,8 @@ class TlbSets:
 
     Attributes:
         ways: of each set.
-        set_of: the set of each page from 0 on, as far as they were looked at.
-        evidence: digests of the workloads behind it.
+        set_of: the set of each page from 0, as far as measured.
+        evidence: digests of the workloads.
 
     """
 
@@ -57,157 +54,155 @@ def tlb_sets_of(element: str) -> Key[TlbSets | None]:
 
 
 def tlb_sets_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Sets and ways of a TLB; knowledge: `TlbSets` if all its sets were seen."""
+    """Sets and ways of a TLB; knowledge: `TlbSets` if all its sets were found."""
     level = known[tlb_of(element)]
     if level is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level itself was not found", *ATTRIBUTES))
-    finder = _Finder(level, bench)
+    search = _SetSearch(level, bench)
     try:
-        if level.entries <= MOST_ENTRIES:
-            sets = yield from finder.all_sets()
-            return Outcome(_found(element, sets, level), sets)
-        ways = yield from finder.one_set(0)
-        again = yield from finder.one_set(1)
+        if level.entries <= MAX_ENTRIES:
+            sets = yield from search.all_sets()
+            return Outcome(_estimates(element, sets, level), sets)
+        ways = yield from search.one_set(0)
+        again = yield from search.one_set(1)
         if again != ways:
-            raise Unclear(f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}")
-    except Unclear as unclear:
-        return Outcome(without(Status.AMBIGUOUS, element, str(unclear), *ATTRIBUTES))
-    return Outcome(_of_one(element, ways, level, tuple(finder.translations.evidence[-EVIDENCE:])))
+            raise Undecided(f"scattered pages conflict as in a set of {ways} ways, others as in one of {again}")
+    except Undecided as undecided:
+        return Outcome(without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES))
+    return Outcome(_estimates_of_one(element, ways, level, search.evidence))
 
 
-class _Finder:
-    """Asks about pages next to one another, as far apart as an entry covers."""
+class _SetSearch:
+    """Finds conflicting pages among consecutive ones."""
 
     def __init__(self, level: TlbLevel, bench: Bench) -> None:
         self.level, self.bench = level, bench
-        self.translations = Translations(level.page, bench)
-        self.reach = memory(bench) // level.page
+        self.accesses = PageAccesses(level.page_size, bench)
+        self.pages = memory_limit(bench) // level.page_size
+
+    @property
+    def evidence(self) -> tuple[str, ...]:
+        return tuple(self.accesses.evidence[-MAX_EVIDENCE:])
 
     def all_sets(self) -> Ask[TlbSets]:
-        """Add a page to those that just fit, and see which set it overflows; or keep it, if it does not."""
+        """Add pages to those that just fit; find the set that each overflows, or keep it if it does not."""
         resident = list(range(self.level.entries))
         set_of: dict[int, int] = {}
         sets: list[frozenset[int]] = []
-        page, end = self.level.entries, min(self.reach, (1 + BEYOND) * self.level.entries + AT_ONCE)
+        page, end = self.level.entries, min(self.pages, (1 + MAX_PAGE_RATIO) * self.level.entries + BATCH)
         while len(set_of) < page and page < end:
-            tried = range(page, min(page + AT_ONCE, end))
-            fits = yield from self._fit([np.array([*resident, each]) for each in tried])
+            batch = range(page, min(page + BATCH, end))
+            fits = yield from self._fit([np.array([*resident, each]) for each in batch])
             page += fits.index(True) if True in fits else len(fits)
-            known = yield from self._of_known(resident, range(tried.start, page), sets)
-            for over, number in known.items():
+            known = yield from self._known_sets(resident, range(batch.start, page), sets)
+            for extra, number in known.items():
                 if number is not None:
-                    set_of[over] = number
+                    set_of[extra] = number
                     continue
-                members = yield from self._needed(np.array([*resident, over]))
-                own = frozenset(members) - {over}
-                if not own:
-                    raise Unclear(f"page {over} alone does not fit")
-                if own not in sets:
-                    sets.append(own)
-                set_of.update(dict.fromkeys(members, sets.index(own)))
+                members = yield from self._needed(np.array([*resident, extra]))
+                others = frozenset(members) - {extra}
+                if not others:
+                    raise Undecided(f"page {extra} alone does not fit")
+                if others not in sets:
+                    sets.append(others)
+                set_of.update(dict.fromkeys(members, sets.index(others)))
             if True in fits:
                 resident.append(page)
-                page += 1  # it lies in a set that is not full yet: those that are stay as they are
+                page += 1  # it is in a set that is not full yet; full ones stay as they are
         if len(set_of) < page or sum(map(len, sets)) != len(resident):
-            raise Unclear(f"of {page} pages {page - len(set_of)} could not be given to a set")
-        ways = tuple(len(each) for each in sets)
-        evidence = tuple(self.translations.evidence[-EVIDENCE:])
-        return TlbSets(ways, tuple(set_of[each] for each in range(page)), evidence)
+            raise Undecided(f"of {page} pages {page - len(set_of)} could not be assigned to a set")
+        return TlbSets(tuple(map(len, sets)), tuple(set_of[each] for each in range(page)), self.evidence)
 
-    def _of_known(self, resident: list[int], pages: range, sets: list[frozenset[int]]) -> Ask[dict[int, int | None]]:
-        """Which of the sets known so far each page overflows: the only one that has room for it once a page goes."""
-        rings = [np.array([*(each for each in resident if each != min(own)), page]) for page in pages for own in sets]
-        fits = np.array((yield from self._fit(rings)) if rings else [], dtype=bool).reshape(len(pages), len(sets))
+    def _known_sets(self, resident: list[int], pages: range, sets: list[frozenset[int]]) -> Ask[dict[int, int | None]]:
+        """Which known set each page overflows: the only one that has room for it without one of its pages."""
+        chains = [
+            np.array([*(each for each in resident if each != min(members)), page]) for page in pages for members in sets
+        ]
+        fits = np.array((yield from self._fit(chains)) if chains else [], dtype=bool).reshape(len(pages), len(sets))
         return {page: int(np.argmax(row)) if row.sum() == 1 else None for page, row in zip(pages, fits, strict=True)}
 
-    def one_set(self, turn: int) -> Ask[int]:
-        """Ways of the first set that overflows as pages scattered over memory become more."""
-        pages = self.bench.rng("pages of a set", self.level.page, turn).permutation(self.reach)
-        low, high = 0, pages.size
+    def one_set(self, attempt: int) -> Ask[int]:
+        """Ways of the first set to overflow as more and more pages scattered over memory are added."""
+        pages = self.bench.rng("pages of a set", self.level.page_size, attempt).permutation(self.pages)
         if (yield from self._fit([pages])) == [True]:
-            raise Unclear(f"all {pages.size} pages of memory fit")
-        while sizes := probe_sizes(low, high, 1, MANY):
-            fits = yield from self._fit([pages[:size] for size in sizes])
-            high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
-            low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
-        return len((yield from self._needed(pages[:high]))) - 1
+            raise Undecided(f"all {pages.size} pages of memory fit")
+        fitting = yield from self.accesses.max_resident(pages, self.level.miss.threshold, 0)
+        return len((yield from self._needed(pages[: fitting + 1]))) - 1
 
     def _needed(self, pages: Pages) -> Ask[list[int]]:
         """The pages without any one of which the others fit: by groups, then one by one."""
-        parts = np.array_split(self.bench.rng("groups of pages", pages.size).permutation(pages), GROUPS)
-        parts = [part for part in parts if part.size]
-        fits = yield from self._fit([np.setdiff1d(pages, part) for part in parts])
-        held = [int(page) for part, fit in zip(parts, fits, strict=True) if fit for page in part]
-        if not held:
-            raise Unclear(f"{pages.size} pages do not fit whichever of them go")
-        if len(held) == sum(fits):
-            return sorted(held)
-        if all(fits) and (yield from self._one_set(pages)):
-            return sorted(pages.tolist())
+        groups = np.array_split(self.bench.rng("groups of pages", pages.size).permutation(pages), GROUPS)
+        groups = [group for group in groups if group.size]
+        fits = yield from self._fit([np.setdiff1d(pages, group) for group in groups])
+        candidates = [int(page) for group, fit in zip(groups, fits, strict=True) if fit for page in group]
+        if not candidates:
+            raise Undecided(f"{pages.size} pages do not fit whichever group of them is left out")
+        if len(candidates) == sum(fits):
+            return sorted(candidates)
         if all(fits):
-            raise Unclear(
-                f"{pages.size} pages do not fit, but do without any {len(parts)}th of them: that is no set (a buffer "
+            sample = self.bench.rng("any page", pages.size).choice(pages, size=min(SAMPLE, pages.size), replace=False)
+            if all((yield from self._fit([np.setdiff1d(pages, [page]) for page in sample]))):
+                return sorted(pages.tolist())  # all are in one set
+            raise Undecided(
+                f"{pages.size} pages do not fit, but do without any {len(groups)}th of them: that is no set (a buffer "
                 "behind it may hide the first conflicts)"
             )
-        fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in held])
-        return sorted(page for page, fit in zip(held, fits, strict=True) if fit)
+        fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
+        return sorted(page for page, fit in zip(candidates, fits, strict=True) if fit)
 
-    def _one_set(self, pages: Pages) -> Ask[bool]:
-        """Whether any page will do: then they are the lines of one set, however large."""
-        some = self.bench.rng("any page", pages.size).choice(pages, size=min(ANY, pages.size), replace=False)
-        return all((yield from self._fit([np.setdiff1d(pages, [page]) for page in some])))
-
-    def _fit(self, rings: list[Pages]) -> Ask[list[bool]]:
-        fits = yield from self.translations.fit(rings, self.level.stair.threshold)
-        if Fit.UNDECIDED in fits:
-            raise Unclear("whether some pages fit together could not be told")
-        return [fit is Fit.FITS for fit in fits]
+    def _fit(self, chains: list[Pages]) -> Ask[list[bool]]:
+        return (yield from self.accesses.stay_resident(chains, self.level.miss.threshold))
 
 
-def _found(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
+def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
     ways = tuple(sorted(sets.ways, reverse=True))
-    value: Value = ways if len(set(ways)) > 1 else ways[0]
     total = sum(ways)
 
-    def found(attribute: str, what: Value, *caveats: str) -> Estimate:
-        number = what if isinstance(what, int | float) else None
-        return Estimate(element=element, attribute=attribute, status=Status.FOUND, value=what, low=number, high=number,
-                        confidence=EXACT, method=METHOD, evidence=sets.evidence, caveats=caveats)  # fmt: skip
+    def found(attribute: str, value: Value, *caveats: str) -> Estimate:
+        number = value if isinstance(value, int | float) else None
+        estimate = partial(Estimate, element=element, attribute=attribute, status=Status.FOUND, method=METHOD)
+        estimate = partial(estimate, value=value, low=number, high=number, confidence=EXACT)
+        return estimate(evidence=sets.evidence, caveats=caveats)
 
-    own = found("sets", len(ways)), found("ways", value), found("index_function", _index(sets, level.page))
+    estimates = (
+        found("sets", len(ways)),
+        found("ways", ways if len(set(ways)) > 1 else ways[0]),
+        found("index_function", _index(sets, level.page_size)),
+    )
     if total == level.entries:
-        return own
-    # pages in a row overflow one set before the others are full
-    caveat = f"the ways of all sets; only {level.entries} pages in a row fit"
-    return (*own, found("entries", total, caveat), found("reach", total * level.page, caveat))
+        return estimates
+    # Consecutive pages overflow one set before the others are full.
+    caveat = f"the ways of all sets; only {level.entries} consecutive pages fit"
+    return (*estimates, found("entries", total, caveat), found("reach", total * level.page_size, caveat))
 
 
 def _index(sets: TlbSets, page: int) -> str:
-    """The map in words: one set, address bits, a remainder, or the table of the pages that were looked at."""
+    """The index: one set, address bits, a remainder, or the table of the pages measured."""
     count, table = len(sets.ways), sets.set_of
     if count == 1:
         return "one set"
     linear = linear_index(np.array(table), page)
     if linear is not None and 1 << len(matrix(linear)) == count:
         return canonical(linear, page, count)
-    # what is left are remainders that are no power of two, and tables
+    # what is left are remainders of divisors that are no power of two, and tables
     if len(set(table[:count])) == count and all(table[i] == table[i - count] for i in range(count, len(table))):
         return f"page mod {count}"
     return "not a remainder, table " + " ".join(map(str, table))
 
 
-def _of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[str, ...]) -> tuple[Estimate, ...]:
+def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[str, ...]) -> tuple[Estimate, ...]:
     count, rest = divmod(level.entries, ways)
     if rest:
-        reason = f"a set of {ways} ways, of which {level.entries} entries are no whole number"
+        reason = f"{level.entries} entries are no multiple of the {ways} ways of the set measured"
         return without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES)
-    found = tuple(
-        Estimate(element=element, attribute=attribute, status=Status.FOUND, value=value, low=value, high=value,
-                 confidence=BRACKETED, method=METHOD, evidence=evidence, caveats=(ONE_SET,))
-        for attribute, value in (("sets", count), ("ways", ways))
-    )  # fmt: skip
-    reason = f"{level.entries} entries are too many to look at every set (up to {MOST_ENTRIES})"
-    return (*found, *without(Status.NOT_FOUND, element, reason, "index_function"))
+    found = partial(Estimate, element=element, status=Status.FOUND, confidence=BRACKETED, method=METHOD)
+    found = partial(found, evidence=evidence, caveats=(ONE_SET,))
+    reason = f"of {level.entries} entries not every set is measured (up to {MAX_ENTRIES})"
+    return (
+        found(attribute="sets", value=count, low=count, high=count),
+        found(attribute="ways", value=ways, low=ways, high=ways),
+        *without(Status.NOT_FOUND, element, reason, "index_function"),
+    )
 
 
 EXPERIMENTS = tuple(
@@ -216,6 +211,7 @@ EXPERIMENTS = tuple(
         element=element,
         plan=partial(tlb_sets_plan, element),
         emits=ATTRIBUTES,
+        revises=(f"{element}.entries", f"{element}.reach"),
         needs=(tlb_of(element),),
     )
     for element in TLBS

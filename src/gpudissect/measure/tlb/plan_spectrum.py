@@ -9,18 +9,29 @@
 | P5 | miss | miss | miss | the same |
 | P6 | miss | miss | miss | another |
 
-The cache is the nearest one of the path. The chain is built from what was found of the TLBs, so that each pattern must
-arise; what does not show is not there.
+The cache is the nearest one of the path. The chain is built from the TLBs as found, so that every pattern must occur.
+It visits every word once, and a line again through its next word, in this order:
+
+1. Lines within a few pages, then again: whether the cache keeps so many.
+2. As many lines, one per page, on more pages than the second TLB holds if the cache has room. Then in blocks of more
+   pages than the first TLB holds and fewer than the second: each line again (both TLBs lost its page), immediately
+   again (its translation hits), then each line of the block again (the first TLB lost its page).
+3. A new line in each of more pages than the second TLB holds, so that both TLBs are replaced completely: on a GPU
+   writing the chain has visited its pages too.
+4. First touches in pages not visited before, in pairs: one page far from the previous one, the next one near. Each is
+   followed by the first touch of another line in the same page.
+
+Four chains, with pages and lines of the pairs exchanged, touch every line in every role: differences between lines are
+no differences between roles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Level
@@ -31,153 +42,290 @@ from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import Latency, lap_latency, middle, middle_half, timing_overhead
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, Pattern, by_home, of_first_touches, of_hits
-from gpudissect.measure.tlb.plan_entries import TlbLevel, tlb_of
-from gpudissect.measure.tlb.spectrum_chain import (
-    ROLES,
-    Shape,
-    SpectrumRing,
-    first_touches,
-    pairs_of_pages,
-    spectrum_ring,
+from gpudissect.measure.tlb.infer_spectrum import (
+    FirstTouches,
+    Hits,
+    Pattern,
+    classify_first_touches,
+    classify_hits,
+    latency_by_partition,
 )
-from gpudissect.measure.tlb.translation import memory
-from gpudissect.trace import Trace
+from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.page_accesses import memory_limit
+from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
+from gpudissect.trace import Array, Trace
 from gpudissect.units import MIB, format_bytes
-from gpudissect.workload import Chase, Path, Shuffled, Timing
+from gpudissect.workload import Chase, Explicit, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
 PATTERNS = ("p1", "p2", "p3", "p4", "p5", "p6")
-METHOD = "medians over one chain of non-uniform steps (MC16 s5.2), less what timing one access adds"
-MIXED = "lines of near and of far memory are mixed, the same in P4 to P6: the bracket holds the middle half of them"
+METHOD = "medians over one chain of non-uniform steps (MC16 s5.2), less the overhead of timing one access"
+MIXED = "lines of the near and of the far partition, the same in P4 to P6: the bracket holds their middle half"
 LINE = 128  # bytes between lines that the L2 must keep: no line of it is longer
-L2_LINES = 1 << 14  # lines that any L2 keeps
-LINKS = 4  # of one line: so often it is visited
-FULL = 0.75  # of the cache's lines may be visited in turn
-BEYOND, AT_LEAST = 2.0, 1.1  # pages that wear out a TLB, in its entries
-IN_TURN = 4  # pages that the first TLB does not keep, in its entries
-NO_PAGES = 64  # visited where no TLB was found
-LARGE_PAGE = 2 * MIB  # memory of a chase begins at one, whatever a TLB's entry covers
-FRESH = 0.1  # share of all pages that is kept for first touches ...
-FEWEST_FRESH = 96  # ... and how many at least
-RING, LAPS = 256, 41  # links of the ring that tells what timing one access adds, and its laps
+L2_LINES = 1 << 14  # that any L2 holds
+VISITS = 4  # of a line
+MAX_FILL = 0.75  # of the cache's lines that may be visited
+FLUSH_RATIO, MIN_FLUSH_RATIO = 2.0, 1.1  # pages that replace all entries of a TLB, in entries
+BLOCK_RATIO = 4  # pages that the first TLB does not hold, in entries
+PAGES_WITHOUT_TLB = 64
+LARGE_PAGE = 2 * MIB  # memory of a chase begins at one, whatever a TLB entry covers
+FRESH_SHARE, MIN_FRESH_PAGES = 0.1, 96  # of all pages, kept for first touches
+OVERHEAD_LINKS, OVERHEAD_LAPS = 256, 41  # of the chain that gives the overhead of timing one access
+LINE_GRAIN = 256  # bytes between positions of a line that is visited once
+NEAR = 32 * MIB  # distance of near pages (s1 in MC16 s5.2)
+MAX_SAMPLES = 512  # hits reported
+MAX_PAIRS = 200
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of the chain.
+
+    Attributes:
+        spacing: bytes between pages, so that both TLBs need an entry for each.
+        covered: bytes from the start of a page that one entry of either TLB covers.
+        step: bytes between lines that the cache must keep, so that they spread evenly over its sets.
+        block: pages of a block.
+        resident: lines that the cache must keep, one per page.
+        flush: pages that replace all entries of both TLBs.
+        pages: of memory.
+
+    """
+
+    spacing: int
+    covered: int
+    step: int
+    block: int
+    resident: int
+    flush: int
+    pages: int
+
+    @property
+    def packed_pages(self) -> int:
+        """Pages, at the start of memory, of the packed lines."""
+        return -(-self.resident * self.step // self.spacing)
+
+    @property
+    def half(self) -> int:
+        """Bytes of a page in which one of its lines lies, the other in as many behind."""
+        return self.covered // 2 // LINE_GRAIN * LINE_GRAIN
+
+    @property
+    def fresh(self) -> range:
+        """Pages left for first touches."""
+        return range(self.packed_pages + self.flush, self.pages)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers of near pages, shape (pairs, 2), and byte offsets of their lines, shape (pairs, 2 pages, 2 lines)."""
+
+    pages: Array
+    lines: Array
+
+
+@dataclass(frozen=True)
+class Role:
+    """The page of every pair that is visited first, far from the previous access, and the line of a page."""
+
+    page: int
+    line: int
+
+
+ROLES = tuple(Role(page, line) for page in (0, 1) for line in (0, 1))
+
+
+@dataclass(frozen=True)
+class SpectrumChain:
+    """A chain and the accesses to report.
+
+    Attributes:
+        order: the chain.
+        picks: positions to report, rising.
+        positions: of each kind of access, arrays of equal length for kinds that are compared line by line.
+        role: of the first touches.
+
+    """
+
+    order: Explicit
+    picks: tuple[int, ...]
+    positions: dict[str, Array]
+    role: Role
+
+    def cycles(self, trace: Trace, kind: str) -> Array:
+        """Cycles of one kind of access, in the order of its positions."""
+        return trace.cycles[np.searchsorted(np.array(self.picks), self.positions[kind])]
 
 
 def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
-    """P1 to P6 on `path`, cycles without the timer's own cost."""
+    """P1 to P6 on `path`, cycles without the overhead of timing."""
     element = f"spectrum_{path}"
-    levels = known[levels_of("l2")]
+    absent = partial(without, Status.NOT_SUPPORTED, element)
     if not bench.info.limit(path):
-        reason = bench.info.unsupported.get(path, "this device has no such path")
-        return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
+        return Outcome(absent(bench.info.unsupported.get(path, "this device has no such path"), *PATTERNS))
     level, room, step = _cache(path, known)
     if level is None:
-        absence = levels.absent["l2"]
+        absence = known[levels_of("l2")].absent["l2"]
         return Outcome(without(absence.status, element, absence.reason, *PATTERNS))
-    if (level.fetch.fetch or path.word * LINKS) < path.word * LINKS:
-        reason = f"one miss brings fewer than {LINKS} links"
-        return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
+    if (level.fetch.fetch or path.word * VISITS) < path.word * VISITS:
+        return Outcome(absent(f"one miss fetches fewer than {VISITS} words", *PATTERNS))
     first = known[tlb_of("tlb_l1")]
     second = known[tlb_of("tlb_l2")] if first else None
-    shape = chain_shape(memory(bench), first, second, room, step)
+    shape = chain_shape(memory_limit(bench), first, second, room, step)
     if shape is None:
-        reason = f"{format_bytes(memory(bench))} hold too few pages"
-        return Outcome(without(Status.NOT_SUPPORTED, element, reason, *PATTERNS))
-    pairs = pairs_of_pages(shape, bench.rng(element, "pairs"))
-    rings = [spectrum_ring(shape, pairs, role, path.word, bench.rng(element, turn)) for turn, role in enumerate(ROLES)]
-    chases = [
-        Chase(path=path, order=ring.order, timing=Timing.EACH, picks=ring.picks, warmup=0, flush=True, alone=True)
-        for ring in rings
+        return Outcome(absent(f"{format_bytes(memory_limit(bench))} hold too few pages", *PATTERNS))
+    pairs = page_pairs(shape, bench.rng(element, "pairs"))
+    chains = [
+        spectrum_chain(shape, pairs, role, path.word, bench.rng(element, number)) for number, role in enumerate(ROLES)
     ]
-    resident = Shuffled(RING, path.word, bench.seed_for(element, "resident"))
-    laps = Chase(path=path, order=resident, timing=Timing.LAP, warmup=2, laps=LAPS, alone=True)
+    alone = partial(Chase, path=path, alone=True)
+    chases = [alone(order=chain.order, timing=Timing.EACH, picks=chain.picks, warmup=0, flush=True) for chain in chains]
+    resident = Shuffled(OVERHEAD_LINKS, path.word, bench.seed_for(element, "resident"))
+    laps = alone(order=resident, timing=Timing.LAP, warmup=2, laps=OVERHEAD_LAPS)
     single = replace(laps, timing=Timing.EACH, laps=5)
-    *traces, by_lap, one_by_one = yield [*chases, laps, single]
-    overhead = timing_overhead(one_by_one.cycles, lap_latency(by_lap.cycles, RING))
-    stairs = (first.stair if first else None, second.stair if second else None)
-    l2 = levels.level("l2")
+    *traces, lap_trace, single_trace = yield [*chases, laps, single]
+    overhead = timing_overhead(single_trace.cycles, lap_latency(lap_trace.cycles, OVERHEAD_LINKS))
+    penalties = (first.miss if first else None, second.miss if second else None)
+    hits = _hits(chains, traces, both_missed=second is not None and shape.resident >= MIN_FLUSH_RATIO * second.entries)
+    touches = first_touches(shape, pairs, chains, traces)
+    l2 = known[levels_of("l2")].level("l2")
     mixed = l2 is not None and l2.homes is not None
-    touches = first_touches(shape, pairs, rings, traces)
-    patterns = (
-        *of_hits(_hits(rings, traces, shape, second), *stairs, overhead),
-        *of_first_touches(touches, *stairs, middle_half if mixed else middle, overhead),
-    )
-    said = dict(zip(PATTERNS[3:], _of_homes(touches, overhead), strict=True)) if mixed else {}
+    summary = middle_half if mixed else middle
+    of_hits = classify_hits(hits, *penalties, overhead)
+    patterns = (*of_hits, *classify_first_touches(touches, *penalties, summary, overhead))
+    caveats = dict(zip(PATTERNS[3:], _partition_caveats(touches, overhead), strict=True)) if mixed else {}
     evidence = tuple(digest(chase) for chase in (*chases, laps, single))
-    return Outcome(
-        tuple(
-            _estimate(element, attribute, pattern, evidence, said.get(attribute, ()))
-            for attribute, pattern in zip(PATTERNS, patterns, strict=True)
-        )
-    )
+    pairs_of = zip(PATTERNS, patterns, strict=True)
+    return Outcome(tuple(_estimate(element, name, each, evidence, caveats.get(name, ())) for name, each in pairs_of))
 
 
-def _of_homes(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]:
-    """What to say of P4, P5 and P6 where memory is near and far."""
-    homes = by_home(touches, overhead)
-    if homes is None:
+def _partition_caveats(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]:
+    """Caveats of P4, P5 and P6 where memory has a near and a far partition."""
+    cycles = latency_by_partition(touches, overhead)
+    if cycles is None:
         return [(MIXED,)] * 3
-    return [(MIXED, f"near lines {near:.0f} cycles, far ones {far:.0f}: the value is the median of both together")
-            for near, far in homes]  # fmt: skip
+    medians = "cycles: the value is the median of both together"
+    return [(MIXED, f"near lines {near:.0f}, far lines {far:.0f} {medians}") for near, far in cycles]
 
 
 def _cache(path: Path, known: Known) -> tuple[Level | None, int, int]:
-    """The nearest cache of a path, how many lines it surely keeps, and bytes from one of them to the next."""
-    l2 = known[levels_of("l2")]
-    if path is not Path.GLOBAL:
-        return l2.level("l2"), L2_LINES, LINE
-    near = known[levels_of("l1")]
-    level = near.level("l1")
+    """The nearest cache of a path, how many lines it surely holds, and bytes between them."""
+    level = known[levels_of("l1")].level("l1") if path is Path.GLOBAL else None
     if level is None:
-        return l2.level("l2"), L2_LINES, LINE
-    lines = known[lines_of("l1")]
-    capacity = known[capacity_of("l1")]
+        return known[levels_of("l2")].level("l2"), L2_LINES, LINE
+    lines, capacity = known[lines_of("l1")], known[capacity_of("l1")]
     line = lines.line if lines else LINE
-    return level, int((capacity or level.hit.largest) / line * FULL), line
+    return level, int((capacity or level.hit.largest) / line * MAX_FILL), line
 
 
 def chain_shape(limit: int, first: TlbLevel | None, second: TlbLevel | None, room: int, step: int) -> Shape | None:
-    """Sizes of the chain.
+    """Sizes of the chain; None if memory is too small for it.
 
     Args:
         limit: bytes of memory.
-        first, second: what was found of the TLBs.
-        room: lines that the cache keeps when they are visited in turn.
+        first, second: the TLBs as found.
+        room: lines that the cache holds.
         step: bytes between them.
 
-    Gives None where memory has no room for it.
-
     """
-    covered = [level.page for level in (first, second) if level]
-    spacing, together = max(covered, default=LARGE_PAGE), min([*covered, LARGE_PAGE])
+    page_sizes = [level.page_size for level in (first, second) if level]
+    spacing, covered = max(page_sizes, default=LARGE_PAGE), min([*page_sizes, LARGE_PAGE])
     entries = first.entries if first else 0
-    block = IN_TURN * entries if first else NO_PAGES
-    wanted = block
+    block = target = BLOCK_RATIO * entries if first else PAGES_WITHOUT_TLB
     if second is not None:
         block = min(block, (entries + second.entries) // 2)
-        wanted = int(BEYOND * second.entries)
+        target = int(FLUSH_RATIO * second.entries)
     pages = limit // spacing
-    kept = max(FEWEST_FRESH, int(FRESH * pages))
-    packed = -(-min(wanted, room) * step // spacing)
-    worn = min(wanted, pages - kept - packed)
-    if worn < (AT_LEAST * second.entries if second else block):
+    fresh = max(MIN_FRESH_PAGES, int(FRESH_SHARE * pages))
+    packed = -(-min(target, room) * step // spacing)
+    flush = min(target, pages - fresh - packed)
+    if flush < (MIN_FLUSH_RATIO * second.entries if second else block):
         return None
-    resident = min(worn, room)
-    if second is not None and resident < AT_LEAST * second.entries:
-        resident = min(resident, IN_TURN * block)  # no more than what misses the first TLB takes
-    return Shape(spacing, together, step, min(block, resident), resident, worn, pages) if resident > entries else None
+    resident = min(flush, room)
+    if second is not None and resident < MIN_FLUSH_RATIO * second.entries:
+        resident = min(resident, BLOCK_RATIO * block)  # no more than misses of the first TLB need
+    if resident <= entries:
+        return None
+    return Shape(spacing, covered, step, min(block, resident), resident, flush, pages)
 
 
-def _hits(rings: Sequence[SpectrumRing], traces: Sequence[Trace], shape: Shape, second: TlbLevel | None) -> Hits:
-    walked = second is not None and shape.resident >= AT_LEAST * second.entries
+def page_pairs(shape: Shape, rng: np.random.Generator) -> Pairs:
+    """Pairs of pages for first touches, in random order."""
+    fresh = shape.fresh
+    near = max(1, min(NEAR // shape.spacing, len(fresh) // 4))
+    starts = np.arange(fresh.start, fresh.stop - 2 * near + 1, 2 * near)
+    one = (starts[:, None] + np.arange(near)).ravel()
+    pages = rng.permutation(np.stack([one, one + near], axis=1))[:MAX_PAIRS]
+    lines = _positions((*pages.shape, 2), shape.half, rng) + np.array([0, shape.half])
+    return Pairs(pages, pages[..., None] * shape.spacing + lines)
 
-    def pooled(kind: str) -> NDArray[np.int64]:
-        return np.concatenate([ring.cycles(trace, kind) for ring, trace in zip(rings, traces, strict=True)])
 
-    return Hits(
-        pooled("at_hand"), pooled("first_missed"), pooled("both_missed") if walked else None, pooled("packed"),
-        pooled("packed_at_hand"),
-    )  # fmt: skip
+def spectrum_chain(shape: Shape, pairs: Pairs, role: Role, word: int, rng: np.random.Generator) -> SpectrumChain:
+    """The chain; `word` is the bytes of a link."""
+    parts: list[Array] = []
+    length = 0
+
+    def visit(offsets: Array) -> Array:
+        """Append these visits, row by row; their positions in the same shape."""
+        nonlocal length
+        parts.append(offsets.ravel())
+        length += offsets.size
+        return np.arange(length - offsets.size, length).reshape(offsets.shape)
+
+    sampled = np.sort(rng.permutation(shape.resident)[:MAX_SAMPLES])
+    slots = rng.permutation(shape.resident) * shape.step
+    visit(slots)
+    packed = visit(np.stack([slots + word, slots + 2 * word], axis=1))[sampled]
+    lines = (shape.packed_pages + np.arange(shape.resident)) * shape.spacing + slots % shape.half
+    splits = np.array_split(np.arange(shape.resident), max(1, round(shape.resident / shape.block)))
+    blocks = [rng.permutation(split) for split in splits]
+    visit(lines[np.concatenate(blocks)])
+    hits = np.empty((3, shape.resident), dtype=np.int64)
+    for block in blocks:
+        hits[:2, block] = visit(np.stack([lines[block] + word, lines[block] + 2 * word], axis=1)).T
+        hits[2, block] = visit(lines[block] + 3 * word)
+    both_missed, translated, first_missed = hits[:, sampled]
+    flush = shape.packed_pages + rng.permutation(shape.flush)
+    visit(flush * shape.spacing + shape.half + _positions(flush.shape, shape.half, rng))
+    fresh = visit(pairs.lines[:, [role.page, 1 - role.page]][..., [role.line, 1 - role.line]])
+    positions = {
+        "packed": packed[:, 0],
+        "packed_translated": packed[:, 1],
+        "both_missed": both_missed,
+        "translated": translated,
+        "first_missed": first_missed,
+        "far": fresh[:, 0, 0],
+        "near": fresh[:, 1, 0],
+        "fresh_translated": fresh[:, 0, 1],
+    }
+    picks = np.unique(np.concatenate(list(positions.values())))
+    return SpectrumChain(Explicit(np.concatenate(parts)), tuple(picks.tolist()), positions, role)
+
+
+def _positions(shape: tuple[int, ...], room: int, rng: np.random.Generator) -> Array:
+    """Random positions of lines within `room` bytes of their pages."""
+    return rng.integers(0, room // LINE_GRAIN, size=shape) * LINE_GRAIN
+
+
+def first_touches(shape: Shape, pairs: Pairs, chains: Sequence[SpectrumChain], traces: Sequence[Trace]) -> FirstTouches:
+    """First touches line by line, from chains of all `ROLES`."""
+    far, near, translated, distances = (np.empty(pairs.lines.shape, dtype=np.int64) for _ in range(4))
+    for chain, trace in zip(chains, traces, strict=True):
+        page, line = chain.role.page, chain.role.line
+        far[:, page, line] = chain.cycles(trace, "far")
+        near[:, 1 - page, line] = chain.cycles(trace, "near")
+        translated[:, page, 1 - line] = chain.cycles(trace, "fresh_translated")
+        distances[1:, page, line] = np.abs(pairs.pages[1:, page] - pairs.pages[:-1, 1 - page]) * shape.spacing
+    # The first pair has no pair before it.
+    return FirstTouches(translated[1:].ravel(), near[1:].ravel(), far[1:].ravel(), distances[1:].ravel())
+
+
+def _hits(chains: Sequence[SpectrumChain], traces: Sequence[Trace], both_missed: bool) -> Hits:
+    def pooled(kind: str) -> Array:
+        return np.concatenate([chain.cycles(trace, kind) for chain, trace in zip(chains, traces, strict=True)])
+
+    walks = pooled("both_missed") if both_missed else None
+    return Hits(pooled("translated"), pooled("first_missed"), walks, pooled("packed"), pooled("packed_translated"))
 
 
 def _estimate(
@@ -187,24 +335,20 @@ def _estimate(
     if latency is not None and pattern.status is Status.FOUND:
         found = latency_found(element, attribute, latency, METHOD, evidence, TIMED)
         return replace(found, caveats=(*pattern.caveats, *caveats))
-    return Estimate(
-        element=element, attribute=attribute, status=pattern.status, reason=pattern.reason, method=METHOD,
-        evidence=evidence, low=latency.low if latency else None, high=latency.high if latency else None,
-        caveats=pattern.caveats,
-    )  # fmt: skip
+    low, high = (latency.low, latency.high) if latency else (None, None)
+    estimate = partial(Estimate, element=element, attribute=attribute, method=METHOD, evidence=evidence)
+    return estimate(status=pattern.status, reason=pattern.reason, low=low, high=high, caveats=pattern.caveats)
 
 
 _NEEDS = (levels_of("l2"), tlb_of("tlb_l1"), tlb_of("tlb_l2"))
+_NEEDS_OF_L1 = (levels_of("l1"), lines_of("l1"), capacity_of("l1"))
 EXPERIMENTS = tuple(
     Experiment(
         key=Key(f"spectrum.{path}"),
         element=f"spectrum_{path}",
         plan=partial(spectrum_plan, path),
         emits=PATTERNS,
-        needs=(*_NEEDS, *needs),
+        needs=needs,
     )
-    for path, needs in (
-        (Path.GLOBAL, (levels_of("l1"), lines_of("l1"), capacity_of("l1"))),
-        (Path.GLOBAL_L2, ()),
-    )
+    for path, needs in ((Path.GLOBAL, (*_NEEDS, *_NEEDS_OF_L1)), (Path.GLOBAL_L2, _NEEDS))
 )

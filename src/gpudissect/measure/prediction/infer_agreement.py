@@ -1,0 +1,290 @@
+"""How well inferred caches and TLBs predict accesses that nothing was inferred from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache.infer_held_out import may_be_wrong_twice
+from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes
+from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
+
+Array = NDArray[np.int64]
+Levels = NDArray[np.int8]
+Mask = NDArray[np.bool_]
+
+UNCLEAR = -1  # of a level: neither as fast as a hit nor as slow as a miss
+RUNS = 2  # of each sequence
+MAX_NAMED_ACCESSES = 3
+RANDOM_POLICIES = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
+SIMULATIONS = 9  # of a random policy, of which the majority is the prediction
+RANDOM_SHORTFALL = 0.03  # by which the agreement may stay below what is possible where that is itself an estimate
+Z_95 = 1.96  # standard errors of a 95 % interval
+
+
+@dataclass(frozen=True)
+class NotPredicted:
+    """A cache, or ``path`` and its name, that cannot be simulated, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PredictedMisses:
+    """What accesses to one cache must be.
+
+    Attributes:
+        misses: (n,) MISS or HIT.
+        repeated: (n,) whether the access counts: first touches miss in any cache.
+        possible: share of these that can be predicted; below 1 if the policy is random.
+
+    """
+
+    misses: Outcomes
+    repeated: Mask
+    possible: float
+
+
+@dataclass(frozen=True)
+class PredictionCounts:
+    """Accesses to one cache, and how many were predicted.
+
+    Attributes:
+        element: the cache.
+        accesses, right: all that were clearly hits or misses, and those predicted.
+        hits_wrong, misses_wrong: hits that were predicted as misses, and vice versa.
+        possible: share that the model itself can predict.
+
+    """
+
+    element: str
+    accesses: int
+    right: int
+    hits_wrong: int
+    misses_wrong: int
+    possible: float
+
+    @property
+    def agreement(self) -> float:
+        """Share predicted."""
+        return self.right / self.accesses
+
+
+@dataclass(frozen=True)
+class PredictedLevels:
+    """Which level must answer each access.
+
+    Attributes:
+        levels: (n,) 0 for the nearest; `UNCLEAR` where nothing is predicted.
+        resampled: (n,) the same in one other simulation: different only if a policy is random.
+
+    """
+
+    levels: Levels
+    resampled: Levels
+
+    def after(self, first: int) -> PredictedLevels:
+        """Without that many accesses at the beginning."""
+        return PredictedLevels(self.levels[first:], self.resampled[first:])
+
+
+@dataclass(frozen=True)
+class CheckedSequence:
+    """Accesses of one sequence, run twice.
+
+    Attributes:
+        offsets: (n,) bytes.
+        counted: (n,) whether the access counts: first touches miss everywhere.
+        predicted: which level must answer.
+        observed: (n,) which level did, in each run.
+        evidence: digests of the two workloads.
+
+    """
+
+    offsets: Array
+    counted: Mask
+    predicted: PredictedLevels
+    observed: Sequence[Levels]
+    evidence: tuple[str, str]
+
+    def comparable(self, observed: Levels) -> Mask:
+        """Which accesses of a run are compared with their prediction."""
+        return np.asarray(self.counted & (self.predicted.levels != UNCLEAR) & (observed != UNCLEAR))
+
+    def wrong(self, observed: Levels) -> Mask:
+        """Which of them another level answered."""
+        return np.asarray(self.comparable(observed) & (observed != self.predicted.levels))
+
+    def misjudged_by(self, observed: Levels) -> Levels:
+        """(n,) of wrong accesses, the level that hit instead of missing or missed instead of hitting."""
+        return np.asarray(np.minimum(self.predicted.levels, observed))
+
+    @property
+    def not_predicted(self) -> int:
+        """Accesses without a prediction."""
+        return int(np.sum(self.counted & (self.predicted.levels == UNCLEAR)))
+
+    @property
+    def always_wrong(self) -> Mask:
+        """Which are wrong in both runs: in a single run an access may be misread."""
+        return np.asarray(np.logical_and.reduce([self.wrong(observed) for observed in self.observed]))
+
+
+@dataclass(frozen=True)
+class PathCounts:
+    """Accesses through all caches, or all TLBs, of a path, and how many were answered by the predicted level.
+
+    Attributes:
+        name: of the path, or ``translation``.
+        accesses, right: all that were clearly answered by one level, and those by the predicted one.
+        wrong: number of the others by element: the nearest that hit or missed against the prediction.
+        possible: share that the model itself can predict; below 1 if a policy is random.
+        assumed: assumptions of the simulation, a text each.
+        not_predicted: accesses without a prediction, because they depend on what is not known.
+
+    """
+
+    name: str
+    accesses: int
+    right: int
+    wrong: Mapping[str, int]
+    possible: float
+    assumed: tuple[str, ...] = ()
+    not_predicted: int = 0
+
+    @property
+    def agreement(self) -> float:
+        """Share predicted."""
+        return self.right / self.accesses
+
+
+def is_repeated(offsets: Array, size: int) -> Mask:
+    """Which accesses are not the first to their `size` bytes."""
+    repeated = np.ones(offsets.size, dtype=bool)
+    repeated[np.unique(offsets // size, return_index=True)[1]] = False
+    return repeated
+
+
+def predict_misses(cache: Cache, offsets: Array) -> PredictedMisses:
+    """Outcomes of accesses at byte offsets to a cache, cold at first."""
+    repeated = is_repeated(offsets, cache.sector)
+    if cache.policy.kind not in RANDOM_POLICIES:
+        return PredictedMisses(CacheModel(cache).access_many(offsets), repeated, 1.0)
+    simulated = np.stack([CacheModel(cache, seed).access_many(offsets) for seed in range(SIMULATIONS)])
+    misses = (simulated.mean(axis=0) > 0.5).astype(np.int8)
+    resampled = CacheModel(cache, SIMULATIONS).access_many(offsets)
+    return PredictedMisses(misses, repeated, float(np.mean((misses == resampled)[repeated])))
+
+
+def count_misses(element: str, sequences: Sequence[tuple[PredictedMisses, Outcomes]]) -> PredictionCounts:
+    """Compare predicted with observed outcomes over several sequences."""
+    predicted = np.concatenate([each.misses[each.repeated] for each, _ in sequences])
+    observed = np.concatenate([outcomes[each.repeated] for each, outcomes in sequences])
+    weights = [int(each.repeated.sum()) for each, _ in sequences]
+    possible = float(np.average([each.possible for each, _ in sequences], weights=weights))
+    clear = observed != UNKNOWN
+    right = int(np.sum(clear & (observed == predicted)))
+    hits_wrong = int(np.sum((observed == HIT) & (predicted == MISS)))
+    misses_wrong = int(np.sum((observed == MISS) & (predicted == HIT)))
+    return PredictionCounts(element, int(clear.sum()), right, hits_wrong, misses_wrong, possible)
+
+
+def count_levels(
+    name: str, elements: Sequence[str], sequences: Sequence[CheckedSequence], assumed: tuple[str, ...]
+) -> PathCounts | NotPredicted:
+    """Count over several sequences, both runs of each; `elements` are the levels by name, nearest first."""
+    accesses = right = 0
+    wrong = dict.fromkeys(elements, 0)
+    possible = []
+    for sequence in sequences:
+        levels, resampled = sequence.predicted.levels, sequence.predicted.resampled
+        possible.append((levels == resampled)[sequence.comparable(resampled)])
+        for observed in sequence.observed:
+            mistaken = sequence.wrong(observed)
+            comparable = int(sequence.comparable(observed).sum())
+            accesses, right = accesses + comparable, right + comparable - int(mistaken.sum())
+            for level in sequence.misjudged_by(observed)[mistaken].tolist():
+                wrong[elements[level]] += 1
+    if not accesses:
+        return NotPredicted(f"path {name}", "no access was clearly answered by one level")
+    not_predicted = RUNS * sum(sequence.not_predicted for sequence in sequences)
+    wrong = {element: count for element, count in wrong.items() if count}
+    return PathCounts(name, accesses, right, wrong, float(np.mean(np.concatenate(possible))), assumed, not_predicted)
+
+
+def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: int) -> str:
+    """Why an element does not behave as predicted, with the accesses that show it; empty if it does.
+
+    With a random policy the share over both runs counts; otherwise the accesses wrong in both runs, for misread
+    accesses differ from run to run.
+    """
+    always = [each.always_wrong & (each.misjudged_by(each.observed[0]) == level) for each in sequences]
+    wrong = sum(int(mask.sum()) for mask in always)
+    accesses = sum(int(each.comparable(each.observed[0]).sum()) for each in sequences)
+    if counts.possible < 1:
+        if not wrong or counts.agreement >= counts.possible - RANDOM_SHORTFALL:
+            return ""
+        reason = (
+            f"on path {counts.name} the predicted level answers {counts.agreement:.1%} of the accesses where "
+            f"{counts.possible:.1%} are possible; wrong in both runs"
+        )
+    else:
+        if wrong <= may_be_wrong_twice(counts.agreement, accesses):
+            return ""
+        pairs = zip(sequences, always, strict=True)
+        hits = sum(int(np.sum(mask & (each.predicted.levels > each.observed[0]))) for each, mask in pairs)
+        reason = (
+            f"of {accesses} random accesses on path {counts.name} {wrong} are wrong in both runs: {hits} predicted "
+            f"misses hit, {wrong - hits} predicted hits miss"
+        )
+    return f"{reason}: {name_accesses([(each.offsets, mask) for each, mask in zip(sequences, always, strict=True)])}"
+
+
+def refute_policies(
+    sequences: Sequence[CheckedSequence], counts: PathCounts, policies: Mapping[str, Policy | None], method: str
+) -> tuple[Estimate, ...]:
+    """Ambiguous estimates of the policies of caches or TLBs that do not behave as predicted.
+
+    `policies` are those of the levels by name, nearest first; None where none was found.
+    """
+    evidence = tuple(digest for each in sequences for digest in each.evidence)
+    return tuple(
+        Estimate(
+            element=element,
+            attribute="replacement_policy",
+            status=Status.AMBIGUOUS,
+            reason=f"{policy.kind}, but {reason}",
+            method=method,
+            evidence=evidence,
+        )
+        for level, (element, policy) in enumerate(policies.items())
+        if policy is not None and (reason := refutation(sequences, counts, level))
+    )
+
+
+def name_accesses(sequences: Sequence[tuple[Array, Mask]]) -> str:
+    """The first of the accesses selected by a mask, given as bytes and mask of each sequence."""
+    names = [
+        f"access {at} of sequence {number} (byte {offsets[at]})"
+        for number, (offsets, mask) in enumerate(sequences, start=1)
+        for at in np.flatnonzero(mask)
+    ]
+    further = len(names) - MAX_NAMED_ACCESSES
+    return ", ".join(names[:MAX_NAMED_ACCESSES]) + (f" and {further} more" if further > 0 else "")
+
+
+def wilson_interval(right: int, accesses: int) -> tuple[float, float]:
+    """95 % interval of a share (Wilson 1927). Raises `ValueError` without accesses."""
+    if accesses < 1:
+        raise ValueError(f"a share needs accesses, got {accesses}")
+    share, z = right / accesses, Z_95
+    centre = (share + z * z / (2 * accesses)) / (1 + z * z / accesses)
+    half = z * sqrt(share * (1 - share) / accesses + z * z / (4 * accesses**2)) / (1 + z * z / accesses)
+    return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,0 +1,105 @@
+"""A TLB level as inferred, and the step in access time by which the next level shows.
+
+Times are penalties: cycles of an access beyond those of the same line when its translation cannot miss (two lines
+accessed alternately, word by word). lmbench's tlb.c (McVoy & Staelin 1996) compares lines spread over many pages with
+lines packed into few; comparing the same lines cancels their distance from the SM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Penalties = NDArray[np.float64]
+"""Cycles of accesses beyond those of their lines alone, shape (laps, pages)."""
+
+MIN_STEP_CYCLES = 2.5  # by which a TLB miss must be slower
+MIN_STEP_SHARE = 0.5  # of the penalty of the level before, by which the next must be slower
+MIN_SLOW_SHARE = 0.4  # of the pages that must be slower: of twice as many pages as entries all miss
+THRESHOLD_SHARE = 0.65  # of the step, from which an access is a miss: hits can be delayed, misses are never early
+PENALTY_ERROR = 1.0  # cycles: a clock of whole cycles, read twice
+
+
+@dataclass(frozen=True)
+class MissPenalty:
+    """Penalty of an access that misses one TLB level more than the level before.
+
+    Attributes:
+        cycles: beyond a hit in the first level.
+        threshold: cycles from which an access counts as such a miss.
+
+    """
+
+    cycles: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class MissCosts:
+    """Penalties of misses, cycles, one of each repetition.
+
+    Pages in random order change the window of the page table at almost every miss (MC16 s5.2, P6), pages in order
+    only now and then.
+    """
+
+    in_order: tuple[float, ...]
+    at_random: tuple[float, ...]
+    evidence: tuple[str, ...]
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether both orders were measured and differ."""
+        if not self.in_order or not self.at_random:
+            return False
+        return abs(float(np.median(self.in_order) - np.median(self.at_random))) > 2 * PENALTY_ERROR
+
+    @property
+    def of_tlb(self) -> tuple[float, ...]:
+        """Penalties without changes of the window: those in order; at random where no page is slow in order."""
+        return self.in_order or self.at_random if self.order_matters else (*self.in_order, *self.at_random)
+
+
+@dataclass(frozen=True)
+class TlbLevel:
+    """One level of TLBs.
+
+    Attributes:
+        miss: what distinguishes its misses.
+        costs: their penalties when measured again.
+        page_size: bytes that one entry covers.
+        entries: consecutive pages that all stay resident.
+        evidence: digests of the workloads.
+
+    """
+
+    miss: MissPenalty
+    costs: MissCosts
+    page_size: int
+    entries: int
+    evidence: tuple[str, ...]
+
+
+def next_miss_penalty(chains: Sequence[Penalties], last: MissPenalty | None, noise: float) -> MissPenalty | None:
+    """The next slower class of accesses in chains over ever more pages; None if there is none.
+
+    The first chain that shows it gives its penalty, which must exceed that of the `last` level by the `noise`.
+    """
+    step = max(MIN_STEP_CYCLES, noise)
+    base = last.cycles if last else 0.0
+    floor = base + max(step, MIN_STEP_SHARE * base)
+    for penalties in chains:
+        by_page = np.median(penalties, axis=0)  # single accesses are delayed by chance
+        slow = by_page[by_page >= floor]
+        if slow.size >= max(1.0, MIN_SLOW_SHARE * by_page.size):
+            cycles = float(np.median(slow))
+            return MissPenalty(cycles, base + THRESHOLD_SHARE * (cycles - base))
+    return None
+
+
+def count_misses(penalties: Penalties, threshold: float) -> NDArray[np.int64]:
+    """Hits, misses and unknown of each lap, shape (laps, 3), as `first_miss` takes them."""
+    misses = np.sum(penalties >= threshold, axis=1)
+    return np.stack([penalties.shape[1] - misses, misses, np.zeros_like(misses)], axis=1).astype(np.int64)

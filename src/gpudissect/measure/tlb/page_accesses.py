@@ -1,0 +1,217 @@
+"""Access times of pages: chains with one line per page, relative to the same lines with a translation that hits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.measure.cache.infer_first_miss import Control, Fit, decide, probe_sizes
+from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.tlb.infer_tlb_level import Penalties, count_misses
+from gpudissect.trace import Trace
+from gpudissect.workload import Chase, Explicit, Path, Timing
+
+Pages = NDArray[np.int64]
+PATH = Path.GLOBAL_L2
+LINE_RANGE = 1 << 20  # bytes of a page, or between two pages, over which lines are spread
+LINE_GRAIN = 32  # bytes between positions of a line: coarser positions leave sets of the L2 empty and conflict sooner
+PACKED_GRAIN = 512  # bytes between lines of one page, so that no two share a line of the L2
+VISITS = LINE_GRAIN // PATH.word  # of a page per lap: its words stay within what one miss fetches
+PROBE_PAGES = 2  # of the chase that fixes the SM
+MAX_BASE_LINES = 512  # lines per chase that measures lines without misses
+MAX_RESERVED_BYTES = 64 << 20  # of memory left unused: a device may round allocations up
+BASE_LAPS = 9
+NOISE_QUANTILE, NOISE_FACTOR = 0.9, 2.0  # of the differences between two measurements of the same lines
+WARMUP = 2
+LAPS = 5
+MAX_ATTEMPTS = 6  # at a decision, each with twice the laps
+PROBES = 7  # sizes tried at once between one that fits and one that does not
+UNDECIDED = "it could not be decided whether some pages stay resident together"
+
+
+class Undecided(Exception):
+    """What pages do allows no decision; the message is the reason of an ambiguous estimate."""
+
+
+class PageAccesses:
+    """Accesses to pages `spacing` bytes apart, each with one line at a pseudo-random position.
+
+    Every `repetition` measures everything again.
+    """
+
+    def __init__(self, spacing: int, bench: Bench, repetition: int = 0) -> None:
+        self.spacing, self.bench, self.repetition = spacing, bench, repetition
+        self.evidence: list[str] = []
+        self._base_cycles: dict[int, float] = {}  # of each page's line when its translation hits
+        self._residuals: list[NDArray[np.float64]] = []
+        self._differences: list[float] = []
+        self._shuffles = 0
+        self._sm: int | None = None
+
+    def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
+        """Penalties of chains over these pages in random order."""
+        yield from self._measure_base(np.unique(np.concatenate(list(chains))))
+        orders = [self._shuffled(pages) for pages in chains]
+        return (yield from self._run(orders, [self._chase(self._offsets(order), laps) for order in orders], laps))
+
+    def visits(self, sequences: Sequence[Pages], laps: int, repetition: int = 0) -> Ask[list[Penalties]]:
+        """Penalties of these pages in this order; each further visit of a page in a lap reads its next word."""
+        yield from self._measure_base(np.unique(np.concatenate(list(sequences))))
+        offsets = [self._offsets(pages) + PATH.word * _earlier_visits(pages) for pages in sequences]
+        return (yield from self._run(sequences, [self._chase(each, laps, repetition) for each in offsets], laps))
+
+    def _run(self, orders: Sequence[Pages], chases: Sequence[Chase], laps: int) -> Ask[list[Penalties]]:
+        traces = yield chases
+        self.evidence += [trace.workload for trace in traces]
+        return [
+            trace.cycles.reshape(laps, order.size) - np.array([self._base_cycles[page] for page in order.tolist()])
+            for trace, order in zip(traces, orders, strict=True)
+        ]
+
+    def fit(self, chains: Sequence[Pages], threshold: float) -> Ask[list[Fit]]:
+        """Whether all translations of each chain stay resident; penalties from `threshold` cycles are misses."""
+        counts: dict[int, NDArray[np.int64]] = {}
+        fits = [Fit.UNDECIDED] * len(chains)
+        for attempt in range(MAX_ATTEMPTS):
+            undecided = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if not undecided:
+                break
+            measured = yield from self.penalties([chains[i] for i in undecided], LAPS << attempt)
+            control = self._control(threshold)
+            for i, penalties in zip(undecided, measured, strict=True):
+                laps = count_misses(penalties, threshold)
+                counts[i] = np.vstack([counts[i], laps]) if i in counts else laps
+                fits[i] = decide(counts[i], control)
+        return fits
+
+    def stay_resident(self, chains: Sequence[Pages], threshold: float) -> Ask[list[bool]]:
+        """The same, where every chain must be decided. Raises `Undecided`."""
+        fits = yield from self.fit(chains, threshold)
+        if Fit.UNDECIDED in fits:
+            raise Undecided(UNDECIDED)
+        return [fit is Fit.FITS for fit in fits]
+
+    def max_resident(self, pages: Pages, threshold: float, low: int) -> Ask[int]:
+        """How many of the first `pages` stay resident: at least `low`, but not all. Raises `Undecided`."""
+        high = pages.size
+        while sizes := probe_sizes(low, high, 1, PROBES):
+            fits = yield from self.stay_resident([pages[:size] for size in sizes], threshold)
+            high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
+            low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
+        return low
+
+    def packed(self, count: int, pages: int) -> Ask[Penalties]:
+        """Penalties of `count` lines within so few pages that translations hit: conflicts of lines remain."""
+        rng = self.bench.rng("packed", self.spacing, count)
+        places = min(self.spacing, LINE_RANGE) // PACKED_GRAIN
+        chosen = rng.choice(pages * places, size=min(count, pages * places), replace=False)
+        within = rng.integers(0, PACKED_GRAIN // LINE_GRAIN, chosen.size) * LINE_GRAIN
+        offsets = np.sort(chosen // places * self.spacing + chosen % places * PACKED_GRAIN + within)
+        (trace,) = yield [self._chase(offsets, LAPS)]
+        (base,) = yield from self._alternate([offsets])
+        return np.asarray(trace.cycles.reshape(LAPS, -1) - np.median(base, axis=0))
+
+    def misread_share(self, threshold: float) -> float:
+        """Share of accesses with a hitting translation that are slower than usual by `threshold` cycles."""
+        control = self._control(threshold)
+        return control.misses / control.accesses
+
+    def _control(self, threshold: float) -> Control:
+        residuals = np.concatenate(self._residuals)
+        self._residuals = [residuals]
+        return Control(int(np.sum(residuals >= threshold)), residuals.size)
+
+    @property
+    def noise(self) -> float:
+        """Cycles by which the same line may differ between two measurements with hitting translations."""
+        if not self._differences:
+            return 0.0
+        return NOISE_FACTOR * float(np.quantile(np.abs(self._differences), NOISE_QUANTILE))
+
+    def _measure_base(self, pages: Pages) -> Ask[None]:
+        new = np.array([page for page in pages.tolist() if page not in self._base_cycles], dtype=np.int64)
+        if not new.size:
+            return
+        if self._sm is None:
+            # The distance of a line depends on the SM, so all chases run on the same one. Lines move when memory
+            # grows, so the first chase reaches as far as any.
+            last = memory_limit(self.bench) // self.spacing - 1
+            (trace,) = yield [self._chase(self._offsets(np.unique([*new[:PROBE_PAGES], last])), LAPS)]
+            self._sm = trace.context.sm
+        rng = self.bench.rng("alone", self.spacing, len(self._base_cycles))
+        parts = np.array_split(new, -(-new.size // MAX_BASE_LINES))
+        orders = [np.concatenate([rng.permutation(part) for part in parts]) for _ in range(2)]
+        runs = yield from self._alternate([self._offsets(order) for order in orders])
+        first, second = (cycles[:, np.argsort(order)] for cycles, order in zip(runs, orders, strict=True))
+        medians = np.median(first, axis=0), np.median(second, axis=0)
+        self._base_cycles |= dict(zip(np.sort(new).tolist(), ((medians[0] + medians[1]) / 2).tolist(), strict=True))
+        self._differences += (medians[0] - medians[1]).tolist()
+        # Relative to the other run: what a chain does to a line is part of what may be misread.
+        self._residuals += [(first - medians[1]).ravel(), (second - medians[0]).ravel()]
+
+    def _alternate(self, chains: Sequence[Pages]) -> Ask[list[NDArray[np.int64]]]:
+        """Cycles of lines at these offsets when two lines alternate, word by word: translations hit; (visits, lines).
+
+        The first visit of each line fetches it and its translation and is left out.
+        """
+        parts = [part for offsets in chains for part in np.array_split(offsets, -(-offsets.size // MAX_BASE_LINES))]
+        orders = [_alternating(part) for part in parts]
+        traces = yield [self._chase(order, BASE_LAPS) for order, _ in orders]
+        cycles = iter(_cycles_by_line(trace, line) for trace, (_, line) in zip(traces, orders, strict=True))
+        counts = [-(-offsets.size // MAX_BASE_LINES) for offsets in chains]
+        return [np.concatenate([next(cycles) for _ in range(count)], axis=1) for count in counts]
+
+    def _shuffled(self, pages: Pages) -> Pages:
+        self._shuffles += 1
+        return self.bench.rng("pages", self.spacing, self._shuffles).permutation(pages)
+
+    def _offsets(self, pages: Pages) -> NDArray[np.int64]:
+        """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""
+        places = min(self.spacing, LINE_RANGE) // LINE_GRAIN
+        return pages * self.spacing + _hashed(pages) * places // 2**32 * LINE_GRAIN
+
+    def _chase(self, offsets: NDArray[np.int64], laps: int, repetition: int = 0) -> Chase:
+        order, repetition = Explicit(offsets), self.repetition + repetition
+        chase = partial(Chase, path=PATH, order=order, timing=Timing.EACH, warmup=WARMUP, laps=laps, alone=True)
+        return chase(sm=self._sm, repetition=repetition)
+
+
+def memory_limit(bench: Bench) -> int:
+    """Bytes over which pages may lie: the path's memory except a reserve."""
+    limit = bench.info.limit(PATH)
+    return limit - min(MAX_RESERVED_BYTES, limit // 32)
+
+
+def _hashed(pages: Pages) -> Pages:
+    """Pseudo-random numbers in [0, 2^32): Murmur3's finalizer (Appleby 2011)."""
+    mixed = (pages + 1).astype(np.uint32)
+    for factor, shift in ((0x85EBCA6B, 16), (0xC2B2AE35, 13)):
+        mixed = (mixed ^ (mixed >> np.uint32(shift))) * np.uint32(factor)
+    return (mixed ^ (mixed >> np.uint32(16))).astype(np.int64)
+
+
+def _earlier_visits(pages: Pages) -> NDArray[np.int64]:
+    """For each element of a sequence the number of equal elements before it."""
+    order = np.argsort(pages, kind="stable")
+    ordered = pages[order]
+    earlier = np.empty_like(pages)
+    earlier[order] = np.arange(pages.size) - np.searchsorted(ordered, ordered)
+    return earlier
+
+
+def _alternating(offsets: Pages) -> tuple[Pages, Pages]:
+    """Offsets of the words of each two lines, alternating, and the line of each."""
+    line = np.tile(np.arange(offsets.size), VISITS)
+    visit = np.repeat(np.arange(VISITS), offsets.size)
+    order = np.lexsort((line, visit, line // 2))
+    return (np.tile(offsets, VISITS) + PATH.word * visit)[order], line[order]
+
+
+def _cycles_by_line(trace: Trace, line: Pages) -> NDArray[np.int64]:
+    """Cycles of all but the first visit of each line in a lap, (visits, lines)."""
+    cycles = trace.cycles.reshape(BASE_LAPS, line.size)[:, np.argsort(line, kind="stable")]
+    visits = cycles.reshape(BASE_LAPS, -1, VISITS)[:, :, 1:]
+    return np.asarray(visits.transpose(0, 2, 1).reshape(-1, visits.shape[1]))

@@ -1,0 +1,328 @@
+"""Entries and page size of TLBs, level by level, and the cost of a miss.
+
+Chains with one line per page are compared with the same lines a few pages at a time. Entries: the largest number of
+pages that all stay resident, so far apart that each needs an entry. Page size: the smallest distance at which that
+number stays the same (MC16 s4.4).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import NoneType
+
+import numpy as np
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache.infer_first_miss import Fit
+from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.tlb.infer_tlb_level import (
+    PENALTY_ERROR,
+    MissCosts,
+    MissPenalty,
+    TlbLevel,
+    next_miss_penalty,
+)
+from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
+from gpudissect.units import MIB, format_bytes
+from gpudissect.vocabulary import TLBS
+
+ATTRIBUTES = ("entries", "page_size", "reach", "miss_penalty")
+MAX_PAGE_SIZE = 64 * MIB  # distance of pages to begin with
+MIN_PAGE_SIZE = 4096
+MIN_PAGES = 40  # that must fit into memory at the first distance
+FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
+COST_ROUNDS = 3  # latencies drift between the chains that are compared
+MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
+MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
+MIN_PACKED_PAGES = 2
+MAX_PACKED_SHARE = 0.25  # of the share of slow accesses over all pages, for lines in few pages
+SCATTERED_CHAINS = 3
+SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
+MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
+PAGE_POSITIONS = 64  # in a page at which a line may be
+METHOD = "chains of one line per page compared with the same lines a few pages at a time"
+
+
+def tlb_of(element: str) -> Key[TlbLevel | None]:
+    """A TLB; None if it was not found."""
+    return Key(f"tlb.{element}", (TlbLevel, NoneType))
+
+
+def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Entries, page size, reach and miss penalty of a TLB."""
+    levels = known[levels_of("l2")]
+    if levels.level("l2") is None:
+        absence = levels.absent["l2"]
+        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+    number = TLBS.index(element)
+    last = known[tlb_of(TLBS[number - 1])] if number else None
+    if number and last is None:
+        return Outcome(without(Status.NOT_FOUND, element, "the level before it was not found", *ATTRIBUTES))
+    search = _Search(bench, last)
+    found = yield from search.slow_pages()
+    if found is None:
+        return Outcome(_no_slow_pages(element, search))
+    try:
+        level = yield from search.level(*found)
+    except Undecided as undecided:
+        return Outcome(without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES))
+    if isinstance(level, str):
+        return Outcome(without(Status.NOT_FOUND, element, level, *ATTRIBUTES))
+    certain = level.page_size > MIN_PAGE_SIZE and search.limit // level.page_size > level.entries
+    return Outcome(_estimates(element, level, last, certain), level)
+
+
+class _Search:
+    """Search for the next slower class of accesses as the number of pages grows."""
+
+    def __init__(self, bench: Bench, last: TlbLevel | None) -> None:
+        self.bench, self.last_miss = bench, last.miss if last else None
+        self.min_page = last.page_size if last else MIN_PAGE_SIZE
+        self.limit = memory_limit(bench)
+        self.evidence: list[str] = []
+        self.max_fast_bytes = 0  # over which no access was slow
+        self._accesses: dict[int, PageAccesses] = {}
+
+    def at(self, spacing: int) -> PageAccesses:
+        """Accesses to pages that far apart."""
+        if spacing not in self._accesses:
+            self._accesses[spacing] = PageAccesses(spacing, self.bench)
+            self._accesses[spacing].evidence = self.evidence
+        return self._accesses[spacing]
+
+    def slow_pages(self) -> Ask[tuple[MissPenalty, int, int, int] | None]:
+        """The next penalty, the distance at which it shows, and numbers of pages without and with it."""
+        spacing = MAX_PAGE_SIZE
+        while spacing * MIN_PAGES > self.limit and spacing > MIN_PAGE_SIZE:
+            spacing //= 2
+        while spacing >= self.min_page:
+            most = min(self.limit // spacing, MAX_PAGES)
+            sizes = [FIRST_PAGES << i for i in range(20) if FIRST_PAGES << i < most] + [most]
+            before = 1
+            for size in sizes:
+                penalties = yield from self.at(spacing).penalties([np.arange(size)])
+                miss = next_miss_penalty(penalties, self.last_miss, self.at(spacing).noise)
+                if miss is not None:
+                    return miss, spacing, before, size
+                before = size
+                self.max_fast_bytes = max(self.max_fast_bytes, size * spacing)
+            spacing //= 2
+        return None
+
+    def level(self, miss: MissPenalty, spacing: int, low: int, high: int) -> Ask[TlbLevel | str]:
+        """The level whose misses show with `high` pages `spacing` apart but not with `low`; or why it is no TLB.
+
+        Raises `Undecided`.
+        """
+        entries = yield from self.max_resident(spacing, miss, low, high)
+        page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
+        (ordered,) = yield from self.at(page).visits([np.arange(min(2 * entries, self.limit // page))], LAPS)
+        if np.mean(ordered >= miss.threshold) < MIN_MISS_SHARE:
+            # Slow in random order only are changes of the page-table window; the penalty without them is smaller.
+            smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
+            if smaller is None:
+                return (
+                    f"of accesses to twice {format_bytes(entries * page)} in order "
+                    f"{np.mean(ordered >= miss.threshold):.0%} are slower, of a TLB half or more: they may change the "
+                    "window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+                )
+            miss = smaller
+        slow = float(np.mean(ordered >= miss.threshold))
+        if page == spacing:
+            page, entries = yield from self.wider_pages(spacing, miss, entries)
+        yield from self.check_packed(page, miss, entries, slow)
+        page, entries = yield from self.smaller_pages(page, miss, entries)
+        costs = yield from self.repeat_costs(np.arange(min(2 * entries, self.limit // page)), page, miss)
+        return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
+
+    def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
+        """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`.
+
+        Of slightly more pages than fit only few are slow if the policy is random.
+        """
+        accesses = self.at(spacing)
+        while low > 1 and (yield from accesses.fit([np.arange(low)], miss.threshold)) != [Fit.FITS]:
+            low, high = low // 2, low
+        return (yield from accesses.max_resident(np.arange(high), miss.threshold, low))
+
+    def wider_pages(self, spacing: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, int]]:
+        """A distance at which no pages share an entry, and how many fit: twice as far apart, no fewer."""
+        while 2 * spacing * entries <= self.limit:
+            if (yield from self.at(2 * spacing).fit([np.arange(entries)], miss.threshold)) != [Fit.OVERFLOWS]:
+                break
+            try:
+                entries = yield from self.max_resident(2 * spacing, miss, 1, entries)
+            except Undecided:
+                break
+            spacing *= 2
+        return spacing, entries
+
+    def smallest_distance(self, spacing: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, MissPenalty, int]]:
+        """The smallest distance at which pages still need an entry each, the penalty there, and how many fit.
+
+        Twice as many pages half as far apart: below the page size, two share an entry and all fit. Over less memory a
+        miss may cost less: page tables have windows (MC16 s5.2, P6), or pages far apart overflowed the next level as
+        well; then the entries are counted again. Raises `Undecided`.
+        """
+        while spacing > MIN_PAGE_SIZE:
+            half, pages = self.at(spacing // 2), np.arange(2 * entries)
+            penalties = yield from half.penalties([pages])
+            nearer = next_miss_penalty(penalties, self.last_miss, half.noise)
+            if nearer is None and (yield from half.stay_resident([pages], miss.threshold)) == [True]:
+                break
+            spacing //= 2
+            if nearer is not None and nearer.cycles < miss.cycles:
+                recount, miss = nearer.cycles < miss.threshold, nearer
+                if recount:
+                    entries = yield from self.max_resident(spacing, miss, 1, 2 * entries)
+        return spacing, miss, entries
+
+    def check_packed(self, page: int, miss: MissPenalty, entries: int, slow: float) -> Ask[None]:
+        """Raise `Undecided` if more lines within fewer pages are nearly as often slow: that is no TLB.
+
+        Shares of all accesses count: under random replacement each line of a cache is slow only now and then.
+        """
+        packed = yield from self.at(page).packed(2 * entries + 1, max(MIN_PACKED_PAGES, entries // 2))
+        share = float(np.mean(packed >= miss.threshold))
+        if share > MAX_PACKED_SHARE * slow:
+            shares = f"{share:.0%} of accesses, {slow:.0%} over all pages"
+            raise Undecided(f"more lines within fewer pages are slow too ({shares})")
+
+    def smaller_pages(self, page: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, int]]:
+        """The distance at which one page more than entries overflows wherever it is. Raises `Undecided`.
+
+        Where the page number selects a set, pages far apart may share one: its ways then look like all entries, and as
+        many pages as there are sets like one. Lines anywhere in such pages would not conflict.
+        """
+        widest, few = page, max(2, entries // 2)  # so few fit into one set, or anywhere
+        before = entries
+        while (reason := (yield from self.overflow_in_sets(page, miss, entries))) and page > MIN_PAGE_SIZE:
+            most = min(MAX_SET_RATIO * entries, self.limit // page)
+            more = yield from self.max_resident(page, miss, entries, most)
+            if more == entries:
+                before, page = entries, page // 2
+                most = min(MAX_SET_RATIO * entries, self.limit // page)
+                more = yield from self.max_resident(page, miss, entries, most)
+            entries = more
+        if reason:
+            raise Undecided(reason)
+        if page == widest:
+            return page, entries
+        # Measured again from the beginning: what is slow because of its distance is so relative to any other line.
+        again, room = PageAccesses(page, self.bench), self.limit // page
+        chains = [pages for count in (entries + 1, few) for pages in self.scattered(count, page, page, room)]
+        fits = yield from again.fit([*chains, _halves(before + 1)], miss.threshold)
+        self.evidence += again.evidence
+        if fits != [Fit.OVERFLOWS] * SCATTERED_CHAINS + [Fit.FITS] * (SCATTERED_CHAINS + 1):
+            size = format_bytes(page)
+            raise Undecided(f"when measured again {few} pages of {size} do not stay resident, or {entries + 1} do")
+        return page, entries
+
+    def overflow_in_sets(self, page: int, miss: MissPenalty, entries: int) -> Ask[str]:
+        """Why pages may be smaller, in sets; empty if one page more than entries overflows wherever it is."""
+        grain = min(max(page // PAGE_POSITIONS, self.min_page), page)
+        room = min(self.limit // page, max(SCATTER_RANGE * entries, MAX_PAGES))
+        if room <= entries:
+            return ""
+        chains = self.scattered(entries + 1, page, grain, room)
+        if grain < page:
+            chains.append(_halves(entries + 1) * (page // 2 // grain))
+        fits = yield from self.at(grain).fit(chains, miss.threshold)
+        if all(fit is Fit.OVERFLOWS for fit in fits):
+            return ""
+        return (
+            f"{entries + 1} lines {format_bytes(page)} apart overflow, but {entries + 1} scattered ones do not: pages "
+            "are smaller, and the entries are in sets"
+        )
+
+    def scattered(self, count: int, page: int, grain: int, room: int) -> list[Pages]:
+        """Chains of `count` of `room` pages, each at any multiple of `grain` in its page, in units of `grain`."""
+        chains = []
+        for number in range(SCATTERED_CHAINS):
+            rng = self.bench.rng("scattered", page, number)
+            pages = rng.choice(room, size=count, replace=False)
+            chains.append(pages * (page // grain) + rng.integers(0, page // grain, size=pages.size))
+        return chains
+
+    def repeat_costs(self, pages: Pages, page: int, miss: MissPenalty) -> Ask[MissCosts]:
+        """Penalties of a chain of which every page misses, each measured several times from the beginning."""
+        costs: tuple[list[float], list[float]] = ([], [])
+        evidence: list[str] = []
+        for repetition in range(1, COST_ROUNDS + 1):
+            again = PageAccesses(page, self.bench, repetition)
+            at_random = yield from again.penalties([pages])
+            in_order = yield from again.visits([pages], LAPS)
+            evidence += again.evidence
+            for cycles, (penalties,) in zip(costs, (in_order, at_random), strict=True):
+                by_page = np.median(penalties, axis=0)  # single accesses are delayed by chance
+                if (slow := by_page[by_page >= miss.threshold]).size:
+                    cycles.append(float(np.median(slow)))
+        return MissCosts(tuple(costs[0]), tuple(costs[1]), tuple(evidence))
+
+
+def _halves(count: int) -> Pages:
+    """Consecutive pages in units of half pages: the lower half of the first ones, the upper half of the others.
+
+    If the halves were pages, they would be spread evenly over twice as many sets.
+    """
+    pages = np.arange(count)
+    return 2 * pages + (pages >= (count + 1) // 2)
+
+
+def _no_slow_pages(element: str, search: _Search) -> tuple[Estimate, ...]:
+    size, evidence = search.max_fast_bytes, tuple(search.evidence)
+    reason = f"no access within {format_bytes(size)} is slower because of its page"
+    absent = partial(Estimate, element=element, status=Status.NOT_FOUND, reason=reason, method=METHOD)
+    return tuple(
+        absent(attribute=attribute, low=size if attribute == "reach" else None, evidence=evidence)
+        for attribute in ATTRIBUTES
+    )
+
+
+def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
+    entries, page = level.entries, level.page_size
+    slack = 2 * (entries // MAX_EXACT_ENTRIES)
+    low, high = entries - slack, entries + slack
+    found = partial(Estimate, element=element, status=Status.FOUND, method=METHOD, evidence=level.evidence)
+    counted = partial(found, confidence=EXACT if certain and entries <= MAX_EXACT_ENTRIES else BRACKETED)
+    sized = partial(found, confidence=EXACT if certain else BRACKETED, caveats=("what one entry covers",))
+    return (
+        counted(attribute="entries", value=entries, low=low, high=high),
+        sized(attribute="page_size", value=page, low=page, high=page),
+        counted(attribute="reach", value=entries * page, low=low * page, high=high * page),
+        _penalty_estimate(element, level, last),
+    )
+
+
+def _penalty_estimate(element: str, level: TlbLevel, last: TlbLevel | None) -> Estimate:
+    """Cost of a miss beyond one in the level before."""
+    before = (last.costs.of_tlb or (last.miss.cycles,)) if last else (0.0,)
+    costs, confidence = level.costs.of_tlb, LATENCY
+    if not costs:
+        return without(Status.NOT_FOUND, element, "when measured again no page was slow", "miss_penalty")[0]
+    caveats = ["beyond a hit in this TLB, with the line in the L2"]
+    if not level.costs.in_order:
+        caveats.append("no page is slow in order: it may be the cost of another window of the page table")
+        confidence = DOUBTFUL
+    elif level.costs.order_matters:
+        other = float(np.median(level.costs.at_random) - np.median(before))
+        caveats.append(f"of pages in order; in random order {other:.1f}, with changes of the page-table window")
+    value = float(np.median(costs) - np.median(before))
+    low, high = min(costs) - max(before) - PENALTY_ERROR, max(costs) - min(before) + PENALTY_ERROR
+    found = partial(Estimate, element=element, attribute="miss_penalty", status=Status.FOUND, method=METHOD)
+    found = partial(found, value=value, low=low, high=high, confidence=confidence)
+    return found(evidence=level.evidence, caveats=tuple(caveats))
+
+
+EXPERIMENTS = tuple(
+    Experiment(
+        key=tlb_of(element),
+        element=element,
+        plan=partial(tlb_plan, element),
+        emits=ATTRIBUTES,
+        needs=(levels_of("l2"), *map(tlb_of, TLBS[max(0, number - 1) : number])),
+    )
+    for number, element in enumerate(TLBS)
+)
