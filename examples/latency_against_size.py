@@ -14,7 +14,7 @@ chases = [
 with gd.open_device(DEVICE) as device:
     name = device.info.name
     traces = gd.run(chases, device)
-latency = [float(trace.cycles.min()) / trace.asked.order.count for trace in traces]
+latency = [float(trace.cycles.min()) / trace.request.order.count for trace in traces]
 
 gd.Series(
     element=name,

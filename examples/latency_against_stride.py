@@ -15,7 +15,7 @@ for footprint in (16 << 10, 64 << 10, 1 << 20, 4 << 20):
     for stride, trace in zip(strides, gd.run(chases, DEVICE), strict=True):
         columns["footprint"].append(footprint)
         columns["stride"].append(stride)
-        columns["latency"].append(float(trace.cycles[0]) / trace.asked.order.count)
+        columns["latency"].append(float(trace.cycles[0]) / trace.request.order.count)
 
 gd.Series(
     element=DEVICE,

@@ -124,7 +124,7 @@ def test_one_trace_or_several_and_a_device_that_stays_open():
         several = gd.run([CHASE, CHASE], device)
         assert len(gd.run([CHASE], device)) == 1
     assert np.array_equal(several[0].cycles, one.cycles)
-    assert one.asked == CHASE and one.info.name == "NVIDIA GeForce GTX 980"
+    assert one.request == CHASE and one.info.name == "NVIDIA GeForce GTX 980"
     assert gd.run([], "sim:gtx980") == []
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpudissect.views.interactive import Finding as Finding
     from gpudissect.views.interactive import Result as Result
     from gpudissect.views.interactive import Series as Series
-    from gpudissect.views.traces.run_trace import RunTrace as RunTrace
+    from gpudissect.views.traces import RunTrace as RunTrace
     from gpudissect.workload import Access as Access
     from gpudissect.workload import Bounds as Bounds
     from gpudissect.workload import Chase as Chase
@@ -61,7 +61,7 @@ _HOMES = {
     "gpudissect.results.check": ("Concern",),
     "gpudissect.exports": ("export",),
     "gpudissect.views.interactive": ("Comparison", "Finding", "Result", "Series"),
-    "gpudissect.views.traces.run_trace": ("RunTrace",),
+    "gpudissect.views.traces": ("RunTrace",),
     "gpudissect.api": ("check", "compare", "devices", "discover", "hide", "load", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (

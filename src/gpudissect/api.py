@@ -20,7 +20,7 @@ from gpudissect.results.check import Concern
 from gpudissect.study import Request, check_elements, check_outputs, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Result
-from gpudissect.views.traces.run_trace import RunTrace
+from gpudissect.views.traces import RunTrace
 from gpudissect.vocabulary import HIDING
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 

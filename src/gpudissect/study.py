@@ -146,10 +146,10 @@ class RunOutcome:
 
     def _traces(self, suffix: str) -> bytes:
         from gpudissect.exports.tables import TRACE_FORMATS
-        from gpudissect.views.traces.run_trace import RunTrace
+        from gpudissect.views.traces import RunTrace
 
         return TRACE_FORMATS[suffix](
-            self.kept or {}, lambda asked, trace: RunTrace.of(asked, trace, self.info).columns()
+            self.kept or {}, lambda request, trace: RunTrace.of(request, trace, self.info).columns()
         )
 
 

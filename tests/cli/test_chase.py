@@ -41,7 +41,7 @@ def test_every_format_holds_the_same(survey, gpudissect):
             assert archive[column].tolist() == data["columns"][column] == [int(row[column]) for row in rows]
         about = json.loads(str(archive["about"]))
     assert about == {key: value for key, value in data.items() if key != "columns"}
-    assert about["schema"] == "gpudissect-trace/1"
+    assert about["schema"] == "gpudissect-trace/2"
     assert about["device"]["origin"] == "simulated"
     assert about["chase"]["order"] == {"kind": "sequential", "count": 4, "stride": 512, "start": 0}
     assert data["columns"]["lap"] == [0, 0, 0, 0, 1, 1, 1, 1]

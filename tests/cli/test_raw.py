@@ -47,7 +47,7 @@ def test_every_format_holds_the_same(steady, gpudissect):
     data = json.loads(Path("t.json").read_text())
     assert [int(row["sm"]) for row in rows] == data["columns"]["sm"] == [0] * 4 + [1] * 4
     assert data["mix"]["body"] == "ffma:8" and data["mix"]["warps"] == 4
-    assert data["schema"] == "gpudissect-trace/1"
+    assert data["schema"] == "gpudissect-trace/2"
 
 
 def test_json_of_a_stream(steady, gpudissect):

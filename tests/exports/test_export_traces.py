@@ -9,7 +9,7 @@ import pytest
 from gpudissect.device.find import open_device
 from gpudissect.errors import UsageError
 from gpudissect.exports.tables import check_traces_name, traces_csv, traces_parquet
-from gpudissect.views.traces.run_trace import RunTrace
+from gpudissect.views.traces import RunTrace
 from gpudissect.workload import Chase, Path, Sequential, Stream, Timing, Transfer
 
 

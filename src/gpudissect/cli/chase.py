@@ -53,7 +53,6 @@ def chase(
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
     from gpudissect.units import parse_bytes
-    from gpudissect.views.traces.trace import ChaseTrace
     from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
 
     step = parse_bytes(stride)
@@ -81,7 +80,7 @@ def chase(
             check_span(info, workload.path, workload.order.span, "chase")
         return workload
 
-    run_and_print(device, make, ChaseTrace, output=output, record=record, as_json=as_json, seed=seed)
+    run_and_print(device, make, output=output, record=record, as_json=as_json, seed=seed)
 
 
 def _bounds(text: str | None) -> Bounds | None:

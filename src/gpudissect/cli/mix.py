@@ -59,7 +59,6 @@ def mix(
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.views.traces.throughput_trace import MixTrace
     from gpudissect.workload import GLOBAL_INSTRUCTIONS, Access, Mix
 
     resident, body = access is AccessName.RESIDENT, _body(run)
@@ -86,7 +85,7 @@ def mix(
         _check_fits(info, workload)
         return workload
 
-    run_and_print(device, make, MixTrace, output=output, record=record, as_json=as_json)
+    run_and_print(device, make, output=output, record=record, as_json=as_json)
 
 
 def _body(text: str) -> tuple[Step, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,17 +14,12 @@ from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
     from gpudissect.device_info import DeviceInfo
-    from gpudissect.trace import Trace
-    from gpudissect.views.traces.trace import RawTrace
     from gpudissect.workload import Path, Workload
-
-W = TypeVar("W", bound="Workload")
 
 
 def run_and_print(
     device: str | None,
-    make: Callable[[DeviceInfo], W],
-    trace_of: Callable[[DeviceInfo, W, Trace], RawTrace],
+    make: Callable[[DeviceInfo], Workload],
     *,
     output: FilePath | None,
     record: FilePath | None,
@@ -40,7 +35,7 @@ def run_and_print(
     from gpudissect.device.find import choose, open_device
     from gpudissect.device.recording.device import Recorder
     from gpudissect.results.files import check_apart_from_run, check_ending, check_writable, write_bytes
-    from gpudissect.views.traces.trace import FORMATS, summary, to_json, to_table
+    from gpudissect.views.traces import FORMATS, RunTrace, to_json, to_table
 
     if output is not None:
         check_ending(output, "of a trace", FORMATS)
@@ -56,14 +51,14 @@ def run_and_print(
         workload = make(opened.info)
         if record is not None:
             opened = stack.enter_context(Recorder(opened, record))
-        trace = trace_of(opened.info, workload, opened.run([workload])[0])
+        trace = RunTrace.of(workload, opened.run([workload])[0], opened.info)
     if output is None:
         typer.echo(to_json(trace) if as_json else to_table(trace), nl=False)
-        print_note(summary(trace))
+        print_note(trace.summary())
         return
     content = FORMATS[output.suffix](trace)
     write_bytes(output, content.encode() if isinstance(content, str) else content)
-    typer.echo(to_json(trace) if as_json else summary(trace), nl=not as_json)
+    typer.echo(to_json(trace) if as_json else trace.summary(), nl=not as_json)
 
 
 def check_span(info: DeviceInfo, path: Path, span: int, workload: str) -> None:

@@ -61,7 +61,6 @@ def stream(
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
     from gpudissect.units import parse_bytes
-    from gpudissect.views.traces.throughput_trace import StreamTrace
     from gpudissect.workload import Path, Stream, Transfer
 
     if cluster is not None and path is not StreamPath.CLUSTER:
@@ -88,7 +87,7 @@ def stream(
         _check_fits(info, workload)
         return workload
 
-    run_and_print(device, make, StreamTrace, output=output, record=record, as_json=as_json)
+    run_and_print(device, make, output=output, record=record, as_json=as_json)
 
 
 def _default_path(info: DeviceInfo) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,10 @@ from gpudissect.results import compare, model
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.model import Items
 from gpudissect.results.text import clean, percent, provenance, quantity
-from gpudissect.views.frames import frame
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
     from rich.console import Console
 
 MAX_NAMED_RESULTS = 4  # in the line that stands for a comparison
@@ -37,7 +37,7 @@ class Series(model.Series):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The columns as a data frame. Raises `UsageError` without pandas."""
-        return frame(self.columns)
+        return data_frame(self.columns)
 
     def to_svg(self) -> str:
         """Its plot, the first if it makes several, as an SVG file; empty where there is nothing to plot."""
@@ -92,7 +92,7 @@ class Result(model.Result):
         published = [each.published for each in self.findings]
         columns["published"] = [None if each is None else each.value for each in published]
         columns["verdict"] = [None if each is None else each.verdict.value for each in published]
-        return frame(columns)
+        return data_frame(columns)
 
     def plots(self, element: str) -> dict[str, str]:
         """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
@@ -160,7 +160,7 @@ class Comparison(compare.Comparison):
             columns[f"{name}_low"] = [None if each is None else each.low for each in findings]
             columns[f"{name}_high"] = [None if each is None else each.high for each in findings]
             columns[f"{name}_status"] = [None if each is None else each.status.value for each in findings]
-        return frame(columns)
+        return data_frame(columns)
 
     def to_html(self) -> str:
         """The results side by side, as one page."""
@@ -186,6 +186,15 @@ class Comparison(compare.Comparison):
         from gpudissect.views.notebook import of_comparison
 
         return of_comparison(self)
+
+
+def data_frame(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> pandas.DataFrame:
+    """A data frame of these columns. Raises `UsageError` without pandas, which is no dependency."""
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError("data frames need pandas: pip install pandas") from None
+    return pandas.DataFrame(dict(columns))
 
 
 def _printed(write: Callable[[Console], None]) -> str:

@@ -1,1 +1,0 @@
-"""Raw traces as tables, CSV, JSON and plots."""
