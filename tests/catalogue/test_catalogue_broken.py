@@ -17,7 +17,7 @@ GLOBAL_LATENCY = '[{ value = 30, source = "data sheet" }, { value = 200, source 
 WRONG = {
     "unknown field": ("timer =", "tymer =", "chip.tymer", "timer"),
     "unknown table": ("[walk]  ", "[wolk]  ", "wolk", "walk"),
-    "unknown element": ("[caches.l1]", "[caches.l9]", "caches.l9", "constant_l1"),
+    "unknown element": ("[caches.l1]", "[caches.l9]", "caches.l9", "l1"),
     "unknown path": ("[paths.texture]", "[paths.textures]", "paths.textures", "texture"),
     "missing field": ('name = "Example 1"', "", "name", "required"),
     "missing deep field": ("sm_count = { value", "# ", "chip.sm_count", "required"),

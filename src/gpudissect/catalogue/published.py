@@ -90,12 +90,12 @@ def _numbers(gpu: GpuTable) -> Entries:
     """Numbers that stand in a table; the first of an element and attribute counts."""
     partition = gpu.partition
     if partition is not None:
-        element = str(partition.cache)
+        element = partition.cache
         yield element, "capacity", partition.capacity
         yield element, "segment_size", gpu.caches[partition.cache].capacity
     for element, table in [*gpu.caches.items(), *gpu.views.items()]:
         is_partition = partition is not None and element == partition.cache  # has half of the capacity
-        yield from _of(str(element), table, CACHE_ATTRIBUTES[1:] if is_partition else CACHE_ATTRIBUTES)
+        yield from _of(element, table, CACHE_ATTRIBUTES[1:] if is_partition else CACHE_ATTRIBUTES)
     yield from _of("shared", gpu.shared, SHARED_ATTRIBUTES)
     yield from _latencies(gpu)
     for instruction, unit in gpu.units.items():
@@ -107,7 +107,7 @@ def _numbers(gpu: GpuTable) -> Entries:
     if gpu.launch is not None:
         yield from _of("launch", gpu.launch, tuple(type(gpu.launch).model_fields))
     for tlb, table in gpu.tlbs.items():
-        yield from _of(str(tlb), table, TLB_ATTRIBUTES)
+        yield from _of(tlb, table, TLB_ATTRIBUTES)
     yield "dram", "capacity", gpu.chip.memory_size
     for name, attributes in gpu.published.items():
         yield from ((name, attribute, entry) for attribute, entry in attributes.items())
@@ -126,23 +126,23 @@ def _latencies(gpu: GpuTable) -> Entries:
 
 
 def _hits(table: PathTable | None) -> list[tuple[str, Sourced[float]]]:
-    return [] if table is None else list(zip(map(str, table.caches), table.latency, strict=True))
+    return [] if table is None else list(zip(table.caches, table.latency, strict=True))
 
 
 def _derived(gpu: GpuTable) -> Iterator[Published]:
     """Ways of each set, index functions and policies as text, shared arrays, penalties and reach of TLBs."""
-    tables: list[tuple[str, Lines, int]] = [(str(name), c, c.line_size.value) for name, c in gpu.caches.items()]
-    tables += [(str(level), tlb, tlb.page_size.value) for level, tlb in gpu.tlbs.items()]
+    tables: list[tuple[str, Lines, int]] = [(name, c, c.line_size.value) for name, c in gpu.caches.items()]
+    tables += [(level, tlb, tlb.page_size.value) for level, tlb in gpu.tlbs.items()]
     for element, table, line in tables:
         yield from _structure(element, table, line)
     yield from _tlb_penalties(gpu)
     for element, view in gpu.views.items():
         if view.of.source is not None:
-            yield from _shared_with(gpu, str(element), view.of)
+            yield from _shared_with(gpu, element, view.of)
     for level, tlb in gpu.tlbs.items():
         if tlb.entries.source and tlb.page_size.source:
             reach = float(tlb.entries.value * tlb.page_size.value)
-            yield _published(str(level), "reach", reach, tlb.entries, note="entries x page size")
+            yield _published(level, "reach", reach, tlb.entries, note="entries x page size")
 
 
 def _structure(element: str, table: Lines, line: int) -> Iterator[Published]:
@@ -161,7 +161,7 @@ def _structure(element: str, table: Lines, line: int) -> Iterator[Published]:
 
 def _shared_with(gpu: GpuTable, element: str, of: Sourced[str]) -> Iterator[Published]:
     """That a view and the owner of its array share it, each with all others that do."""
-    sharing = [of.value, *(str(view) for view, table in gpu.views.items() if table.of.value == of.value)]
+    sharing = [of.value, *(view for view, table in gpu.views.items() if table.of.value == of.value)]
     for each in (element, of.value):
         others = [other for other in ELEMENTS if other in sharing and other != each]
         yield Published(each, "shared_with", ", ".join(others), None, None, "", None, of.source or "")
@@ -177,5 +177,5 @@ def _tlb_penalties(gpu: GpuTable) -> Iterator[Published]:
             continue
         if entry.source is not None:
             note = entry.note or ("less the penalty of the previous TLB" if previous else "")
-            yield _published(str(level), "miss_penalty", float(entry.value) - previous, entry, note=note)
+            yield _published(level, "miss_penalty", float(entry.value) - previous, entry, note=note)
         previous = float(entry.value)

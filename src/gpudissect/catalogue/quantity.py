@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Generic, NoReturn, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
+
+from gpudissect.errors import suggest
 
 Size = Annotated[int, Field(strict=True, ge=1, le=2**44)]  # bytes
 Count = Annotated[int, Field(strict=True, ge=1, le=2**20)]
@@ -18,6 +21,7 @@ Text = Annotated[str, Field(strict=True, min_length=1, max_length=400)]
 T = TypeVar("T")
 
 MAX_SHOWN = 70  # characters of a wrong value that a message repeats
+MAX_NAMES = 6  # shown of many known names
 _REJECTED = "catalogue"  # type of the errors that `wrong` raises
 
 
@@ -25,6 +29,19 @@ def wrong(field: str, got: object, allowed: str) -> NoReturn:
     """Reject `field` (dotted, relative to the table being checked)."""
     context = {"field": field, "got": shorten(repr(got)), "allowed": allowed}
     raise PydanticCustomError(_REJECTED, "got {got}, allowed: {allowed}", context)
+
+
+def name_among(names: Iterable[str]) -> AfterValidator:
+    """A validator of names; the message has similar ones."""
+    known = tuple(names)
+
+    def check(name: str) -> str:
+        if name not in known:
+            similar = suggest(name, known, count=MAX_NAMES, cutoff=0.4) or known[:MAX_NAMES]
+            raise PydanticCustomError("name", "must be one of {names}, ...", {"names": ", ".join(similar)})
+        return name
+
+    return AfterValidator(check)
 
 
 def first_problem(error: ValidationError) -> str:

@@ -1,73 +1,27 @@
 """The schema of a GPU file (TOML, ``format = 1``); `README.md` beside this file shows one with comments.
 
 Every number is an inline table: ``{ value = 32, source = "MC16 table 5" }`` or
-``{ value = 32, assumed = "why" }``; see `Sourced`. Nothing of a file is ever evaluated. The tables:
-
-=====================  ======================================================================================
-``[chip]``             what the driver states: SMs, clock, sizes (`ChipTable`)
-``[caches.NAME]``      one array each; NAME is an element: l1, readonly, texture, constant_l1, l2, icache_l0, ...
-``[views.NAME]``       an element that looks into another's array (Kepler: readonly and texture are one)
-``[shared]``           shared memory
-``[paths.NAME]``       global, global_l2, readonly, texture, constant, shared: caches on the path, cycles of each;
-                       cluster: cycles by rank of the other block (the last for all further ones); tma;
-                       code: cycles are those of 128 bytes of instructions
-``[unsupported]``      paths that the GPU lacks, each with the reason; every path stands here or in ``[paths]``,
-                       except cluster, tma and code, which a GPU lacks if its file does not mention them
-``[tlbs.NAME]``        tlb_l1, tlb_l2, ...: looked up in the order of their names
-``[walk]``             cycles that a load takes longer when every TLB misses
-``[page_window]``      pages outside it cost more (MC16 s5.2, P6)
-``[partition]``        a cache in two partitions; its table in ``[caches]`` then describes one of them
-``[prefetch]``         what cold misses prefetch (MC16 s4.6)
-``[processor]``        schedulers of an SM, how they issue, how much an SM holds; with it come:
-``[units.NAME]``       NAME is an instruction: rate, latency, and the units that execute it
-``[memory]``           the queue before DRAM
-``[bandwidth.NAME]``   dram and l2: of the whole GPU, B/s; l1: of one SM, B/cycle
-``[launch]``           cost of launches and of replacing a block
-``[published.NAME]``   further published numbers about element NAME, for comparison only
-=====================  ======================================================================================
+``{ value = 32, assumed = "why" }``; see `Sourced`. Nothing of a file is ever evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gpudissect.catalogue.arrays import CacheTable, TlbTable, ViewTable
-from gpudissect.catalogue.quantity import Number, Sourced, Table, Text, wrong
-from gpudissect.catalogue.tables import (
-    BandwidthTables,
-    ChipTable,
-    Element,
-    LaunchTable,
-    MemoryTable,
-    PartitionTable,
-    PathTable,
-    PrefetchTable,
-    ProcessorTable,
-    SharedTable,
-    UnitTable,
-    WalkTable,
-    WindowTable,
-)
-from gpudissect.errors import suggest
+from gpudissect.catalogue import arrays, tables
+from gpudissect.catalogue.quantity import Number, Sourced, Table, Text, name_among, wrong
+from gpudissect.catalogue.tables import Element
 from gpudissect.simulation.cache.geometry import Scope
-from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
+from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, TLBS
 from gpudissect.workload import Instruction, Path
 
 OPTIONAL_PATHS = (Path.CLUSTER, Path.TMA, Path.CODE)
 """Paths that a file need not mention."""
-MAX_NAMES = 6  # shown of many known names
-
-
-class TlbLevel(StrEnum):
-    """TLB levels, in lookup order."""
-
-    L1 = "tlb_l1"
-    L2 = "tlb_l2"
-    L3 = "tlb_l3"
+TlbLevel = Annotated[str, name_among(TLBS)]
+"""A TLB level; levels are looked up in the order of their names."""
+Published = dict[Annotated[str, name_among(ELEMENTS)], dict[Annotated[str, name_among(ATTRIBUTES)], Sourced[Number]]]
 
 
 class GpuTable(Table):
@@ -79,23 +33,23 @@ class GpuTable(Table):
     run: Text | None = None
     family: tuple[Text, ...] = ()
     note: Annotated[str, Field(strict=True)] = ""
-    chip: ChipTable
-    caches: dict[Element, CacheTable]
-    views: dict[Element, ViewTable] = Field(default_factory=dict)
-    shared: SharedTable
-    paths: dict[Path, PathTable]
+    chip: tables.ChipTable
+    caches: dict[Element, arrays.CacheTable]
+    views: dict[Element, arrays.ViewTable] = Field(default_factory=dict)
+    shared: tables.SharedTable
+    paths: dict[Path, tables.PathTable]
     unsupported: dict[Path, Text] = Field(default_factory=dict)
-    tlbs: dict[TlbLevel, TlbTable] = Field(default_factory=dict)
-    walk: WalkTable | None = None
-    page_window: WindowTable | None = None
-    partition: PartitionTable | None = None
-    prefetch: PrefetchTable | None = None
-    processor: ProcessorTable | None = None
-    units: dict[Instruction, UnitTable] = Field(default_factory=dict)
-    memory: MemoryTable | None = None
-    bandwidth: BandwidthTables | None = None
-    launch: LaunchTable | None = None
-    published: dict[str, dict[str, Sourced[Number]]] = Field(default_factory=dict)
+    tlbs: dict[TlbLevel, arrays.TlbTable] = Field(default_factory=dict)
+    walk: tables.WalkTable | None = None
+    page_window: tables.WindowTable | None = None
+    partition: tables.PartitionTable | None = None
+    prefetch: tables.PrefetchTable | None = None
+    processor: tables.ProcessorTable | None = None
+    units: dict[Instruction, tables.UnitTable] = Field(default_factory=dict)
+    memory: tables.MemoryTable | None = None
+    bandwidth: tables.BandwidthTables | None = None
+    launch: tables.LaunchTable | None = None
+    published: Published = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> GpuTable:
@@ -104,30 +58,19 @@ class GpuTable(Table):
         _check_tlbs(self)
         _check_partition(self)
         _check_processor(self)
-        for element, attributes in self.published.items():
-            _check_name(f"published.{element}", element, ELEMENTS)
-            for attribute in attributes:
-                _check_name(f"published.{element}.{attribute}", attribute, ATTRIBUTES)
         if self.prefetch is not None and self.prefetch.cache not in self.caches:
-            wrong("prefetch.cache", self.prefetch.cache.value, f"one of {', '.join(self.caches)}")
+            wrong("prefetch.cache", self.prefetch.cache, f"one of {', '.join(self.caches)}")
         return self
-
-
-def _check_name(place: str, name: str, known: Iterable[str]) -> None:
-    names = list(known)
-    if name not in names:
-        similar = suggest(name, names, count=MAX_NAMES, cutoff=0.4) or names[:MAX_NAMES]
-        wrong(place, name, f"one of {', '.join(similar)}, ...")
 
 
 def _check_views(gpu: GpuTable) -> None:
     for element, view in gpu.views.items():
         owner = view.of.value
         if element in gpu.caches:
-            wrong(f"views.{element}", element.value, "an element is in [caches] or in [views], not in both")
+            wrong(f"views.{element}", element, "an element is in [caches] or in [views], not in both")
         if owner not in gpu.caches:
             wrong(f"views.{element}.of.value", owner, f"one of {', '.join(gpu.caches)}")
-        array = gpu.caches[Element(owner)]
+        array = gpu.caches[owner]
         for field in ("capacity", "line_size", "fetch_granularity", "sets", "count_per_sm"):
             repeated, original = getattr(view, field), getattr(array, field)
             if repeated is not None and (original is None or repeated.value != original.value):
@@ -141,7 +84,7 @@ def _check_partition(gpu: GpuTable) -> None:
     cache = gpu.caches.get(gpu.partition.cache)
     if cache is None or cache.scope is not Scope.GPU:
         possible = [element for element, table in gpu.caches.items() if table.scope is Scope.GPU]
-        wrong("partition.cache", gpu.partition.cache.value, f"a cache of scope gpu: {', '.join(possible)}")
+        wrong("partition.cache", gpu.partition.cache, f"a cache of scope gpu: {', '.join(possible)}")
     if gpu.partition.capacity.value != 2 * cache.capacity.value:
         allowed = f"two partitions = {2 * cache.capacity.value}"
         wrong("partition.capacity.value", gpu.partition.capacity.value, allowed)
@@ -160,7 +103,7 @@ def _check_processor(gpu: GpuTable) -> None:
     for instruction, unit in gpu.units.items():
         if instruction is not Instruction.LDG and (unit.rate is None or unit.latency is None):
             wrong(f"units.{instruction}", "at most one of them", "rate and latency")
-    if (gpu.bandwidth.l2 is None) != (Element.L2 not in gpu.caches):
+    if (gpu.bandwidth.l2 is None) != ("l2" not in gpu.caches):
         wrong("bandwidth.l2", gpu.bandwidth.l2 and "a table", "a table if there is an L2, and only then")
     banks, width, interleave = gpu.shared.banks, gpu.shared.bank_width, gpu.shared.interleave
     if banks is None or width is None:
@@ -196,4 +139,4 @@ def _check_paths(gpu: GpuTable) -> None:
         for element in table.caches:
             if element not in gpu.caches and element not in gpu.views:
                 known = ", ".join([*gpu.caches, *gpu.views])
-                wrong(f"paths.{path}.caches", element.value, f"elements with an array or a view: {known}")
+                wrong(f"paths.{path}.caches", element, f"elements with an array or a view: {known}")

@@ -6,14 +6,29 @@ without them runs chases only.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from gpudissect.catalogue.quantity import Bit, Count, Cycles, Hertz, Number, Position, Size, Sourced, Table, Text, wrong
+from gpudissect.catalogue.quantity import (
+    Bit,
+    Count,
+    Cycles,
+    Hertz,
+    Number,
+    Position,
+    Size,
+    Sourced,
+    Table,
+    Text,
+    name_among,
+    wrong,
+)
 from gpudissect.simulation.sm.description import Pipe, Scheduling
+from gpudissect.vocabulary import CACHES
 
+Element = Annotated[str, name_among((*CACHES, "texture_l2", "icache_l0", "icache_l1", "icache_l15"))]
+"""An element of ``[caches]`` and ``[views]``."""
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e6, allow_inf_nan=False)]  # per cycle
 BytesPerSecond = Annotated[float, Field(strict=True, ge=1e6, le=1e15, allow_inf_nan=False)]
 Variability = Annotated[float, Field(strict=True, ge=0.5, le=100, allow_inf_nan=False)]
@@ -21,21 +36,6 @@ Step = Annotated[int, Field(strict=True, ge=1, le=64)]  # cycles
 Schedulers = Annotated[int, Field(strict=True, ge=1, le=16)]
 Warps = Annotated[int, Field(strict=True, ge=1, le=128)]
 Nanoseconds = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
-
-
-class Element(StrEnum):
-    """Elements of ``[caches]`` and ``[views]``."""
-
-    L1 = "l1"
-    READONLY = "readonly"
-    TEXTURE = "texture"
-    TEXTURE_L2 = "texture_l2"
-    CONSTANT_L1 = "constant_l1"
-    CONSTANT_L15 = "constant_l15"
-    L2 = "l2"
-    ICACHE_L0 = "icache_l0"
-    ICACHE_L1 = "icache_l1"
-    ICACHE_L15 = "icache_l15"
 
 
 class ChipTable(Table):
@@ -133,7 +133,7 @@ class PartitionTable(Table):
     `capacity` is that of both, in bytes; see `gpudissect.simulation.cache.geometry.Partition`.
     """
 
-    cache: Element = Element.L2
+    cache: Element = "l2"
     capacity: Sourced[Size]
     home: Sourced[tuple[Bit, ...]]
     far_penalty: Sourced[Cycles]
@@ -143,7 +143,7 @@ class PartitionTable(Table):
 class PrefetchTable(Table):
     """After `run` cold misses in a row (2 if not given) the next `reach` bytes are fetched into `cache`."""
 
-    cache: Element = Element.L2
+    cache: Element = "l2"
     reach: Sourced[Size]
     run: Sourced[Count] | None = None
 

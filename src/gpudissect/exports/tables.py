@@ -67,12 +67,12 @@ def parquet(names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bytes:
         convert: Callable[[Any], str | float] = str if is_text else float
         kind = pyarrow.string() if is_text else pyarrow.float64()
         columns[name] = pyarrow.array([None if value is None else convert(value) for value in values], kind)
-    return _parquet_file(columns)
+    return _parquet_file(pyarrow.table(columns))
 
 
 def traces_csv(traces: Traces, as_columns: AsColumns) -> bytes:
     """Every trace as CSV, a header first; columns that a kind of workload lacks stay empty."""
-    names = _column_names(traces, as_columns)
+    names = list(dict.fromkeys(name for _, columns, _ in _labelled(traces, as_columns) for name in columns))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*TRACE_LABELS, *names))
@@ -85,24 +85,13 @@ def traces_csv(traces: Traces, as_columns: AsColumns) -> bytes:
 def traces_parquet(traces: Traces, as_columns: AsColumns) -> bytes:
     """Every trace as a Parquet file; null in columns that a kind of workload lacks. `UsageError` without pyarrow."""
     pyarrow = _pyarrow()
-    names = _column_names(traces, as_columns)
-    values: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
-    masks: dict[str, list[NDArray[np.bool_]]] = {name: [] for name in names}
-    labels, sizes = [], []
-    for label, columns, size in _labelled(traces, as_columns):
-        labels.append(label)
-        sizes.append(size)
-        for name in names:
-            values[name].append(columns.get(name, np.zeros(size, np.int64)))
-            masks[name].append(np.full(size, name not in columns))
-    table = {}
-    for i, name in enumerate(TRACE_LABELS):
-        words, codes = np.unique([label[i] for label in labels], return_inverse=True)
-        dictionary = pyarrow.array(words.tolist(), pyarrow.string())
-        table[name] = pyarrow.DictionaryArray.from_arrays(np.repeat(codes, sizes).astype(np.int32), dictionary)
-    for name in names:
-        table[name] = pyarrow.array(np.concatenate(values[name]), mask=np.concatenate(masks[name]))
-    return _parquet_file(table)
+    kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    tables = [pyarrow.table({name: pyarrow.array([], kind) for name in TRACE_LABELS})]
+    for labels, columns, size in _labelled(traces, as_columns):
+        codes, texts = np.zeros(size, np.int32), zip(TRACE_LABELS, labels, strict=True)
+        words = {name: pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array([text])) for name, text in texts}
+        tables.append(pyarrow.table(words | dict(columns)))
+    return _parquet_file(pyarrow.concat_tables(tables, promote_options="default").unify_dictionaries())
 
 
 TRACE_FORMATS: Mapping[str, Callable[[Traces, AsColumns], bytes]] = {".csv": traces_csv, ".parquet": traces_parquet}
@@ -127,9 +116,9 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _parquet_file(columns: Mapping[str, Any]) -> bytes:
-    pyarrow, file = _pyarrow(), io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+def _parquet_file(table: Any) -> bytes:
+    file = io.BytesIO()
+    _pyarrow().parquet.write_table(table, file)
     return file.getvalue()
 
 
@@ -139,10 +128,6 @@ def _labelled(traces: Traces, as_columns: AsColumns) -> Iterator[tuple[tuple[str
         columns = as_columns(workload, trace)
         path = workload.path.value if isinstance(workload, Chase | Stream) else ""
         yield (digest, type(workload).__name__.lower(), path), columns, len(next(iter(columns.values())))
-
-
-def _column_names(traces: Traces, as_columns: AsColumns) -> list[str]:
-    return list(dict.fromkeys(name for _, columns, _ in _labelled(traces, as_columns) for name in columns))
 
 
 def _findings(result: Result) -> Iterator[tuple[Cell, ...]]:

@@ -13,7 +13,6 @@ from gpudissect import catalogue
 from gpudissect.catalogue.build import hierarchy_of
 from gpudissect.catalogue.load import MAX_FILE_BYTES, check, parse
 from gpudissect.catalogue.published import published_of
-from gpudissect.catalogue.tables import Element
 from gpudissect.errors import CatalogueError, UsageError
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.caches import Arrays, arrays, tlbs
@@ -41,9 +40,7 @@ findings, those that the simulated GPU does not show with simulated = false and 
 _PARTITION_FINDINGS = tuple((element, name) for element in ("l2", "dram") for name in ("near_latency", "far_latency"))
 NOT_SIMULATED = "no part of the simulated GPU"
 SIMULATED_OTHERWISE = "simulated otherwise, the reason stands there"
-ONE_MEMORY_LATENCY = (
-    "memory is simulated with one latency, or one near and one far, and without a tail of slow accesses"
-)
+ONE_MEMORY_LATENCY = "memory is simulated with one latency, or one near and one far, without a tail of slow accesses"
 WIDE = "translations that were not found, and the slow tail of a real memory, are in it and not in the simulated one"
 SHARED_ARRAY = "the array that it shares is simulated once, as the element it is of has it"
 NO_PARTITIONS = "nothing was observed that a cache in two partitions would explain"
@@ -68,10 +65,11 @@ def gpu_file(result: Result) -> str:
 def _sections(readings: Readings) -> Iterator[Section]:
     """Every table but ``[published]``, in the order of the catalogue's files."""
     result = readings.result
-    caches, translation = arrays(readings, known_caches(readings)), tlbs(readings)
-    paths = routes(readings, caches, bool(translation.levels))
+    caches = arrays(readings, known_caches(readings))
+    levels, walk = tlbs(readings)
+    paths, unsupported = routes(readings, caches, bool(levels))
     name = line(result.device.name, MAX_NAME) or "unnamed"
-    if not any("memory_latency" in table for table in paths.paths.values()):
+    if not any("memory_latency" in table for table in paths.values()):
         raise UsageError(f"the result of {name} has no latency of a cache or of memory: run discover on all elements")
     key = result.device.catalogue  # a result does not name the architecture, its reference does
     architecture = catalogue.load(key).architecture if key in catalogue.names() and key is not None else "unknown"
@@ -81,14 +79,12 @@ def _sections(readings: Readings) -> Iterator[Section]:
     yield from _array_sections(caches, partition(readings, caches))
     documented = documented_gpu(result.device)
     yield _section(("shared",), shared_memory(readings, documented))
-    for path, route in paths.paths.items():
-        yield _section(("paths", path.value), route)
-    if paths.unsupported:
-        yield Section(("unsupported",), {path.value: reason for path, reason in paths.unsupported.items()})
-    for level, entries in translation.levels.items():
-        yield _section(("tlbs", level), entries)
-    if translation.walk is not None:
-        yield _section(("walk",), translation.walk)
+    yield from (_section(("paths", path.value), route) for path, route in paths.items())
+    if unsupported:
+        yield Section(("unsupported",), {path.value: reason for path, reason in unsupported.items()})
+    yield from (_section(("tlbs", level), entries) for level, entries in levels.items())
+    if walk:
+        yield _section(("walk",), walk)
     if documented is not None:
         yield from (_section(name, body) for name, body in processor(readings, documented, caches.caches))
 
@@ -168,6 +164,6 @@ def _why_not_simulated(readings: Readings, finding: Finding, gpu: GpuTable) -> s
 
 def _has_found_policy(element: str, gpu: GpuTable) -> bool:
     """Whether sets and policy of the array were found, not assumed."""
-    view = gpu.views.get(Element(element)) if element in gpu.views else None
-    array = gpu.caches.get(Element(view.of.value if view else element)) if element in set(Element) else None
+    view = gpu.views.get(element)
+    array = gpu.caches.get(view.of.value if view else element)
     return array is not None and None not in (array.index_function.source, array.replacement_policy.source)

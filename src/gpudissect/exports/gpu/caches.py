@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.chip import REQUIRED
-from gpudissect.exports.gpu.geometry import geometry, scaled_to, usual_ways
+from gpudissect.exports.gpu.geometry import Entries, geometry, scaled_to, usual_ways
 from gpudissect.exports.readings import CYCLE_DIGITS, MAX_COUNT, Entry, Readings, assumed, sourced
 from gpudissect.units import KIB, MIB
 from gpudissect.vocabulary import CACHES, PATHS, TLBS
@@ -32,17 +32,9 @@ class Arrays:
     If there is a `partition`, `caches` describes one of the two.
     """
 
-    caches: Mapping[str, Mapping[str, Entry]]
-    views: Mapping[str, Mapping[str, Entry]]
-    partition: Mapping[str, Entry] | None
-
-
-@dataclass(frozen=True)
-class Tlbs:
-    """TLB levels by name, in lookup order, and the cycles of a miss in all of them."""
-
-    levels: dict[str, dict[str, Entry]]
-    walk: dict[str, Entry] | None
+    caches: Mapping[str, Entries]
+    views: Mapping[str, Entries]
+    partition: Entries | None
 
 
 def arrays(readings: Readings, known: Sequence[str]) -> Arrays:
@@ -86,8 +78,8 @@ def array_owners(readings: Readings, elements: Sequence[str]) -> dict[str, str]:
     return owners
 
 
-def tlbs(readings: Readings) -> Tlbs:
-    """The TLB levels with entries and page size, and a page walk if there are any.
+def tlbs(readings: Readings) -> tuple[dict[str, Entries], Entries]:
+    """The TLB levels of known entries and page size in lookup order, and the table ``[walk]``, empty without them.
 
     A miss is found to cost more than a hit in that level; a GPU file counts from a hit in the first.
     """
@@ -97,10 +89,10 @@ def tlbs(readings: Readings) -> Tlbs:
         if previous is not None and penalty is not None:
             levels[previous]["penalty"] = penalty
         penalty = _penalty(readings, level, penalty)
-    return Tlbs(levels, None if penalty is None else {"penalty": penalty})
+    return levels, {} if penalty is None else {"penalty": penalty}
 
 
-def _view(readings: Readings, element: str, owner: str, array: Mapping[str, Entry]) -> dict[str, Entry]:
+def _view(readings: Readings, element: str, owner: str, array: Entries) -> Entries:
     """A view repeats what was found for it, where that is the same as for the array."""
     same = {
         attribute: entry
@@ -112,15 +104,16 @@ def _view(readings: Readings, element: str, owner: str, array: Mapping[str, Entr
     return {"of": sourced(owner, readings.source, note=note)} | same
 
 
-def _cache(readings: Readings, element: str, partition: int | None = None) -> dict[str, Entry]:
+def _cache(readings: Readings, element: str, partition: int | None = None) -> Entries:
     """Entries of an array; `partition`: bytes of one of two."""
     line, fetch = _line_and_fetch(readings, element)
-    capacity = _capacity(readings, element, line["value"]) if partition is None else _segment(readings, partition)
+    size = line["value"]
+    capacity = _capacity(readings, element, size) if partition is None else _segment(readings, partition)
+    lines = capacity["value"] // size
+    lines, structure = geometry(readings, element, lines, size, usual_ways(lines))
+    capacity = scaled_to(capacity, lines, size, readings)
+    entries = {"capacity": capacity, "line_size": line, "fetch_granularity": fetch} | structure
     copies = readings.entry(element, "count_per_sm")
-    lines = capacity["value"] // line["value"]
-    structure = geometry(readings, element, lines, line["value"], usual_ways(lines))
-    capacity = scaled_to(capacity, structure.lines, line["value"], readings)
-    entries = {"capacity": capacity, "line_size": line, "fetch_granularity": fetch} | structure.entries
     if element != "l2" and copies is not None and copies["value"] in range(1, MAX_COPIES + 1):
         entries["count_per_sm"] = copies
     return entries
@@ -128,12 +121,12 @@ def _cache(readings: Readings, element: str, partition: int | None = None) -> di
 
 def _line_and_fetch(readings: Readings, element: str) -> tuple[Entry, Entry]:
     line, fetch = (_power_of_two(readings, element, name) for name in ("line_size", "fetch_granularity"))
-    if line is None and fetch is None:
-        texts = (f"not found; {size} B taken" for size in (ASSUMED_LINE, ASSUMED_FETCH))
-        return assumed(ASSUMED_LINE, next(texts)), assumed(ASSUMED_FETCH, next(texts))
-    if line is None and fetch is not None:
+    if line is None:
+        if fetch is None:
+            sizes = (ASSUMED_LINE, ASSUMED_FETCH)
+            line, fetch = (assumed(size, f"not found; {size} B taken") for size in sizes)
+            return line, fetch
         line = assumed(fetch["value"], "not found; as large as what one miss fetches")
-    assert line is not None
     size = line["value"]
     if fetch is None:
         return line, assumed(max(4, size), "not found; a whole line")
@@ -161,16 +154,12 @@ def _capacity(readings: Readings, element: str, line: int) -> Entry:
     low = finding.low if finding is not None and not finding.status.has_value else None
     if finding is None or low is None or not line <= low <= MAX_COUNT:
         return _unknown_capacity(readings, element, line)
-    if finding.high is None:
-        size = -(-max(int(low), _path_end(readings, element)) // line) * line
+    if finding.high is None:  # the path ends before the cache does: constant memory
+        is_constant = PATH_OF.get(element) == "constant"
+        path_end = (readings.fact("constant_size") or REQUIRED["constant_size"]) if is_constant else 0
+        size = -(-max(int(low), path_end) // line) * line
         return sourced(size, readings.source, low=int(low), note=finding.reason)
     return assumed(int(low) // line * line, f"{finding.status.value}, {finding.reason}; the low end taken")
-
-
-def _path_end(readings: Readings, element: str) -> int:
-    """Bytes where the path of a cache ends, perhaps before the cache does; 0 if it does not end."""
-    is_constant = PATH_OF.get(element) == "constant"
-    return (readings.fact("constant_size") or REQUIRED["constant_size"]) if is_constant else 0
 
 
 def _unknown_capacity(readings: Readings, element: str, line: int) -> Entry:
@@ -188,7 +177,7 @@ def _segment(readings: Readings, size: int) -> Entry:
     return assumed(size, "half of both partitions")
 
 
-def _partition(readings: Readings) -> dict[str, Entry] | None:
+def _partition(readings: Readings) -> Entries | None:
     """Capacity of both partitions of an L2 whose far one was observed. Its cycles are added with its path."""
     near, far = readings.number("l2", "hit_latency"), readings.number("l2", "far_latency")
     if near is None or far is None or far <= near:
@@ -210,14 +199,15 @@ def _partition(readings: Readings) -> dict[str, Entry] | None:
     return {"capacity": assumed(total, note)}
 
 
-def _tlb(readings: Readings, level: str) -> dict[str, Entry] | None:
+def _tlb(readings: Readings, level: str) -> Entries | None:
     entries, page = _entries_and_page(readings, level)
     if entries is None or page is None or entries["value"] * page["value"] > MAX_REACH:
         return None
     count = entries["value"]
     # Scattered pages were found to fit as well: an assumed TLB is one set.
-    structure = geometry(readings, level, count, page["value"], count if count <= MAX_WAYS else usual_ways(count))
-    return {"entries": scaled_to(entries, structure.lines, 1, readings), "page_size": page} | structure.entries
+    usual = count if count <= MAX_WAYS else usual_ways(count)
+    lines, structure = geometry(readings, level, count, page["value"], usual)
+    return {"entries": scaled_to(entries, lines, 1, readings), "page_size": page} | structure
 
 
 def _entries_and_page(readings: Readings, level: str) -> tuple[Entry | None, Entry | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -30,36 +29,19 @@ MAX_NAME = 4000  # characters of an index function or a policy
 ROUNDING = 0.05  # by which weights, written with few digits, may miss a sum of 1
 _RANGE = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
 _ROW = re.compile(r"\[([\d,\s]*)\]|(\d+(?:\^\d+)*)")
-_MODULO = re.compile(
-    r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) B)?", re.IGNORECASE
-)
-_COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})", re.IGNORECASE)
+_MODULO = re.compile(r"(?:line |page )?mod(?:ulo)? (?P<sets>\d{1,7})(?:, granule (?P<granule>\d{1,9}) b)?")
+_COARSER = re.compile(r"\(address / (?P<granule>\d{1,9})\) mod (?P<sets>\d{1,7})")
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """The entries `sets`, `ways`, `index_function` and `replacement_policy` of an array, and its number of `lines`.
-
-    That number is the requested one, unless the structure that was found has more, of which not all fit contiguously.
-    """
-
-    lines: int
-    entries: dict[str, Entry]
+Entries = dict[str, Entry]
 
 
-def geometry(readings: Readings, element: str, lines: int, line_size: int, usual: int) -> Geometry:
-    """The structure of an array: a cache, or a TLB whose lines are pages.
+def geometry(readings: Readings, element: str, lines: int, line_size: int, usual: int) -> tuple[int, Entries]:
+    """Number of lines, and entries `sets`, `ways`, `index_function` and `replacement_policy` of an array.
 
-    Args:
-        readings: the findings.
-        element: the cache or TLB.
-        lines: contiguous lines that fit.
-        line_size: bytes of a line.
-        usual: ways to assume if none were found; they divide `lines`.
-
-    Raises:
-        UsageError: for more lines than can be simulated.
-
+    `element` is a cache, or a TLB whose lines are pages; `usual` ways, which divide `lines`, are assumed if none were
+    found. The array has `lines` lines, unless the structure found has more, of which `lines` fit contiguously.
+    Raises `UsageError` for more lines than can be simulated.
     """
     if lines > MAX_LINES:
         raise UsageError(f"{element} has {lines} lines: at most {MAX_LINES} can be simulated")
@@ -69,10 +51,13 @@ def geometry(readings: Readings, element: str, lines: int, line_size: int, usual
     if table is None and (sum(ways) != lines or not _can_map(ways)):
         ways, entries = _assumed_sets(readings, element, lines, usual)
         table = index_function(index, ways, line_size, lines)
-    kind = replacement_policy(policy, ways)
     entries["index_function"] = sourced(table, readings.source) if table else _assumed_index(index, ways)
-    entries["replacement_policy"] = sourced(kind, readings.source) if kind else _assumed_policy(policy)
-    return Geometry(sum(ways), entries)
+    if kind := replacement_policy(policy, ways):
+        entries["replacement_policy"] = sourced(kind, readings.source)
+    else:
+        reason = "not found" if policy is None else f"found {line(policy, 200)!r}, which is not simulated"
+        entries["replacement_policy"] = assumed({"kind": "lru"}, f"{reason}; LRU taken")
+    return sum(ways), entries
 
 
 def scaled_to(entry: Entry, count: int, unit: int, readings: Readings) -> Entry:
@@ -99,7 +84,7 @@ def index_function(name: str | None, ways: Sequence[int], line_size: int, capaci
     ``bits 7-8`` and ``xor [7, 13] [9]`` are understood, too. `ways`: lines of each set; `capacity`: contiguous lines
     that were found to fit. None for another text, and for a function under which more or fewer lines would fit.
     """
-    table = _parse_index(" ".join(name.split())) if name is not None and len(name) <= MAX_NAME else None
+    table = _parse_index(" ".join(name.lower().split())) if name is not None and len(name) <= MAX_NAME else None
     if table is None or (table["kind"] == "modulo" and table.pop("sets") != len(ways)):
         return None
     return table if contiguous_lines(table, ways, line_size) == capacity else None
@@ -129,10 +114,7 @@ def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] 
         return None
     table: dict[str, Any] = {"kind": kind}
     if kind == PolicyKind.WEIGHTED:
-        weights = _weights(numbers)
-        if weights is None:
-            return None
-        table["weights"] = weights
+        table["weights"] = _weights(numbers)
     try:
         PolicyTable.model_validate(table).check(tuple(ways))
     except (ValidationError, PydanticCustomError):
@@ -140,7 +122,7 @@ def replacement_policy(name: str | None, ways: Sequence[int]) -> dict[str, Any] 
     return table
 
 
-def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int, ...], dict[str, Entry]] | None:
+def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int, ...], Entries] | None:
     """Ways of every set and their entries; None if they were not found or are impossible."""
     sets, ways, source = readings.whole(element, "sets"), readings.wholes(element, "ways"), readings.source
     if ways is None and sets is not None and lines % sets == 0 and lines // sets <= MAX_WAYS:
@@ -162,7 +144,7 @@ def _found_sets(readings: Readings, element: str, lines: int) -> tuple[tuple[int
     return (ways[0],) * total, {"sets": count, "ways": sourced(ways[0], source)}
 
 
-def _assumed_sets(readings: Readings, element: str, lines: int, ways: int) -> tuple[tuple[int, ...], dict[str, Entry]]:
+def _assumed_sets(readings: Readings, element: str, lines: int, ways: int) -> tuple[tuple[int, ...], Entries]:
     sets, found = readings.whole(element, "sets"), readings.finding(element, "ways")
     found_ways = found.value if found is not None else None
     count = lines // ways
@@ -196,14 +178,9 @@ def _assumed_index(found: str | None, ways: Sequence[int]) -> Entry:
     return assumed(table, f"found {line(found, 200)!r}, under which the capacity would not come out; {taken}")
 
 
-def _assumed_policy(found: str | None) -> Entry:
-    reason = "not found" if found is None else f"found {line(found, 200)!r}, which is not simulated"
-    return assumed({"kind": "lru"}, f"{reason}; LRU taken")
-
-
 def _parse_index(text: str) -> dict[str, Any] | None:
-    kind, _, rest = text.lower().partition(" ")
-    if text.lower() == "one set":
+    kind, _, rest = text.partition(" ")
+    if text == "one set":
         return {"kind": "modulo", "sets": 1}
     if kind == "bits":
         parts = [_RANGE.fullmatch(part) for part in rest.replace(",", " ").split()]
@@ -220,15 +197,15 @@ def _parse_index(text: str) -> dict[str, Any] | None:
     return {"kind": "modulo", "sets": int(modulo["sets"])} | granule
 
 
-def _weights(numbers: Sequence[str]) -> list[float] | None:
-    """Weights that sum to 1 with six digits; None if they are none."""
+def _weights(numbers: Sequence[str]) -> list[float]:
+    """Weights that sum to 1 with six digits; none if the numbers are no weights."""
     try:
         given = [float(number) for number in numbers]
     except ValueError:
-        return None
+        return []
     total = sum(given)
     if not given or not all(0 <= weight <= 1 for weight in given) or not abs(total - 1) <= ROUNDING:
-        return None
+        return []
     weights = [round(weight / total, 6) for weight in given]
     largest = weights.index(max(weights))
     weights[largest] = round(weights[largest] + 1 - sum(weights), 6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpudissect.estimate import Status
@@ -18,14 +17,6 @@ ASSUMED_HOME_BITS = (12, 15, 18, 21, 24, 27)
 NO_FINDING = "the result has no finding on this path"
 
 
-@dataclass(frozen=True)
-class Routes:
-    """The paths that a GPU has, and the reasons why it lacks others."""
-
-    paths: dict[Path, dict[str, Any]]
-    unsupported: dict[Path, str]
-
-
 def known_caches(readings: Readings) -> list[str]:
     """Caches of which a hit was timed or the capacity found."""
     caches = [*(element for elements in PATHS.values() for element in elements), "l2"]
@@ -33,20 +24,21 @@ def known_caches(readings: Readings) -> list[str]:
     return [each for each in caches if any(readings.number(each, name) is not None for name in attributes)]
 
 
-def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> Routes:
-    """Every path, with its latencies or the reason why there is none."""
+def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
+    """The tables of the paths that a GPU has, and the reasons why it lacks others."""
     missing = readings.result.device.unsupported
-    found = Routes({}, {})
+    paths: dict[Path, dict[str, Any]] = {}
+    unsupported: dict[Path, str] = {}
     for path in (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.SHARED):
         table = None if path.value in missing else _route(readings, arrays, path)
         if table is None:
-            found.unsupported[path] = line(missing.get(path.value) or NO_FINDING)
+            unsupported[path] = line(missing.get(path.value) or NO_FINDING)
             continue
         if has_tlbs and "memory_latency" in table:
             private = sum(element != "l2" for element in table["caches"])
             table["translated_from"] = assumed(private, "TLBs are taken to be asked after the caches of the SM")
-        found.paths[path] = table
-    return found
+        paths[path] = table
+    return paths, unsupported
 
 
 def partition(readings: Readings, arrays: Arrays) -> dict[str, Entry] | None:
