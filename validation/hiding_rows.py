@@ -13,7 +13,7 @@ from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Loop, Machine, Unit
 from gpudissect.models.evaluation import cusp, warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
-from gpudissect.models.one_latency import Agarwal, threads_needed
+from gpudissect.models.one_latency import Agarwal
 from gpudissect.models.published import synthetic, vector_add
 from gpudissect.models.volkov import Basic, Refined
 from gpudissect.models.worksheet import Issue, Sheet, after_barrier, timeline, worksheet
@@ -195,7 +195,7 @@ def _one_latency() -> Iterator[Row]:
               "printed rounded to whole warps: 600 / (4 x 31) + 1")  # fmt: skip
     loop = Loop(alpha=32)
     for machine in _five():
-        both = threads_needed(*Agarwal().cycles(machine, loop)) - hong_kim.cwp_full(machine, loop)
+        both = Agarwal.threads_needed(*Agarwal().cycles(machine, loop)) - hong_kim.cwp_full(machine, loop)
         yield Row("s4.9", f"{machine.name}: Agarwal's threads less Hong & Kim's warps, alpha 32", 0, both, 1e-9)
     yield Row("s4.13", "GB/s of 16 coalesced loads a cycle at 1 GHz", 2048, 16 * 128.0, 0)
 

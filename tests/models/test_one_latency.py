@@ -18,8 +18,6 @@ from gpudissect.models.one_latency import (
     guide_warps_with_access,
     guide_warps_with_arithmetic,
     prefetch_distance,
-    threads_needed,
-    threads_needed_after_switch,
 )
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
@@ -59,9 +57,9 @@ def test_the_guide_as_a_model():
 
 
 def test_threads_needed():  # VV16 s4.9
-    assert threads_needed(100, 300, 50) == pytest.approx(400 / 150)
-    assert threads_needed_after_switch(100, 300, 50) == pytest.approx(3)
-    assert threads_needed(100, 300) == threads_needed_after_switch(100, 300) == 4
+    assert Agarwal.threads_needed(100, 300, 50) == pytest.approx(400 / 150)
+    assert Saavedra.threads_needed(100, 300, 50) == pytest.approx(3)
+    assert Agarwal.threads_needed(100, 300) == Saavedra.threads_needed(100, 300) == 4
     assert prefetch_distance(300, 100) == 3
 
 
@@ -69,7 +67,7 @@ def test_threads_needed():  # VV16 s4.9
 @pytest.mark.parametrize("alpha", [1, 16, 64])
 def test_without_switches_all_of_them_need_the_same(machine, alpha):  # VV16 s4.9
     loop = Loop(alpha=alpha)
-    assert threads_needed(*Agarwal().cycles(machine, loop)) == pytest.approx(cwp_full(machine, loop))
+    assert Agarwal.threads_needed(*Agarwal().cycles(machine, loop)) == pytest.approx(cwp_full(machine, loop))
     assert guide_warps_with_access(machine, loop) == pytest.approx(cwp_full(machine, loop))
 
 

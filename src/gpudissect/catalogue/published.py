@@ -45,41 +45,29 @@ class Published:
     element: str
     attribute: str
     value: Value
-    low: float | None
-    high: float | None
-    unit: str
-    printed: float | None
-    source: str
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    printed: float | None = None
+    source: str = ""
     note: str = ""
     simulated: bool = True
 
 
 def published_of(gpu: GpuTable) -> list[Published]:
     """List every sourced number of `gpu` that a measurement can find; one per element and attribute."""
-    found = {(item.element, item.attribute): item for item in _derived(gpu)}
+    derived = {(item.element, item.attribute): item for item in _derived(gpu)}
     stated: dict[tuple[str, str], Published] = {}
     for element, attribute, entry in _numbers(gpu):
-        if entry is None or entry.source is None or (element, attribute) in stated:
-            continue
-        stated[element, attribute] = _published(
-            element, attribute, float(entry.value), entry, entry.low, entry.high, entry.printed, entry.simulated
-        )
-    return sorted((found | stated).values(), key=lambda item: (item.element, item.attribute))
+        if entry is not None and entry.source is not None and (element, attribute) not in stated:
+            bracket = {name: getattr(entry, name) for name in ("low", "high", "printed", "simulated")}
+            stated[element, attribute] = _published(element, attribute, float(entry.value), entry, **bracket)
+    return sorted((derived | stated).values(), key=lambda item: (item.element, item.attribute))
 
 
-def _published(
-    element: str,
-    attribute: str,
-    value: Value,
-    entry: Sourced[Any],
-    low: float | None = None,
-    high: float | None = None,
-    printed: float | None = None,
-    simulated: bool = True,
-    note: str = "",
-) -> Published:
-    source, note = entry.source or "", note or entry.note or ""
-    return Published(element, attribute, value, low, high, unit_of(attribute), printed, source, note, simulated)
+def _published(element: str, attribute: str, value: Value, entry: Sourced[Any], **fields: Any) -> Published:
+    origin = {"unit": unit_of(attribute), "source": entry.source or "", "note": entry.note or ""}
+    return Published(element, attribute, value, **(origin | fields))
 
 
 def _of(element: str, table: Any, attributes: tuple[str, ...]) -> Entries:
@@ -164,7 +152,7 @@ def _shared_with(gpu: GpuTable, element: str, of: Sourced[str]) -> Iterator[Publ
     sharing = [of.value, *(view for view, table in gpu.views.items() if table.of.value == of.value)]
     for each in (element, of.value):
         others = [other for other in ELEMENTS if other in sharing and other != each]
-        yield Published(each, "shared_with", ", ".join(others), None, None, "", None, of.source or "")
+        yield Published(each, "shared_with", ", ".join(others), source=of.source or "")
 
 
 def _tlb_penalties(gpu: GpuTable) -> Iterator[Published]:

@@ -31,16 +31,6 @@ def guide_warps_with_arithmetic(machine: Machine, loop: Loop) -> float:
     return guide_warps(machine, loop) + unit.latency * unit.throughput
 
 
-def threads_needed(run: float, wait: float, switch: float = 0.0) -> float:
-    """``(R + L) / (R + C)``: Agarwal 1989 section 2, VV16 s4.9."""
-    return (run + wait) / (run + switch)
-
-
-def threads_needed_after_switch(run: float, wait: float, switch: float = 0.0) -> float:
-    """``L / (R + C) + 1``: Saavedra-Barrera et al. 1990 Eq. 4, VV16 s4.9."""
-    return wait / (run + switch) + 1
-
-
 def prefetch_distance(latency: float, cycles: float) -> float:
     """Iterations of a loop of `cycles` to prefetch ahead: l / s, Mowry et al. 1992, VV16 s4.9."""
     return latency / cycles
@@ -90,8 +80,13 @@ class Agarwal:
 
     def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
         """Latency below the threads needed, then the processor (VV16 s4.9)."""
-        needed = threads_needed(*self.cycles(machine, loop))
+        needed = self.threads_needed(*self.cycles(machine, loop))
         return Limit.LATENCY if float(loop.chains(warps)) < needed else Limit.PIPELINE
+
+    @staticmethod
+    def threads_needed(run: float, wait: float, switch: float = 0.0) -> float:
+        """``(R + L) / (R + C)``: Agarwal 1989 section 2, VV16 s4.9."""
+        return (run + wait) / (run + switch)
 
     def cycles(self, machine: Machine, loop: Loop) -> tuple[float, float, float]:
         """R, L and C per instruction of the loop (VV16 s4.9)."""
@@ -111,10 +106,10 @@ class Saavedra(Agarwal):
         run, wait, switch = self.cycles(machine, loop)
         return np.minimum(loop.chains(warps) / (run + wait + switch), 1 / (run + switch))
 
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """As Agarwal's, with its own threads needed (VV16 s4.9)."""
-        needed = threads_needed_after_switch(*self.cycles(machine, loop))
-        return Limit.LATENCY if float(loop.chains(warps)) < needed else Limit.PIPELINE
+    @staticmethod
+    def threads_needed(run: float, wait: float, switch: float = 0.0) -> float:
+        """``L / (R + C) + 1``: Saavedra-Barrera et al. 1990 Eq. 4, VV16 s4.9."""
+        return wait / (run + switch) + 1
 
 
 @dataclass(frozen=True)
