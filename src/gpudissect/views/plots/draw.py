@@ -7,6 +7,7 @@ under that transform, so that nothing but the transform and the ticks changes wh
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -111,9 +112,9 @@ def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
             yield name, [(x, y) for x, y, _ in drawable]
             continue
         values = dict.fromkeys(value for _, _, value in drawable)
-        for value in sorted(values, key=lambda each: (not is_finite(each), each if is_finite(each) else 0, str(each))):
-            text = label(value, figure.unit(split)) if is_finite(value) else str(value)
-            yield f"{split} {text}", [(x, y) for x, y, other in drawable if other == value]
+        for value in sorted(values, key=lambda each: each if is_finite(each) else math.inf):
+            name = f"{split} {label(value, figure.unit(split))}" if is_finite(value) else str(value)
+            yield name, [(x, y) for x, y, other in drawable if other == value]
 
 
 def describe(figure: Figure, groups: list[tuple[str, Points]]) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from gpudissect.results.text import quantity
 
@@ -68,6 +68,26 @@ class Figure:
     def unit(self, name: str | None) -> str:
         """Unit of a column, empty if it has none."""
         return self.units.get(name or "", "")
+
+
+def overlay(
+    title: str,
+    x: tuple[str, str],
+    y: tuple[str, str],
+    groups: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    kinds: Mapping[str, Kind] | None = None,
+    **options: Any,
+) -> Figure:
+    """A figure of groups with x values of their own. `x` and `y`: name and unit of the axes; `options`: see `Figure`.
+
+    Groups are points joined by lines unless `kinds` has another kind for them.
+    """
+    rows = [(float(a), float(b), name) for name, (xs, ys) in groups.items() for a, b in zip(xs, ys, strict=True)]
+    columns = dict(zip((x[0], y[0], "group"), (tuple(column) for column in zip(*rows, strict=True)), strict=True))
+    units = {name: unit for name, unit in (x, y) if unit}
+    by = "group" if len(groups) > 1 else None
+    options = {"kind": Kind.LINES, "kinds": kinds or {}, **options}
+    return Figure(title=title, columns=columns, x=x[0], ys=(y[0],), units=units, by=by, **options)
 
 
 def is_finite(value: float | str | None) -> TypeGuard[float]:
