@@ -1,104 +1,177 @@
-"""Redo, on the simulated GPUs, the experiments behind MC16 tables 6 and 7, its figures 12 and 15 to 19, VV16 table 6.7.
-
-`discover` finds plateaus; these are whole curves, and the documents' own protocols, workload by workload. Writes
-`docs/throughput.md` and the pictures beside it, or compares with them.
-"""
+"""Repeat the throughput experiments of MC16 and VV16 on the simulated GPUs: docs/throughput.md and its pictures."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path as FilePath
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
-from copies_global import copies, figure_12
-from copies_shared import figures_15_and_16, short_copies
-from diverging import table_6_7
-from rows import Row
-from strides import figures_17_to_19
+from throughput_experiments import (
+    BLOCKS,
+    ILPS,
+    MEI,
+    NAMES,
+    SHARED_ILPS,
+    STRIDES,
+    TABLE_6,
+    TABLE_7,
+    WARP,
+    Row,
+    bank_conflicts,
+    by_warps,
+    divergence,
+    global_copies,
+    shared_copies,
+    stride_latencies,
+    table_6,
+    table_7,
+)
 
-DOCS = FilePath(__file__).parent.parent / "docs"
-PAGE = DOCS / "throughput.md"
-MEI = ("gtx560ti", "gtx780", "gtx980")
+from gpudissect.views.plots.figure import Figure, Kind, overlay
+from gpudissect.views.plots.standalone import sheet
+
+PAGE = Path(__file__).parent.parent / "docs" / "throughput.md"
+TEXT = """# Throughput: experiments of the documents, repeated
+
+Curves and protocols of MC16 and VV16 on the simulated GPUs, without noise. What `gpudissect discover` finds
+on the same GPUs is in [validation](validation.md). Made by `python validation/throughput.py`.
+
+{headline} Throughputs within 2 % (table 6), 5 % (table 7, at the published shape) or 15 % (fig 15, of all shapes),
+latencies within 1 to 3 %, *almost linear* within 10 %.
+
+## Copies in global memory (MC16 table 6, fig 12)
+
+CTAs per SM x threads x independent words of 4 bytes; the single point is table 6. CTAs beyond what an SM holds run
+one after the other.
+
+<!-- made: picture throughput/global -->
+
+{global_copies}
+
+## Copies in shared memory (MC16 table 7, fig 15-16)
+
+Every thread copies ILP words once, between two barriers and readings of the clock, whose cost (78, 37 and 36
+cycles, MC16 s6.1) counts. So little work does not reach the peak of the SM, as VV16 s6.1 says of these
+numbers; on Fermi and Kepler stores must also take twice as long as loads, which the GPU files take from
+here. That shared memory gives all of its bandwidth to long runs (VV16 table 6.1) holds at the same time.
+The single points are table 7. The maximum of all shapes is higher because of shapes with more in flight, which gain
+nothing on the real GPUs.
+
+<!-- made: picture throughput/shared -->
+
+<!-- made: picture throughput/shared-ilp -->
+
+{shared_copies}
+
+## Strides over banks (MC16 fig 17-19)
+
+One warp, dependent loads, even strides; both modes of Kepler.
+
+<!-- made: picture throughput/banks -->
+
+{bank_conflicts}
+
+## Divergent loads (VV16 table 6.7)
+
+One warp on the whole GPU: each load makes 32 transactions instead of the 1, 2 or 4 of a coalesced one.
+
+{divergence}
+"""
 
 
-def made() -> dict[FilePath, str]:
-    """What the files hold: the page and its pictures."""
-    first, fig_12 = figure_12({gpu: copies(gpu) for gpu in MEI})
-    second, fig_15, fig_16 = figures_15_and_16({gpu: short_copies(gpu) for gpu in MEI})
-    third, fig_19 = figures_17_to_19()
-    fourth = table_6_7()
-    every = [*first, *second, *third, *fourth]
-    pictures = {DOCS / f"throughput-{name}.svg": text for name, text in (
-        ("global", fig_12), ("shared", fig_15), ("shared-ilp", fig_16), ("banks", fig_19))}  # fmt: skip
-    out = [
-        "# Throughput: the documents' own experiments, redone",
-        "",
-        "Curves and protocols of MC16 and VV16 on the simulated GPUs, without noise. What `gpudissect discover` makes",
-        "of the same GPUs stands in [validation](validation.md). Made by `python validation/throughput.py`.",
-        "",
-        f"**{sum(row.agrees for row in every)} of {len(every)} rows agree.** Throughputs within 2 % (table 6), 5 % "
-        "(table 7, at the shape published) or 15 % (fig 15, of all shapes), latencies within 1 to 3 %, *almost linear*",
-        "within 10 %.",
-        "",
-        "## Copies in global memory (MC16 table 6, fig 12)",
-        "",
-        "CTAs of an SM x threads x independent words of 4 bytes; the ring is table 6. CTAs beyond what an SM holds run",
-        "one after the other.",
-        "",
-        "![Copies in global memory](throughput-global.svg)",
-        "",
-        *_table(first),
-        "",
-        "## Copies in shared memory (MC16 table 7, fig 15-16)",
-        "",
-        "Every thread copies ILP words once, between two barriers and readings of the clock, whose cost (78, 37 and 36",
-        "cycles, MC16 s6.1) counts. So little work does not reach what the SM can do, as VV16 s6.1 says of these very",
-        "numbers; on Fermi and Kepler stores must take twice as long as loads besides, which the GPU files take from",
-        "here. That shared memory gives all of its bandwidth to long runs (VV16 table 6.1) holds at the same time.",
-        "Rings are table 7. That the most of all shapes lies above it comes of shapes with more in flight, which gain",
-        "nothing on the real GPUs.",
-        "",
-        "![Copies in shared memory, the best ILP](throughput-shared.svg)",
-        "",
-        "![Copies in shared memory by ILP](throughput-shared-ilp.svg)",
-        "",
-        *_table(second),
-        "",
-        "## Strides over banks (MC16 fig 17-19)",
-        "",
-        "One warp, dependent loads, even strides; both modes of Kepler.",
-        "",
-        "![Latency against stride](throughput-banks.svg)",
-        "",
-        *_table(third),
-        "",
-        "## Loads that diverge (VV16 table 6.7)",
-        "",
-        "One warp on the whole GPU: each load 32 transactions instead of the 1, 2 or 4 of a coalesced one.",
-        "",
-        *_table(fourth),
+def page() -> str:
+    """The page in Markdown."""
+    tables = {
+        "global_copies": list(table_6()),
+        "shared_copies": list(table_7()),
+        "bank_conflicts": list(bank_conflicts()),
+        "divergence": list(divergence()),
+    }
+    every = [row for rows in tables.values() for row in rows]
+    headline = f"**{sum(row.agrees for row in every)} of {len(every)} rows agree.**"
+    return TEXT.format(headline=headline, **{name: _table(rows) for name, rows in tables.items()})
+
+
+def _table(rows: Sequence[Row]) -> str:
+    head = ["| where | GPU | what | published | found | |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *(row.line for row in rows)])
+
+
+def pictures() -> dict[str, str]:
+    """The pictures of the page by name, as SVG files."""
+    copies = [
+        _figure(
+            NAMES[gpu],
+            "CTAs per SM",
+            {f"T={t}, ILP={i}": {b: global_copies(gpu)[b, t, i] for b in BLOCKS} for t in (64, 256) for i in ILPS},
+            [(BLOCKS[-1], TABLE_6[gpu])],
+        )
+        for gpu in MEI
     ]
-    return {PAGE: "\n".join(out) + "\n", **pictures}
+    known = {gpu: (shape[0] * shape[1] / WARP, rate) for gpu, (rate, shape) in TABLE_7.items()}
+    best = {NAMES[gpu]: by_warps(shared_copies(gpu)) for gpu in MEI}
+    by_ilp = [
+        _figure(
+            NAMES[gpu],
+            "active warps per SM",
+            {f"ILP={ilp}": by_warps(shared_copies(gpu), ilp) for ilp in SHARED_ILPS},
+            [known[gpu]],
+        )
+        for gpu in MEI
+    ]
+    strides = {
+        "GTX560Ti (fig 17)": {"4 B": stride_latencies("gtx560ti")},
+        "GTX780 (fig 19)": {f"{mode}-byte mode": stride_latencies("gtx780", mode) for mode in (4, 8)},
+        "GTX980": {"4 B": stride_latencies("gtx980")},
+    }
+    banks = [
+        overlay(
+            title,
+            ("stride", "words of 4 B"),
+            ("latency", "cycles"),
+            {name: (STRIDES[::2], cycles[::2]) for name, cycles in curves.items()},
+        )
+        for title, curves in strides.items()
+    ]
+    return {
+        "global": sheet("Copies in global memory", copies),
+        "shared": sheet(
+            "Copies in shared memory, the best ILP", [_figure("best ILP", "active warps per SM", best, known.values())]
+        ),
+        "shared-ilp": sheet("Copies in shared memory by ILP", by_ilp),
+        "banks": sheet("Latency against stride", banks),
+    }
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
-    return ["| where | GPU | what | published | found | |", "|---|---|---|---|---|---|", *(row.line for row in rows)]
+def _figure(
+    title: str, x: str, curves: Mapping[str, Mapping[int, float]], published: Iterable[tuple[float, float]]
+) -> Figure:
+    xs, ys = zip(*published, strict=True)
+    groups = {name: (list(curve), list(curve.values())) for name, curve in curves.items()}
+    return overlay(
+        title,
+        (x, ""),
+        ("throughput", "GB/s"),
+        {**groups, "published": (xs, ys)},
+        {"published": Kind.DOTS},
+        kind=Kind.CURVES,
+        log_x=True,
+    )
 
 
 def main() -> int:
-    """Write the files, or compare."""
+    """Write the page, or compare with it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file would become another")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page would change")
     options = parser.parse_args()
-    files = made()
+    text = page()
     if options.check:
-        stale = [path.name for path, text in files.items() if not path.exists() or path.read_text() != text]
-        print(f"stale: {', '.join(stale)}: run validation/throughput.py" if stale else "throughput: as written")
-        return 1 if stale else 0
-    for path, text in files.items():
-        path.write_text(text)
-    print("\n".join(line for line in files[PAGE].splitlines() if "agree" in line or "differs" in line))
+        is_current = PAGE.read_text(encoding="utf-8") == text
+        print("throughput: as written" if is_current else f"{PAGE.name} is out of date: run validation/throughput.py")
+        return 0 if is_current else 1
+    PAGE.write_text(text, encoding="utf-8")
+    print("\n".join(line for line in text.splitlines() if "agree" in line or "differs" in line))
     return 0
 
 

@@ -87,6 +87,8 @@ def overlay(
     units = {name: unit for name, unit in (x, y) if unit}
     by = "group" if len(groups) > 1 else None
     options = {"kind": Kind.LINES, "kinds": kinds or {}, **options}
+    if by is None:
+        options["kind"] = options["kinds"].get(next(iter(groups), ""), options["kind"])
     return Figure(title=title, columns=columns, x=x[0], ys=(y[0],), units=units, by=by, **options)
 
 
