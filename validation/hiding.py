@@ -1,4 +1,4 @@
-"""Hold what VV16 prints about latency hiding against the models, and draw its figures: docs/validation-hiding.md."""
+"""Compare what VV16 prints about latency hiding with the models: docs/validation-hiding.md and its pictures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hiding_chapters import figures as of_chapters
-from hiding_chapters import lines as of_runs
-from hiding_figures import Experiment, Figure, figures
-from hiding_measured import simulated
-from hiding_orders import lines as of_orders
-from hiding_quotients import lines, remembered
 from hiding_rows import Row, rows
+from hiding_sections import model_errors, scheduling, single_runs
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "validation-hiding.md"
-PICTURES = DOCS / "validation-hiding"
+PAGE = Path(__file__).parent.parent / "docs" / "validation-hiding.md"
+FIGURES = {4: range(1, 14), 5: range(2, 6), 6: range(1, 7), 7: range(1, 15)}  # by chapter
 
 
 def headline(found: Sequence[Row]) -> str:
@@ -25,17 +19,17 @@ def headline(found: Sequence[Row]) -> str:
     agreeing = [row for row in found if row.agrees]
     near = sum(bool(row.near) for row in agreeing)
     return (
-        f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas come out to the last digit printed, "
-        f"{near} come near for a reason that is given, {len(found) - len(agreeing)} differ.**"
+        f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed, "
+        f"{near} nearly, for a reason that is given, {len(found) - len(agreeing)} differ.**"
     )
 
 
-def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) -> str:
+def page(found: Sequence[Row]) -> str:
     """The page in Markdown."""
-    out = [
+    lines = [
         "# Validation: latency hiding",
         "",
-        "What V. Volkov, *Understanding Latency Hiding on GPUs* (2016) prints and what `gpudissect.models` makes of",
+        "What V. Volkov, *Understanding Latency Hiding on GPUs* (2016) prints and what `gpudissect.models` gives with",
         "the same parameters (its tables 2.6-2.8, 3.2, 3.3, 4.1, 4.3, 6.1-6.7, 7.1, in `models/vv16.toml`).",
         "Made by `python validation/hiding.py`.",
         "",
@@ -44,17 +38,17 @@ def page(found: Sequence[Row], drawn: Sequence[Figure], experiment: Experiment) 
         "",
         "| where | what | printed | ours | |",
         "|---|---|---|---|---|",
-        *(_line(row) for row in found),
-        *lines(experiment),
-        *of_runs(experiment),
-        *of_orders(),
+        *map(_line, found),
+        *model_errors(),
+        *single_runs(),
+        *scheduling(),
         "",
         "## Figures",
     ]
-    for figure in drawn:
-        title = figure.title[0].upper() + figure.title[1:]
-        out += ["", f"![{title}]({PICTURES.name}/{figure.key}.svg)"]
-    return "\n".join(out) + "\n"
+    for chapter, numbers in FIGURES.items():
+        for number in numbers:
+            lines += ["", f"<!-- made: picture vv16/{chapter}-{number:02} -->"]
+    return "\n".join(lines) + "\n"
 
 
 def _line(row: Row) -> str:
@@ -64,27 +58,21 @@ def _line(row: Row) -> str:
     return f"| {row.place} | {row.what} | {row.printed:g} | {ours} | {note} |"
 
 
-def main(experiment: Experiment = simulated) -> int:
-    """Write the page and its pictures, or check that they are of this state of the models."""
+def main() -> int:
+    """Write the page, or compare with it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is of another state")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if numbers of the page would change")
     options = parser.parse_args()
     found = rows()
     print(headline(found))
-    if options.check:
-        kept = PAGE.read_text().splitlines()
-        stale = [row.what for row in found if _line(row) not in kept]
-        stale += [line for line in lines(remembered(experiment)) if line not in kept]
-        if stale:
-            print(f"{PAGE.name} is of another state: {'; '.join(stale)}: run validation/hiding.py")
-        return 1 if stale else 0
-    asked = remembered(experiment)
-    drawn = sorted((*figures(asked), *of_chapters(asked)), key=lambda each: each.key)
-    PICTURES.mkdir(exist_ok=True)
-    for figure in drawn:
-        (PICTURES / f"{figure.key}.svg").write_text(figure.svg)
-    PAGE.write_text(page(found, drawn, asked))
-    return 0
+    if not options.check:
+        PAGE.write_text(page(found), encoding="utf-8")
+        return 0
+    kept = PAGE.read_text(encoding="utf-8").splitlines()
+    changed = [line for line in (*map(_line, found), *model_errors()) if line not in kept]
+    if changed:
+        print(f"{PAGE.name} is out of date, run validation/hiding.py:", *changed, sep="\n")
+    return 1 if changed else 0
 
 
 if __name__ == "__main__":

@@ -1,74 +1,159 @@
-"""What VV16 chapters 5 and 6 see in single runs, on the simulated GPUs: every warp's begin and end, single loads."""
+"""Experiments of VV16 on the simulated GPUs: throughput against occupancy, warps against time, single loads.
+
+`measure` gives the points that models are compared with: one block of warps at every occupancy that gives each
+scheduler equally many, on all SMs, adds and accesses back-to-back dependent (VV16 s5.1, 5.2). Throughput is occupancy
+over mean warp latency, by Little's law (VV16 s3.4).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
+from math import inf, nan
 
-from hiding_figures import FERMI, G80, GPUS, KEPLER
-from hiding_measured import FOOTPRINT, SEED
+import numpy as np
 
+from gpudissect import catalogue
+from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
+from gpudissect.device.simulated.costs import costs_of
+from gpudissect.errors import UnsupportedWorkload
 from gpudissect.measure.latency_hiding.infer_contention import Distribution, distribution
 from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, Occupancy, attained, occupancy, steady
 from gpudissect.models import published
+from gpudissect.models.base import Loop
+from gpudissect.models.evaluation import Measurement
+from gpudissect.simulation.sm.description import Processor, Scheduling
+from gpudissect.simulation.sm.engine import Job, run
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import Access, Instruction, Mix
-from gpudissect.workload.mix import Step
+from gpudissect.workload import Access, Instruction, Mix, Step
 
-REPEATED = 64  # instructions of an iteration without loads
-ITERATIONS = 40  # of these
-LOADS = 1200  # of a warp
-ROUNDS = 6  # times as many blocks as run at once, of which the GPU is oversubscribed
-EVERY = 8  # of the loads of one warp one is timed (VV16 s6.6)
-TIMED = 1 << 21  # loads of all warps while single ones are timed
-SIZES = tuple(1 << k for k in range(16, 30))  # bytes of the array of random accesses: 64 KiB to 512 MiB
-IMBALANCED, LIKE_IT = 17, 16  # warps of VV16 figure 5.2
+SEED = 1
+GPUS = published.gpus()
+G80, GT200, FERMI, KEPLER, MAXWELL = GPUS
+INSTRUCTIONS = 4096  # per warp, about
+FOOTPRINT = 1 << 28  # bytes, beyond every cache
+ACCESSES = {  # kinds of `models.base.Machine.units`
+    "ldg_streaming": (Instruction.LDG, Access.STREAMING, 1),
+    "ldg_stride2": (Instruction.LDG, Access.STREAMING, 2),
+    "ldg_random": (Instruction.LDG, Access.RANDOM, 1),
+    "rsq": (Instruction.RSQ, Access.RESIDENT, 1),
+    "lds": (Instruction.LDS, Access.RESIDENT, 1),
+}
+STEPS, ITERATIONS = 64, 40  # of mixes without loads
+LOADS = 1200  # per warp
+WAVES = 6  # of blocks, where the GPU is oversubscribed
+SAMPLED = 8  # of so many loads of one warp one is timed (VV16 s6.6)
+SINGLE_LOADS = 1 << 21  # of all warps
+SIZES = tuple(1 << k for k in range(20, 30))  # bytes of the array of random accesses: 1 to 512 MiB
+IMBALANCED, BALANCED = 17, 16  # warps of VV16 figure 5.2
+MAX_BLOCK_WARPS = 16
 CHAINS = (1, 2, 4)
+
+
+@cache
+def measure(gpu: str, loop: Loop) -> Measurement | None:
+    """Run the loop, alpha rounded to a whole number of adds or accesses; None for accesses not simulated here."""
+    if loop.access not in ACCESSES or (loop.access == "lds" and gpu in (G80, GT200)):
+        return None  # these two address shared memory through registers of their own (VV16 s4.7)
+    instruction, access, stride = ACCESSES[loop.access]
+    adds, accesses = _counts(loop.alpha)
+    in_memory = accesses > 0 and access is not Access.RESIDENT
+    mixes = [
+        Mix(
+            body=tuple(Step(k, count) for k, count in ((instruction, accesses), (Instruction.FADD, adds)) if count),
+            warps=warps,
+            block_size=size,
+            iterations=max(4, INSTRUCTIONS // (adds + accesses)),
+            ilp=loop.ilp,
+            stride=stride if accesses else 1,
+            access=access if in_memory else Access.RESIDENT,
+            footprint=FOOTPRINT if in_memory else 0,
+        )
+        for warps, size in _occupancies(gpu)
+    ]
+    cycles = [float(np.mean(trace.end - trace.begin)) for trace in _device(gpu).run(mixes)]
+    rates = np.array([mix.warps * mix.instructions / time for mix, time in zip(mixes, cycles, strict=True)])
+    alpha = adds / accesses if accesses else inf
+    return Measurement(replace(loop, alpha=alpha), np.array([mix.warps for mix in mixes], float), rates)
+
+
+def _counts(alpha: float) -> tuple[int, int]:
+    """Adds and accesses of one iteration."""
+    if alpha in (0, inf):
+        return (1, 0) if alpha else (0, 1)
+    return (round(alpha), 1) if alpha >= 1 else (1, round(1 / alpha))
+
+
+def _occupancies(gpu: str) -> list[tuple[int, int]]:
+    """Warps per SM and threads per block, in as few blocks as possible."""
+    processor = processor_of(gpu)
+    found = []
+    for warps in range(processor.schedulers, processor.warps + 1, processor.schedulers):
+        sizes = (warps // blocks * WARP_SIZE for blocks in range(1, processor.blocks + 1) if warps % blocks == 0)
+        if fitting := [size for size in sizes if size <= processor.block_size]:
+            found.append((warps, fitting[0]))
+    return found
+
+
+def processor_of(gpu: str) -> Processor:
+    """The SM of a GPU of the catalogue."""
+    processor = catalogue.load(gpu).processor()
+    assert processor is not None, f"{gpu} has no processor"
+    return processor
+
+
+@cache
+def _device(gpu: str) -> Device:
+    return open_device(f"sim:{gpu}?seed={SEED}", seed=SEED)
+
+
+def _trace(gpu: str, mix: Mix) -> Trace:
+    return _device(gpu).run([mix])[0]
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """One mix: instructions a cycle of an SM, and warps of its first SM against time."""
+    """One mix: instructions per cycle of an SM, and warps of its first SM against time."""
 
     rate: float
     warps: Occupancy
 
 
 @dataclass(frozen=True)
-class Load:
-    """Single loads at one occupancy, and throughput in GB/s of the whole GPU."""
+class SingleLoads:
+    """Latencies of single loads at one occupancy, and throughput of the whole GPU in GB/s."""
 
     warps: int
     gbs: float
-    single: Distribution
+    latencies: Distribution
 
 
-def _trace(gpu: str, mix: Mix) -> Trace:
-    with open_device(f"sim:{gpu}?seed={SEED}", seed=SEED) as device:
-        return device.run([mix])[0]
-
-
-def timeline(
-    gpu: str, instruction: Instruction, warps: int, block: int, *, waves: int = 1, ilp: int = 1
-) -> Timeline:  # fmt: skip
-    """Run so many warps in blocks of so many; loads are streaming ones."""
-    loads = instruction is Instruction.LDG
-    count, iterations = (1, LOADS) if loads else (REPEATED, ITERATIONS)
-    mix = Mix(body=(Step(instruction, count),), warps=warps, block_size=block * WARP_SIZE, iterations=iterations,
-              waves=waves, ilp=ilp, access=Access.STREAMING if loads else Access.RESIDENT,
-              footprint=FOOTPRINT if loads else 0)  # fmt: skip
+def timeline(gpu: str, instruction: Instruction, warps: int, block: int, *, waves: int = 1, ilp: int = 1) -> Timeline:
+    """Run `warps` warps in blocks of `block`; loads are streaming ones."""
+    is_load = instruction is Instruction.LDG
+    mix = Mix(
+        body=(Step(instruction, 1 if is_load else STEPS),),
+        warps=warps,
+        block_size=block * WARP_SIZE,
+        iterations=LOADS if is_load else ITERATIONS,
+        waves=waves,
+        ilp=ilp,
+        access=Access.STREAMING if is_load else Access.RESIDENT,
+        footprint=FOOTPRINT if is_load else 0,
+    )
     trace = _trace(gpu, mix)
-    seen = Lifetimes(trace.begin, trace.end, trace.sm)
-    return Timeline(attained(seen, mix.instructions), occupancy(seen, int(seen.sm.min())))
+    lifetimes = Lifetimes(trace.begin, trace.end, trace.sm)
+    return Timeline(attained(lifetimes, mix.instructions), occupancy(lifetimes, int(trace.sm.min())))
 
 
 @cache
-def jigsaw() -> tuple[tuple[int, float], ...]:
-    """Reciprocal roots on Kepler, one block of every number of warps up to 32, two up to 64 (VV16 figure 5.2)."""
+def jigsaw() -> dict[int, float]:
+    """Reciprocal roots on Kepler, one block of up to 32 warps, two of more (VV16 figure 5.2)."""
     counts = [*range(1, 33), *range(34, 65, 2)]
-    return tuple((n, timeline(KEPLER, Instruction.RSQ, n, n if n <= 32 else n // 2).rate) for n in counts)
+    return {n: timeline(KEPLER, Instruction.RSQ, n, n if n <= 32 else n // 2).rate for n in counts}
 
 
 @cache
@@ -79,71 +164,84 @@ def imbalanced() -> Timeline:
 
 @cache
 def by_block() -> dict[int, Timeline]:
-    """All 64 warps of Kepler read, in blocks of 4 to 32 warps; many more than fit (VV16 figure 5.3)."""
-    return {block: timeline(KEPLER, Instruction.LDG, 64, block, waves=ROUNDS) for block in (4, 8, 16, 32)}
+    """All 64 warps of Kepler load, in many blocks of 4 to 32 warps (VV16 figure 5.3)."""
+    return {block: timeline(KEPLER, Instruction.LDG, 64, block, waves=WAVES) for block in (4, 8, 16, 32)}
 
 
 @cache
-def persistent_or_not() -> tuple[Timeline, Timeline]:
-    """20 warps of shared memory accesses on G80 in blocks of 10, persistent and oversubscribed (VV16 figure 5.4)."""
-    one = timeline(G80, Instruction.LDS, 20, 10)
-    return one, timeline(G80, Instruction.LDS, 20, 10, waves=ROUNDS)
+def persistent_and_not() -> tuple[Timeline, Timeline]:
+    """20 warps of accesses to shared memory on G80 in blocks of 10, persistent and oversubscribed (VV16 figure 5.4)."""
+    return timeline(G80, Instruction.LDS, 20, 10), timeline(G80, Instruction.LDS, 20, 10, waves=WAVES)
 
 
 @cache
 def best_bandwidth(gpu: str) -> float:
     """GB/s of streaming loads, the best over occupancies and chains (VV16 s6.3)."""
     machine = published.machine(gpu)
-    most, each = machine.warps, machine.schedulers
-    rates = [timeline(gpu, Instruction.LDG, n, _block(n), ilp=ilp).rate
-             for n in {most, most // 2 // each * each} for ilp in CHAINS]  # fmt: skip
+    counts = {machine.warps, machine.warps // 2 // machine.schedulers * machine.schedulers}
+    rates = [timeline(gpu, Instruction.LDG, n, _block(n), ilp=ilp).rate for n in counts for ilp in CHAINS]
     return float(machine.bytes_per_second("ldg_streaming", max(rates))) / 1e9
 
 
 def _block(warps: int) -> int:
-    """Warps of a block: at most 16, a whole number of blocks."""
-    return next(size for size in range(min(16, warps), 0, -1) if warps % size == 0)
+    """Warps per block: a divisor, at most 16."""
+    return next(size for size in range(min(MAX_BLOCK_WARPS, warps), 0, -1) if warps % size == 0)
+
+
+def _loads(warps: int, iterations: int, **options: object) -> Mix:
+    block = _block(warps) * WARP_SIZE
+    step = (Step(Instruction.LDG, 1),)
+    return Mix(body=step, warps=warps, block_size=block, iterations=iterations, **options)  # type: ignore[arg-type]
 
 
 @cache
-def single_loads() -> tuple[Load, ...]:
+def single_loads() -> tuple[SingleLoads, ...]:
     """Loads of one warp in eight on Kepler, at the throughputs of VV16 table 6.6, as near as occupancies allow."""
     machine = published.machine(KEPLER)
     found = []
     for warps in (1, *range(machine.schedulers, machine.warps + 1, machine.schedulers)):
-        iterations = TIMED // max(warps, 16)
-        mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP_SIZE,
-                  iterations=iterations, access=Access.STREAMING, footprint=FOOTPRINT, sampled=EVERY)  # fmt: skip
+        options = {"access": Access.STREAMING, "footprint": FOOTPRINT, "sampled": SAMPLED}
+        mix = _loads(warps, SINGLE_LOADS // max(warps, MAX_BLOCK_WARPS), **options)
         trace = _trace(KEPLER, mix)
         rate = steady(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
         gbs = float(machine.bytes_per_second("ldg_streaming", rate)) / 1e9
-        found.append(Load(warps, gbs, distribution(trace.latency, trace.count, float(trace.overhead[0]))))
-    wanted = published.tables()["table_6_6"]["gbs"]
-    return tuple(min(found, key=lambda each: abs(each.gbs - gbs)) for gbs in wanted)
+        found.append(SingleLoads(warps, gbs, distribution(trace.latency, trace.count, float(trace.overhead[0]))))
+    targets = published.tables()["table_6_6"]["gbs"]
+    return tuple(min(found, key=lambda each: abs(each.gbs - gbs)) for gbs in targets)
 
 
 @cache
 def random_bandwidth(gpu: str) -> tuple[float, ...]:
-    """GB/s of random words, 4 bytes a thread, by size of the array: the best over occupancies (VV16 figure 6.6)."""
+    """GB/s of random words of 4 bytes, for each of `SIZES`, the best over occupancies (VV16 figure 6.6).
+
+    NaN for an array too small for every chain of accesses to have its own words.
+    """
     machine = published.machine(gpu)
     counts = sorted({machine.schedulers, machine.warps // 2, machine.warps})
     found = []
     for size in SIZES:
         rates = []
         for warps in counts:
-            mix = Mix(body=(Step(Instruction.LDG, 1),), warps=warps, block_size=_block(warps) * WARP_SIZE,
-                      iterations=LOADS // 4, access=Access.RANDOM, footprint=size)  # fmt: skip
-            trace = _trace(gpu, mix)
-            rates.append(attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.instructions))
-        found.append(max(rates) * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)
+            mix = _loads(warps, LOADS // 4, access=Access.RANDOM, footprint=size)
+            with suppress(UnsupportedWorkload):
+                trace = _trace(gpu, mix)
+                rates.append(attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.instructions))
+        best = max(rates, default=nan)
+        found.append(best * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)
     return tuple(found)
 
 
-def l2_of(gpu: str) -> int:
-    """Bytes of the L2 that the simulated GPU states; 0 for none."""
-    with open_device(f"sim:{gpu}", seed=SEED) as device:
-        size = device.info.facts.get("l2_size")
+def l2_size(gpu: str) -> int:
+    """Bytes of the L2 of the simulated GPU; 0 without one."""
+    size = _device(gpu).info.facts.get("l2_size")
     return size if isinstance(size, int) else 0
 
 
-WITH_L2 = (FERMI, KEPLER, GPUS[-1])
+def scheduled(gpu: str, rule: Scheduling, mix: Mix) -> Lifetimes:
+    """Run a mix on an SM of a GPU whose schedulers follow another rule."""
+    processor = replace(processor_of(gpu), scheduling=rule)
+    per_block = mix.block_size // WARP_SIZE
+    body = costs_of(mix, processor, catalogue.load(gpu).hierarchy())
+    job = Job(body, mix.warps, per_block, mix.iterations, 1, mix.waves * mix.warps // per_block)
+    done = run(processor, job, SEED)
+    return Lifetimes(done.begin, done.end, np.zeros(done.begin.size, np.int64))
