@@ -30,7 +30,7 @@ from gpudissect.workload import (
     Timing,
     Workload,
 )
-from making import h200
+from making.tables import h200
 
 KIB, MIB = 1 << 10, 1 << 20
 MISS_CYCLES = 150  # on the GTX 980 and the GTX 560 Ti: a hit in an L1 takes fewer cycles, one in the L2 more
@@ -251,7 +251,7 @@ def launch() -> Figure:
 
 def l2_map() -> Figure:
     """Measured: simulated SMs all lie near the same part of the L2."""
-    latencies, parts = h200.values("l2", "latency_by_sm"), h200.values("l2", "part_by_sm")
+    latencies, parts = (np.array(h200().finding("l2", name).value) for name in ("latency_by_sm", "part_by_sm"))
     groups = {
         f"part {part}: {np.sum(parts == part)} SMs": (np.flatnonzero(parts == part), latencies[parts == part])
         for part in (0, 1)

@@ -1,86 +1,142 @@
-"""What mkdocs calls while it builds: what is made from the code takes its place on the pages.
+"""What mkdocs calls while it builds: what is made from the code, or drawn, takes its place on the pages.
 
-A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (what an H200 gave for the
-words in the head of the page), `seen` (what it showed, in pictures), `catalogue` (its README), `picture NAME`. Nothing
-that is made is kept in the repository, so nothing goes stale.
+A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (values of an H200 for the
+words in the head of the page), `measured` (its plots), `catalogue` (its README), `picture NAME` (see `pictures`). Pages
+about results of `gpudissect hide` are made as a whole. Nothing of that is kept in the repository.
 """
 
 from __future__ import annotations
 
-import html
 import logging
+import posixpath
 import re
 import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from making import commands, h200, navigation, seen, words
-from making.pictures import PICTURES
+from making import commands, hiding_page, pictures, tables
 
 DOCS = Path(__file__).parents[1]
 CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
-log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts what it warns of
-WIDE = 8  # columns of a table that needs the whole width
-MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9_-]+))? -->")
-LOADS = re.compile(r"""<(?:link|script|img|iframe|source|video|audio|object|embed)\b[^>]*?"""
-                   r"""\b(?:href|src|srcset|data)=["']?((?:https?:)?//[^"'\s>]+)""")  # fmt: skip
+GENERATED = tuple(f"results/{name}.md" for name in hiding_page.PAGES)
+MANY_COLUMNS = 8  # of a table that needs the whole width
+SHEET_WIDTH = 'width="1040"'  # of a picture with two columns
+MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9/_-]+))? -->")
+LOADS = re.compile(
+    r"""<(?:link|script|img|iframe|source|video|audio|object|embed)\b[^>]*?"""
+    r"""\b(?:href|src|srcset|data)=["']?((?:https?:)?//[^"'\s>]+)"""
+)
 STYLE_LOADS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')\s]+)""")
 HARMLESS = re.compile(r'<link[^>]*rel="?(?:canonical|prev|next)')
+log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts its warnings
+_drawn: dict[str, str] = {}
 
 
 def on_config(config: Any) -> Any:
     """Fill in the pages that the navigation names by a pattern."""
-    config.nav = navigation.expanded(config.nav, DOCS)
+    pages = sorted({*(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")), *GENERATED})
+    config.nav = expanded(config.nav, pages)
     return config
+
+
+def expanded(nav: Any, pages: Sequence[str]) -> Any:
+    """The navigation; entries such as ``adr/*.md`` become the pages of that pattern that no other entry names."""
+    named = set(_leaves(nav))
+    return _filled(nav, [page for page in pages if page not in named])
+
+
+def _leaves(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    return [leaf for each in (nav.values() if isinstance(nav, dict) else nav) for leaf in _leaves(each)]
+
+
+def _filled(nav: Any, pages: Sequence[str]) -> Any:
+    if isinstance(nav, dict):
+        return {name: _filled(inner, pages) for name, inner in nav.items()}
+    if isinstance(nav, str):
+        return nav
+    filled: list[Any] = []
+    for each in nav:
+        if isinstance(each, str) and "*" in each:
+            filled += [page for page in pages if fnmatchcase(page, each) and page.count("/") == each.count("/")]
+        else:
+            filled.append(_filled(each, pages))
+    return filled
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages and pictures that are made."""
+    from mkdocs.structure.files import File  # tests of the other hooks need no mkdocs
+
+    for name in hiding_page.PAGES:
+        corner = hiding_page.RESULTS / f"{name}-corner.json"
+        results = hiding_page.results_of(name)
+        text = hiding_page.markdown(name, results, corner if corner.exists() else None)
+        files.append(File.generated(config, f"results/{name}.md", content=text))
+    names = {name for file in files.documentation_pages() for name in pictures_in(file.content_string)}
+    _drawn.update(pictures.draw(names - set(_drawn)))
+    for name, svg in _drawn.items():
+        files.append(File.generated(config, f"pictures/{name}.svg", content=svg))
+    return files
+
+
+def pictures_in(markdown: str) -> list[str]:
+    """Names of the pictures that a page shows."""
+    names = []
+    for what, name in MARK.findall(markdown):
+        names += [name] if what == "picture" else _measured_names() if what == "measured" else []
+    return names
+
+
+def _measured_names() -> list[str]:
+    return [f"h200/{number}" for number in range(len(pictures.MEASURED))]
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Put what is made where the page asks for it."""
-    source = DOCS / page.file.src_uri
-    return MARK.sub(lambda mark: _made(mark[1], mark[2] or "", source), markdown)
+    return MARK.sub(lambda mark: made(mark[1], mark[2] or "", page.file.src_uri, markdown), markdown)
 
 
-def _made(what: str, name: str, source: Path) -> str:
+def made(what: str, name: str, page: str, markdown: str) -> str:
+    """What takes the place of one mark on a page."""
     if what == "commands":
         return commands.reference()
     if what == "attributes":
-        return words.table_of_attributes()
+        return tables.attributes()
     if what == "catalogue":
         return CATALOGUE.read_text(encoding="utf-8").partition("\n")[2]
-    if what == "h200":
-        return _table(source)
-    if what == "seen" and (pictures := seen.gallery()):
-        return f'<p class="seen" markdown="0">{pictures}</p>'
-    if what == "picture" and name in PICTURES:
-        plot = PICTURES[name]()
-        caption = f"<figcaption>{html.escape(plot.title)}.</figcaption>"
-        return f'<figure class="plot" markdown="0">{plot.svg()}{caption}</figure>'
-    log.warning("%s: nothing is made by the name %r", source.name, f"{what} {name}".strip())
+    if what == "h200" and (table := tables.measured(markdown)):
+        return table
+    if what == "measured":
+        return f"{' '.join(_image(each, page) for each in _measured_names())}\n{{ .measured }}"
+    if what == "picture" and name:
+        return _image(name, page)
+    log.warning("%s: nothing is made by the name %r", page, f"{what} {name}".strip())
     return ""
 
 
-def _table(source: Path) -> str:
-    lines = ["| element | attribute | value | bracket | confidence |", "|---|---|---|---|---|"]
-    lines += [f"| {' | '.join(row)} |" for row in h200.rows(*words.subjects(source))]
-    if len(lines) == 2:
-        log.warning("%s: the H200 gave nothing for the words in its head", source.name)
-    return "\n".join(lines)
+def _image(name: str, page: str) -> str:
+    svg = _drawn.get(name, "")
+    path = posixpath.relpath(f"pictures/{name}.svg", posixpath.dirname(page))
+    return f"![{pictures.title_of(svg)}]({path}){{ .{'sheet' if SHEET_WIDTH in svg else 'picture'} }}"
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    """A table of many columns takes the place of the list of contents beside it: not to be scrolled on a desk."""
-    if max((row.count("<th") for row in html.split("</tr>")), default=0) >= WIDE:
+    """A table with many columns takes the place of the table of contents beside it."""
+    if max((row.count("<th") for row in html.split("</tr>")), default=0) >= MANY_COLUMNS:
         page.meta.setdefault("hide", ["toc"])
     return html
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
     """Name the theme's search for screen readers."""
-    return output.replace(
-        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
-    )
+    search = 'data-md-component="search" role="dialog"'
+    return output.replace(search, f'{search} aria-label="Search"')
 
 
 def on_post_build(config: Any) -> None:
@@ -88,7 +144,6 @@ def on_post_build(config: Any) -> None:
     site = Path(config["site_dir"])
     for path in (*site.rglob("*.html"), *site.rglob("*.css")):
         text = path.read_text(encoding="utf-8")
-        found = LOADS.finditer(text) if path.suffix == ".html" else STYLE_LOADS.finditer(text)
-        for load in found:
+        for load in (LOADS if path.suffix == ".html" else STYLE_LOADS).finditer(text):
             if not HARMLESS.match(load[0]):
                 log.warning("%s loads %s: the documentation works without a network", path.relative_to(site), load[1])

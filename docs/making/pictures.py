@@ -1,38 +1,158 @@
-"""Every picture of the documentation by its name. ``python docs/making/pictures.py FOLDER`` writes them all."""
+"""Every picture of the documentation by name, as SVG files; drawn when the site is built.
+
+``python docs/making/pictures.py FOLDER NAME ...`` writes some of them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import re
+import runpy
 import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
 
-from making import pictures_of_caches as caches
-from making import pictures_of_rates as rates
+import hiding_figures
+import throughput
 
-PICTURES = {
-    "capacity": caches.capacity,
-    "line": caches.line,
-    "latency": caches.latency,
-    "sets": caches.sets,
-    "policy": caches.policy,
-    "tlb": caches.tlb,
-    "sharing": caches.sharing,
-    "l2-parts": caches.parts,
-    "l2-map": rates.l2_map,
-    "instruction-caches": caches.instruction_caches,
-    "clusters": caches.clusters,
-    "prediction": caches.prediction,
-    "spectrum": rates.spectrum,
-    "bandwidth": rates.bandwidth,
-    "banks": rates.banks,
-    "instructions": rates.instructions,
-    "launch": rates.launch,
-    "hiding": rates.hiding,
+from gpudissect.views.plots.element import figures_of_element
+from gpudissect.views.plots.figure import Kind, overlay
+from gpudissect.views.plots.standalone import standalone
+from making.attribute_pictures import PICTURES
+from making.hiding_page import PAGES, pictures, results_of
+from making.tables import h200
+
+ROOT = Path(__file__).parents[2]
+MEASURED = (
+    ("l1", "latency against footprint"),
+    ("l1", "misses against footprint"),
+    ("constant_l1", "latency against footprint"),
+    ("icache_l0", "cycles of a line against footprint"),
+    ("spectrum_global", "cycles of P1 to P6"),
+    ("l2", "latency by SM"),
+    ("l1", "set of every line of memory"),
+    ("shared", "latency against stride"),
+    ("dram", "read bandwidth by configuration"),
+    ("ffma", "rate against warps and chains"),
+)
+"""Plots of the H200's result: element, and how the title goes on after its name."""
+CALIBRATION_ROW = re.compile(
+    r"^\| ([\d.]+)(?: \.\. ([\d.]+))? \| (\d+) \| (\d+) \| .*?\(([\d.]+)% \.\. ([\d.]+)%\)", re.M
+)
+MIN_CHANCE = 1e-4  # of being wrong: end of the axes of the calibration
+
+
+def draw(names: Iterable[str]) -> dict[str, str]:
+    """SVG files of these pictures by name, drawn in several processes. Raises `KeyError` for an unknown name."""
+    wanted = set(names)
+    jobs = sorted({_job(name) for name in wanted}, key=lambda job: (job != "vv16", job))  # the longest first
+    drawn: dict[str, str] = {}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for made in pool.map(make, jobs):
+            drawn |= made
+    if unknown := wanted - set(drawn):
+        raise KeyError(f"no picture {', '.join(sorted(unknown))}")
+    return {name: drawn[name] for name in sorted(wanted)}
+
+
+def title_of(svg: str) -> str:
+    """Title of a picture."""
+    title = re.search('aria-label="(.*?)"', svg)
+    return title[1] if title else ""
+
+
+def _job(name: str) -> str:
+    """Pictures of one job are drawn together; each example is a job of its own."""
+    kind = name.partition("/")[0]
+    return name if kind == "gallery" else kind if kind in _JOBS or kind in PAGES else "attributes"
+
+
+def make(job: str) -> dict[str, str]:
+    """The pictures of one job by name."""
+    if job.startswith("gallery/"):
+        return {job: _example(job.partition("/")[2])}
+    if job in PAGES:
+        return {f"{job}/{element}": svg for element, svg in pictures(results_of(job)[0])}
+    return _JOBS[job]()
+
+
+def _attributes() -> dict[str, str]:
+    return {name: standalone(figure()) for name, figure in PICTURES.items()}
+
+
+def _measured() -> dict[str, str]:
+    return {
+        f"h200/{number}": standalone(figure)
+        for number, (element, start) in enumerate(MEASURED)
+        for figure in figures_of_element(h200(), element)
+        if figure.title.partition(": ")[2].startswith(start)
+    }
+
+
+def _example(name: str) -> str:
+    """The picture that an example writes."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        arguments, sys.argv = sys.argv, [name]
+        try:
+            runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+        finally:
+            sys.argv = arguments
+        return Path(f"{name}.svg").read_text(encoding="utf-8")
+
+
+def _throughput() -> dict[str, str]:
+    return {f"throughput/{name}": svg for name, svg in throughput.pictures().items()}
+
+
+def _vv16() -> dict[str, str]:
+    return {f"vv16/{name}": svg for name, svg in hiding_figures.pictures()}
+
+
+def _calibration() -> dict[str, str]:
+    """Share of wrong answers against the chance that the confidence leaves, from the table of its page."""
+    text = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
+    chances, shares, ends = [], [], []
+    for low, high, count, right, share_low, share_high in CALIBRATION_ROW.findall(text):
+        chance = 1 - (float(low) + float(high or low)) / 2
+        chances.append(chance)
+        shares.append(max(1 - int(right) / int(count), MIN_CHANCE))
+        ends += [(chance, max(1 - float(end) / 100, MIN_CHANCE)) for end in (share_low, share_high)]
+    groups = {
+        "share wrong": (chances, shares),
+        "ends of its 95 % interval": tuple(zip(*ends, strict=True)),
+        "as stated": ([MIN_CHANCE, 1.0], [MIN_CHANCE, 1.0]),
+    }
+    figure = overlay(
+        "Share of wrong answers against the chance of being wrong that was stated",
+        ("chance stated", ""),
+        ("share wrong", ""),
+        groups,
+        {"as stated": Kind.CURVES},
+        kind=Kind.DOTS,
+        log_x=True,
+        log_y=True,
+        note="above the line: too confident; at the bottom edge: none wrong",
+    )
+    return {"calibration": standalone(figure)}
+
+
+_JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
+    "attributes": _attributes,
+    "h200": _measured,
+    "throughput": _throughput,
+    "vv16": _vv16,
+    "calibration": _calibration,
 }
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in PICTURES.items():
-        (folder / f"{name}.svg").write_text(draw().svg(), encoding="utf-8")
+    for name, svg in draw(sys.argv[2:]).items():
+        path = Path(sys.argv[1], f"{name}.svg")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(svg, encoding="utf-8")

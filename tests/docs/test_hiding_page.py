@@ -1,144 +1,71 @@
-"""A page on latency hiding is made of what a result file says, whatever GPU it is of."""
+"""The page on latency hiding is made of what the result files hold, whatever GPU they are of."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from gpudissect.cli.app import main
+from gpudissect.results.files import load
+from gpudissect.results.model import Result
+from making.hiding_page import PAGES, RESULTS, accesses_of, markdown, pictures, results_of
 
-SCRIPT = Path(__file__).parents[2] / "validation" / "hiding_page.py"
+CORNER = RESULTS / "h200-latency-hiding-corner.json"
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     path = tmp_path_factory.mktemp("hide") / "r.json"
     assert main(["hide", "-d", "sim:gtx980", "--quick", "-o", str(path)]) == 0
-    return path
+    return load(path)
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, check=False)
+def altered(result: Result, model: str, over: float) -> Result:
+    """The same with another largest overestimate of a model."""
+    content = json.loads(result.to_json())
+    for series in content["series"]:
+        if series["name"] == "worst estimate over measurement":
+            series["columns"]["over"][series["columns"]["model"].index(model)] = over
+    return Result.model_validate_json(json.dumps(content))
 
 
-def test_page_and_figures_of_one_result(result: Path, tmp_path: Path) -> None:
-    made = run(result, "--into", tmp_path)
-    assert made.returncode == 0, made.stderr
-    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
+def test_the_page_holds_the_numbers_of_the_result(result: Result) -> None:
+    text = markdown("gtx980", [result])
     assert text.startswith("# NVIDIA GeForce GTX 980: latency hiding, simulated")
     assert "nan" not in re.sub(r"\b\w*nan\w+\b", "", text) and "None" not in text
-    told = json.loads(result.read_text())
-    latency = next(each["value"] for each in told["findings"] if each["attribute"] == "access_latency")
-    assert f"{latency:.4g} cycles" in text, "the text is computed from the file"
-    shown = re.findall(r"\]\((gtx980-latency-hiding/[\w-]+\.svg)\)", text)
-    assert sorted(shown) == sorted(str(each.relative_to(tmp_path)) for each in tmp_path.glob("*/*.svg"))
-    assert len(shown) > 6
-    for each in shown:
-        drawn = (tmp_path / each).read_text()
-        ElementTree.fromstring(drawn)
-        assert "nan" not in drawn and "inf" not in drawn.replace("infin", "")
-    assert "of the peak is attained" in text, "where the refined model is off is explained"
-    assert "machine repairman" in text and "### The same on the simulated SM" in text
-    assert "apart from all else" not in text, "nobody measured that"
-    assert "runs agree" not in text
+    latency = result.finding("hiding", "access_latency").value
+    assert isinstance(latency, float) and f"| access_latency | {latency:.4g}" in text
+    assert "Agreement" not in text and "in isolation" not in text
+    assert "| sim | Sim et al. 2012 |" in text and ", 77 |" not in text
+    assert "| 77 |" in markdown("gtx980", [altered(result, "sim", 77.0)])
 
 
-def test_what_was_measured_of_the_corner_stands_beside(result: Path, tmp_path: Path) -> None:
-    """That of an H200, beside the simulated GPU's: where a loss stays, and who goes first, follow from the numbers."""
-    known = json.loads((SCRIPT.parents[1] / "docs" / "results" / "h200-latency-hiding-corner.json").read_text())
-    kept = tmp_path / "gtx980-latency-hiding-corner.json"
-    kept.write_text(json.dumps(known))
-    assert run(result, "--into", tmp_path).returncode == 0
-    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
-    assert "One SM alone loses about as much" in text and "the oldest block that can go on" in text
-    assert re.search(r"\(-0\.\d% and -0\.\d%\): how runs begin and end is no part of it", text)
-    assert re.search(r"within 0\.\d% \(of additions alone, 0\.\d%\)", text)
-    for each in known["rates"]:
-        each["rate"] = 3.9 if each["where"] == "one" else each["rate"]
-    for each in known["ends"]:
-        each["shares"] = [1.0] * len(each["shares"])
-    kept.write_text(json.dumps(known))
-    assert run(result, "--into", tmp_path).returncode == 0
-    text = (tmp_path / "gtx980-latency-hiding.md").read_text()
-    assert "One SM alone" not in text and "the oldest block that can go on" not in text
+def test_every_kind_of_access_has_its_picture(result: Result) -> None:
+    text = markdown("gtx980", [result])
+    drawn = dict(pictures(result))
+    assert re.findall(r"made: picture gtx980/(\w+)", text) == list(drawn)
+    for svg in drawn.values():
+        assert ElementTree.fromstring(svg).find("{http://www.w3.org/2000/svg}g") is not None
+        assert not re.search(r"[ML](nan|inf)|\"(nan|inf)\"", svg)
 
 
-def test_what_a_file_says_decides(result: Path, tmp_path: Path) -> None:
-    told = json.loads(result.read_text())
-    for each in told["series"]:
-        if each["name"] == "worst estimate over measurement":
-            row = each["columns"]["model"].index("sim")
-            each["columns"]["over"][row] = 77.0
-            each["columns"]["over"][each["columns"]["model"].index("refined")] = 1.5
-        if each["name"] == "single latencies":
-            each["columns"]["p0"][0] = -3.0
-    for each in told["findings"]:
-        if each["attribute"] == "issue_rate":
-            each["value"] = 140.0
-    other = tmp_path / "other.json"
-    other.write_text(json.dumps(told))
-    assert run(other, result, "--into", tmp_path, "--name", "made-up").returncode == 0
-    text = (tmp_path / "made-up-latency-hiding.md").read_text()
-    assert "The worst of all is Sim et al. 2012, wrong by a factor of 77" in text
-    assert "**above** the 1.12" in text
-    assert text.count("**Doubtful**") == 2, "more than schedulers start, less than no time"
-    assert "## How 2 runs agree" in text and "140 ops/cycle, 12" in text
+def test_the_loss_in_isolation_stands_in_a_table(result: Result) -> None:
+    rows = re.findall(r"^\| (.*) \| 181 \| .* \|$", markdown("h200", [result], CORNER), re.MULTILINE)
+    assert rows == ["all SMs", "one SM, the others idle"]
 
 
-def test_results_without_latency_hiding_are_refused(result: Path, tmp_path: Path) -> None:
-    told = json.loads(result.read_text())
-    empty = tmp_path / "empty.json"
-    empty.write_text(json.dumps(told | {"findings": [], "series": []}))
-    made = run(empty, "--into", tmp_path)
-    assert made.returncode == 2 and "no parameters of latency hiding" in made.stderr
+def test_runs_are_compared(result: Result) -> None:
+    text = markdown("gtx980", [result, result])
+    assert "## Agreement of 2 runs" in text
+    spreads = re.findall(r"^\| hiding \| .* \| ([\d.]+%) \|$", text, re.MULTILINE)
+    assert len(spreads) > 10 and set(spreads) == {"0.0%"}
 
 
-def changed(result: Path, into: Path, refined: float, rates: float = 1.0) -> Path:
-    """The same with another worst over-estimate of the refined model, and peaks of additions so many times as high."""
-    told = json.loads(result.read_text())
-    for each in told["findings"]:
-        if each["attribute"] in ("arithmetic_rate", "issue_rate"):
-            each |= {name: each[name] * rates for name in ("value", "low", "high")}
-    for each in told["series"]:
-        if each["name"] == "worst estimate over measurement":
-            each["columns"]["over"][each["columns"]["model"].index("refined")] = refined
-    path = into / f"{refined}-{rates}.json"
-    path.write_text(json.dumps(told))
-    return path
-
-
-def test_the_worst_of_all_runs_decides(result: Path, tmp_path: Path) -> None:
-    runs = [changed(result, tmp_path, refined) for refined in (1.052, 1.124)]
-    assert run(*runs, "--into", tmp_path, "--name", "made-up").returncode == 0
-    text = (tmp_path / "made-up-latency-hiding.md").read_text()
-    assert (
-        "at most 1.124 (" in text and "by run 1.052, 1.124), at the 1.12 that VV16's GPUs let expect, not safe" in text
-    )
-    assert "saw a lower peak" not in text
-
-
-def test_a_lower_peak_does_not_flatter_a_model(result: Path, tmp_path: Path) -> None:
-    """The first run's own samples count with the peak that another saw."""
-    runs = [changed(result, tmp_path, 1.052, 0.98), changed(result, tmp_path, 1.06)]
-    assert run(*runs, "--into", tmp_path, "--name", "made-up").returncode == 0
-    text = (tmp_path / "made-up-latency-hiding.md").read_text()
-    assert "by run 1.052, 1.060), **above** the 1.12" in text
-    assert "The first run saw a lower peak of additions, 125.4 ops/cycle where another saw 128.0; with that" in text
-
-
-def test_the_page_that_is_kept_is_what_is_made(tmp_path: Path) -> None:
-    kept = SCRIPT.parents[1] / "docs" / "results"
-    for name in ("h200-latency-hiding.json", "h200-latency-hiding-corner.json"):
-        (tmp_path / name).write_bytes((kept / name).read_bytes())
-    results = (tmp_path / "h200-latency-hiding.json", kept / "h200-kinds-latency-hiding.json")
-    assert run(*results, "--into", tmp_path).returncode == 0
-    text = (tmp_path / "h200-latency-hiding.md").read_text()
-    assert text == (kept / "h200-latency-hiding.md").read_text()
-    assert "All SMs at alpha 181 are the mix of the table above, in another run, and it was another rate" in text
-    assert "Why is not known, so only quotients within a row compare." in text
+@pytest.mark.parametrize("page", PAGES)
+def test_results_of_an_h200_have_a_page(page: str) -> None:
+    results = results_of(page)
+    text = markdown(page, results, CORNER)
+    assert all(f"## {each.key}\n" in text for each in accesses_of(results[0]))

@@ -1,10 +1,6 @@
 """What is made takes its place on every page, and what would be fetched from elsewhere is found."""
 
-import base64
-import html
-import re
 from types import SimpleNamespace
-from xml.etree import ElementTree
 
 import pytest
 
@@ -14,27 +10,36 @@ from tests.support.pages import DOCS, PAGES
 WITH_MARKS = [page for page in PAGES if "<!-- made: " in page.read_text(encoding="utf-8")]
 
 
+def filled(markdown, page="index.md"):
+    return hooks.on_page_markdown(markdown, SimpleNamespace(file=SimpleNamespace(src_uri=page)), None, None)
+
+
 @pytest.mark.parametrize("page", WITH_MARKS, ids=lambda page: str(page.relative_to(DOCS)))
 def test_every_mark_is_filled(page, caplog):
-    file = SimpleNamespace(src_uri=str(page.relative_to(DOCS)))
-    text = hooks.on_page_markdown(page.read_text(encoding="utf-8"), SimpleNamespace(file=file), None, None)
+    text = filled(page.read_text(encoding="utf-8"), str(page.relative_to(DOCS)))
     assert "<!-- made:" not in text
     assert not caplog.records
 
 
-def test_a_mark_that_nothing_is_made_for_is_warned_of(caplog):
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="index.md"))
-    hooks.on_page_markdown("<!-- made: gold -->", page, None, None)
+def test_an_unknown_mark_is_warned_of(caplog):
+    filled("<!-- made: gold -->")
     assert "gold" in caplog.text
 
 
-def test_what_an_h200_showed_is_drawn_from_its_result_file():
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="results/h200.md"))
-    text = hooks.on_page_markdown((DOCS / "results" / "h200.md").read_text(encoding="utf-8"), page, None, None)
-    drawn = re.findall('<img class="seen" alt="([^"]+)" src="data:image/svg[+]xml;base64,([^"]+)">', text)
-    assert len(drawn) >= 8
-    for title, picture in drawn:
-        assert ElementTree.fromstring(base64.b64decode(picture)).get("aria-label") == html.unescape(title)
+def test_pictures_are_linked_from_where_a_page_is():
+    assert "](pictures/gallery/miss_map.svg)" in filled("<!-- made: picture gallery/miss_map -->", "python.md")
+    assert "](../pictures/capacity.svg)" in filled("<!-- made: picture capacity -->", "attributes/capacity.md")
+    assert filled("<!-- made: measured -->", "results/h200.md").count("](../pictures/h200/") >= 8
+
+
+def test_patterns_of_the_navigation_stand_for_what_is_left():
+    pages = ["adr/1.md", "adr/2.md", "index.md", "new.md", "other/deep.md"]
+    nav = [{"Start": "index.md"}, {"More": ["*.md", {"Named": "adr/1.md"}]}, {"Decisions": ["adr/*.md"]}]
+    assert hooks.expanded(nav, pages) == [
+        {"Start": "index.md"},
+        {"More": ["new.md", {"Named": "adr/1.md"}]},
+        {"Decisions": ["adr/2.md"]},
+    ]
 
 
 def test_a_table_of_many_columns_takes_the_whole_width():

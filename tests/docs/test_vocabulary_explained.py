@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS
-from making import words
-from making.pictures import PICTURES
+from making import tables
+from making.attribute_pictures import PICTURES
 from tests.support.pages import DOCS
 
 ON_ATTRIBUTES = sorted((DOCS / "attributes").glob("*.md"))
@@ -14,16 +14,16 @@ VOCABULARY = (DOCS / "reference" / "vocabulary.md").read_text(encoding="utf-8")
 
 
 def test_every_attribute_is_defined_on_a_page():
-    missing = sorted(set(ATTRIBUTES) - set(words.explained()))
+    missing = sorted(set(ATTRIBUTES) - set(tables.definitions()))
     assert not missing, f"define on a page of docs/attributes, as `word` and, in the next line, ':   ': {missing}"
 
 
 def test_nothing_is_defined_that_there_is_not():
-    assert set(words.explained()) <= set(ATTRIBUTES)
+    assert set(tables.definitions()) <= set(ATTRIBUTES)
 
 
 def test_no_attribute_is_defined_twice():
-    every = [word for page in ON_ATTRIBUTES for word in words.ENTRY.findall(page.read_text(encoding="utf-8"))]
+    every = [word for page in ON_ATTRIBUTES for word in tables.DEFINITION.findall(page.read_text(encoding="utf-8"))]
     assert len(every) == len(set(every))
 
 
@@ -34,14 +34,14 @@ def test_every_element_is_explained():
 
 @pytest.mark.parametrize("page", ON_ATTRIBUTES, ids=lambda page: page.stem)
 def test_heads_of_pages_name_words_that_there_are(page):
-    elements, attributes = words.subjects(page)
+    elements, attributes = tables.subjects(page.read_text(encoding="utf-8"))
     assert set(elements) <= set(ELEMENTS)
     assert set(attributes) <= set(ATTRIBUTES)
     assert bool(attributes) == ("<!-- made: h200 -->" in page.read_text(encoding="utf-8"))
 
 
 def test_the_table_names_every_attribute():
-    table = words.table_of_attributes()
+    table = tables.attributes()
     assert all(f"| `{attribute}` |" in table for attribute in ATTRIBUTES)
 
 

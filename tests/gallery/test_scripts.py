@@ -1,5 +1,6 @@
 """Every script of the gallery runs on a simulated GPU, is short, and draws what it promises."""
 
+import re
 import runpy
 import sys
 import xml.etree.ElementTree as ET
@@ -8,7 +9,6 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -27,16 +27,16 @@ def test_it_draws_its_figure(script, tmp_path, monkeypatch):
     assert sheet.tag == f"{SVG}svg"
     marks = [each for each in sheet.iter() if (each.get("class") or "").split(" ")[0] in ("dot", "bar", "cell")]
     assert marks and "var(" not in text and "NaN" not in text
-    shown = ET.parse(GALLERY / made.name).getroot()  # what the documentation shows is what comes out
-    assert shown.get("aria-label") == sheet.get("aria-label")
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_it_is_short_and_says_what_it_shows(script):
+def test_it_is_short_and_has_a_docstring(script):
     lines = script.read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('"""') and len([line for line in lines if line.strip()]) <= 36
 
 
 def test_the_documentation_names_every_script():
-    told = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
-    assert [script.name for script in SCRIPTS if f"examples/{script.name}" not in told] == []
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    assert [script.name for script in SCRIPTS if f"examples/{script.name}" not in page] == []
+    pictures = set(re.findall("made: picture gallery/([a-z0-9_]+)", page))
+    assert pictures == {script.stem for script in SCRIPTS if f"{script.stem}.svg" in script.read_text(encoding="utf-8")}

@@ -1,4 +1,4 @@
-"""What an access takes as pages become more: the stairs of the TLBs (MC16 section 5.2), one line in each page."""
+"""What an access takes as pages become more: the TLB curve (MC16 section 5.2), one line in each page."""
 
 import sys
 
@@ -27,4 +27,4 @@ gd.Series(
     name="latency against pages",
     columns={"pages": counts, "latency": latency},
     units={"latency": "cycles"},
-).save("tlb_stairs.svg")
+).save("tlb_curve.svg")
