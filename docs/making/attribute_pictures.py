@@ -251,12 +251,12 @@ def launch() -> Figure:
 
 def l2_map() -> Figure:
     """Measured: simulated SMs all lie near the same part of the L2."""
-    latencies, parts = (np.array(h200().finding("l2", name).value) for name in ("latency_by_sm", "part_by_sm"))
+    latencies, parts = (np.array(h200().finding("l2", name).value) for name in ("latency_by_sm", "partition_by_sm"))
     groups = {
-        f"part {part}: {np.sum(parts == part)} SMs": (np.flatnonzero(parts == part), latencies[parts == part])
+        f"partition {part}: {np.sum(parts == part)} SMs": (np.flatnonzero(parts == part), latencies[parts == part])
         for part in (0, 1)
     }
-    title = "Mean L2 hit latency of every SM of an H200, coloured by the nearer part of the L2"
+    title = "Mean L2 hit latency of every SM of an H200, coloured by the nearer partition of the L2"
     return overlay(title, ("sm", ""), CYCLES, groups, kind=Kind.DOTS)
 
 
