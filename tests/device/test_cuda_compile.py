@@ -13,8 +13,8 @@ from gpudissect.errors import DeviceError
 KNOWN_13 = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
-class Maker:
-    """Counts how often a cubin had to be made."""
+class CountingCompiler:
+    """Counts how often a cubin is compiled."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -24,8 +24,8 @@ class Maker:
         return b"\x7fELF machine code"
 
 
-def test_a_cubin_is_made_once(tmp_path: FilePath) -> None:
-    make = Maker()
+def test_a_cubin_is_compiled_once(tmp_path: FilePath) -> None:
+    make = CountingCompiler()
     for _ in range(3):
         assert CubinCache(tmp_path / "deep" / "er").get("key", make) == make.__class__().__call__()
     assert make.calls == 1
@@ -33,8 +33,8 @@ def test_a_cubin_is_made_once(tmp_path: FilePath) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", bytes(32) + b"something else"])
-def test_a_damaged_file_is_made_anew(tmp_path: FilePath, damage: bytes) -> None:
-    make, cache = Maker(), CubinCache(tmp_path)
+def test_a_damaged_file_is_compiled_again(tmp_path: FilePath, damage: bytes) -> None:
+    make, cache = CountingCompiler(), CubinCache(tmp_path)
     cache.get("key", make)
     (tmp_path / "key.cubin").write_bytes(damage)
     assert cache.get("key", make).startswith(b"\x7fELF")
@@ -43,8 +43,8 @@ def test_a_damaged_file_is_made_anew(tmp_path: FilePath, damage: bytes) -> None:
     assert make.calls == 2, "the damaged file was replaced"
 
 
-def test_a_truncated_file_is_made_anew(tmp_path: FilePath) -> None:
-    make, cache = Maker(), CubinCache(tmp_path)
+def test_a_truncated_file_is_compiled_again(tmp_path: FilePath) -> None:
+    make, cache = CountingCompiler(), CubinCache(tmp_path)
     cache.get("key", make)
     file = tmp_path / "key.cubin"
     file.write_bytes(file.read_bytes()[:-1])
@@ -53,13 +53,13 @@ def test_a_truncated_file_is_made_anew(tmp_path: FilePath) -> None:
 
 
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: FilePath) -> None:
-    (tmp_path / "file").write_text("in the way")
-    make, cache = Maker(), CubinCache(tmp_path / "file" / "folder")
+    (tmp_path / "file").write_text("not a folder")
+    make, cache = CountingCompiler(), CubinCache(tmp_path / "file" / "folder")
     assert cache.get("key", make) and cache.get("key", make)
     assert make.calls == 2
 
 
-def test_what_fails_leaves_no_file(tmp_path: FilePath) -> None:
+def test_a_failure_leaves_no_file(tmp_path: FilePath) -> None:
     def fail() -> bytes:
         raise KeyboardInterrupt
 
@@ -68,10 +68,10 @@ def test_what_fails_leaves_no_file(tmp_path: FilePath) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_key_depends_on_all_that_matters(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_code_target_and_compiler(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
     base = ("chase.cu", ("PATH_GLOBAL",), "sm_90", "13.0")
     others = [
-        ("lay.cu", ("PATH_GLOBAL",), "sm_90", "13.0"),
+        ("chains.cu", ("PATH_GLOBAL",), "sm_90", "13.0"),
         ("chase.cu", ("PATH_SHARED",), "sm_90", "13.0"),
         ("chase.cu", ("PATH_GLOBAL",), "sm_80", "13.0"),
         ("chase.cu", ("PATH_GLOBAL",), "sm_90", "13.1"),
@@ -82,14 +82,14 @@ def test_the_key_depends_on_all_that_matters(tmp_path: FilePath, monkeypatch: py
     for file in cuda_compile.KERNELS.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr(cuda_compile, "KERNELS", tmp_path)
-    assert cubin_key(*base) in keys, "where the kernels lie does not matter"
+    assert cubin_key(*base) in keys, "the folder of the kernels does not matter"
     with (tmp_path / "job.cuh").open("a") as file:
         file.write("// changed\n")
-    assert cubin_key(*base) not in keys, "what they include does"
+    assert cubin_key(*base) not in keys, "an included file does"
 
 
 def test_a_planted_cubin_is_not_used(tmp_path: FilePath) -> None:
-    make = Maker()
+    make = CountingCompiler()
     CubinCache(tmp_path).get("key", make)
     tmp_path.chmod(0o777)
     cache = CubinCache(tmp_path)
@@ -97,15 +97,15 @@ def test_a_planted_cubin_is_not_used(tmp_path: FilePath) -> None:
     assert make.calls == 2
 
 
-@pytest.mark.parametrize(("capability", "arch"), [
-    ((9, 0), "sm_90"), ((10, 3), "sm_103"), ((12, 2), "sm_121"), ((8, 5), "sm_80"),
-])  # fmt: skip
-def test_arch_is_the_best_that_runs(capability: tuple[int, int], arch: str) -> None:
+@pytest.mark.parametrize(
+    ("capability", "arch"), [((9, 0), "sm_90"), ((10, 3), "sm_103"), ((12, 2), "sm_121"), ((8, 5), "sm_80")]
+)
+def test_the_newest_arch_that_runs_is_chosen(capability: tuple[int, int], arch: str) -> None:
     assert choose_arch(*capability, KNOWN_13) == arch
 
 
 @pytest.mark.parametrize(("capability", "cure"), [((6, 1), "cuda12"), ((7, 0), "cuda12"), ((13, 0), "upgrade")])
-def test_no_arch_says_what_to_install(capability: tuple[int, int], cure: str) -> None:
+def test_without_a_fitting_arch_the_message_says_what_to_install(capability: tuple[int, int], cure: str) -> None:
     pytest.importorskip("cuda.core")
     with pytest.raises(DeviceError, match=cure) as caught:
         choose_arch(*capability, KNOWN_13)

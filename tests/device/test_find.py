@@ -108,16 +108,16 @@ def test_no_name_at_all_is_refused(name):
 
 
 def test_without_a_driver_the_list_says_so(monkeypatch):
-    from gpudissect.device.cuda import gpu as cuda
+    from gpudissect.device.cuda import driver
 
-    def probe():
+    def no_gpus():
         raise DeviceError("no NVIDIA driver")
 
     monkeypatch.undo()
-    monkeypatch.setattr(cuda, "probe", probe)
+    monkeypatch.setattr(driver, "list_gpus", no_gpus)
     assert find.list_devices()[0] == find.Listing("cuda:0", "", "measured", "no NVIDIA driver")
     assert "no NVIDIA driver" in find.choose(None).note
-    monkeypatch.setattr(cuda, "probe", lambda: [(0, "H200", None), (1, "H200", "busy")])
+    monkeypatch.setattr(driver, "list_gpus", lambda: [(0, "H200", None), (1, "H200", "busy")])
     assert find.choose("cuda:all").specs == ("cuda:0",)
 
 

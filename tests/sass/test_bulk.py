@@ -1,4 +1,4 @@
-"""What stands between the clock reads of a lap of bulk copies: copy, wait, load of the next link, and their control."""
+"""The machine code of a lap of bulk copies: copy, wait, load of the next link, and their control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.machine_code import Instruction, kernels
 ARCHS = ["sm_90", "sm_100", "sm_120"]
 ARRIVE, COPY, WAIT, LOAD = "SYNCS.ARRIVE.TRANS64", "UBLKCP.S.G", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "LDS.64"
 STEPS = (ARRIVE, COPY, WAIT, LOAD)
-# Moves the link to where the copy engine takes it from, and the address of barrier and buffer, once a lap.
+# Moves of the link for the copy engine, and of the addresses of barrier and buffer, once a lap.
 READY = {"R2UR", "ELECT", "PLOP3", "S2UR", "ULEA", "HFMA2"}  # (HFMA2: a constant)
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 
@@ -22,7 +22,7 @@ def steps(code: list[Instruction]) -> list[Instruction]:
 
 @every_arch
 def test_a_lap_is_a_chain_of_copies(arch: str) -> None:
-    """Every copy goes to where the link points that the load before it brought."""
+    """Every copy reads where the link of the load before it points."""
     lap = whole_lap(kernels(Path.TMA, arch)["chase_lap"])
     assert lap[-1].opcode == "STS"
     found = steps(lap)
@@ -31,7 +31,7 @@ def test_a_lap_is_a_chain_of_copies(arch: str) -> None:
         assert tuple(i.opcode for i in found[at : at + 4]) == STEPS, " | ".join(map(str, found[at : at + 4]))
     for i in lap[:-1]:
         known = i.opcode in STEPS or i.name in CONTROL | READY or i.opcode.startswith("IMAD.MOV")
-        assert known, f"{i} has no business in a lap"
+        assert known, f"{i} does not belong in a lap"
     moves = [i for i in lap if i.name == "R2UR"]
     assert len(moves) == 2 * (16 + 1), "a link has two halves"
     assert lap[-1].registers[-1] == found[-1].registers[0], "the store must wait for the last link"
@@ -50,19 +50,19 @@ def test_every_copy_follows_the_link_before(arch: str) -> None:
 
 
 @every_arch
-def test_who_waits_again_does_nothing_else(arch: str) -> None:
-    """A wait that gave up early is taken up out of the way, and comes back to where it left."""
+def test_a_repeated_wait_does_nothing_else(arch: str) -> None:
+    """A wait that timed out is repeated out of line, and returns to where it left."""
     code = kernels(Path.TMA, arch)["chase_lap"]
     last = [at for at, i in enumerate(code) if i.reads_clock][2]
     waits = [at for at, i in enumerate(code[:last]) if i.opcode == WAIT]
     assert len(waits) == 16 + 1
     for at in waits:
-        leave = next(n for n in range(at + 1, last) if code[n].name == "BRA")
-        again = code[leave].target
-        assert again is not None and again > last and code[leave].predicate == "!P0"
+        exit_at = next(n for n in range(at + 1, last) if code[n].name == "BRA")
+        again = code[exit_at].target
+        assert again is not None and again > last and code[exit_at].predicate == "!P0"
         assert (code[again].opcode, code[again].operands) == (WAIT, code[at].operands)
         assert (code[again + 1].target, code[again + 1].predicate) == (again, "!P0")
-        assert (code[again + 2].target, code[again + 2].predicate) == (leave + 1, "")
+        assert (code[again + 2].target, code[again + 2].predicate) == (exit_at + 1, "")
 
 
 @every_arch

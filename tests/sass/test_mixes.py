@@ -1,7 +1,7 @@
-"""What stands between the two clock reads of a mix: its body so many times, each instruction a link of its chain.
+"""The machine code between the two clock reads of a mix: copies of its body, each instruction a link of its chain.
 
-For every instruction, on every architecture that has it: as many as meant and no other but loop control, each reads
-what the one before in its chain gave, so many chains are independent, and the second clock read waits for all of them.
+For every instruction, on every architecture that has it: the right number and nothing else but loop control, each reads
+the result of the one before in its chain, the chains are independent, and the second clock read waits for all of them.
 """
 
 from __future__ import annotations
@@ -11,44 +11,58 @@ from dataclasses import dataclass
 
 import pytest
 
-from gpudissect.device.cuda.mix.bodies import body_of, runnable, unrolled
+from gpudissect.device.cuda.mix.body import build_body, supported_instructions, unrolled
 from gpudissect.workload import Access, Mix, Step
 from gpudissect.workload import Instruction as Op
 from tests.support.machine_code import Instruction, kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"]
 FORMS = {
-    Op.FADD: r"FADD R\d+,-?R\d+,R\d+", Op.FMUL: r"FMUL R.*", Op.FFMA: r"FFMA R.*",
+    Op.FADD: r"FADD R\d+,-?R\d+,R\d+",
+    Op.FMUL: r"FMUL R.*",
+    Op.FFMA: r"FFMA R.*",
     Op.IADD: r"IADD3 R\d+,(PT,PT,)?R\d+,R\d+,R\d+",
-    Op.IMAD: r"IMAD R\d+,R\d+,R\d+,R\d+", Op.LOP: r"LOP3\.LUT R\d+,R\d+,R\d+,R\d+,0xf8,!PT",
-    Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*", Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*", Op.DADD: r"DADD R.*",
-    Op.DFMA: r"DFMA R.*", Op.I2F: r"(I2F\.U32|I2FP\.F32\.U32) R.*", Op.F2I: r"F2I\.NTZ R.*",
-    Op.F2F: r"F2F\.(F64\.F32|F32\.F64) R.*", Op.RCP: r"MUFU\.RCP R\d+,\|R\d+\|", Op.RSQ: r"MUFU\.RSQ R\d+,R\d+",
-    Op.SIN: r"(FMUL\.RZ R\d+,R\d+,0\.15\d+|MUFU\.SIN R\d+,R\d+)", Op.EX2: r"MUFU\.EX2 R\d+,-R\d+",
-    Op.LG2: r"MUFU\.LG2 R\d+,\|R\d+\|", Op.SHUFFLE: r"SHFL\.IDX PT,R\d+,R\d+,R\d+,0x1f",
-    Op.LDS: r"LDS(\.U)?(\.64|\.128)? R\d+,\[R\d+\]", Op.STS: r"STS(\.64|\.128)? \[R\d+(\+0x\w+)?\],R\d+",
-    Op.ATOMS: r"ATOMS\.ADD R.*", Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*",
+    Op.IMAD: r"IMAD R\d+,R\d+,R\d+,R\d+",
+    Op.LOP: r"LOP3\.LUT R\d+,R\d+,R\d+,R\d+,0xf8,!PT",
+    Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*",
+    Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*",
+    Op.DADD: r"DADD R.*",
+    Op.DFMA: r"DFMA R.*",
+    Op.I2F: r"(I2F\.U32|I2FP\.F32\.U32) R.*",
+    Op.F2I: r"F2I\.NTZ R.*",
+    Op.F2F: r"F2F\.(F64\.F32|F32\.F64) R.*",
+    Op.RCP: r"MUFU\.RCP R\d+,\|R\d+\|",
+    Op.RSQ: r"MUFU\.RSQ R\d+,R\d+",
+    Op.SIN: r"(FMUL\.RZ R\d+,R\d+,0\.15\d+|MUFU\.SIN R\d+,R\d+)",
+    Op.EX2: r"MUFU\.EX2 R\d+,-R\d+",
+    Op.LG2: r"MUFU\.LG2 R\d+,\|R\d+\|",
+    Op.SHUFFLE: r"SHFL\.IDX PT,R\d+,R\d+,R\d+,0x1f",
+    Op.LDS: r"LDS(\.U)?(\.64|\.128)? R\d+,\[R\d+\]",
+    Op.STS: r"STS(\.64|\.128)? \[R\d+(\+0x\w+)?\],R\d+",
+    Op.ATOMS: r"ATOMS\.ADD R.*",
+    Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*",
     Op.ATOMG: r"ATOMG\.E\.ADD\.STRONG\.GPU PT,R.*",
-    Op.BARRIER: r"BAR\.SYNC(\.DEFER_BLOCKING)? 0x0", Op.MMA_F16: r"HMMA\.16816\.F32 R.*",
-    Op.MMA_BF16: r"HMMA\.16816\.F32\.BF16 R.*", Op.MMA_TF32: r"HMMA\.1688\.F32\.TF32 R.*",
-    Op.MMA_S8: r"IMMA\.16832\.S8\.S8 R.*", Op.MMA_F64: r"DMMA\.(884|8x8x4) R.*",
-}  # fmt: skip
-MACHINE = {Op.SIN: 2}
-"""Instructions of the machine that stand for one, if not one."""
-MOST_CONTROL = 12
-"""In a loop, or before or behind it: its control, convergence, and constants and addresses that are readied again."""
+    Op.BARRIER: r"BAR\.SYNC(\.DEFER_BLOCKING)? 0x0",
+    Op.MMA_F16: r"HMMA\.16816\.F32 R.*",
+    Op.MMA_BF16: r"HMMA\.16816\.F32\.BF16 R.*",
+    Op.MMA_TF32: r"HMMA\.1688\.F32\.TF32 R.*",
+    Op.MMA_S8: r"IMMA\.16832\.S8\.S8 R.*",
+    Op.MMA_F64: r"DMMA\.(884|8x8x4) R.*",
+}
+MACHINE_INSTRUCTIONS = {Op.SIN: 2}
+"""Machine instructions that one instruction takes, if not one."""
+MAX_CONTROL = 12
+"""Instructions in a loop, or before or behind it: its control, convergence, constants and addresses loaded again."""
 MOVES = ("MOV", "IMAD.MOV.U32")
-MOST_MOVES = 12
-"""Copies in a loop; besides, for each load that additions follow, one of that half of the address they leave alone."""
-CONTROL = {
-    "IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC", "CALL",
-    "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3", "UISETP",
-}  # fmt: skip
+MAX_MOVES = 12
+"""Copies in a loop; besides, for each load that additions follow, one of the upper half of the address."""
+CONTROL = {"IADD3", "IADD", "ISETP", "BRA", "NOP", "BSSY", "BSYNC", "BMOV", "LDC", "LDCU", "ULDC", "YIELD", "WARPSYNC"}
+CONTROL |= {"CALL", "UMOV", "S2UR", "S2R", "ULEA", "LEA", "VOTE", "VOTEU", "LOP3", "R2UR", "DEPBAR", "UIADD3", "UISETP"}
 
 
 @dataclass(frozen=True)
 class Window:
-    """Between the clock reads: what comes before the loop, the loop, what comes behind it."""
+    """Instructions between the clock reads: before the loop, in it, behind it; the highest register of the kernel."""
 
     before: list[Instruction]
     loop: list[Instruction]
@@ -57,19 +71,19 @@ class Window:
 
 
 def window_of(mix: Mix, arch: str) -> Window:
-    macros = body_of(mix, capability(arch)).macros
+    macros = build_body(mix, capability(arch)).macros
     code = kernels_of("mix.cu", macros, arch)["mix"]
     first, last = [at for at, i in enumerate(code) if i.reads_clock and i.opcode == "CS2R"][-2:]
     backward = [(i.target, at) for at, i in enumerate(code[:last]) if i.target is not None and first < i.target <= at]
     begin, end = max(backward, key=lambda loop: loop[1] - loop[0])
-    most = max(int(name[1:]) for i in code for name in i.registers)
+    highest = max(int(name[1:]) for i in code for name in i.registers)
     assert not any(i.name in ("LDL", "STL") for i in code[first:last]), "local memory"
     parts = (code[first + 1 : begin], code[begin : end + 1], code[end + 1 : last])
-    return Window(*([i for i in part if not of_divergent_shuffle(i)] for part in parts), most)
+    return Window(*([i for i in part if not is_of_divergent_shuffle(i)] for part in parts), highest)
 
 
-def of_divergent_shuffle(instruction: Instruction) -> bool:
-    """Is it part of what is jumped over, a shuffle by those lanes of a warp that are there?"""
+def is_of_divergent_shuffle(instruction: Instruction) -> bool:
+    """Whether it is part of the branch, never taken, that shuffles when not all lanes of a warp are active."""
     text = f"{instruction.opcode} {instruction.operands}"
     return re.fullmatch(r"CALL.* \$__.*shflsync.*|(IMAD\.)?MOV.* R\d+,(RZ,RZ,)?-?0x[0-9a-f]+", text) is not None
 
@@ -78,45 +92,45 @@ def capability(arch: str) -> tuple[int, int]:
     return divmod(int(arch[3:]), 10)
 
 
-def meant(mix: Mix, instruction: Instruction) -> Op | None:
-    """Which of the body's instructions this is."""
+def instruction_of(mix: Mix, instruction: Instruction) -> Op | None:
+    """The instruction of the body that this is, None for none."""
     text = f"{instruction.opcode} {instruction.operands}".replace(".reuse", "")
     return next((s.instruction for s in mix.body if re.fullmatch(FORMS[s.instruction], text)), None)
 
 
-def given(instruction: Instruction) -> set[str]:
-    """Registers that hold its result; of most wider ones the first."""
+def written_by(instruction: Instruction) -> set[str]:
+    """Registers that hold its result; of most wider results the first."""
     name = instruction.registers[0]
     return {name, f"R{int(name[1:]) + 1}"} if instruction.opcode.startswith("LDG.E.64") else {name}
 
 
-def taken(instruction: Instruction) -> set[str]:
-    """Registers that it reads; of most wider ones the first."""
-    own = set(instruction.registers[1:])
-    return own | {f"R{int(name[1:]) + 1}" for name in own} if instruction.name == "LDG" else own
+def read_by(instruction: Instruction) -> set[str]:
+    """Registers that it reads; of most wider operands the first."""
+    names = set(instruction.registers[1:])
+    return names | {f"R{int(name[1:]) + 1}" for name in names} if instruction.name == "LDG" else names
 
 
 def follow(mix: Mix, code: list[Instruction], chains: list[set[str]]) -> list[set[str]]:
-    """Follow the chains from where they are, in registers each, to where they end.
+    """Follow chains, given as sets of registers, through the code; their registers at the end.
 
-    Not known at first are those that a loop begins with: such a chain begins where its first instruction stands.
+    At the start of a loop they are not known: a chain then begins at its first instruction.
     """
     chains = [set(chain) for chain in chains]
     known = len(chains) == mix.ilp
     for i in code:
-        op = meant(mix, i)
+        op = instruction_of(mix, i)
         if op in (Op.STS, Op.BARRIER):
             continue
-        if op is not None or bond(i):
+        if op is not None or is_bond(i):
             assert not i.predicate
-            reads = [n for n, chain in enumerate(chains) if chain & taken(i)]
+            reads = [n for n, chain in enumerate(chains) if chain & read_by(i)]
             assert len(reads) == 1 or not known, f"{i} depends on {len(reads)} chains"
             for chain in chains:
-                chain -= given(i)
+                chain -= written_by(i)
             if reads:
-                chains[reads[0]] = given(i)
+                chains[reads[0]] = written_by(i)
             else:
-                chains.append(given(i))
+                chains.append(written_by(i))
         elif i.opcode in ("MOV", "IMAD.MOV.U32") and i.registers:
             copied = next((chain for chain in chains if chain & set(i.registers[1:])), None)
             for chain in chains:
@@ -129,7 +143,8 @@ def follow(mix: Mix, code: list[Instruction], chains: list[set[str]]) -> list[se
     return chains
 
 
-def bond(instruction: Instruction) -> bool:
+def is_bond(instruction: Instruction) -> bool:
+    """Whether it makes an address depend on a result."""
     return instruction.opcode == "LOP3.LUT" and ",0xf8,!PT" in instruction.operands
 
 
@@ -138,36 +153,40 @@ def check(mix: Mix, arch: str, bonds: int = 0) -> None:
     unroll, _, rest = unrolled(mix)
     tail = [i for i in window.behind if not (i.name == "STS" and Op.STS in [s.instruction for s in mix.body])]
     for step in mix.body:
-        each = step.count * mix.ilp * MACHINE.get(step.instruction, 1)
-        assert sum(meant(mix, i) is step.instruction for i in window.loop) == unroll * each
+        count = step.count * mix.ilp * MACHINE_INSTRUCTIONS.get(step.instruction, 1)
+        assert sum(instruction_of(mix, i) is step.instruction for i in window.loop) == unroll * count
         if step.instruction is not Op.STS:  # chains end in a store
-            assert sum(meant(mix, i) is step.instruction for i in window.behind) == rest * each
-    assert sum(bond(i) and meant(mix, i) is None for i in window.loop) == bonds * unroll * mix.ilp
+            assert sum(instruction_of(mix, i) is step.instruction for i in window.behind) == rest * count
+    assert sum(is_bond(i) and instruction_of(mix, i) is None for i in window.loop) == bonds * unroll * mix.ilp
     for part in (window.before, window.loop, tail):
-        others = [i for i in part if meant(mix, i) is None and not bond(i) and i.predicate != "!UPT"]
-        loads = sum(meant(mix, i) is Op.LDG for i in part)
-        assert sum(i.opcode in MOVES for i in others) <= (loads if len(mix.body) > 1 else 0) + MOST_MOVES
+        others = [i for i in part if instruction_of(mix, i) is None and not is_bond(i) and i.predicate != "!UPT"]
+        loads = sum(instruction_of(mix, i) is Op.LDG for i in part)
+        assert sum(i.opcode in MOVES for i in others) <= (loads if len(mix.body) > 1 else 0) + MAX_MOVES
         control = [i for i in others if i.opcode not in MOVES and i.name not in ("STS", "LDS")]
-        assert len(control) <= MOST_CONTROL, " | ".join(map(str, control))
-        strange = [
-            i for i in control if i.name not in CONTROL and i.opcode not in ("IMAD.IADD", "IMAD.SHL.U32", "FADD")
-        ]
-        assert not strange, " | ".join(map(str, strange))
-    learnt = follow(mix, window.loop, [])
-    learnt = follow(mix, window.loop, learnt)
-    ends = follow(mix, [i for i in window.behind if i.name != "STS"], learnt)
+        assert len(control) <= MAX_CONTROL, " | ".join(map(str, control))
+        arithmetic = ("IMAD.IADD", "IMAD.SHL.U32", "FADD")
+        unknown = [i for i in control if i.name not in CONTROL and i.opcode not in arithmetic]
+        assert not unknown, " | ".join(map(str, unknown))
+    chains = follow(mix, window.loop, [])
+    chains = follow(mix, window.loop, chains)
+    ends = follow(mix, [i for i in window.behind if i.name != "STS"], chains)
     stored = {name for i in window.behind if i.name == "STS" for name in i.registers[1:]}
     assert all(chain & stored for chain in ends), "the second clock read must wait for every chain"
 
 
 OTHER_ON_86 = (Op.HFMA2, Op.I2F, Op.F2F, Op.RCP, Op.RSQ, Op.EX2, Op.LG2, Op.SHUFFLE, Op.LDG, Op.MMA_F16)
-"""Whose loops are not, opcode by opcode, those of sm_80, and two that are."""
-EVERY = [(arch, op, 1) for arch in ARCHS for op in runnable(capability(arch)) if arch != "sm_86" or op in OTHER_ON_86]
-EVERY += [(arch, op, 3) for arch in ("sm_90", "sm_120") for op in runnable(capability(arch))]
-EVERY += [("sm_100", op, 2) for op in (Op.FADD, Op.LDG, Op.SHUFFLE, Op.MMA_F16, Op.MMA_F64)]
+"""Instructions whose loops differ from those of sm_80 in an opcode, and two whose loops do not."""
+CASES = [
+    (arch, op, 1)
+    for arch in ARCHS
+    for op in supported_instructions(capability(arch))
+    if arch != "sm_86" or op in OTHER_ON_86
+]
+CASES += [(arch, op, 3) for arch in ("sm_90", "sm_120") for op in supported_instructions(capability(arch))]
+CASES += [("sm_100", op, 2) for op in (Op.FADD, Op.LDG, Op.SHUFFLE, Op.MMA_F16, Op.MMA_F64)]
 
 
-@pytest.mark.parametrize(("arch", "op", "ilp"), EVERY)
+@pytest.mark.parametrize(("arch", "op", "ilp"), CASES)
 def test_a_chain_of_one_instruction(arch: str, op: Op, ilp: int) -> None:
     width = 8 if op is Op.LDG else 4
     fields = {"ilp": ilp, "width": width, "stride": width // 4}
@@ -175,36 +194,46 @@ def test_a_chain_of_one_instruction(arch: str, op: Op, ilp: int) -> None:
 
 
 @pytest.mark.parametrize("op", [Op.FFMA, Op.IADD, Op.DADD])
-def test_the_longest_loop_and_what_is_left(op: Op) -> None:
+def test_the_longest_loop_and_its_remainder(op: Op) -> None:
     mix = Mix(body=(Step(op),), warps=4, block_size=128, iterations=521)
     assert unrolled(mix) == (512, 1, 9)
     check(mix, "sm_90")
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-@pytest.mark.parametrize(("op", "width", "opcode"), [
-    (Op.LDS, 8, ".64"), (Op.LDS, 16, ".128"), (Op.STS, 8, ".64"), (Op.STS, 16, ".128"), (Op.LDG, 4, "LDG.E.STRONG"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("op", "width", "opcode"),
+    [
+        (Op.LDS, 8, ".64"),
+        (Op.LDS, 16, ".128"),
+        (Op.STS, 8, ".64"),
+        (Op.STS, 16, ".128"),
+        (Op.LDG, 4, "LDG.E.STRONG"),
+    ],
+)
 def test_wider_operands(arch: str, op: Op, width: int, opcode: str) -> None:
     mix = Mix(
         body=(Step(op, 2),), warps=4, block_size=128, iterations=64, ilp=2, width=width, stride=max(1, width // 4)
     )
     check(mix, arch)
-    assert all(opcode in i.opcode for i in window_of(mix, arch).loop if meant(mix, i) is op)
+    assert all(opcode in i.opcode for i in window_of(mix, arch).loop if instruction_of(mix, i) is op)
 
 
 @pytest.mark.parametrize(("arch", "ilp"), [("sm_75", 1), ("sm_80", 2), ("sm_90", 1), ("sm_90", 2), ("sm_120", 2)])
-@pytest.mark.parametrize(("fields", "bonds"), [
-    ({"body": (Step(Op.LDG), Step(Op.FADD, 7)), "width": 8, "stride": 2}, 0),
-    ({"body": (Step(Op.LDG), Step(Op.FADD, 3)), "width": 8, "stride": 2, "access": Access.STREAMING}, 0),
-    ({"body": (Step(Op.LDG), Step(Op.FADD, 2)), "width": 4, "stride": 1, "access": Access.RANDOM}, 0),
-    ({"body": (Step(Op.LDS), Step(Op.FADD, 5))}, 0),
-    ({"body": (Step(Op.LDG), Step(Op.RSQ, 3)), "width": 8, "stride": 2}, 1),
-    ({"body": (Step(Op.LDS), Step(Op.RSQ, 2), Step(Op.FADD, 3))}, 1),
-    ({"body": (Step(Op.FADD, 3), Step(Op.FFMA, 2), Step(Op.IMAD))}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fields", "bonds"),
+    [
+        ({"body": (Step(Op.LDG), Step(Op.FADD, 7)), "width": 8, "stride": 2}, 0),
+        ({"body": (Step(Op.LDG), Step(Op.FADD, 3)), "width": 8, "stride": 2, "access": Access.STREAMING}, 0),
+        ({"body": (Step(Op.LDG), Step(Op.FADD, 2)), "width": 4, "stride": 1, "access": Access.RANDOM}, 0),
+        ({"body": (Step(Op.LDS), Step(Op.FADD, 5))}, 0),
+        ({"body": (Step(Op.LDG), Step(Op.RSQ, 3)), "width": 8, "stride": 2}, 1),
+        ({"body": (Step(Op.LDS), Step(Op.RSQ, 2), Step(Op.FADD, 3))}, 1),
+        ({"body": (Step(Op.FADD, 3), Step(Op.FFMA, 2), Step(Op.IMAD))}, 0),
+    ],
+)
 def test_a_chain_of_several_instructions(arch: str, fields: dict, bonds: int, ilp: int) -> None:
-    """Arithmetic on half of an address leaves it as it was; from what does not, one instruction leads back."""
+    """Arithmetic on half of an address leaves it unchanged; after any other, one instruction restores it."""
     if Access.RESIDENT is not fields.get("access", Access.RESIDENT):
         fields = fields | {"footprint": 1 << 20}
     check(Mix(**{"warps": 4, "block_size": 128, "iterations": 48, "ilp": ilp} | fields), arch, bonds)

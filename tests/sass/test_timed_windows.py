@@ -1,7 +1,7 @@
-"""What stands between two clock reads, for every path, timing and architecture: exactly what was meant.
+"""The machine code between two clock reads, for every path, timing and architecture: exactly the intended instructions.
 
-Compilers and assemblers delete loads whose value nobody needs, move clock reads to the uniform datapath, set up
-registers inside the window, unroll, and merge two fetches of one texel. Each of these happened here once.
+Compilers and assemblers delete loads whose value is unused, move clock reads to the uniform datapath, set up registers
+inside the window, unroll, and merge two fetches of one texel. Each of these happened here once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from gpudissect.device.cuda.chase.layout import TURN_PATHS
+from gpudissect.device.cuda.layout import PRIOR_PATHS
 from gpudissect.workload import Path
 from tests.support.machine_code import Instruction, kernels
 
@@ -25,11 +25,11 @@ LOADS = {
     Path.CLUSTER: r"LD\.E\.64 .*",
 }
 SINCE_HOPPER = (Path.CLUSTER, Path.TMA)
-# Loop control, and what readies a texture object; none of it needs what a load brings. (Wait masks are not read here:
-# that none of it waits all the same shows on a GPU, where a lap takes equally long per load for any number of loads.)
-CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV",
-           "UISETP", "BSSY", "BSYNC"}  # fmt: skip
-RINGED = list(LOADS)
+# Loop control, and what loads a texture object; none of it needs the value of a load. (Wait masks are not read here:
+# that none of it waits shows on a GPU, where the time per load is the same for any number of loads.)
+CONTROL = {"SHF", "LOP3", "ISETP", "BRA", "IADD3", "VIADD", "IADD", "UIADD3", "ULDC", "LDCU", "UMOV", "NOP", "MOV"}
+CONTROL |= {"UISETP", "BSSY", "BSYNC"}
+CHAINED = list(LOADS)
 
 
 def on_archs(paths: list[Path]) -> list[tuple[Path, str]]:
@@ -38,19 +38,19 @@ def on_archs(paths: list[Path]) -> list[tuple[Path, str]]:
 
 
 # bulk copies: test_bulk.py; code: test_straight_line_code.py
-every_path = pytest.mark.parametrize(("path", "arch"), on_archs([Path.NOTHING, *RINGED]))
-every_ring = pytest.mark.parametrize(("path", "arch"), on_archs(RINGED))
+every_path = pytest.mark.parametrize(("path", "arch"), on_archs([Path.NOTHING, *CHAINED]))
+every_chained = pytest.mark.parametrize(("path", "arch"), on_archs(CHAINED))
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 each_and_count = pytest.mark.parametrize("timing", ["each", "count"])
 
 
 def is_load(path: Path, instruction: Instruction) -> bool:
-    """Is it the load of this path, on the ordinary datapath, from an address in a register?"""
+    """Whether it is the load of this path, on the ordinary datapath, from an address in a register."""
     return re.fullmatch(LOADS[path], f"{instruction.opcode} {instruction.operands}") is not None
 
 
 def link_loaded(instruction: Instruction) -> tuple[str, str]:
-    """Registers of the link that a load writes and of the link that it follows."""
+    """Registers of the link that a load returns and of the link that it follows."""
     registers = instruction.registers
     return registers[0], registers[1]
 
@@ -59,24 +59,24 @@ def clock_reads(code: list[Instruction], opcode: str) -> list[int]:
     return [at for at, instruction in enumerate(code) if instruction.reads_clock and instruction.opcode == opcode]
 
 
-def loop_round(code: list[Instruction], at: int) -> list[Instruction]:
-    """The longest loop round this instruction."""
+def loop_around(code: list[Instruction], at: int) -> list[Instruction]:
+    """The longest loop around this instruction."""
     loops = [code[i.target : end + 1] for end, i in enumerate(code) if i.target is not None and i.target <= at <= end]
     return max(loops, key=len)
 
 
 def whole_lap(code: list[Instruction]) -> list[Instruction]:
-    """What stands between the two clock reads of a lap, which must be on the ordinary datapath."""
+    """Instructions between the two clock reads of a lap, which must be on the ordinary datapath."""
     timer = [at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands]
-    reads = [at for at, i in enumerate(code) if i.reads_clock and at > timer[1]]  # read twice before the block's birth
-    first, last = reads[1:3]  # the read before them tells when the block was born
+    reads = [at for at, i in enumerate(code) if i.reads_clock and at > timer[1]]  # read twice at the start of the block
+    first, last = reads[1:3]  # the read before them is of the start of the block
     assert code[first].opcode == code[last].opcode == "CS2R"
     return code[first + 1 : last]
 
 
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
 def test_ada_runs_the_code_of_ampere(path: Path) -> None:
-    """Compiled for sm_89 the kernels are those for sm_86, to the letter: what holds of one holds of the other."""
+    """Compiled for sm_89 the kernels equal those for sm_86, so that tests of one cover the other."""
     assert kernels(path, "sm_89") == kernels(path, "sm_86")
 
 
@@ -85,7 +85,7 @@ def test_ada_runs_the_code_of_ampere(path: Path) -> None:
 def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
     code = kernels(path, arch)[f"chase_{timing}"]
     reads = clock_reads(code, "CS2R.32")
-    assert len(reads) == 2, "the window must stand there once"
+    assert len(reads) == 2, "there must be one window"
     window = code[reads[0] + 1 : reads[1]]
     assert not any(i.predicate for i in code[reads[0] : reads[1] + 1])
     store = window[-1]
@@ -102,31 +102,31 @@ def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
 
 @every_path
 @pytest.mark.parametrize("timing", ["each", "count", "lap"])
-def test_nothing_but_the_ring_goes_through_the_l1(path: Path, arch: str, timing: str) -> None:
+def test_only_the_chain_goes_through_the_l1(path: Path, arch: str, timing: str) -> None:
     code = kernels(path, arch)[f"chase_{timing}"]
     assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
     for i in code:
-        if i.name in ("LDG", "LD") and not (path in RINGED and is_load(path, i)):
+        if i.name in ("LDG", "LD") and not (path in CHAINED and is_load(path, i)):
             assert ".STRONG.GPU" in i.opcode, f"{i}: the job must be read past the L1"
 
 
-@every_ring
+@every_chained
 @each_and_count
 def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str) -> None:
     code = kernels(path, arch)[f"chase_{timing}"]
-    done = [at for at, i in enumerate(code) if is_load(path, i) and not i.predicate]
+    loads = [at for at, i in enumerate(code) if is_load(path, i) and not i.predicate]
     window = clock_reads(code, "CS2R.32")[0]
-    loop = loop_round(code, window)
+    loop = loop_around(code, window)
     in_loop = [i for i in loop if is_load(path, i) and not i.predicate]
     if path in (Path.GLOBAL, Path.READONLY, Path.TEXTURE, Path.CONSTANT):
-        assert done == [window + 1], "the load must stand there once"
-    if path is not Path.SHARED:  # there the loop reads slots, too
+        assert loads == [window + 1], "there must be one load"
+    if path is not Path.SHARED:  # its loop also reads slots
         assert len(in_loop) == 1
     if path is Path.CONSTANT:
         assert not any("c[0x0]" in i.operands for i in loop), "the loop must not use the constant cache otherwise"
 
 
-@every_ring
+@every_chained
 def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
     """Nothing between two loads reads or writes the link: no address arithmetic, no copy."""
     _check_lap(path, whole_lap(kernels(path, arch)["chase_lap"]))
@@ -137,7 +137,7 @@ def _check_lap(path: Path, lap: list[Instruction]) -> None:
     loads = [i for i in lap if is_load(path, i)]
     assert len(loads) == 16 + 1
     link = link_loaded(loads[0])[1]
-    begin = link
+    first = link
     for number, i in enumerate(lap[:-1]):
         if is_load(path, i):
             loaded, followed = link_loaded(i)
@@ -145,9 +145,9 @@ def _check_lap(path: Path, lap: list[Instruction]) -> None:
             link = loaded
         else:
             assert link not in i.registers, f"{i} touches the link"
-            assert i.name in CONTROL or i.opcode.startswith("IMAD.MOV"), f"{i} has no business in a lap ({number})"
-    assert link == begin == lap[-1].registers[-1]
-    assert link_loaded(loads[15])[0] == begin, "every round must begin and end with the link in one place"
+            assert i.name in CONTROL or i.opcode.startswith("IMAD.MOV"), f"{i} does not belong in a lap ({number})"
+    assert link == first == lap[-1].registers[-1]
+    assert link_loaded(loads[15])[0] == first, "every iteration must begin and end with the link in one register"
 
 
 @every_arch
@@ -157,31 +157,31 @@ def test_empty_lap(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-@pytest.mark.parametrize("path", [path for path in TURN_PATHS if path is not Path.CODE], ids=str)
-def test_turns_leave_the_windows_as_they_are(path: Path, arch: str) -> None:
-    plain, turns = kernels(path, arch), kernels(path, arch, "TURNS")
+@pytest.mark.parametrize("path", [path for path in PRIOR_PATHS if path is not Path.CODE], ids=str)
+def test_prior_accesses_do_not_change_the_windows(path: Path, arch: str) -> None:
+    plain, prior = kernels(path, arch), kernels(path, arch, "PRIOR")
     for name in ("chase_each", "chase_count", "chase_lap"):
-        assert _opcodes(turns[name], name) == _opcodes(plain[name], name)
+        assert _opcodes(prior[name], name) == _opcodes(plain[name], name)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-@pytest.mark.parametrize("path", [path for path in [Path.NOTHING, *RINGED] if path is not Path.CLUSTER])
-def test_a_wanted_sm_leaves_the_windows_as_they_are(path: Path, arch: str) -> None:
-    plain, placed = kernels(path, arch), kernels(path, arch, "PLACED")
+@pytest.mark.parametrize("path", [path for path in [Path.NOTHING, *CHAINED] if path is not Path.CLUSTER])
+def test_a_required_sm_does_not_change_the_windows(path: Path, arch: str) -> None:
+    plain, on_sm = kernels(path, arch), kernels(path, arch, "ON_SM")
     for name in ("chase_each", "chase_count"):
-        assert _opcodes(placed[name], name) == _opcodes(plain[name], name)
-    lap = whole_lap(placed["chase_lap"])
+        assert _opcodes(on_sm[name], name) == _opcodes(plain[name], name)
+    lap = whole_lap(on_sm["chase_lap"])
     if path is Path.NOTHING:
         assert [i.opcode for i in lap] == ["STS"]
     else:
-        _check_lap(path, lap)  # loop control may look otherwise
+        _check_lap(path, lap)  # loop control may differ
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_who_has_an_sm_to_be_on_asks_past_the_l1_and_without_a_fence(arch: str) -> None:
-    code = kernels(Path.GLOBAL, arch, "PLACED")["chase_each"]
-    born = next(at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
-    before = code[:born]
+def test_the_search_for_an_sm_bypasses_the_l1_without_a_fence(arch: str) -> None:
+    code = kernels(Path.GLOBAL, arch, "ON_SM")["chase_each"]
+    begin = next(at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
+    before = code[:begin]
     assert any("SR_VIRTUALSMID" in i.operands for i in before)
     assert sum(i.name == "ATOMG" for i in before) == 1 == sum(i.name == "ATOMG" for i in code)
     assert not any(i.name in ("MEMBAR", "CCTL", "ERRBAR") for i in code)

@@ -1,7 +1,7 @@
 """Machine code of the kernels: compiled with NVRTC, read with nvdisasm. Needs no GPU and no driver.
 
-To start the disassembler takes several times as long as to compile a kernel, so what it said is kept: in a folder for
-all processes that run tests, under a name that changes with the sources, the compiler and the disassembler.
+Starting the disassembler takes several times as long as compiling a kernel, so its output is cached in a folder for all
+processes that run tests, under a name that depends on the sources, the compiler and the disassembler.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
 
-from gpudissect.device.cuda.chase.layout import TRAITS
 from gpudissect.device.cuda.compile import CubinCache, compile_cubin, compiler_version, cubin_key
+from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.workload import Path
 
 
@@ -38,12 +38,12 @@ class Instruction:
 
     @property
     def registers(self) -> list[str]:
-        """Ordinary registers named, in order; a 64-bit value by its first."""
+        """Ordinary registers in order; a 64-bit value by its first."""
         return re.findall(r"(?<![A-Z])R\d+", self.operands)
 
     @property
     def target(self) -> int | None:
-        """Index of the instruction that a branch goes to."""
+        """Index of the target of a branch, None for other instructions."""
         found = re.search(r"0x[0-9a-f]+", self.operands) if self.name == "BRA" else None
         return int(found[0], 16) // 16 if found else None
 
@@ -57,7 +57,7 @@ class Instruction:
 
 @cache
 def nvdisasm() -> str:
-    """The disassembler, of its wheel or of a toolkit. Raises `FileNotFoundError` if there is none."""
+    """Path of the disassembler, of its wheel or of a toolkit. Raises `FileNotFoundError` if there is none."""
     wheel = FilePath(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "nvdisasm"
     found = str(wheel) if wheel.exists() else shutil.which("nvdisasm")
     if found is None:
@@ -66,8 +66,8 @@ def nvdisasm() -> str:
 
 
 @cache
-def _kept() -> tuple[CubinCache, str]:
-    """What was disassembled before, and what tells this disassembler from others."""
+def _cache() -> tuple[CubinCache, str]:
+    """Cached output, and a hash of the disassembler."""
     folder = FilePath(tempfile.gettempdir()) / f"gpudissect-sass-{os.getuid()}"
     return CubinCache(folder), hashlib.sha256(FilePath(nvdisasm()).read_bytes()).hexdigest()
 
@@ -80,9 +80,9 @@ def kernels(path: Path, arch: str, *macros: str) -> dict[str, list[Instruction]]
 @cache
 def kernels_of(source: str, macros: tuple[str, ...], arch: str) -> dict[str, list[Instruction]]:
     """Every function of a source, compiled with macros for an architecture, by name."""
-    kept, disassembler = _kept()
+    outputs, disassembler = _cache()
     key = cubin_key(source, macros, arch, f"{compiler_version()} {disassembler}")
-    text = kept.get(key, lambda: _disassembled(compile_cubin(source, macros, arch)))
+    text = outputs.get(key, lambda: _disassemble(compile_cubin(source, macros, arch)))
     _, functions = json.loads(text)
     return {
         function["function-name"]: [
@@ -93,8 +93,8 @@ def kernels_of(source: str, macros: tuple[str, ...], arch: str) -> dict[str, lis
     }
 
 
-def _disassembled(cubin: bytes) -> bytes:
-    """What the disassembler says of a cubin, as JSON."""
+def _disassemble(cubin: bytes) -> bytes:
+    """Output of the disassembler for a cubin, as JSON."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

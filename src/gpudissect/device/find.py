@@ -98,10 +98,10 @@ def list_devices(folder: FilePath | None = None) -> list[Listing]:
 
 
 def _cuda_gpus() -> list[Listing]:
-    from gpudissect.device.cuda.gpu import probe
+    from gpudissect.device.cuda.driver import list_gpus
 
     try:
-        return [Listing(f"cuda:{index}", name, "measured", why_not) for index, name, why_not in probe()]
+        return [Listing(f"cuda:{index}", name, "measured", why_not) for index, name, why_not in list_gpus()]
     except DeviceError as error:  # no driver, no package, no GPU
         return [Listing("cuda:0", "", "measured", str(error))]
 

@@ -30,10 +30,9 @@ class Launch:
     """`kernels` empty kernels of one warp, one after the other, `runs` times.
 
     Its trace has `nanoseconds` (runs,). The clock of the host runs from before the first start until the end of the
-    last kernel is known, on the fastest of up to eight host cores. The clock of the GPU, the global timer, runs from
-    the begin of one more kernel before them to the begin of another after them; the GPU is kept busy until all are
-    queued, so that it never waits for the host. Runs are spread over CUDA streams: 8 with the host's clock, one per run
-    (up to 256) with the GPU's. Another `repetition` uses other streams.
+    last kernel is known. The clock of the GPU, the global timer, runs from the begin of one more kernel before them to
+    the begin of another after them; the GPU is kept busy until all are queued, so that it never waits for the host.
+    `repetition` distinguishes equal launches.
 
     Raises `WorkloadError` for counts that are not positive or too large.
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gpudissect.measure.launch.infer_launch import (
     block_replacement,
     kernel_interval,
-    kernel_interval_by_stream,
+    kernel_interval_by_run,
     undelayed_duration,
 )
 
@@ -41,11 +41,11 @@ def test_uneven_slopes_lie_in_the_bracket():
     assert 455 < found.low <= 461 and found.high == 734
 
 
-def test_streams_that_differ():
-    """Two repetitions of three streams, one of them slower: the quick ones count."""
-    by_stream = np.array([1400, 1400, 1600])
-    repetitions = [[1000 + count * by_stream for count in (1, 2, 8)] for _ in range(2)]
-    assert kernel_interval_by_stream((1, 2, 8), repetitions).tolist() == [1400, 1400, 1600] * 2
+def test_runs_that_differ():
+    """Two repetitions of three runs, one of them slower: the quick ones count."""
+    by_run = np.array([1400, 1400, 1600])
+    repetitions = [[1000 + count * by_run for count in (1, 2, 8)] for _ in range(2)]
+    assert kernel_interval_by_run((1, 2, 8), repetitions).tolist() == [1400, 1400, 1600] * 2
     found = kernel_interval((1, 2, 8), repetitions)
     assert found is not None and found.value == pytest.approx(1400)
 

@@ -1,7 +1,7 @@
-"""From CUDA C++ to machine code for one GPU, kept on disk.
+"""Compiles the kernels to machine code for one GPU, cached on disk.
 
-The kernels are compiled to cubins and never to PTX: a driver takes a cubin of any compiler of its major release, but
-PTX only of its own release or older (and what the driver makes of PTX, no test has read).
+They are compiled to cubins and never to PTX: a driver takes a cubin of any compiler of its major release, but PTX only
+of its own release or older (and no test has read what the driver makes of PTX).
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from gpudissect.errors import DeviceError, KernelFailed
 
 KERNELS = FilePath(__file__).parent / "kernels"
 Code = tuple[str, ...]
-"""What a cubin is compiled of: a source among the kernels, and macros."""
+"""What a cubin is compiled of: a source in ``kernels/``, and macros."""
 _STANDARD = "c++17"
-_DIGEST = hashlib.sha256
-_DIGEST_BYTES = 32
+_DIGEST_BYTES = 32  # of SHA-256
 
 
 def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
-    """Compile ``kernels/<source>`` for `arch` (such as ``sm_90``) and give the cubin.
+    """The cubin of ``kernels/<source>`` for `arch`, such as ``sm_90``.
 
     Raises `KernelFailed` with the compiler's first error.
     """
@@ -42,15 +41,14 @@ def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
 
 @cache
 def compiler_version() -> str:
-    """Version of NVRTC, such as ``13.5``. Raises `DeviceError` if it is not there."""
+    """Version of NVRTC, such as ``13.5``. Raises `DeviceError` without NVRTC."""
     from cuda.bindings import nvrtc
 
     try:
         _, major, minor = nvrtc.nvrtcVersion()
     except RuntimeError as error:
-        raise DeviceError(
-            "the CUDA run-time compiler (libnvrtc) was not found: pip install 'gpudissect[cuda13]'"
-        ) from error
+        message = "the CUDA run-time compiler (libnvrtc) was not found: pip install 'gpudissect[cuda13]'"
+        raise DeviceError(message) from error
     return f"{major}.{minor}"
 
 
@@ -66,29 +64,30 @@ def choose_arch(major: int, minor: int, known: tuple[int, ...]) -> str:
     """The best architecture of `known` whose cubins run on a GPU of this compute capability.
 
     A cubin runs on every GPU of its own major capability from its own minor one up. Raises `DeviceError` if there
-    is none, which says what to install.
+    is none.
     """
-    wanted = 10 * major + minor
-    fitting = [arch for arch in known if arch // 10 == major and arch <= wanted]
-    if not fitting:
-        older = major < 8 and bool(known) and wanted < min(known)
+    capability = 10 * major + minor
+    compatible = [arch for arch in known if arch // 10 == major and arch <= capability]
+    if not compatible:
+        older = major < 8 and bool(known) and capability < min(known)
         cure = "pip install 'gpudissect[cuda12]'" if older else "pip install --upgrade nvidia-cuda-nvrtc"
-        raise DeviceError(f"this CUDA compiler ({compiler_version()}) has no code for compute capability "
-                          f"{major}.{minor}: {cure}")  # fmt: skip
-    return f"sm_{max(fitting)}"
+        raise DeviceError(
+            f"this CUDA compiler ({compiler_version()}) has no code for compute capability {major}.{minor}: {cure}"
+        )
+    return f"sm_{max(compatible)}"
 
 
 class CubinCache:
-    """Cubins on disk. A file is the SHA-256 of the cubin and the cubin; whatever else it is counts as absent.
+    """Cubins on disk. A file holds the SHA-256 of a cubin and the cubin; any other content counts as absent.
 
-    A folder that cannot be read or written, or that others may write to, costs time, never a failure.
+    A folder that cannot be read or written, or that other users may write to, costs time, never a failure.
     """
 
     def __init__(self, folder: FilePath | None) -> None:
         self.folder = private_folder(folder) if folder else None
 
     def get(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """The cubin of this key, from disk or else from `make`, and then on disk."""
+        """The cubin of this key: from disk, or else from `make`, and then stored."""
         if self.folder is None:
             return make()
         path = self.folder / f"{key}.cubin"
@@ -97,14 +96,14 @@ class CubinCache:
         except OSError:
             stored = b""
         digest, cubin = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
-        if cubin and _DIGEST(cubin).digest() == digest:
+        if cubin and hashlib.sha256(cubin).digest() == digest:
             return cubin
         cubin = make()
-        self._store(path, _DIGEST(cubin).digest() + cubin)
+        self._store(path, hashlib.sha256(cubin).digest() + cubin)
         return cubin
 
     def has(self, key: str) -> bool:
-        """Whether there is a file for this key; what it is worth shows when it is read."""
+        """Whether there is a file for this key, damaged or not."""
         return self.folder is not None and (self.folder / f"{key}.cubin").is_file()
 
     def _store(self, path: FilePath, content: bytes) -> None:
@@ -121,8 +120,8 @@ class CubinCache:
 
 
 def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> str:
-    """The name of a cubin: everything that decides what is in it, hashed (20 hexadecimal digits)."""
-    state = _DIGEST()
+    """Hash of everything that decides the content of a cubin, 20 hexadecimal digits."""
+    state = hashlib.sha256()
     for part in (source, _STANDARD, arch, version, *macros):
         state.update(part.encode() + b"\0")
     for file in sorted(KERNELS.iterdir()):
@@ -141,10 +140,10 @@ class Compiler:
         self.folder = self._cache.folder
 
     def has(self, source: str, *macros: str) -> bool:
-        """Whether there is a cubin of them on disk."""
+        """Whether there is a cubin of ``kernels/<source>`` with these macros on disk."""
         return self._cache.has(cubin_key(source, macros, self.arch, self.version))
 
     def cubin(self, source: str, *macros: str) -> bytes:
-        """The cubin of ``kernels/<source>`` with these macros defined. Raises `KernelFailed`."""
+        """The cubin of ``kernels/<source>`` with these macros. Raises `KernelFailed`."""
         key = cubin_key(source, macros, self.arch, self.version)
         return self._cache.get(key, lambda: compile_cubin(source, macros, self.arch))

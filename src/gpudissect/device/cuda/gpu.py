@@ -4,145 +4,120 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
 from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
-from gpudissect.device.cuda.ahead import compile_ahead
-from gpudissect.device.cuda.arena import Arena
-from gpudissect.device.cuda.chase.layout import CODE_BODY
-from gpudissect.device.cuda.chase.plan import Launch as ChaseLaunch
-from gpudissect.device.cuda.chase.plan import Machine, plan
-from gpudissect.device.cuda.chase.runner import CONSTANT_BANK, Crowded, Runner
-from gpudissect.device.cuda.clocks import Watch
-from gpudissect.device.cuda.clusters import clusters
-from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
-from gpudissect.device.cuda.driver import Board
-from gpudissect.device.cuda.launch.cores import CAN_BIND
-from gpudissect.device.cuda.launch.launches import Launcher
-from gpudissect.device.cuda.mix.bodies import runnable
-from gpudissect.device.cuda.mix.mixes import Mixer
-from gpudissect.device.cuda.start import start_driver
-from gpudissect.device.cuda.stated import cluster_facts, environment, facts, shared_free, without_code
-from gpudissect.device.cuda.stream.streams import STREAMED, Streamer
+from gpudissect.device.base import Device
+from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
+from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner
+from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.context import CudaContext, KernelLoader, LaunchBuffers
+from gpudissect.device.cuda.info import (
+    NvmlMonitor,
+    active_clusters,
+    cluster_facts,
+    driver_facts,
+    environment,
+    max_shared_bytes,
+    shared_bytes_beside_l1,
+    unsupported_code,
+)
+from gpudissect.device.cuda.launch import LaunchRunner
+from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES, TRAITS
+from gpudissect.device.cuda.memory import Arena
+from gpudissect.device.cuda.mix.body import supported_instructions
+from gpudissect.device.cuda.mix.runner import MixRunner
+from gpudissect.device.cuda.precompile import precompile
+from gpudissect.device.cuda.stream.runner import STREAM_PATHS, StreamRunner
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
 from gpudissect.workload import Launch, LaunchMethod, Mix, Path, Stream, Workload
 
-_MEMORY_SHARE = 0.8  # of the free device memory that chases may take
-_RECORDS_ROOM = 1024  # bytes of shared memory that a ring in shared memory leaves for records
-_TEXEL = 4
+_MEMORY_SHARE = 0.8  # of the free device memory that workloads may take
+_RECORD_BYTES = 1024  # of shared memory that a chain in shared memory leaves for records
+_TEXEL_BYTES = 4
+_UNLIMITED = 2**62
 
 
-def probe() -> list[tuple[int, str, str | None]]:
-    """Every CUDA GPU of this machine: index, name, and why it cannot be used, None if it can.
-
-    Nothing is started on a GPU for this. Raises `DeviceError` when there is no driver, no GPU or no package to
-    reach one with.
-    """
-    driver = start_driver()
-    from cuda.core import Device
-
-    found: list[tuple[int, str, str | None]] = []
-    for index in range(driver.cuDeviceGetCount()[1]):
-        device = Device(index)
-        properties = device.properties
-        reason: str | None = None
-        try:
-            choose_arch(properties.compute_capability_major, properties.compute_capability_minor, supported_archs())
-        except DeviceError as error:
-            reason = str(error)
-        if properties.compute_mode == driver.CUcomputemode.CU_COMPUTEMODE_PROHIBITED:
-            reason = "its compute mode is 'prohibited': ask the administrator"
-        found.append((index, device.name, reason))
-    return found
-
-
-class Alone(Protocol):
+class Runner(Protocol):
     """Runs workloads of one kind, each with nothing else on the GPU."""
 
     def run(self, workload: Any, /) -> Trace:
         """Run one. Raises `DeviceError`."""
 
     def release(self) -> None:
-        """Give the memory of its operands back: a chase may need it."""
+        """Free what a workload needed: chases may need the memory."""
 
 
-class CudaGpu:
+class CudaGpu(Device):
     """A CUDA GPU. Close it, or use it as a context manager. Not for several threads at once."""
 
-    def __init__(self, board: Board, compiler: Compiler, watch: Watch) -> None:
-        self._board = board
-        self._watch = watch
+    def __init__(self, context: CudaContext, compiler: Compiler, nvml: NvmlMonitor) -> None:
+        self._context = context
+        self._compiler = compiler
+        self._nvml = nvml
         self._broken: str | None = None
         self._closed = False
-        properties = board.properties
-        usable = int(board.free_memory()[0] * _MEMORY_SHARE)
-        texture_limit = min(usable, properties.maximum_texture1d_linear_width * _TEXEL)
-        shared = properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block
-        limits = {
-            Path.NOTHING: 2**62,
+        properties = context.properties
+        usable = int(context.free_memory()[0] * _MEMORY_SHARE)
+        shared = max_shared_bytes(properties)
+        texture = min(usable, properties.maximum_texture1d_linear_width * _TEXEL_BYTES)
+        self._capability = (int(properties.compute_capability_major), int(properties.compute_capability_minor))
+
+        kernels = KernelLoader(context, compiler)
+        buffers = self._buffers = LaunchBuffers(context, kernels)
+        self._chases = ChaseRunner(context, kernels, buffers, Arena(context, usable), texture)
+        self._streams = StreamRunner(context, kernels, buffers, Arena(context, usable), shared)
+        self._mixes = MixRunner(context, kernels, buffers, Arena(context, usable), self._capability)
+        self._launches = LaunchRunner(context, kernels, buffers)
+
+        clusters, unsupported = _clusters(context, kernels, shared)
+        unsupported |= unsupported_code(properties)
+        spans = {
+            Path.NOTHING: _UNLIMITED,
             Path.GLOBAL: usable,
             Path.GLOBAL_L2: usable,
             Path.READONLY: usable,
-            Path.TEXTURE: texture_limit,
-            Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK),
-            Path.SHARED: shared - _RECORDS_ROOM,
-            Path.CODE: CODE_BODY,
+            Path.TEXTURE: texture,
+            Path.CONSTANT: min(properties.total_constant_memory, CONSTANT_BANK_BYTES),
+            Path.SHARED: shared - _RECORD_BYTES,
+            Path.CODE: CODE_BYTES,
+            Path.CLUSTER: shared - _RECORD_BYTES,
+            Path.TMA: usable,
         }
-        self._runner = Runner(
-            board, compiler, Arena(board, usable),
-            name=board.device.name, l2=properties.l2_cache_size, texture_limit=texture_limit,
-        )  # fmt: skip
-        found, unsupported = _clusters(board, self._runner, shared)
-        unsupported |= without_code(properties)
-        of_hopper = {Path.CLUSTER: shared - _RECORDS_ROOM, Path.TMA: usable}
-        limits |= of_hopper
-        for path in unsupported:
-            del limits[path]
-        self._streamer = Streamer(
-            board, self._runner.kernel, Arena(board, usable), name=board.device.name, shared=shared
-        )
-        capability = (int(properties.compute_capability_major), int(properties.compute_capability_minor))
-        self._compile_ahead = partial(compile_ahead, capability=capability, compiler=compiler)
-        self._mixer = Mixer(
-            board, self._runner.kernel, Arena(board, usable), name=board.device.name,
-            sm_count=properties.multiprocessor_count, capability=capability, shared=shared,
-            shared_per_sm=properties.max_shared_memory_per_multiprocessor,
-            reserved=int(properties.reserved_shared_memory_per_block), l2=int(properties.l2_cache_size),
-        )  # fmt: skip
-        self._launcher = Launcher(board, self._runner.kernel, name=board.device.name)
-        self._machine = Machine(
+        spans = {path: span for path, span in spans.items() if path not in unsupported}
+        self._limits = DeviceLimits(
             sm_count=properties.multiprocessor_count,
-            limits=limits,
-            shared_largest=shared,
+            blocks_per_sm=properties.max_blocks_per_multiprocessor,
+            spans=spans,
+            shared_per_block=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
-            shared_free=shared_free(properties, shared),
-            cluster=max(found, default=1),
+            shared_beside_l1=shared_bytes_beside_l1(properties),
+            max_cluster=max(clusters, default=1),
             unsupported=MappingProxyType(unsupported),
         )
         self._info = DeviceInfo(
-            spec=f"cuda:{board.index}",
-            name=board.device.name,
+            spec=f"cuda:{context.index}",
+            name=context.device.name,
             origin=Origin.MEASURED,
             sm_count=properties.multiprocessor_count,
-            span_limits=MappingProxyType(limits),
+            span_limits=MappingProxyType(spans),
             unsupported=MappingProxyType(unsupported),
-            streams=tuple(path for path in STREAMED if path in limits),
-            instructions=runnable(capability),
-            launch_methods=tuple(LaunchMethod) if CAN_BIND else (),
-            facts=MappingProxyType(facts(board) | cluster_facts(found)),
-            environment=MappingProxyType(environment(board, compiler, watch)),
+            streams=tuple(path for path in STREAM_PATHS if path in spans),
+            instructions=supported_instructions(self._capability),
+            launch_methods=tuple(LaunchMethod),
+            facts=MappingProxyType(driver_facts(context) | cluster_facts(clusters)),
+            environment=MappingProxyType(environment(context, compiler, nvml)),
         )
 
     @classmethod
     def open(cls, index: int) -> Self:
-        """Open GPU `index`. Raises `DeviceError`, which says in one line why not and what to do."""
-        board = Board(index)
-        compiler = Compiler(board.properties.compute_capability_major, board.properties.compute_capability_minor)
-        return cls(board, compiler, Watch(board.device.pci_bus_id))
+        """Open GPU `index`. Raises `DeviceError`."""
+        context = CudaContext(index)
+        compiler = Compiler(context.properties.compute_capability_major, context.properties.compute_capability_minor)
+        return cls(context, compiler, NvmlMonitor(context.device.pci_bus_id))
 
     @property
     def info(self) -> DeviceInfo:
@@ -150,77 +125,72 @@ class CudaGpu:
         return self._info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch and give one trace a workload, in the order of the batch.
+        """Run a batch; one trace a workload, in the order of the batch.
 
         Raises `DeviceError` (`OutOfMemory`, `KernelFailed`). After a kernel that hung or crashed the device is not
         usable any more, and every further run says so.
         """
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
-        self._compile_ahead(batch)
-        self._board.activate()
-        alone = {index: runner for index, each in enumerate(batch) if (runner := self._alone(each)) is not None}
-        places = [index for index in range(len(batch)) if index not in alone]
-        chases = [batch[index] for index in places]
+        precompile(batch, self._capability, self._compiler)
+        self._context.activate()
+        runners = {index: runner for index, workload in enumerate(batch) if (runner := self._runner(workload))}
+        others = [index for index in range(len(batch)) if index not in runners]
+        chases = [batch[index] for index in others]
         traces: dict[int, Trace] = {}
-        done = False
+        finished = False
         try:
-            for launch in plan(chases, self._machine):
-                given = self._watched(self._run(launch, chases))
-                traces |= {places[at]: trace for at, trace in given.items()}
-            for index, runner in alone.items():
-                traces |= self._watched({index: self._guarded(runner, batch[index])})
-            done = True
+            for launch in plan_launches(chases, self._limits):
+                results = self._with_conditions(self._run_chases(launch))
+                traces |= {others[number]: trace for number, trace in results.items()}
+            for index, runner in runners.items():
+                traces |= self._with_conditions({index: self._run_checked(runner, batch[index])})
+            finished = True
         finally:
-            if done or not self._board.lost():  # giving back would wait for a kernel that hangs
-                for runner in dict.fromkeys(alone.values()):
+            if finished or not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
+                for runner in dict.fromkeys(runners.values()):
                     runner.release()
         return [traces[index] for index in range(len(batch))]
 
-    def _alone(self, workload: Workload) -> Alone | None:
-        """Who runs a workload that shares the GPU with no other; None for what a plan puts together, or refuses."""
+    def _runner(self, workload: Workload) -> Runner | None:
+        """The runner of a workload that runs alone; None for what the plan of chases combines, or refuses."""
         match workload:
             case Stream() if workload.path in self._info.streams:
-                return self._streamer
+                return self._streams
             case Mix() if self._info.instructions:
-                return self._mixer
+                return self._mixes
             case Launch() if self._info.launch_methods:
-                return self._launcher
+                return self._launches
         return None
 
-    def _guarded(self, runner: Alone | Runner, work: Any) -> Any:
-        """What a runner gives; if a kernel fails, is the device still usable?"""
+    def _run_checked(self, runner: Runner | ChaseRunner, work: Any) -> Any:
+        """Run something; when a kernel fails, find out whether the device is still usable."""
         try:
             return runner.run(work)
-        except Crowded:  # nothing failed but to keep chases apart
+        except BlocksShareSm:
             raise
         except KernelFailed as error:
-            self._look_after(error)
+            if self._context.is_lost():
+                self._broken = f"{self._info.spec} is lost to this process ({error}): start a new one"
             raise
 
-    def _run(self, launch: ChaseLaunch, batch: Sequence[Workload]) -> dict[int, Trace]:
-        """Run a launch; chase by chase if its chases cannot be kept apart."""
+    def _run_chases(self, launch: ChaseLaunch) -> dict[int, Trace]:
+        """Run a launch; chase by chase if two of them kept sharing an SM."""
         try:
-            together: dict[int, Trace] = self._guarded(self._runner, launch)
-            return together
-        except Crowded:
-            if len(launch.members) == 1:
+            traces: dict[int, Trace] = self._run_checked(self._chases, launch)
+        except BlocksShareSm:
+            if len(launch.chases) == 1:
                 raise
-            alone = {}
-            for member in launch.members:
-                (own,) = plan([batch[member.index]], self._machine)
-                alone[member.index] = self._guarded(self._runner, own)[0]
-            return alone
+            traces = {}
+            for index, chase in zip(launch.indices, launch.chases, strict=True):
+                (single,) = plan_launches([chase], self._limits)
+                traces[index] = self._run_checked(self._chases, single)[0]
+        return traces
 
-    def _look_after(self, error: KernelFailed) -> None:
-        """Is the device still usable after a kernel failed?"""
-        if self._board.lost():
-            self._broken = f"{self._info.spec} is lost to this process ({error}): start anew"
-
-    def _watched(self, traces: dict[int, Trace]) -> dict[int, Trace]:
-        """The traces with what the GPU says of its clock and its other users right after they were taken."""
-        seen = {"throttling": self._watch.throttling(), "other_processes": self._watch.others()}
-        notes = {name: text for name, text in seen.items() if text is not None}
+    def _with_conditions(self, traces: dict[int, Trace]) -> dict[int, Trace]:
+        """The traces with what NVML reports of the GPU's clock and its other users right after they were taken."""
+        conditions = {"throttling": self._nvml.throttling(), "other_processes": self._nvml.other_processes()}
+        notes = {name: text for name, text in conditions.items() if text is not None}
         if not notes:
             return traces
         return {
@@ -229,31 +199,24 @@ class CudaGpu:
         }
 
     def close(self) -> None:
-        """Give back memory and context; may be called twice."""
+        """Free memory and context; may be called twice."""
         if self._closed:
             return
         self._closed = True
-        self._watch.close()
-        if not self._broken and not self._board.lost():  # freeing memory would wait for a kernel that hangs
-            self._board.activate()
-            self._streamer.close()
-            self._mixer.close()
-            self._launcher.release()
-            self._runner.close()
-            self._board.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._nvml.close()
+        if not self._broken and not self._context.is_lost():  # freeing memory would wait for a kernel that hangs
+            self._context.activate()
+            for runner in (self._streams, self._mixes, self._launches, self._chases, self._buffers):
+                runner.release()
+            self._context.close()
 
 
-def _clusters(board: Board, runner: Runner, shared: int) -> tuple[dict[int, int], dict[Path, str]]:
-    """How many clusters run at once, by their blocks; and which of Hopper's own paths this GPU lacks, and why."""
-    if board.properties.compute_capability_major < FIRST_WITH_CLUSTERS:
+def _clusters(context: CudaContext, kernels: KernelLoader, shared: int) -> tuple[dict[int, int], dict[Path, str]]:
+    """Clusters that run at once, by size; and Hopper's own paths that this GPU lacks, with the reason."""
+    if context.properties.compute_capability_major < FIRST_WITH_CLUSTERS:
         return {}, dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDS_CLUSTERS)
     try:
-        return clusters(board, runner, shared), {}
+        clusters = active_clusters(context, kernels("chase.cu", "chase_lap", TRAITS[Path.CLUSTER].macro), shared)
     except DeviceError as error:
         return {}, {Path.CLUSTER: str(error)}
+    return clusters, {} if clusters else {Path.CLUSTER: "the driver takes no cluster of blocks with an SM each"}

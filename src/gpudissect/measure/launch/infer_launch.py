@@ -77,13 +77,13 @@ def kernel_interval(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]
     return Duration(value, max(0.0, low), high) if value > 0 else None
 
 
-def kernel_interval_by_stream(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]]) -> NDArray[np.float64]:
-    """Time that each further kernel adds in each stream, ns, shape (repetitions * streams,).
+def kernel_interval_by_run(kernels: Sequence[int], repetitions: Sequence[Sequence[Ints]]) -> NDArray[np.float64]:
+    """Time that each further kernel adds in each run, ns, shape (repetitions * runs,).
 
-    For the arguments see `kernel_interval`; the n-th runs of a repetition belong to one stream.
+    For the arguments see `kernel_interval`.
     """
-    streams = (stream for row in repetitions for stream in zip(*row, strict=True))
-    return np.array([_slope(_by_count(kernels, list(map(float, stream)))) for stream in streams])
+    runs = (run for row in repetitions for run in zip(*row, strict=True))
+    return np.array([_slope(_by_count(kernels, list(map(float, run)))) for run in runs])
 
 
 def widened_for_processes(duration: Duration) -> Duration:

@@ -16,7 +16,7 @@ from gpudissect.measure.launch.infer_launch import (
     Ints,
     block_replacement,
     kernel_interval,
-    kernel_interval_by_stream,
+    kernel_interval_by_run,
     undelayed_duration,
     widened_for_processes,
 )
@@ -36,13 +36,13 @@ STARTED = {
     LaunchMethod.GRAPH: "a graph of one empty kernel, ready in the GPU's memory",
 }
 START_METHOD = (
-    "{}, by the host's clock until the host observes its end, from compiled code, in several CUDA streams, on the "
-    f"fastest of up to eight cores of the host; lower quartile, median of {REPETITIONS} repetitions of {START_RUNS} "
-    "runs; the bracket holds the fastest run, the upper quartile of the slowest repetition, and other processes"
+    "{}, by the host's clock from the call until the host observes its end; lower quartile, median of "
+    f"{REPETITIONS} repetitions of {START_RUNS} runs; the bracket holds the fastest run, the upper quartile of the "
+    "slowest repetition, and other processes"
 )
 INTERVAL_METHOD = (
     "time that each further empty kernel adds by the GPU's clock, all of them queued before the first begins; lower "
-    f"quartile of {INTERVAL_RUNS} CUDA streams, median slope over 1 to 128 kernels, median of {REPETITIONS} "
+    f"quartile of {INTERVAL_RUNS} runs, median slope over 1 to 128 kernels, median of {REPETITIONS} "
     "repetitions; the bracket holds each repetition and the slopes between neighbouring counts"
 )
 FETCHED = (
@@ -86,9 +86,9 @@ def launch_plan(method: LaunchMethod, bench: Bench, known: Known) -> Plan:
     else:
         caveats: tuple[str, ...] = (SEVERAL_STREAMS,)
         if method is LaunchMethod.STREAM:
-            median, slowest = np.quantile(kernel_interval_by_stream(KERNELS, rows), (0.5, 1.0))
-            streams = f"half of the streams took up to {median / 1e3:.2f} us, the slowest {slowest / 1e3:.2f} us"
-            interval, caveats = widened_for_processes(interval), (*caveats, FETCHED, streams)
+            median, slowest = np.quantile(kernel_interval_by_run(KERNELS, rows), (0.5, 1.0))
+            spread = f"half of the runs took up to {median / 1e3:.2f} us, the slowest {slowest / 1e3:.2f} us"
+            interval, caveats = widened_for_processes(interval), (*caveats, FETCHED, spread)
         further = _estimate(interval_name, interval, INTERVAL_METHOD, queued, caveats)
     times = tuple(undelayed_duration(runs).value for runs in zip(*rows, strict=True))
     columns = {"kernels": tuple(map(float, KERNELS)), "time": times}

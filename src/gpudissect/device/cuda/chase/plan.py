@@ -1,4 +1,4 @@
-"""Which chases of a batch run in which launch, where their rings lie and how much of a trace a launch records.
+"""Which chases of a batch run in which launch, where their chains lie and how many records a launch keeps.
 
 Pure: nothing here touches a GPU.
 """
@@ -8,233 +8,249 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from gpudissect.device.cuda.arena import place
-from gpudissect.device.cuda.chase.layout import SLOT, TRAITS
-from gpudissect.device.cuda.mix.placement import Ring, span, with_turns
+from gpudissect.device.cuda.layout import SLOT_BYTES, TRAITS, UNCHAINED
+from gpudissect.device.cuda.memory import place
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
-from gpudissect.workload import Chase, Path, Stream, Timing, Workload
-
-MOST_BLOCKS = 32
-"""Blocks that an SM of any GPU so far may have at a time (CUDA programming guide, technical specifications)."""
+from gpudissect.workload import Chase, Order, Path, Stream, Workload
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What the plan must know of the GPU.
+class DeviceLimits:
+    """What the plan needs to know of the GPU.
 
     Attributes:
         sm_count: blocks that run at once, one on each SM.
-        limits: bytes all chases of one launch may span together, for each path.
-        shared_largest: bytes of shared memory one block may have.
-        shared_per_sm: bytes of shared memory an SM may have.
-        shared_free: bytes of shared memory that the smallest carve-out offers anyway, so that using them takes
-            nothing from the L1.
-        cluster: most blocks of a cluster, each on an SM of its own; 1 where there are no clusters.
+        blocks_per_sm: blocks that an SM can hold.
+        spans: bytes that all chases of one launch may span together, by path.
+        shared_per_block: bytes of shared memory that one block may have.
+        shared_per_sm: bytes of shared memory that an SM may have.
+        shared_beside_l1: bytes of shared memory that the smallest carve-out offers, which take nothing from the L1.
+        max_cluster: blocks of the largest cluster, each on an SM of its own; 1 where there are no clusters.
         unsupported: paths that it lacks, each with the reason; they have no limit.
 
     """
 
     sm_count: int
-    limits: dict[Path, int]
-    shared_largest: int
+    blocks_per_sm: int
+    spans: Mapping[Path, int]
+    shared_per_block: int
     shared_per_sm: int
-    shared_free: int
-    cluster: int = 1
+    shared_beside_l1: int
+    max_cluster: int = 1
     unsupported: Mapping[Path, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Member:
-    """One chase of a launch: its place in the batch, its region's offset in the arena, and records it will make."""
+class Chain:
+    """A chain to be written: its path, its region's offset in the arena, and, if timed, its picked positions or all."""
 
-    index: int
-    chase: Chase
-    region: int
-    records: int
+    path: Path
+    order: Order
+    region: int = 0
+    timed: bool = False
+    picks: tuple[int, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory, a multiple of 8; 0 on a path without a chain."""
+        return 0 if self.path in UNCHAINED else _round_up(self.order.span, 8)
 
 
 @dataclass(frozen=True)
-class Launch:
-    """Chases that run at the same time, one block each; or one chase with the turns before it, one block an SM; or one
-    chase that must run on a certain SM.
+class ChaseLaunch:
+    """Chases that run at the same time, one block each; or one chase that needs more blocks.
 
-    Or one chase through the shared memory of another block: then a whole cluster of blocks works for it.
+    The latter has accesses before it (one block an SM that has any), must run on a certain SM (as many blocks as the
+    GPU holds), or goes through the shared memory of another block (a cluster).
 
     Attributes:
-        path, timing, carveout, flush: as of every chase in it; a cluster takes all shared memory there is.
-        members: the chases.
-        rings: what must be laid: the ring of every member, in their order, then those of turns.
-        turns: for every turn before the chase the number of its ring in `rings`.
-        sm: the SM that must run the one chase, None if the GPU may choose.
-        blocks: one for each chase, or for each SM that has a turn before the one chase; or so many that every SM must
-            have one, where the chase must run on a certain SM.
-        arena: bytes of arena that their rings need.
-        slots: records a chase can keep in one go; if one has more, the launch is repeated with the window moved.
-        slots_at: where the slots begin in a block's shared memory.
-        shared: bytes of shared memory a block asks for: ring, slots and the spare slot, see `recording_room`.
-        cluster: blocks of the cluster, 1 for none.
+        indices: places of the chases in the batch.
+        chases: they agree in path, timing, carve-out and flush.
+        chains: the chain of every chase, in their order, then those of prior accesses.
+        prior: for each of the accesses before the one chase the number of its chain in `chains`.
+        blocks: blocks of the launch.
+        cluster: blocks of a cluster, 1 for none.
+        carveout: percent of the on-chip array preferred as shared memory.
+        arena_bytes: memory that the chains need.
+        slots: records that a chase keeps in one run; if one has more, the launch is repeated with the window moved.
+        slots_offset: where the slots begin in a block's shared memory.
+        shared: bytes of shared memory of a block: chain, slots and the spare slot, see `recording_bytes`.
 
     """
 
-    path: Path
-    timing: Timing
-    carveout: int | None
-    flush: bool
-    members: tuple[Member, ...]
-    rings: tuple[Ring, ...]
-    turns: tuple[int, ...]
-    sm: int | None
+    indices: tuple[int, ...]
+    chases: tuple[Chase, ...]
+    chains: tuple[Chain, ...]
+    prior: tuple[int, ...]
     blocks: int
-    arena: int
+    cluster: int
+    carveout: int
+    arena_bytes: int
     slots: int
-    slots_at: int
+    slots_offset: int
     shared: int
-    cluster: int = 1
 
     @property
-    def bank(self) -> int | None:
-        """Offset in the arena of what belongs into constant memory, None if nothing does."""
-        return next((ring.region for ring in self.rings if ring.path is Path.CONSTANT), None)
+    def first(self) -> Chase:
+        """The first chase, or the only one."""
+        return self.chases[0]
+
+    @property
+    def constant_region(self) -> int | None:
+        """Offset in the arena of what is copied to constant memory, None if nothing is."""
+        return next((chain.region for chain in self.chains if chain.path is Path.CONSTANT), None)
 
     @property
     def paths(self) -> set[Path]:
-        """Every path that somebody takes."""
-        return {self.path, *(ring.path for ring in self.rings)}
+        """Every path that is used."""
+        return {chain.path for chain in self.chains}
 
     @property
     def threads(self) -> int:
-        """Threads of a block: one, or whole warps up to the last that has a turn."""
-        before = self.members[0].chase.before
-        return WARP_SIZE * (1 + max(turn.warp for turn in before)) if before else 1
+        """Threads of a block: one, or whole warps up to the last with prior accesses."""
+        before = self.first.before
+        return WARP_SIZE * (1 + max(prior.warp for prior in before)) if before else 1
 
     @property
     def windows(self) -> int:
-        """How often it must run for the longest trace in it."""
-        return -(-max(member.records for member in self.members) // self.slots)
+        """Runs that the longest trace needs."""
+        return -(-max(chase.records for chase in self.chases) // self.slots)
 
 
-def plan(batch: Sequence[Workload], machine: Machine) -> list[Launch]:
+def plan_launches(batch: Sequence[Workload], device: DeviceLimits) -> list[ChaseLaunch]:
     """Distribute a batch over launches.
 
-    Chases share a launch if they agree in path, timing, carve-out and flush, are not `alone`, take no cluster, number
-    at most one an SM and fit into memory together. Rings in constant memory share one bank, so there only equal rings
-    go together.
+    Chases share a launch if they agree in path, timing, carve-out and flush, need no launch of their own, number at
+    most one an SM and fit into memory together. All chases of a launch share the constant bank, so there only equal
+    chains go together.
     Raises `DeviceError` for what this device cannot do and `OutOfMemory` for what does not fit.
     """
     groups: dict[object, list[tuple[int, Chase]]] = {}
     for index, workload in enumerate(batch):
         if not isinstance(workload, Chase):
-            raise DeviceError(_no_runner(workload))
-        _check(workload, machine)
-        groups.setdefault(_together(index, workload), []).append((index, workload))
-    return [launch for group in groups.values() for launch in _split(group, machine)]
+            path = f" on path {workload.path.value!r}" if isinstance(workload, Stream) else ""
+            raise DeviceError(f"a CUDA device cannot run a {type(workload).__name__}{path}")
+        _check(workload, device)
+        groups.setdefault(_group_key(index, workload), []).append((index, workload))
+    return [launch for group in groups.values() for launch in _split(group, device)]
 
 
-def _together(index: int, chase: Chase) -> object:
+def _group_key(index: int, chase: Chase) -> object:
     if chase.alone or chase.before or chase.sm is not None or chase.path is Path.CLUSTER:
         return index
-    ring = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
-    return (chase.path, chase.timing, chase.carveout, chase.flush, ring)
+    constants = (chase.order, chase.picks) if chase.path is Path.CONSTANT else None
+    return (chase.path, chase.timing, chase.carveout, chase.flush, constants)
 
 
-def _check(chase: Chase, machine: Machine) -> None:
+def _check(chase: Chase, device: DeviceLimits) -> None:
     for path, order in chase.chains:
-        if path not in machine.limits:
-            raise DeviceError(f"this device has no path {path.value!r}: {machine.unsupported.get(path, 'not known')}")
-        asked = order.span if path is Path.CODE else span(path, order)
-        if asked > machine.limits[path]:
-            raise OutOfMemory(f"a chase over {format_bytes(asked)} on path {path}: "
-                              f"this device has {format_bytes(machine.limits[path])}")  # fmt: skip
-    if (farthest := max((turn.sm for turn in chase.before), default=0)) >= machine.sm_count:
-        raise UnsupportedWorkload(f"this device has {machine.sm_count} SMs: there is no SM {farthest} beside SM 0")
-    if chase.sm is not None and chase.sm >= machine.sm_count:
-        raise UnsupportedWorkload(f"this device has {machine.sm_count} SMs: there is no SM {chase.sm}")
-    if chase.path is Path.CLUSTER and chase.peer >= machine.cluster:
-        raise UnsupportedWorkload(
-            f"this device has clusters of {machine.cluster} blocks: there is no rank {chase.peer}"
-        )
+        if path not in device.spans:
+            raise DeviceError(f"this device has no path {path.value!r}: {device.unsupported.get(path, 'not known')}")
+        size = order.span if path is Path.CODE else Chain(path, order).size
+        if size > device.spans[path]:
+            span, limit = format_bytes(size), format_bytes(device.spans[path])
+            raise OutOfMemory(f"a chase over {span} on path {path}: this device has {limit}")
+    sms = [prior.sm for prior in chase.before] + ([] if chase.sm is None else [chase.sm])
+    if max(sms, default=0) >= device.sm_count:
+        raise UnsupportedWorkload(f"this device has {device.sm_count} SMs: there is no SM {max(sms)}")
+    if chase.path is Path.CLUSTER and chase.peer >= device.max_cluster:
+        size = device.max_cluster
+        raise UnsupportedWorkload(f"this device has clusters of {size} blocks: there is no rank {chase.peer}")
 
 
-def _no_runner(workload: Workload) -> str:
-    if isinstance(workload, Stream):
-        return f"a CUDA device cannot run a Stream on path {workload.path.value!r} yet"
-    return f"a CUDA device cannot run a {type(workload).__name__} yet"
-
-
-def _split(group: list[tuple[int, Chase]], machine: Machine) -> list[Launch]:
-    """One launch for as many chases as fit together, then the next."""
-    launches: list[Launch] = []
-    waiting = list(group)
+def _split(group: list[tuple[int, Chase]], device: DeviceLimits) -> list[ChaseLaunch]:
+    """Launches of as many chases each as fit together."""
+    launches: list[ChaseLaunch] = []
     path = group[0][1].path
-    # Those have one bank, or one ring for each block, or no ring at all.
-    own_room = path in (Path.CONSTANT, Path.CODE) or TRAITS[path].ring_inside
-    while waiting:
-        taken: list[tuple[int, Chase]] = []
-        for entry in waiting[: machine.sm_count]:
-            spans = [span(path, chase.order) for _, chase in (*taken, entry)]
-            if taken and not own_room and place(spans)[1] > machine.limits[path]:
-                break
-            taken.append(entry)
-        launches.append(_launch(taken, machine))
-        waiting = waiting[len(taken) :]
+    # These have one bank, or a chain in each block, or none at all.
+    no_arena = path in (Path.CONSTANT, Path.CODE) or TRAITS[path].chain_in_shared
+    while group:
+        count = min(len(group), device.sm_count)
+        sizes = [Chain(path, chase.order).size for _, chase in group[:count]]
+        while count > 1 and not no_arena and place(sizes[:count])[1] > device.spans[path]:
+            count -= 1
+        launches.append(_launch(group[:count], device))
+        group = group[count:]
     return launches
 
 
-def _launch(group: list[tuple[int, Chase]], machine: Machine) -> Launch:
-    first = group[0][1]
-    offsets, arena = place(span(chase.path, chase.order) for _, chase in group)
-    members = tuple(
-        Member(index, chase, region, chase.records) for (index, chase), region in zip(group, offsets, strict=True)
-    )
-    rings = [Ring(m.chase.path, m.chase.order, m.region, timed=True, picks=m.chase.picks) for m in members]
-    turns: list[int] = []
-    if first.before:
-        rings, turns, arena = with_turns(first)
-        members = (replace(members[0], region=rings[0].region),)
-    launch = Launch(
-        path=first.path, timing=first.timing, carveout=first.carveout, flush=first.flush, members=members,
-        rings=tuple(rings), turns=tuple(turns), sm=first.sm, blocks=len(members), arena=arena,
-        slots=0, slots_at=0, shared=0,
-    )  # fmt: skip
+def _launch(group: list[tuple[int, Chase]], device: DeviceLimits) -> ChaseLaunch:
+    indices, chases = zip(*group, strict=True)
+    first: Chase = chases[0]
+    chains, prior, arena_bytes = _place_chains(chases)
+    paths = {chain.path for chain in chains}
     traits = TRAITS[first.path]
-    slots_at = max(ring.order.span for ring in rings) if traits.ring_inside else traits.front
-    slots_at = -(-slots_at // 8) * 8
-    room = recording_room(launch.paths, first.carveout, machine)
-    slots = min(max(member.records for member in members), (room - slots_at) // SLOT - 1)
-    through_l1 = any(TRAITS[path].through_l1 for path in launch.paths)
-    placed = first.sm is not None
-    cluster = machine.cluster if first.path is Path.CLUSTER else 1
-    all_of_it = through_l1 or placed or cluster > 1  # no two blocks of a cluster may share an SM
-    shared = room if all_of_it else slots_at + (slots + 1) * SLOT
-    carveout = 100 if cluster > 1 else first.carveout
-    blocks = crowd(shared, machine) if placed else cluster if cluster > 1 else len(members)
-    blocks = 1 + max(turn.sm for turn in first.before) if first.before else blocks
-    return replace(
-        launch, slots=slots, slots_at=slots_at, shared=shared, blocks=blocks, cluster=cluster, carveout=carveout
+    cluster = device.max_cluster if first.path is Path.CLUSTER else 1
+
+    front = max(chain.order.span for chain in chains) if traits.chain_in_shared else traits.front_bytes
+    slots_offset = _round_up(front, SLOT_BYTES)
+    room = recording_bytes(paths, first.carveout, device)
+    slots = min(max(chase.records for chase in chases), (room - slots_offset) // SLOT_BYTES - 1)
+    # No two blocks of a cluster, or of a launch for one SM, may share an SM: each takes all there is.
+    whole = any(TRAITS[path].through_l1 for path in paths) or first.sm is not None or cluster > 1
+    shared = room if whole else slots_offset + (slots + 1) * SLOT_BYTES
+    if first.sm is not None:
+        blocks = max_resident_blocks(shared, device)
+    elif first.before:
+        blocks = 1 + max(accesses.sm for accesses in first.before)
+    else:
+        blocks = cluster if cluster > 1 else len(chases)
+    carveout = 100 if cluster > 1 else first.carveout or 0
+    return ChaseLaunch(
+        indices, chases, chains, prior, blocks, cluster, carveout, arena_bytes, slots, slots_offset, shared
     )
 
 
-def crowd(shared: int, machine: Machine) -> int:
-    """How many blocks of so many bytes of shared memory the GPU can hold at most: with so many, no SM is left out.
+def _place_chains(chases: Sequence[Chase]) -> tuple[tuple[Chain, ...], tuple[int, ...], int]:
+    """Chains of chases and of the accesses before a lone one, the chain of each of the latter, and the arena's bytes.
 
-    Where the carve-out is smaller than an SM's shared memory it holds fewer; the rest then waits its turn and finds
-    nothing to do.
+    Every chase has a region of its own. Prior accesses lie in the region of their chase, as offsets say, but for those
+    of constant memory, which has a region of its own; equal chains are one.
     """
-    return machine.sm_count * min(max(machine.shared_per_sm // max(shared, 1), 1), MOST_BLOCKS)
+    chains = [Chain(chase.path, chase.order, timed=True, picks=chase.picks) for chase in chases]
+    if not chases[0].before:
+        regions, size = place(chain.size for chain in chains)
+        return tuple(replace(c, region=region) for c, region in zip(chains, regions, strict=True)), (), size
+    numbers: list[int] = []
+    for accesses in chases[0].before:
+        chain = Chain(accesses.path, accesses.order)
+        number = next((i for i, other in enumerate(chains) if _is_same(chain, other)), len(chains))
+        chains += [chain] if number == len(chains) else []
+        numbers.append(number)
+    spaces = [[c.size for c in chains if (c.path is Path.CONSTANT) is constant] for constant in (False, True)]
+    regions, size = place(max(sizes, default=0) for sizes in spaces)
+    return tuple(replace(c, region=regions[c.path is Path.CONSTANT]) for c in chains), tuple(numbers), size
 
 
-def recording_room(paths: Set[Path], carveout: int | None, machine: Machine) -> int:
+def _is_same(chain: Chain, other: Chain) -> bool:
+    """Whether two chains have the same words with the same links. (Code has none, whatever its order.)"""
+    return chain.path.link_format == other.path.link_format and chain.order == other.order and chain.size == other.size
+
+
+def max_resident_blocks(shared: int, device: DeviceLimits) -> int:
+    """Blocks with so many bytes of shared memory that the GPU can hold: with so many, every SM has one.
+
+    With a carve-out smaller than an SM's shared memory it holds fewer; the rest then runs later and has nothing to do.
+    """
+    return device.sm_count * min(max(device.shared_per_sm // max(shared, 1), 1), device.blocks_per_sm)
+
+
+def recording_bytes(paths: Set[Path], carveout: int | None, device: DeviceLimits) -> int:
     """Bytes of shared memory a block may have on these paths without taking anything from the cache under test.
 
-    On a path through the L1 a block always asks for all of it, whatever it records, because the driver's carve-out
-    depends on what a block asks for. Seen on an H200 (driver 580; ncu, launch__shared_mem_config_size): of the steps
-    8, 16, 32, 64, 100, 132, 164, 196, 228 KiB it takes the first that holds n blocks with their reserved 1 KiB each,
-    n = percentage * 228 KiB / bytes asked for, rounded, at least 1. So a block that asks for next to nothing gets the
-    largest carve-out at 10 % already, and one that asks for nothing gets 32 KiB (for 32 blocks) at 0 %.
+    On a path through the L1 a block always requests all of it, whatever it records, because the driver's carve-out
+    depends on what a block requests. Observed on an H200 (driver 580; ncu, launch__shared_mem_config_size): of the
+    steps 8, 16, 32, 64, 100, 132, 164, 196, 228 KiB it takes the first that holds n blocks with their reserved 1 KiB
+    each, n = percentage * 228 KiB / bytes requested, rounded, at least 1. So a block that requests next to nothing gets
+    the largest carve-out at 10 % already, and one that requests nothing gets 32 KiB (for 32 blocks) at 0 %.
     """
     if not any(TRAITS[path].through_l1 for path in paths):
-        return machine.shared_largest
-    asked = machine.shared_per_sm * (carveout or 0) // 100
-    reserved = machine.shared_per_sm - machine.shared_largest
-    return min(max(machine.shared_free, asked - reserved), machine.shared_largest)
+        return device.shared_per_block
+    preferred = device.shared_per_sm * (carveout or 0) // 100
+    reserved = device.shared_per_sm - device.shared_per_block
+    return min(max(device.shared_beside_l1, preferred - reserved), device.shared_per_block)
+
+
+def _round_up(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

@@ -1,7 +1,7 @@
-// Instructions on registers. Each becomes one instruction of the machine, but for Sin; tests/sass holds that.
+// Instructions on registers. Each becomes one machine instruction, except Sin; tests/sass checks that.
 //
-// PTX does not bind the assembler: it merges additions in a row, takes the reciprocal of a reciprocal for what it began
-// with, and puts a multiplication before what is not meant for it. Hence the forms below.
+// PTX does not bind the assembler: it merges consecutive additions, removes a reciprocal of a reciprocal, and inserts
+// multiplications. Hence the forms below.
 #pragma once
 #include "mix.cuh"
 
@@ -11,7 +11,7 @@
             asm volatile(PTX : "+r"(c.word) : __VA_ARGS__);                          \
         }                                                                            \
     };
-// (On registers of floating point, for the assembler's sake: see Lds.)
+// (On floating-point registers: see Lds.)
 #define ON_FLOAT(NAME, PTX, ...)                                                     \
     struct NAME {                                                                    \
         static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { \
@@ -20,7 +20,7 @@
             c.word = __float_as_uint(value);                                         \
         }                                                                            \
     };
-#define ON_FLOAT_ALONE(NAME, PTX)                                                     \
+#define ON_FLOAT_ONLY(NAME, PTX)                                                     \
     struct NAME {                                                                     \
         static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {  \
             float value = __uint_as_float(c.word);                                    \
@@ -31,10 +31,10 @@
 
 ON_FLOAT(Fadd, "add.rn.f32 %0, %0, %1;", "f"(o.minus_zero))
 ON_FLOAT(Fmul, "mul.rn.f32 %0, %0, %1;", "f"(o.unity))
-// The third operand of a fused multiply-add is a constant, -0 or too small to matter: three registers of one bank take
-// twice as long to read (on an H200 a chain of such ran at half the rate).
+// The third operand of a fused multiply-add is a constant, -0 or negligible: three registers of one bank take twice as
+// long to read (on an H200 such a chain ran at half the rate).
 ON_FLOAT(Ffma, "fma.rn.f32 %0, %0, %1, 0f80000000;", "f"(o.unity))
-// IADD3 adds three numbers; of two additions with two numbers the assembler would make one.
+// IADD3 adds three numbers; the assembler would merge two additions of two numbers into one.
 ON_WORD(Iadd, "add.u32 %0, %0, %1;\n\tadd.u32 %0, %0, %2;", "r"(o.zero), "r"(o.none))
 ON_WORD(Imad, "mad.lo.u32 %0, %0, %1, %2;", "r"(o.one), "r"(o.zero))
 ON_WORD(Lop, "lop3.b32 %0, %0, %1, %2, 0xf8;", "r"(o.lane), "r"(o.zero))  // word | lane & 0
@@ -42,17 +42,17 @@ ON_WORD(Shift, "shf.l.wrap.b32 %0, %0, %0, %1;", "r"(o.zero))
 ON_WORD(Hfma2, "{\n\t.reg .b32 a;\n\tmov.b32 a, 0x04000400;\n\tfma.rn.f16x2 %0, %0, %1, a;\n\t}", "r"(o.halves))
 ON_WORD(Shuffle, "shfl.sync.idx.b32 %0, %0, %1, 31, 0xffffffff;", "r"(o.lane))
 
-// Those that change what they work on. Operands keep their signs in check for free: 2^-x, 1/|x| and log2|x| stay
-// numbers.
-ON_FLOAT_ALONE(Rcp, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\trcp.approx.ftz.f32 %0, a;\n\t}")
-ON_FLOAT_ALONE(Rsq, "rsqrt.approx.ftz.f32 %0, %0;")
-ON_FLOAT_ALONE(Ex2, "{\n\t.reg .f32 a;\n\tneg.f32 a, %0;\n\tex2.approx.ftz.f32 %0, a;\n\t}")
-ON_FLOAT_ALONE(Lg2, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\tlg2.approx.ftz.f32 %0, a;\n\t}")
-// FMUL by 1/2pi, then MUFU.SIN: the function unit counts in turns, and no PTX leaves the multiplication out.
-ON_FLOAT_ALONE(Sin, "sin.approx.ftz.f32 %0, %0;")
+// Instructions that change their chain. Operand modifiers, which cost nothing, keep the values finite: 2^-x, 1/|x| and
+// log2|x| stay numbers.
+ON_FLOAT_ONLY(Rcp, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\trcp.approx.ftz.f32 %0, a;\n\t}")
+ON_FLOAT_ONLY(Rsq, "rsqrt.approx.ftz.f32 %0, %0;")
+ON_FLOAT_ONLY(Ex2, "{\n\t.reg .f32 a;\n\tneg.f32 a, %0;\n\tex2.approx.ftz.f32 %0, a;\n\t}")
+ON_FLOAT_ONLY(Lg2, "{\n\t.reg .f32 a;\n\tabs.f32 a, %0;\n\tlg2.approx.ftz.f32 %0, a;\n\t}")
+// FMUL by 1/2pi, then MUFU.SIN: the function unit takes revolutions, and no PTX leaves the multiplication out.
+ON_FLOAT_ONLY(Sin, "sin.approx.ftz.f32 %0, %0;")
 
-// Conversions. The bits of what comes are what the next one takes: integers made floating point settle at the number
-// whose bits are its own value, numbers made integers at 0.
+// Conversions. The next one takes the bits of the result: integers converted to floating point converge to the number
+// whose bits are its own value, numbers converted to integers to 0.
 struct I2f {
     static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
         float value;
@@ -67,10 +67,10 @@ struct F2i {
     }
 };
 
-// Single to double in even turns, back in odd ones.
+// Single to double in even positions of the body, back in odd ones.
 struct F2f {
-    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32 turn) {
-        if (turn % 2 == 0) {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32 position) {
+        if (position % 2 == 0) {
             asm volatile("cvt.f64.f32 %0, %1;" : "=d"(c.wide) : "f"(__uint_as_float(c.word)));
         } else {
             float value;

@@ -1,17 +1,17 @@
-// Straight-line code to run through: what a lap fetches are its own instructions.
+// Straight-line code: a lap fetches its own instructions.
 //
 // CODE_BODY is PTX: 512 units of 1 KiB (CODE_UNIT in workload/chase.py), 64 instructions of 16 bytes each (Volta on). A
 // unit ends with a compare and a branch to `done`, taken in the last unit of the lap, so one kernel serves every size,
-// and a shorter lap is the start of a longer one. (Behind the last unit of all comes `done` anyway: two other
-// instructions stand there instead.)
+// and a shorter lap is the start of a longer one. (The very last unit is followed by `done`: it has two other
+// instructions instead.)
 //
-// The 62 others keep an SM busy in every cycle, so that fetching, not executing, is what a lap waits for as soon as it
-// cannot keep up: additions and shifts in turns, because each alone has half the lanes it needs on some GPUs; eight of
-// them independent, because one takes about four cycles to finish; none that the assembler could merge with the next
-// (a funnel shift by a number of bits that is not known, unlike a logical operation; a floating-point addition, unlike
-// one of integers). With `none` = 0 bits none of them changes what it works on, so the end tells that all were done.
+// The other 62 keep an SM busy in every cycle, so that a lap is bound by fetching as soon as that cannot keep up:
+// additions and shifts alternate, because each alone has half the lanes it needs on some GPUs; eight of them are
+// independent, because one takes about four cycles; none can be merged with the next by the assembler (a funnel shift
+// by an unknown number of bits, unlike a logical operation; a floating-point addition, unlike one of integers). With
+// `none` = 0 bits none of them changes its operand, so the result shows that all were executed.
 //
-// It needs the registers of CODE_REGISTERS and `units`, the number of the lap's last unit, counted from 0.
+// It needs the registers of CODE_REGISTERS and `units`, the index of the lap's last unit.
 #pragma once
 
 #define CODE_REGISTERS                    \
@@ -20,7 +20,7 @@
     ".reg .u32 units;\n\t"                \
     ".reg .pred last;\n\t"
 
-// From the link %0, the count of lines COUNT and a number NONE, 0 at run time: what the code works on.
+// Sets the operands of the code from the link %0, the number of lines COUNT, and NONE, which is 0 at run time.
 #define CODE_BEGIN(NONE, COUNT)       \
     "mov.b32 none, " NONE ";\n\t"     \
     "mov.b32 zero, none;\n\t"         \
@@ -35,7 +35,7 @@
     "mov.b32 a2, x2;\n\t"             \
     "mov.b32 a3, x3;\n\t"
 
-// The link again, eight times: 0 stays 0, and nothing of the code can be left out.
+// The link again, eight times: 0 stays 0, and none of the code can be left out.
 #define CODE_END                  \
     "add.u32 %0, x0, x1;\n\t"     \
     "add.u32 %0, %0, x2;\n\t"     \
@@ -70,7 +70,7 @@
 
 #ifdef PATH_CODE
 
-// A lap: clock, code, store, clock. See timed_lap in chase.cu, which this stands for.
+// A lap: clock, code, store, clock. Replaces timed_lap in chase.cu.
 __device__ __forceinline__ u64 timed_lap(Link& link, u64, u32 count, u32 slot) {
     u64 cycles;
     asm volatile(
@@ -93,11 +93,11 @@ __device__ __forceinline__ u64 timed_lap(Link& link, u64, u32 count, u32 slot) {
     return cycles;
 }
 
-#elif defined(CODE_TURNS)
+#elif defined(PRIOR_CODE)
 
-// Laps that nobody times. Did the code do what it should?
+// Runs untimed laps. Returns whether the code gave the right result.
 __device__ __noinline__ bool run_code(u32 count, u32 laps) {
-    u32 link = threadIdx.x & 31;  // 0: a turn is taken by the first thread of its warp
+    u32 link = threadIdx.x & 31;  // 0: called by the first thread of a warp
 #pragma unroll 1
     for (; laps != 0; --laps) {
         asm volatile("{\n\t" CODE_REGISTERS CODE_BEGIN("%1", "%2") CODE_BODY CODE_END "}"

@@ -1,12 +1,12 @@
-// Kernels for what starting one costs: one that does nothing, one that notes when it began, and one that keeps the GPU
-// busy while others are queued behind it.
-#include "now.cuh"
+// Kernels that measure launches: an empty one, one that stores the time when it begins, and one that keeps the GPU busy
+// while others are queued.
+#include "clocks.cuh"
 
-extern "C" __global__ void nothing() {}
+extern "C" __global__ void empty() {}
 
-extern "C" __global__ void mark(u64* at) {
+extern "C" __global__ void mark(u64* time) {
     const u64 now = timer_ns();
-    if (threadIdx.x == 0) *at = now;
+    if (threadIdx.x == 0) *time = now;
 }
 
 extern "C" __global__ void hold(u64 ns) {

@@ -1,5 +1,5 @@
-// Instructions on matrices: sums += factors x weights, the sums being the chain. All factors are alike and the weights
-// have signs in turns, so the products cancel exactly.
+// Instructions on matrices: sums += factors x weights, the sums being the chain. All factors are equal and the signs of
+// the weights alternate, so the products cancel exactly.
 #pragma once
 #include "mix.cuh"
 
@@ -40,7 +40,7 @@ __device__ __forceinline__ void fill_matrices(Operands& o) {
     const u32 factor = 0, weights[] = {0, 0};
 #endif
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) o.factors[i] = factor + i * o.zero;  // alike, but the compiler must not know
+    for (u32 i = 0; i < 4; ++i) o.factors[i] = factor + i * o.zero;  // equal, but the compiler must not know
 #pragma unroll
     for (u32 i = 0; i < 2; ++i) o.weights[i] = weights[i] + i * o.zero;
     o.factor = 0.5 + o.zero;

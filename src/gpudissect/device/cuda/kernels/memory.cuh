@@ -1,32 +1,32 @@
 // Instructions on memory. -DWIDTH: bytes of an operand, 4, 8 or 16.
 //
-// What a load brings is the address of the next one: its own again where accesses are resident. In global memory one
-// the lower half of an address stands in Chain::word, so that arithmetic can stand between two loads (VV16 s5.1); with 4
-// bytes it is all that is loaded. links.py chooses addresses of which it is a normal number in floating point. (Of 16
-// bytes the assembler would load only the 8 that are needed.)
+// A load returns the address of the next one: its own again where accesses are resident. In global memory the lower
+// half of an address is in Chain::word, so that arithmetic can stand between two loads (VV16 s5.1); with 4 bytes it is
+// all that is loaded. mix/operands.py chooses addresses of which it is a normal number in floating point. (Of 16 bytes
+// the assembler would load only the 8 that are needed.)
 #pragma once
 #include "mix.cuh"
 
-// (The address is moved for the assembler's sake, which moves nothing then: one that comes from an addition of floating
-// point would be taken for a number to be rounded.)
+// (The address is moved in PTX only: without that, the assembler would treat one that comes from a floating-point
+// addition as a number to be rounded.)
 struct Lds {
     static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
 #if WIDTH == 4
         asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.u32 %0, [at];\n\t}"
                      : "+r"(c.word)::"memory");
 #elif WIDTH == 8
-        u32 idle;
+        u32 unused;
         asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v2.u32 {%0, %1}, [at];\n\t}"
-                     : "+r"(c.word), "=r"(idle)::"memory");
+                     : "+r"(c.word), "=r"(unused)::"memory");
 #else
-        u32 idle[3];
+        u32 unused[3];
         asm volatile("{\n\t.reg .b32 at;\n\tmov.b32 at, %0;\n\tld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [at];\n\t}"
-                     : "+r"(c.word), "=r"(idle[0]), "=r"(idle[1]), "=r"(idle[2])::"memory");
+                     : "+r"(c.word), "=r"(unused[0]), "=r"(unused[1]), "=r"(unused[2])::"memory");
 #endif
     }
 };
 
-// Of more than 4 bytes it stores what the place holds anyway: words side by side would have to be copied there.
+// Wider than 4 bytes it stores what its place holds already: adjacent registers would need copies.
 struct Sts {
     static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
 #if WIDTH == 4
@@ -41,7 +41,7 @@ struct Sts {
     }
 };
 
-// What was there is what is added next.
+// The old value is added next.
 struct Atoms {
     static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
         asm volatile("atom.shared.add.u32 %0, [%1], %0;" : "+r"(c.word) : "r"(o.counter) : "memory");

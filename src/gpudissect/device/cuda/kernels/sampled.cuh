@@ -1,7 +1,7 @@
 // Single loads of one warp, timed one by one, see `Mix.sampled`. -DSAMPLED: one in so many. Part of mix.cu.
 //
-// The second clock read stands behind a store of what came, so it waits for the load. How long it took is counted in
-// memory by an addition that nobody waits for: nothing of this stands in the chain but the store.
+// The second clock read follows a store of the loaded value, so it waits for the load. The latency is counted in memory
+// by an atomic without a result: the chain contains nothing of this but the store.
 #pragma once
 
 __device__ __forceinline__ u32 clock_now() {
@@ -14,24 +14,24 @@ __device__ __forceinline__ void store_word(const Chain& chain, u32 sink) {
     asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(sink), "r"(chain.word) : "memory");
 }
 
-// Waits until the chain has come this far, and until nothing is under way to shared memory: a load would queue behind it
-// (see timed_load in chase.cu). What is read there is what was stored, so nobody goes back.
+// Waits for the chain, and for all stores to shared memory: a load would queue behind them (see timed_load in
+// chase.cu). The value read is the one stored, so the loop ends after one pass.
 __device__ __forceinline__ void settle(const Chain& chain, u32 sink) {
     asm volatile(
         "{\n\t"
-        ".reg .u32 seen;\n\t"
+        ".reg .u32 value;\n\t"
         ".reg .pred more;\n\t"
         "st.volatile.shared.u32 [%0], %1;\n"
         "settle:\n\t"
-        "ld.volatile.shared.u32 seen, [%0];\n\t"
-        "setp.ne.u32 more, seen, %1;\n\t"
+        "ld.volatile.shared.u32 value, [%0];\n\t"
+        "setp.ne.u32 more, value, %1;\n\t"
         "@more bra settle;\n\t"
         "}" ::"r"(sink), "r"(chain.word)
         : "memory");
 }
 
-// Cycles between two clock reads. Both are stored, beside the sink: a value that is stored needs an ordinary register, or
-// the assembler would read one of the clocks through the uniform datapath, at another cost.
+// Cycles between two clock reads. Both are stored, next to the sink: a stored value needs an ordinary register;
+// otherwise the assembler would read one of the clocks through the uniform datapath, at another cost.
 __device__ __forceinline__ u32 between(u32 before, u32 after, u32 sink) {
     asm volatile("st.volatile.shared.u32 [%0+8], %1;\n\tst.volatile.shared.u32 [%0+8], %2;" ::"r"(sink), "r"(before),
                  "r"(after)
@@ -39,17 +39,17 @@ __device__ __forceinline__ u32 between(u32 before, u32 after, u32 sink) {
     return after - before;
 }
 
-// What the clock shows of a window with nothing to wait for.
-__device__ __forceinline__ void note_overhead(Samples* samples, const Chain& chain, u32 sink) {
+// Records the cycles of a window without a load.
+__device__ __forceinline__ void record_overhead(Samples* samples, const Chain& chain, u32 sink) {
     settle(chain, sink);
     const u32 before = clock_now();
     store_word(chain, sink);
-    const u32 took = between(before, clock_now(), sink);
-    if (threadIdx.x == 0) atomicMin(&samples->overhead, took);
+    const u32 cycles = between(before, clock_now(), sink);
+    if (threadIdx.x == 0) atomicMin(&samples->overhead, cycles);
 }
 
-__device__ __forceinline__ void note(Samples* samples, u32 took) {
-    const u32 bin = took < SAMPLE_BINS ? took : SAMPLE_BINS - 1;
+__device__ __forceinline__ void record(Samples* samples, u32 cycles) {
+    const u32 bin = cycles < SAMPLE_BINS ? cycles : SAMPLE_BINS - 1;
     if (threadIdx.x == 0) asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&samples->bins[bin]) : "memory");
 }
 
@@ -60,40 +60,43 @@ __device__ constexpr bool IS_LOAD<Ldg> = true;
 
 template <class Instruction, u32 COUNT>
 __device__ __forceinline__ void sampled_step(
-    Chain& chain, const Operands& operands, Samples* samples, u32 sink, u32& turn, u32& loads
+    Chain& chain, const Operands& operands, Samples* samples, u32 sink, u32& position, u32& loads
 ) {
 #pragma unroll
-    for (u32 i = 0; i < COUNT; ++i, ++turn) {
+    for (u32 i = 0; i < COUNT; ++i, ++position) {
         if (IS_LOAD<Instruction> && loads++ % SAMPLED == 0) {
             settle(chain, sink);
             const u32 before = clock_now();
-            Instruction::run(chain, operands, turn);
+            Instruction::run(chain, operands, position);
             store_word(chain, sink);
-            note(samples, between(before, clock_now(), sink));
+            record(samples, between(before, clock_now(), sink));
         } else {
-            Instruction::run(chain, operands, turn);
+            Instruction::run(chain, operands, position);
         }
     }
 }
 
 template <class Instruction, u32 COUNT>
 __device__ __forceinline__ void sampled_aside(
-    Chain& chain, const Operands& operands, Samples* samples, u32 sink, u32& turn, u32& loads
+    Chain& chain, const Operands& operands, Samples* samples, u32 sink, u32& position, u32& loads
 ) {
     const u32 kept = chain.word;
-    sampled_step<Instruction, COUNT>(chain, operands, samples, sink, turn, loads);
+    sampled_step<Instruction, COUNT>(chain, operands, samples, sink, position, loads);
     asm volatile("lop3.b32 %0, %1, %0, %2, 0xf8;" : "+r"(chain.word) : "r"(kept), "r"(operands.zero));
 }
 
 #undef STEP
 #undef ASIDE
-#define STEP(INSTRUCTION, COUNT) sampled_step<INSTRUCTION, COUNT>(chains[0], operands, samples, sink, turn, loads);
-#define ASIDE(INSTRUCTION, COUNT) sampled_aside<INSTRUCTION, COUNT>(chains[0], operands, samples, sink, turn, loads);
+#define STEP(INSTRUCTION, COUNT) sampled_step<INSTRUCTION, COUNT>(chains[0], operands, samples, sink, position, loads);
+#define ASIDE(INSTRUCTION, COUNT) \
+    sampled_aside<INSTRUCTION, COUNT>(chains[0], operands, samples, sink, position, loads);
 
-// As bodies. Which loads are timed is the same in every turn of the loop: it holds a whole number of SAMPLED of them.
+// As bodies. The same loads are timed in every iteration of the loop: it has a multiple of SAMPLED loads.
 template <u32 TIMES>
-__device__ __forceinline__ void sampled_bodies(Chain (&chains)[ILP], const Operands& operands, Samples* samples, u32 sink) {
-    u32 turn = 0, loads = 0;
+__device__ __forceinline__ void sampled_bodies(
+    Chain (&chains)[ILP], const Operands& operands, Samples* samples, u32 sink
+) {
+    u32 position = 0, loads = 0;
 #pragma unroll
     for (u32 i = 0; i < TIMES; ++i) {
         BODY

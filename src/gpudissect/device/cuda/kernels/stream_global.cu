@@ -1,11 +1,11 @@
-// Blocks read, write or copy global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), in turns at
-// tiles of blockDim.x x ILP x WIDTH bytes: block b has tiles b, b + around, ..., the same ones in every pass, and so have
-// blocks b + around, b + 2 around, ..., which come later.
-// Further macros: see round.cuh; -DTHREADS is the most threads a block may have, which is what leaves enough registers.
+// Blocks read, write or copy global memory, through the L1 (-DPATH_GLOBAL) or past it (-DPATH_GLOBAL_L2), in tiles of
+// blockDim.x x ILP x WIDTH bytes: block b has tiles b, b + stride, ..., the same ones in every pass, and so have blocks
+// b + stride, b + 2 stride, ..., of later waves.
+// Further macros: see tile.cuh; -DTHREADS is the maximum for a block, which leaves enough registers.
 #include "stream.cuh"
 
-// ld.relaxed makes the very machine code of ld.global.ca (scope .cta) and .cg (scope .gpu), but these the assembler would
-// put into another order, and then wait for the first before it starts the last.
+// ld.relaxed compiles to the same machine code as ld.global.ca (scope .cta) and .cg (scope .gpu), but the assembler
+// reorders the latter, and then waits for the first before it issues the last.
 #if defined(PATH_GLOBAL)
 #if __CUDA_ARCH__ >= 700
 #define LOAD_BY "ld.relaxed.cta.global"
@@ -25,58 +25,58 @@
 #endif
 #define ADDRESS u64
 #define ADDRESS_IN "l"
-#include "round.cuh"
+#include "tile.cuh"
 
-#define MOST_THREADS_AT_ONCE 2048  // of an SM, of any GPU
+#define MAX_SM_THREADS 2048  // of any GPU
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    stream_global(StreamReport* reports, u64 source, u64 target, u64 tiles_, u64 around_, u64 passes_,
+    stream_global(StreamReport* reports, u64 source, u64 target, u64 tiles_, u64 stride_, u64 passes_,
                   u64 salt) {
-    const u32 tiles = static_cast<u32>(tiles_), around = static_cast<u32>(around_), passes = static_cast<u32>(passes_);
-    const u32 place = blockIdx.x % around, own = place < tiles ? (tiles - place - 1) / around + 1 : 0;
+    const u32 tiles = static_cast<u32>(tiles_), stride = static_cast<u32>(stride_), passes = static_cast<u32>(passes_);
+    const u32 index = blockIdx.x % stride, count = index < tiles ? (tiles - index - 1) / stride + 1 : 0;
     const u32 tile = blockDim.x * (ILP * WIDTH);
-    const u64 step = static_cast<u64>(around) * tile;  // to the next tile of this block
-    const u64 first = static_cast<u64>(place) * tile + first_access();
+    const u64 step = static_cast<u64>(stride) * tile;  // to the next tile of this block
+    const u64 first = static_cast<u64>(index) * tile + first_access();
 #if defined(TRANSFER_READ)
     Access sums{};
 #elif defined(TRANSFER_WRITE)
-    Access put = first_words(static_cast<u32>(salt));
+    Access written = first_words(static_cast<u32>(salt));
 #endif
     __syncthreads();
-    const u64 begin = timer_ns(), born = sm_cycles();
+    const u64 begin = timer_ns(), begin_cycles = sm_cycles();
 #pragma unroll 1
     for (u32 pass = 0; pass < passes; ++pass) {
         u64 from = source + first, to = target + first;
 #pragma unroll 1
-        for (u32 left = own; left != 0; --left) {
+        for (u32 left = count; left != 0; --left) {
 #if defined(TRANSFER_READ)
-            read_round(from, sums);
+            read_tile(from, sums);
 #elif defined(TRANSFER_WRITE)
-            write_round(to, put);
+            write_tile(to, written);
 #else
-            copy_round(from, to);
+            copy_tile(from, to);
 #endif
             from += step;
             to += step;
         }
 #ifdef TRANSFER_WRITE
-        next_words(put);
+        next_words(written);
 #endif
     }
 #ifdef TRANSFER_READ
     // A barrier that needs the sum of every thread waits for every load.
     const u32 sum = sum_of(sums), all = __syncthreads_or(sum != 0);
 #else
-    // Every store of the run has reached the L2, which is where all SMs see it, before the last block's end: the last
-    // ones wait for theirs, and for two generations of blocks before them there was time. A block that another follows
-    // does not, for its place would be idle meanwhile (on an H200 short blocks would write 2 % less).
-    const u64 to_come = static_cast<u64>(gridDim.x - blockIdx.x) * blockDim.x;
-    if (to_come <= 2 * MOST_THREADS_AT_ONCE * sm_numbers()) __threadfence();
+    // Every store of the run has reached the L2, where all SMs see it, before the last block ends: the last two waves
+    // of blocks wait for their stores, and those of earlier waves have had the time. A block that another replaces does
+    // not wait, since its SM would be idle meanwhile (on an H200 short blocks would write 2 % less).
+    const u64 remaining = static_cast<u64>(gridDim.x - blockIdx.x) * blockDim.x;
+    if (remaining <= 2 * MAX_SM_THREADS * sm_numbers()) __threadfence();
     __syncthreads();
     const u32 sum = 0, all = 0;
 #endif
-    const u64 end = timer_ns(), died = sm_cycles();
+    const u64 end = timer_ns(), end_cycles = sm_cycles();
     StreamReport* const report = reports + blockIdx.x;
     if (all && sum != 0) atomicAdd(&report->sum, sum);
-    if (threadIdx.x == 0) tell(report, begin, end, died - born, 0);
+    if (threadIdx.x == 0) write_report(report, begin, end, end_cycles - begin_cycles, 0);
 }

@@ -1,5 +1,5 @@
-// What streams find in memory and leave there: 32-bit words that tell where they stand and which run wrote them.
-// stream_words.py knows them, too.
+// What streams read and write: 32-bit words that depend on their position and the run that wrote them. As in
+// stream/backends.py.
 #pragma once
 #include "job.cuh"
 

@@ -1,0 +1,333 @@
+"""`CudaContext`: one GPU through the CUDA driver, by cuda.core where it suffices and cuda.bindings where it does not.
+
+cuda.core has no plain (unpooled) allocations, no setter for a kernel's carve-out or large shared memory, no address
+of a constant symbol and no texture objects over plain memory; those go through ``cuda.bindings.driver``.
+Everything raises `DeviceError` or a subclass, in one line.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.driver import check, start_driver
+from gpudissect.device.cuda.memory import Arena, ClearingTimer
+from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
+from gpudissect.units import MIB, format_bytes
+
+_COPY_TIMEOUT_S = 10.0
+_READ_AS_INTEGER = 1  # CU_TRSF_READ_AS_INTEGER
+_SWEEP_L2_SIZES = 4
+_SWEEP_BLOCKS, _SWEEP_THREADS = 1024, 256
+
+
+class CudaContext:
+    """The primary context of one GPU, current in this thread, and one stream."""
+
+    def __init__(self, index: int) -> None:
+        self.driver = start_driver()
+        from cuda.core import Device
+
+        count = self.driver.cuDeviceGetCount()[1]
+        if not 0 <= index < count:
+            raise DeviceError(f"no CUDA GPU {index}: this machine has {count}, numbered from 0")
+        self.index = index
+        self.device = Device(index)
+        try:
+            self.device.set_current()
+            self.stream = self.device.create_stream()
+        except Exception as error:  # cuda.core's own error is not exported
+            raise DeviceError(f"CUDA GPU {index} cannot be used: {error}") from error
+        self.properties = self.device.properties
+        self._textures: list[Any] = []
+        self._timed_out = False
+        bus_bits, clock_khz = int(self.properties.global_memory_bus_width), int(self.properties.memory_clock_rate)
+        self._clearing = ClearingTimer(2 * 1000 * clock_khz * bus_bits / 8)  # two transfers a clock
+
+    def activate(self) -> None:
+        """Make this context current: the thread may have used another one meanwhile."""
+        self.device.set_current()
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+    def free_memory(self) -> tuple[int, int]:
+        """Free and total bytes of device memory."""
+        status, free, total = self.driver.cuMemGetInfo()
+        self.check(status, "device memory cannot be queried")
+        return int(free), int(total)
+
+    def l2_fetch_limit(self) -> int | None:
+        """Bytes that one miss may bring into the L2, a setting of the context; None where there is no such setting."""
+        limit = self.driver.CUlimit.CU_LIMIT_MAX_L2_FETCH_GRANULARITY
+        status, value = self.driver.cuCtxGetLimit(limit)
+        return int(value) if status == self.driver.CUresult.CUDA_SUCCESS and value else None
+
+    def allocate(self, size: int) -> int:
+        """Address of `size` bytes of device memory. Raises `OutOfMemory`."""
+        status, address = self.driver.cuMemAlloc(size)
+        if status == self.driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise OutOfMemory(f"the GPU has no {format_bytes(size)} of memory left: ask for a smaller footprint")
+        self.check(status, f"{format_bytes(size)} of device memory could not be allocated")
+        self._clearing.allocated(int(address), size)
+        return int(address)
+
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned. `launch` waits until the driver has cleared it."""
+        self.driver.cuMemFree(address)
+        self._clearing.freed(address, time.perf_counter())
+
+    def upload(self, address: int, data: NDArray[Any]) -> None:
+        """Queue a copy to the device; `data` must stay as it is until the next `wait`."""
+        (status,) = self.driver.cuMemcpyHtoDAsync(address, data.ctypes.data, data.nbytes, self._stream)
+        self.check(status, "a copy to the GPU failed", KernelFailed)
+
+    def fill_zeros(self, address: int, size: int) -> None:
+        """Queue zeros into device memory."""
+        (status,) = self.driver.cuMemsetD8Async(address, 0, size, self._stream)
+        self.check(status, "GPU memory could not be cleared", KernelFailed)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Queue a copy within the device."""
+        (status,) = self.driver.cuMemcpyDtoDAsync(target, source, size, self._stream)
+        self.check(status, "a copy on the GPU failed", KernelFailed)
+
+    def download(self, address: int, size: int) -> NDArray[np.uint8]:
+        """Copy from the device, after everything queued before."""
+        data = np.empty(size, np.uint8)
+        (status,) = self.driver.cuMemcpyDtoHAsync(data.ctypes.data, address, size, self._stream)
+        self.check(status, "a copy from the GPU failed", KernelFailed)
+        self.wait(_COPY_TIMEOUT_S)
+        return data
+
+    def create_texture(self, address: int, size: int) -> int:
+        """A texture object over `size` bytes of 32-bit texels. It lives until `close`."""
+        driver = self.driver
+        resource = driver.CUDA_RESOURCE_DESC()
+        resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_LINEAR
+        resource.res.linear.devPtr = address
+        resource.res.linear.format = driver.CUarray_format.CU_AD_FORMAT_UNSIGNED_INT32
+        resource.res.linear.numChannels = 1
+        resource.res.linear.sizeInBytes = size
+        sampling = driver.CUDA_TEXTURE_DESC()
+        sampling.flags = _READ_AS_INTEGER
+        status, texture = driver.cuTexObjectCreate(resource, sampling, None)
+        self.check(status, "a texture over device memory could not be created")
+        self._textures.append(texture)
+        return int(texture)
+
+    # ---- kernels -----------------------------------------------------------------------------------------------
+    def load(self, cubin: bytes) -> Module:
+        """Load machine code."""
+        return Module(self, cubin)
+
+    def launch(
+        self, kernel: Kernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
+    ) -> None:
+        """Queue a kernel; every argument is 8 bytes. `grid` counts blocks, also where `cluster` of them go together.
+
+        Raises `KernelFailed`.
+        """
+        from cuda.core import launch
+
+        self.wait_until_cleared()
+        try:
+            config = _configuration(grid, block, shared, cluster)
+            launch(self.stream, config, kernel.handle, *arguments)
+        except Exception as error:
+            raise KernelFailed(f"kernel {kernel.name} did not launch: {error}") from error
+
+    def wait_until_cleared(self) -> None:
+        """Wait until the driver has cleared freed memory, which slows down whatever runs meanwhile."""
+        if (remaining := self._clearing.remaining(time.perf_counter())) > 0:
+            time.sleep(remaining)
+
+    def max_active_clusters(self, kernel: Kernel, size: int, block: int, shared: int) -> int:
+        """Clusters of `size` blocks of this kernel that run at once; 0 if none does."""
+        try:
+            config = _configuration((size, 1), block, shared, size)
+            return int(kernel.handle.occupancy.max_active_clusters(config, stream=self.stream))
+        except Exception:  # how cuda.core reports a cluster size that is not possible
+            return 0
+
+    def max_active_blocks(self, kernel: Kernel, block: int, shared: int) -> int:
+        """Blocks of this kernel that an SM runs at once; 0 if none."""
+        try:
+            return int(kernel.handle.occupancy.max_active_blocks_per_multiprocessor(block, shared))
+        except Exception:  # as for clusters
+            return 0
+
+    def wait(self, seconds: float, stream: Any = None) -> None:
+        """Wait for everything queued in a stream, the context's own by default.
+
+        Raises `KernelFailed` when it fails or takes longer than `seconds`.
+        """
+        not_ready = self.driver.CUresult.CUDA_ERROR_NOT_READY
+        begin = time.perf_counter()
+        while True:
+            (status,) = self.driver.cuStreamQuery(self._stream if stream is None else stream)
+            if status != not_ready:
+                self.check(status, "a kernel failed", KernelFailed)
+                return
+            waited = time.perf_counter() - begin
+            if waited > seconds:
+                self._timed_out = True
+                raise KernelFailed(f"a kernel did not finish within {seconds:.0f} s; the GPU may need a new process")
+            if waited > 2e-3:
+                time.sleep(min(waited / 20, 0.05))
+
+    def is_lost(self) -> bool:
+        """Whether the context is unusable: a kernel crashed in it, or still runs."""
+        (status,) = self.driver.cuStreamQuery(self._stream)
+        return self._timed_out or bool(status != self.driver.CUresult.CUDA_SUCCESS)
+
+    def check(self, status: Any, what: str, error: type[DeviceError] = DeviceError) -> None:
+        """Raise `error` unless the driver's status is success."""
+        check(self.driver, status, what, error)
+
+    def close(self) -> None:
+        """Destroy textures and the stream; memory belongs to its owner."""
+        for texture in self._textures:
+            self.driver.cuTexObjectDestroy(texture)
+        self._textures.clear()
+        self.stream.close()
+
+    @property
+    def _stream(self) -> Any:
+        return self.stream.handle
+
+
+def _configuration(grid: tuple[int, int], block: int, shared: int, cluster: int) -> Any:
+    """Launch configuration of `grid` blocks of `block` threads. (With clusters, cuda.core counts a grid in these.)"""
+    from cuda.core import LaunchConfig
+
+    if cluster == 1:
+        return LaunchConfig(grid=grid, block=block, shmem_size=shared)
+    return LaunchConfig(grid=(grid[0] // cluster, grid[1]), cluster=cluster, block=block, shmem_size=shared)
+
+
+class Module:
+    """Machine code loaded in a context."""
+
+    def __init__(self, context: CudaContext, cubin: bytes) -> None:
+        from cuda.core import ObjectCode
+
+        self._context = context
+        try:
+            self._code = ObjectCode.from_cubin(cubin)
+        except Exception as error:
+            raise KernelFailed(f"machine code did not load: {error}") from error
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by its name."""
+        try:
+            return Kernel(self._context, name, self._code.get_kernel(name))
+        except Exception as error:
+            raise KernelFailed(f"kernel {name} did not load: {error}") from error
+
+    def symbol(self, name: str) -> int:
+        """Address of a global or constant variable."""
+        driver = self._context.driver
+        library = driver.CUlibrary(int(self._code.handle))
+        status, address, _ = driver.cuLibraryGetGlobal(library, name.encode())
+        self._context.check(status, f"no variable {name} in the machine code", KernelFailed)
+        return int(address)
+
+
+class Kernel:
+    """A kernel and its attributes. Setting an attribute to the value it has costs nothing."""
+
+    def __init__(self, context: CudaContext, name: str, handle: Any) -> None:
+        self.name = name
+        self.handle = handle
+        self._context = context
+        self._attributes: dict[Any, int] = {}
+
+    def configure(self, *, shared: int, carveout: int) -> int:
+        """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent of it per SM.
+
+        Returns the percentage that the driver then reports as preferred.
+        """
+        names = self._context.driver.CUfunction_attribute
+        self._set(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+        preferred = names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        self._set(preferred, carveout)
+        status, value = self._context.driver.cuKernelGetAttribute(preferred, self.driver_handle, self._context.index)
+        self._context.check(status, f"kernel {self.name} does not report {preferred.name}", KernelFailed)
+        return int(value)
+
+    def allow_any_cluster(self) -> None:
+        """Allow clusters of more than 8 blocks, which not every GPU that has clusters takes (CUDA: non-portable)."""
+        self._set(self._context.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+
+    @property
+    def driver_handle(self) -> Any:
+        """The kernel as ``cuda.bindings.driver`` takes it."""
+        return self._context.driver.CUkernel(int(self.handle.handle))
+
+    def _set(self, attribute: Any, value: int) -> None:
+        if self._attributes.get(attribute) == value:
+            return
+        (status,) = self._context.driver.cuKernelSetAttribute(attribute, value, self.driver_handle, self._context.index)
+        self._context.check(status, f"kernel {self.name} did not take {attribute.name} = {value}", KernelFailed)
+        self._attributes[attribute] = value
+
+
+class KernelLoader:
+    """Kernels of one context, compiled and loaded when first requested."""
+
+    def __init__(self, context: CudaContext, compiler: Compiler) -> None:
+        self._context = context
+        self._compiler = compiler
+        self._modules: dict[tuple[str, ...], Module] = {}
+        self._kernels: dict[tuple[str, ...], Kernel] = {}
+
+    def __call__(self, source: str, name: str, *macros: str) -> Kernel:
+        """A kernel of ``kernels/<source>`` compiled with these macros. Raises `KernelFailed`."""
+        key = (source, name, *macros)
+        if key not in self._kernels:
+            self._kernels[key] = self.module(source, *macros).kernel(name)
+        return self._kernels[key]
+
+    def module(self, source: str, *macros: str) -> Module:
+        """``kernels/<source>`` compiled with these macros."""
+        code = (source, *macros)
+        if code not in self._modules:
+            self._modules[code] = self._context.load(self._compiler.cubin(*code))
+        return self._modules[code]
+
+
+class LaunchBuffers:
+    """Device memory that launches of every kind use in turn: parameters and results, and a sweep over the L2."""
+
+    def __init__(self, context: CudaContext, kernels: KernelLoader) -> None:
+        total = context.free_memory()[1]
+        self._context = context
+        self._kernels = kernels
+        self._arena = Arena(context, total)
+        self._sweep = Arena(context, total)
+        self._words = _SWEEP_L2_SIZES * max(int(context.properties.l2_cache_size), MIB) // 16
+
+    def reserve(self, size: int) -> int:
+        """Address of `size` bytes for parameters and results of one launch. Raises `OutOfMemory`."""
+        return self._arena.reserve(size)
+
+    def sweep_l2(self) -> None:
+        """Queue writes over several times the L2, so that nothing else is left in it."""
+        self._launch_sweep("sweep")
+
+    def read_back_sweep(self) -> None:
+        """Queue reads of what `sweep_l2` wrote, so that nothing in the L2 is yet to be written to memory."""
+        self._launch_sweep("read_back", self._sweep.base + 16 * self._words)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self._arena.release()
+        self._sweep.release()
+
+    def _launch_sweep(self, name: str, *arguments: int) -> None:
+        buffer = self._sweep.reserve(16 * (self._words + 1))
+        kernel = self._kernels("chains.cu", name)
+        self._context.launch(kernel, (_SWEEP_BLOCKS, 1), _SWEEP_THREADS, 0, buffer, self._words, *arguments)

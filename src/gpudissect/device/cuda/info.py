@@ -1,0 +1,175 @@
+"""What the driver and NVML report about a GPU: its facts and limits, its environment, throttling and other users."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpudissect.catalogue.capabilities import smallest_carveout
+from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.context import CudaContext, Kernel
+from gpudissect.device.cuda.driver import driver_version
+from gpudissect.workload import Path
+
+_CLUSTER_SIZES = (2, 4, 8, 16)
+_THROTTLE_REASONS = {
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "thermal (software)",
+    0x40: "thermal (hardware)",
+    0x80: "power brake",
+    0x400: "reliability",
+}
+"""Bits of NVML's clock event reasons that mean a lower clock than requested (nvml.h, nvmlClocksEventReason*)."""
+
+
+def driver_facts(context: CudaContext) -> dict[str, int | float | str]:
+    """What the driver reports, under the names of `DeviceInfo.facts`."""
+    properties: Any = context.properties
+    fetch_limit = context.l2_fetch_limit()
+    return ({} if fetch_limit is None else {"l2_fetch_limit": fetch_limit}) | {
+        "l2_size": properties.l2_cache_size,
+        "memory_size": context.free_memory()[1],
+        "shared_per_sm": properties.max_shared_memory_per_multiprocessor,
+        "shared_per_block": max_shared_bytes(properties),
+        "constant_size": properties.total_constant_memory,
+        "clock_hz": properties.clock_rate * 1000,
+        "memory_clock_hz": properties.memory_clock_rate * 1000,
+        "memory_bus_bits": properties.global_memory_bus_width,
+        "warp_size": properties.warp_size,
+        "threads_per_sm": properties.max_threads_per_multiprocessor,
+        "threads_per_block": properties.max_threads_per_block,
+        "blocks_per_sm": properties.max_blocks_per_multiprocessor,
+        "registers_per_sm": properties.max_registers_per_multiprocessor,
+        "compute_capability": f"{properties.compute_capability_major}.{properties.compute_capability_minor}",
+    }
+
+
+def max_shared_bytes(properties: Any) -> int:
+    """Bytes of shared memory that one block may have."""
+    return int(properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block)
+
+
+def shared_bytes_beside_l1(properties: Any) -> int:
+    """Bytes of shared memory that a block can use without taking anything from the L1.
+
+    Up to Pascal shared memory is an array of its own. From Volta on it is carved out of the L1's, in steps; of the
+    smallest that holds a block the driver reserves some (1 KiB from Ampere on). Measured on an H200: up to 7168 B leave
+    the L1 at 241 KiB, 7680 B take 9 KiB from it.
+    """
+    max_shared = max_shared_bytes(properties)
+    major, minor = properties.compute_capability_major, properties.compute_capability_minor
+    if major < 7:
+        return max_shared
+    smallest = smallest_carveout({"compute_capability": f"{major}.{minor}"})
+    return min(smallest - int(properties.reserved_shared_memory_per_block), max_shared)
+
+
+def unsupported_code(properties: Any) -> dict[Path, str]:
+    """Why straight-line code cannot run, if it cannot."""
+    major, minor = properties.compute_capability_major, properties.compute_capability_minor
+    if major >= 7:
+        return {}
+    # Up to Pascal an instruction has 8 bytes, and every fourth (on Kepler: eighth) word holds no instruction.
+    return {Path.CODE: f"needs instructions of 16 bytes, compute capability 7.0; this GPU has {major}.{minor}"}
+
+
+def active_clusters(context: CudaContext, kernel: Kernel, shared: int) -> dict[int, int]:
+    """Clusters that run at once, by their size, each block taking `shared` bytes, all that an SM has."""
+    kernel.configure(shared=shared, carveout=100)
+    kernel.allow_any_cluster()
+    counts = {size: context.max_active_clusters(kernel, size, 1, shared) for size in _CLUSTER_SIZES}
+    return {size: count for size, count in counts.items() if count > 0}
+
+
+def cluster_facts(clusters: dict[int, int]) -> dict[str, int | float | str]:
+    """What `DeviceInfo.facts` holds of clusters."""
+    if not clusters:
+        return {}
+    return {"cluster_size": max(clusters), **{f"clusters_{size}": count for size, count in clusters.items()}}
+
+
+def environment(context: CudaContext, compiler: Compiler, nvml: NvmlMonitor) -> dict[str, str]:
+    """Versions of everything between this program and the GPU."""
+    import cuda.bindings
+    import cuda.core
+
+    versions = {
+        "driver": nvml.driver(),
+        "cuda_driver": driver_version(context.driver),
+        "nvrtc": compiler.version,
+        "arch": compiler.arch,
+        "cuda_core": cuda.core.__version__,
+        "cuda_bindings": cuda.bindings.__version__,
+        "ecc": "on" if context.properties.ecc_enabled else "off",
+    }
+    return {name: text for name, text in versions.items() if text is not None}
+
+
+def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
+    """SM clock in Hz from cycles of the SM and nanoseconds of the global timer, each (n,); None if the latter are 0.
+
+    Over all n together: the global timer moves in steps, too coarse for a short block alone.
+    """
+    total_ns = float(np.sum(np.asarray(ns, np.float64)))
+    return float(np.sum(np.asarray(cycles, np.float64))) / total_ns * 1e9 if total_ns > 0 else None
+
+
+class NvmlMonitor:
+    """What NVML reports of one GPU; None where it is absent or refuses, as in containers."""
+
+    def __init__(self, pci_bus_id: str) -> None:
+        self._nvml: Any = None
+        self._handle: Any = None
+        self._processes_at = -math.inf
+        self._other_processes = 0
+        try:
+            from cuda.bindings import nvml
+
+            nvml.init_v2()
+            self._handle = nvml.device_get_handle_by_pci_bus_id_v2(pci_bus_id)
+            self._nvml = nvml
+        except Exception:  # not installed, not permitted, too old: many kinds, none of which matters
+            return
+
+    def driver(self) -> str | None:
+        """Version of the driver, such as ``580.159.03``."""
+        version: str | None = self._query(lambda nvml: str(nvml.system_get_driver_version()))
+        return version
+
+    def throttling(self) -> str | None:
+        """Why the clock is lower than requested now, None if it is not or not known."""
+        bits = self._query(lambda nvml: int(nvml.device_get_current_clocks_event_reasons(self._handle)))
+        return ", ".join(text for bit, text in _THROTTLE_REASONS.items() if (bits or 0) & bit) or None
+
+    def other_processes(self) -> str | None:
+        """Number of other processes with a context on this GPU, None if there is none or not known.
+
+        Queried at most once a second: it takes longer than most launches.
+        """
+        now = time.monotonic()
+        if now - self._processes_at >= 1:
+            self._processes_at = now
+            processes = self._query(lambda nvml: nvml.device_get_compute_running_processes_v3(self._handle))
+            # A single process comes as a plain struct, without a length.
+            count = 0 if processes is None else len(processes) if hasattr(processes, "__len__") else 1
+            self._other_processes = max(count - 1, 0)
+        return str(self._other_processes) if self._other_processes else None
+
+    def close(self) -> None:
+        """Shut NVML down."""
+        self._query(lambda nvml: nvml.shutdown())
+        self._nvml = None
+
+    def _query(self, call: Callable[[Any], Any]) -> Any:
+        if self._nvml is None:
+            return None
+        try:
+            return call(self._nvml)
+        except Exception:  # "not supported" and "no permission" are common answers of NVML
+            return None

@@ -1,0 +1,160 @@
+"""Starts empty kernels, by one call each or one call for a graph of them, and times them."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.device.cuda.context import CudaContext, KernelLoader, LaunchBuffers
+from gpudissect.errors import KernelFailed
+from gpudissect.trace import Context, Trace
+from gpudissect.units import WARP_SIZE
+from gpudissect.workload import Clock, Launch, LaunchMethod
+from gpudissect.workload.digest import digest
+
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_WARM_UP_RUNS = 8
+_HOLD_NS, _HOLD_NS_PER_KERNEL = 200_000, 12_000  # for which the GPU is kept busy: queueing takes a fifth of it
+_MAX_ATTEMPTS = 4  # each with four times as long
+_MARK_BYTES = 8
+_TIMEOUT_S = 10.0
+
+Call = tuple[Any, tuple[int, ...]]
+"""A kernel and its arguments of 64 bits."""
+
+
+class LaunchRunner:
+    """Runs launches in one context, in a CUDA stream of their own.
+
+    (Once a process has started kernels in a second stream, kernels follow one another later in all streams: on an H200
+    every 0.67 us within a graph, not 0.50. With a second stream from the start it is the same in every process.)
+    """
+
+    def __init__(self, context: CudaContext, kernels: KernelLoader, buffers: LaunchBuffers) -> None:
+        self._context = context
+        self._kernels = kernels
+        self._buffers = buffers
+        self._stream: Any = None
+
+    def run(self, launch: Launch) -> Trace:
+        """Run a launch. Raises `KernelFailed`, and `OutOfMemory`."""
+        self._context.wait(_TIMEOUT_S)
+        self._context.wait_until_cleared()
+        if self._stream is None:
+            self._open_stream()
+        times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
+        clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
+        context = Context(device=self._context.device.name, notes={f"{launch.clock}_clock": clock})
+        return Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context)
+
+    def release(self) -> None:
+        """Destroy the stream."""
+        if self._stream is not None:
+            self._context.driver.cuStreamDestroy(self._stream)
+        self._stream = None
+
+    def _open_stream(self) -> None:
+        self._stream = self._call("stream", self._context.driver.cuStreamCreate, _NON_BLOCKING)
+        for stream in (self._context.stream.handle, self._stream):
+            self._launch([(self._function("empty"), ())], stream)
+            self._context.wait(_TIMEOUT_S, stream)
+
+    def _time_by_host(self, launch: Launch) -> NDArray[np.int64]:
+        """Nanoseconds of every run, from before the first call until the end of the last kernel is known."""
+        times = np.zeros(_WARM_UP_RUNS + launch.runs, np.int64)
+        synchronize = self._context.driver.cuStreamSynchronize
+        with self._starter(launch.method, [(self._function("empty"), ())] * launch.kernels) as start:
+            for run in range(times.size):
+                begin = time.perf_counter_ns()
+                start()
+                (status,) = synchronize(self._stream)
+                times[run] = time.perf_counter_ns() - begin
+                self._check(status, "empty kernels did not run")
+        return times[_WARM_UP_RUNS:]
+
+    def _time_by_gpu(self, launch: Launch) -> NDArray[np.int64]:
+        """Nanoseconds from a mark before the kernels to one after them, of every run."""
+        marks = self._buffers.reserve(2 * _MARK_BYTES)
+        mark, empty = self._function("mark"), self._function("empty")
+        calls = [(mark, (marks,)), *[(empty, ())] * launch.kernels, (mark, (marks + _MARK_BYTES,))]
+        with self._starter(launch.method, calls) as start:
+            start()  # the first run of a graph takes another time
+            self._context.wait(_TIMEOUT_S, self._stream)
+            times = [self._time_held(start, launch.kernels, marks) for _ in range(launch.runs)]
+        return np.array(times, np.int64)
+
+    def _time_held(self, start: Callable[[], None], kernels: int, marks: int) -> int:
+        """Queue kernels while another keeps the GPU busy; nanoseconds between the two marks."""
+        hold = self._function("hold")
+        for attempt in range(_MAX_ATTEMPTS):
+            hold_ns = (_HOLD_NS + _HOLD_NS_PER_KERNEL * kernels) << 2 * attempt
+            begin = time.perf_counter_ns()
+            self._launch([(hold, (hold_ns,))], self._stream)
+            start()
+            queued_ns = time.perf_counter_ns() - begin
+            self._context.wait(_TIMEOUT_S, self._stream)
+            if 2 * queued_ns < hold_ns:
+                first, last = self._context.download(marks, 2 * _MARK_BYTES).view(np.uint64)
+                return int(last) - int(first)
+        raise KernelFailed(f"the host was too slow to queue {kernels} kernels while the GPU was busy with another")
+
+    @contextmanager
+    def _starter(self, method: LaunchMethod, calls: Sequence[Call]) -> Iterator[Callable[[], None]]:
+        """A function that starts these kernels: by calls, or by a graph of them."""
+        if method is LaunchMethod.STREAM:
+            yield lambda: self._launch(calls, self._stream)
+            return
+        start = self._context.driver.cuGraphLaunch
+        with self._graph(calls) as graph:
+            yield lambda: self._check(start(graph, self._stream)[0], "a graph did not start")
+
+    @contextmanager
+    def _graph(self, calls: Sequence[Call]) -> Iterator[Any]:
+        """A graph of these kernels in the GPU's memory, ready to be started."""
+        driver, stream = self._context.driver, self._context.stream.handle
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        self._call("capture", driver.cuStreamBeginCapture, stream, mode)
+        try:
+            self._launch(calls, stream)
+        except BaseException:
+            driver.cuGraphDestroy(driver.cuStreamEndCapture(stream)[1])
+            raise
+        graph = self._call("capture", driver.cuStreamEndCapture, stream)
+        try:
+            executable = self._call("graph", driver.cuGraphInstantiate, graph, 0)
+            try:
+                self._call("graph", driver.cuGraphUpload, executable, stream)
+                self._context.wait(_TIMEOUT_S)  # it starts in another stream
+                yield executable
+            finally:
+                driver.cuGraphExecDestroy(executable)
+        finally:
+            driver.cuGraphDestroy(graph)
+
+    def _launch(self, calls: Sequence[Call], stream: Any) -> None:
+        start, success = self._context.driver.cuLaunchKernel, self._context.driver.CUresult.CUDA_SUCCESS
+        for function, values in calls:
+            arguments = (values, (ctypes.c_uint64,) * len(values)) if values else 0
+            (status,) = start(function, 1, 1, 1, WARP_SIZE, 1, 1, 0, stream, arguments, 0)
+            if status != success:
+                self._check(status, "an empty kernel did not start")
+
+    def _function(self, name: str) -> Any:
+        kernel = self._kernels("launch.cu", name).driver_handle
+        return self._call("kernel", self._context.driver.cuKernelGetFunction, kernel)
+
+    def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the driver; what it returns besides the status. Raises `KernelFailed`."""
+        status, *results = call(*arguments)
+        self._check(status, f"no {what} for launches")
+        return results[0] if results else None
+
+    def _check(self, status: Any, what: str) -> None:
+        if status != self._context.driver.CUresult.CUDA_SUCCESS:
+            raise KernelFailed(f"{what}: {status.name}")

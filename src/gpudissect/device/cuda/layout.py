@@ -1,0 +1,114 @@
+"""Structures that host and kernels share, as numpy types, and what tells the load of each path apart.
+
+The fields stand in the order of ``kernels/job.cuh``, ``chains.cu``, ``prior.cuh``, ``stream.cuh`` and ``mix.cuh``; a
+test compiles the C++ and compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from gpudissect.units import KIB
+from gpudissect.workload import Path
+
+
+def _fields(declaration: str) -> list[tuple[str, str]]:
+    """Fields of a structure declared as ``type name name; type name``."""
+    groups = (group.split() for group in declaration.split(";"))
+    return [(name, kind) for kind, *names in groups for name in names]
+
+
+JOB = np.dtype(
+    _fields(
+        "u8 start results chain prior; u4 chain_bytes slots_offset slots count laps; i4 first; u4 hit_max miss_min "
+        "miss_max one prior_count sm taken peer"
+    )
+)
+"""What one block of a chase is to do."""
+REPORT = np.dtype(_fields("u8 start end base sm peer_sm cycles ns"))
+"""What one block of a chase reports, besides its records."""
+CHAIN = np.dtype(
+    _fields(
+        "u8 region origin table picks mark stride start first; u4 count pick_count kind seed half link_bytes shift "
+        "reserved"
+    )
+)
+"""A chain to be written to memory."""
+PRIOR = np.dtype(_fields("u8 start; u4 accesses path warp sm done actual_sm broken laps"))
+"""Accesses before a chase."""
+PRIOR_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
+"""Paths of prior accesses, as ``kernels/prior.cuh`` numbers them."""
+STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])
+"""What one block of a stream reports."""
+MIX_REPORT = np.dtype(_fields("u8 begin end begin_ns end_ns; u4 sm broken"))
+"""What one warp of a mix reports."""
+GRID_BARRIER = np.dtype([*_fields("u4 arrived done warm ranks; u8 cycles ns"), ("starts", "u8", (1024,))])
+"""Where the blocks of a mix wait for each other."""
+SAMPLES = np.dtype([*_fields("u4 overhead reserved"), ("bins", "u4", (65536,))])
+"""Histogram of the latencies of a mix's single loads."""
+POINTER_BYTES = 8
+"""Bytes of a link that is an address; a longer link begins with it."""
+SLOT_BYTES = 8
+"""Bytes of one record in shared memory."""
+CODE_BYTES = 512 * KIB
+"""Bytes of straight-line code in ``kernels/code.cuh``."""
+CONSTANT_BANK_BYTES = 64 * KIB
+"""Bytes of constant memory that a module may have."""
+UNCHAINED = (Path.NOTHING, Path.CODE)
+"""Paths without a chain in memory."""
+
+
+class ChainKind(IntEnum):
+    """How a chain's offsets are computed, as ``kernels/chains.cu`` numbers it."""
+
+    SEQUENTIAL = 0
+    SHUFFLED = 1
+    EXPLICIT = 2
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The links of a path, and what its load needs.
+
+    Attributes:
+        macro: what ``kernels/path.cuh`` is compiled with.
+        absolute: links are addresses; otherwise they count from the start of the memory that the load addresses.
+        shift: links count ``offset >> shift``.
+        mark: the bit of a link that marks a picked position.
+        through_l1: shared memory for records is taken from the cache under test.
+        front_bytes: bytes at the start of a block's shared memory that the load itself needs.
+        chain_in_shared: the chain is copied to the start of a block's shared memory.
+
+    """
+
+    macro: str
+    absolute: bool = False
+    shift: int = 0
+    mark: int = 1
+    through_l1: bool = False
+    front_bytes: int = 0
+    chain_in_shared: bool = False
+
+
+TRAITS = {
+    Path.NOTHING: Traits("PATH_NOTHING"),
+    Path.GLOBAL: Traits("PATH_GLOBAL", absolute=True, through_l1=True),
+    Path.GLOBAL_L2: Traits("PATH_GLOBAL_L2", absolute=True),
+    Path.READONLY: Traits("PATH_READONLY", absolute=True, through_l1=True),
+    Path.TEXTURE: Traits("PATH_TEXTURE", shift=2, mark=1 << 31, through_l1=True),
+    Path.CONSTANT: Traits("PATH_CONSTANT"),
+    Path.SHARED: Traits("PATH_SHARED", chain_in_shared=True),
+    Path.CLUSTER: Traits("PATH_CLUSTER", chain_in_shared=True),
+    Path.TMA: Traits("PATH_TMA", absolute=True, front_bytes=32),
+    Path.CODE: Traits("PATH_CODE"),
+}
+
+
+def first_link(path: Path, base: int, region: int) -> int:
+    """The link to offset 0 of a chain whose region lies `region` bytes into the arena at `base`."""
+    if TRAITS[path].absolute:
+        return base + region
+    return region >> TRAITS[path].shift if path is Path.TEXTURE else 0

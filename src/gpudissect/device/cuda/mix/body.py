@@ -1,0 +1,240 @@
+"""From the body of a mix to the macros that ``kernels/mix.cu`` is compiled with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpudissect.catalogue.capabilities import SM_REGISTERS, max_sm_threads
+from gpudissect.device.cuda.compile import Code
+from gpudissect.errors import DeviceError, UnsupportedWorkload
+from gpudissect.units import WARP_SIZE
+from gpudissect.workload import Access, Instruction, Mix, Step
+
+FIRST_CAPABILITY = (7, 0)
+"""Compute capability from which on mixes run: older machine code was never read."""
+SINK_BYTES = 512
+"""Bytes at the start of a block's shared memory to which ends of chains are stored, as in ``kernels/mix.cu``; as many
+again for the warp that times single loads."""
+_MAX_LOOP = 128  # instructions of a loop
+_MAX_FAST_LOOP = 512  # of a loop with fast instructions, see `Form`
+_MAX_BODY = 8192  # instructions: a loop of 128 KiB
+_ALIGNMENT = 128
+_COUNTER_PADDING = 160 * 128
+"""Bytes of global memory between the counters of one warp and those of the next. Side by side those of 64 warps all lie
+in one partition of an H200's L2: with one chain each 6.1 operations a cycle of an SM in the near one, 3.9 in the far
+one, by chance. With several waves of blocks there are too many counters for that."""
+_MAX_CAPPED_CHAINS = 2  # whose state fits into the registers that a full SM has for a thread
+
+
+class State(StrEnum):
+    """The part of a chain that an instruction works on, as ``kernels/mix.cuh`` calls it."""
+
+    WORD = "WORD"
+    WIDE = "WIDE"
+    BOTH = "BOTH"  # from word to wide and back, alternately
+    SUMS = "SUMS"
+    PRODUCTS = "PRODUCTS"
+
+
+@dataclass(frozen=True)
+class Form:
+    """The kernels' form of an instruction.
+
+    Attributes:
+        name: of its struct in ``kernels/arithmetic.cuh``, ``memory.cuh`` or ``matrix.cuh``.
+        state: the part of a chain that it works on.
+        neutral: whether it leaves the chain unchanged, whatever bits that holds.
+        fast: whether an SM may start it at the rate at which it fetches instructions.
+        capability: compute capability from which on it exists.
+        macro: what else must be defined.
+
+    """
+
+    name: str
+    state: State = State.WORD
+    neutral: bool = True
+    fast: bool = False
+    capability: tuple[int, int] = FIRST_CAPABILITY
+    macro: str | None = None
+
+
+_AMPERE = (8, 0)
+_WITH_DOUBLE_MATRICES = (9, 10)  # major compute capabilities all of whose GPUs have units for them
+FORMS = {
+    Instruction.FADD: Form("Fadd", fast=True),
+    Instruction.FMUL: Form("Fmul", fast=True),
+    Instruction.FFMA: Form("Ffma", fast=True),
+    Instruction.IADD: Form("Iadd", fast=True),
+    Instruction.IMAD: Form("Imad", fast=True),
+    Instruction.LOP: Form("Lop", fast=True),
+    Instruction.SHIFT: Form("Shift", fast=True),
+    Instruction.HFMA2: Form("Hfma2", neutral=False, fast=True),  # half an address may be no number
+    Instruction.DADD: Form("Dadd", State.WIDE, fast=True),
+    Instruction.DFMA: Form("Dfma", State.WIDE, fast=True),
+    Instruction.I2F: Form("I2f", neutral=False),
+    Instruction.F2I: Form("F2i", neutral=False),
+    Instruction.F2F: Form("F2f", State.BOTH),
+    Instruction.RCP: Form("Rcp", neutral=False),
+    Instruction.RSQ: Form("Rsq", neutral=False),
+    Instruction.SIN: Form("Sin", neutral=False),
+    Instruction.EX2: Form("Ex2", neutral=False),
+    Instruction.LG2: Form("Lg2", neutral=False),
+    Instruction.SHUFFLE: Form("Shuffle"),
+    Instruction.LDS: Form("Lds"),
+    Instruction.STS: Form("Sts"),
+    Instruction.ATOMS: Form("Atoms", neutral=False),
+    Instruction.LDG: Form("Ldg"),
+    Instruction.ATOMG: Form("Atomg", neutral=False),
+    Instruction.BARRIER: Form("Barrier"),
+    Instruction.MMA_F16: Form("MmaF16", State.SUMS, capability=_AMPERE, macro="MATRIX_F16"),
+    Instruction.MMA_BF16: Form("MmaBf16", State.SUMS, capability=_AMPERE, macro="MATRIX_BF16"),
+    Instruction.MMA_TF32: Form("MmaTf32", State.SUMS, capability=_AMPERE, macro="MATRIX_TF32"),
+    Instruction.MMA_S8: Form("MmaS8", State.SUMS, capability=_AMPERE, macro="MATRIX_S8"),
+    Instruction.MMA_F64: Form("MmaF64", State.PRODUCTS, capability=_AMPERE),
+}
+_STATE_MACROS = {State.BOTH: ("USES_WORD", "USES_WIDE")}  # others: one, with their own name
+
+
+def supported_instructions(capability: tuple[int, int]) -> tuple[Instruction, ...]:
+    """The instructions that a GPU of this compute capability runs in mixes."""
+    return tuple(instruction for instruction in FORMS if _why_unsupported(instruction, capability) is None)
+
+
+def _why_unsupported(instruction: Instruction, capability: tuple[int, int]) -> str | None:
+    """Why a GPU of this compute capability does not run an instruction in mixes, None if it does."""
+    major, minor = FORMS[instruction].capability
+    if capability < (major, minor):
+        return f"it needs compute capability {major}.{minor}, this device has {capability[0]}.{capability[1]}"
+    if instruction is Instruction.MMA_F64 and capability != _AMPERE and capability[0] not in _WITH_DOUBLE_MATRICES:
+        return "its matrix units take no double precision, so the instruction is emulated"
+    return None
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body ready to be compiled.
+
+    Attributes:
+        macros: what ``mix.cu`` is compiled with.
+        loops: iterations of its loop; with the copies behind it, that makes the iterations of the mix.
+        shared: bytes of shared memory that a block needs.
+        uses_links: whether chains go through global memory.
+        counter_stride: bytes of global memory from the counters of one warp to those of the next, 0 without counters.
+
+    """
+
+    macros: tuple[str, ...]
+    loops: int
+    shared: int
+    uses_links: bool
+    counter_stride: int
+
+    @property
+    def code(self) -> Code:
+        """What its kernel is compiled of."""
+        return ("mix.cu", *self.macros)
+
+
+def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
+    """The body of a mix. Raises `DeviceError` for one that these kernels have no form of."""
+    instructions = {step.instruction for step in mix.body}
+    _check(mix, instructions, capability)
+    in_shared, in_global = Instruction.LDS in instructions, Instruction.LDG in instructions
+    has_address = in_shared or in_global
+    states = dict.fromkeys(FORMS[step.instruction].state for step in mix.body)
+    unroll, loops, rest = unrolled(mix)
+    steps = " ".join(_step(step, has_address) for step in mix.body)
+    macros = [f"BODY={steps}", f"UNROLL={unroll}", f"REST={rest}", f"ILP={mix.ilp}", f"WIDTH={mix.width}"]
+    macros += dict.fromkeys(macro for state in states for macro in _STATE_MACROS.get(state, (f"USES_{state}",)))
+    macros += sorted(macro for instruction in instructions if (macro := FORMS[instruction].macro))
+    flags = {
+        "IN_SHARED": in_shared,
+        "IN_GLOBAL": in_global,
+        "PLACES": in_shared or Instruction.STS in instructions,
+        "STORES": Instruction.STS in instructions,
+        "NEUTRAL": not has_address and all(FORMS[instruction].neutral for instruction in instructions),
+        "TILES": in_global and mix.access is Access.STREAMING,
+        "LINES": in_global and mix.access is Access.RANDOM,
+    }
+    macros += [name for name, present in flags.items() if present]
+    counter_stride = 0
+    if Instruction.ATOMG in instructions:
+        counter_stride = operand_bytes(mix) + (_COUNTER_PADDING if mix.waves == 1 else 0)
+        macros.append(f"COUNTER_STRIDE={counter_stride}")
+    if mix.sampled:
+        macros.append(f"SAMPLED={mix.sampled}")
+    if in_global and mix.ilp <= _MAX_CAPPED_CHAINS:
+        threads = max_sm_threads({"compute_capability": f"{capability[0]}.{capability[1]}"})
+        macros.append(f"REGISTERS={SM_REGISTERS // threads // 8 * 8}")
+    if in_global:
+        macros.append(f"LOADS={sum(step.count for step in mix.body if step.instruction is Instruction.LDG)}")
+    operands = flags["PLACES"] + (mix.block_size // WARP_SIZE if Instruction.ATOMS in instructions else 0)
+    shared = SINK_BYTES * (2 if mix.sampled else 1) + operands * operand_bytes(mix)
+    return Body(tuple(macros), loops, shared, uses_links=in_global, counter_stride=counter_stride)
+
+
+def operand_bytes(mix: Mix) -> int:
+    """Bytes over which the operands of a warp spread, if each lane has a word of its own."""
+    return -(-((WARP_SIZE - 1) * mix.stride * 4 + mix.width) // _ALIGNMENT) * _ALIGNMENT
+
+
+def unrolled(mix: Mix) -> tuple[int, int, int]:
+    """Copies of the body in the loop, iterations of the loop, copies of the body behind it.
+
+    The loop is long, so that its control is cheap, but within what the smallest instruction cache of an SM holds (8 KiB
+    of 12 on Volta); and it divides the iterations, if a length of half as much or more does.
+    """
+    body = mix.ilp * sum(step.count for step in mix.body)
+    fast = any(FORMS[step.instruction].fast for step in mix.body)
+    conversions = sum(step.count for step in mix.body if step.instruction is Instruction.F2F)
+    multiple = 1 + conversions % 2  # the loop begins with a single every time
+    if mix.sampled:  # and with the load that is timed
+        loads = mix.loads // mix.iterations
+        multiple = math.lcm(multiple, mix.sampled // math.gcd(mix.sampled, loads))
+    longest = (_MAX_FAST_LOOP if fast else _MAX_LOOP) // body
+    longest = max(longest // multiple * multiple, multiple)
+    if mix.iterations <= longest:
+        return mix.iterations, 1, 0
+    for length in range(longest, longest // 2, -multiple):
+        if mix.iterations % length == 0:
+            return length, mix.iterations // length, 0
+    return longest, mix.iterations // longest, mix.iterations % longest
+
+
+def _step(step: Step, has_address: bool) -> str:
+    form = FORMS[step.instruction]
+    macro = "STEP" if form.neutral or not has_address else "ASIDE"
+    return f"{macro}({form.name},{step.count})"
+
+
+def _check(mix: Mix, instructions: set[Instruction], capability: tuple[int, int]) -> None:
+    for instruction in instructions:
+        if (reason := _why_unsupported(instruction, capability)) is not None:
+            raise DeviceError(f"this device does not run {instruction.value} in a mix: {reason}")
+    if (reason := _why_no_chain(mix, instructions)) is not None:
+        raise UnsupportedWorkload(reason)
+
+
+def _why_no_chain(mix: Mix, instructions: set[Instruction]) -> str | None:
+    """Why these kernels cannot run a mix of instructions that the device supports, None if they can."""
+    loads, atomics = Instruction.LDG in instructions, instructions & {Instruction.ATOMS, Instruction.ATOMG}
+    states = {FORMS[instruction].state for instruction in instructions}
+    matrices = sum(FORMS[instruction].state in (State.SUMS, State.PRODUCTS) for instruction in instructions)
+    if len(states) > 1 or matrices > 1 or {Instruction.LDS, Instruction.LDG} <= instructions:
+        names = ", ".join(sorted(instruction.value for instruction in instructions))
+        return f"this device has no chain through all of {names}: run them in separate mixes"
+    if mix.ilp * sum(step.count for step in mix.body) > _MAX_BODY:
+        return f"a body has at most {_MAX_BODY} instructions on this device, those of all chains together"
+    if mix.width != 4 and atomics:
+        return f"atomics on this device have operands of 4 bytes, got {mix.width}"
+    if mix.width == 16 and loads:
+        return "global loads of a mix on this device have 4 or 8 bytes (an address, or half of one), got 16"
+    if mix.sampled and not loads:
+        return "only loads from global memory can be sampled on this device"
+    if mix.access is not Access.RESIDENT and not loads:
+        return "only global loads can be streaming or random on this device"
+    if mix.access is not Access.RESIDENT and Instruction.ATOMG in instructions:
+        return "atomics on global memory are resident on this device"
+    return None

@@ -1,0 +1,270 @@
+"""What a stream needs on each path: a kernel, how it is launched, and a check that all bytes were moved.
+
+Words of a stream depend on their position and, by a salt, on the run, as ``kernels/words.cuh`` computes them: what an
+earlier run left is noticed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.catalogue.capabilities import MAX_THREAD_REGISTERS, SM_REGISTERS
+from gpudissect.device.cuda.compile import Code
+from gpudissect.device.cuda.context import CudaContext, Kernel, KernelLoader
+from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.device.cuda.memory import Arena, place
+from gpudissect.errors import KernelFailed, UnsupportedWorkload
+from gpudissect.units import WARP_SIZE, format_bytes
+from gpudissect.workload import Stream, Transfer
+
+_LOW_32 = 0xFFFFFFFF
+_WORD_STEP = 0x9E3779B9
+"""From one word to the next (2^32 over the golden ratio: no two of 2^32 words are equal)."""
+_SALT_STEP = 0x85EBCA6B
+_SOURCE_RUN, _UNWRITTEN_RUN = -2, -3  # run numbers of the source's words, and of those in place before the first run
+_OTHER_REGISTERS = 24  # of a thread, at most, besides those it loads into: read from the machine code
+_BLOCK_SIZES = (1024, 512, 256)  # threads for which kernels are compiled: one has registers for all that is possible
+_MAX_CLUSTER_LOADS = 4  # of a thread in flight: with more the assembler waits for some before it starts the others
+_MAX_TILES = 2**32 - 1
+_GRID, _THREADS = (1024, 1), 256  # of kernels that write or check a footprint
+_CHECK_TIMEOUT_S = 20.0
+_COUNTER_BYTES = 8  # of the number of wrong words
+_BARRIER_BYTES = 8  # one behind the buffers for each copy in flight
+
+
+class Backend(Protocol):
+    """One stream, ready to run."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, every block of which writes a `STREAM_REPORT`."""
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory of a block."""
+
+    @property
+    def carveout(self) -> int:
+        """Percent of the on-chip array preferred as shared memory."""
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
+
+    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+        """Whether anything was not moved in run number `run`, or came from elsewhere."""
+
+
+def macros(stream: Stream) -> tuple[str, ...]:
+    """Macros of ``kernels/round.cuh`` for this stream.
+
+    Raises `UnsupportedWorkload` if a block of so many threads has too few registers for its accesses in flight.
+    """
+    words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
+    needed = words + _OTHER_REGISTERS
+    threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
+    if stream.threads > threads:
+        raise UnsupportedWorkload(
+            f"{stream.ilp} loads of {stream.width} bytes in flight take more registers than a thread has in a block "
+            f"of {stream.threads}: at most {threads} threads"
+        )
+    shape = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"LANES={_lanes(stream.threads)}", f"THREADS={threads}")
+    return (*shape, f"TRANSFER_{stream.transfer.name}")
+
+
+def global_code(stream: Stream) -> Code:
+    """What the kernel of a stream on global memory is compiled of. Raises as `macros`."""
+    return ("stream_global.cu", TRAITS[stream.path].macro, *macros(stream))
+
+
+def shared_code(stream: Stream) -> Code:
+    """What the kernel of a stream on shared memory is compiled of. Raises as `macros`."""
+    return ("stream_shared.cu", *macros(stream))
+
+
+class GlobalStream:
+    """Paths GLOBAL and GLOBAL_L2: blocks take the tiles of a footprint in global memory one after the other.
+
+    What was read is summed up and compared; what was written or copied is read back after each run, and inverted, so
+    that no run can pass for having written what the one before it left.
+
+    A run that writes is timed until the L2 has the words: those that the L2 keeps are not in DRAM by then. But each run
+    finds the L2 as full of unwritten words as it leaves it (of the run before it, or of what inverted them), and has to
+    have those written first. Over a footprint of several times the L2, as much goes to DRAM in a run as the run writes.
+    """
+
+    shared = 0
+    carveout = 0  # the largest L1
+
+    def __init__(self, stream: Stream, context: CudaContext, kernels: KernelLoader, arena: Arena) -> None:
+        tile = stream.threads * stream.ilp * stream.width
+        tiles = stream.footprint // tile
+        if tiles > _MAX_TILES:
+            raise UnsupportedWorkload(f"a footprint has at most {_MAX_TILES} tiles of {tile} bytes, got {tiles}")
+        source, *options = global_code(stream)
+        self.kernel = kernels(source, "stream_global", *options)
+        self._stream = stream
+        self._context = context
+        self._kernels = kernels
+        copies = 2 if stream.transfer is Transfer.COPY else 1
+        (*regions, counter), size = place([stream.footprint] * copies + [_COUNTER_BYTES])
+        base = arena.reserve(size)
+        self._source, self._target, self._counter = base + regions[0], base + regions[-1], base + counter
+        self._tiles = tiles
+        self._sums: NDArray[np.uint64] | None = None
+        if stream.transfer is not Transfer.WRITE:
+            self._launch("write_words", self._source, _LOW_32, salt(_SOURCE_RUN))
+        if stream.transfer is Transfer.READ:
+            sums = _sums_of_tiles(tile // 4, tiles, stream.blocks_per_wave, salt(_SOURCE_RUN))
+            self._sums = np.tile(sums * np.uint64(stream.passes & _LOW_32) & np.uint64(_LOW_32), stream.waves)
+        else:
+            self._launch("write_words", self._target, _LOW_32, salt(_UNWRITTEN_RUN))
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """As ``kernels/stream_global.cu`` takes them."""
+        stream = self._stream
+        return [reports, self._source, self._target, self._tiles, stream.blocks_per_wave, stream.passes, salt(run)]
+
+    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+        """READ: whether a block's sum differs from that of its tiles. Else: whether any word is wrong."""
+        if self._sums is not None:
+            return bool((reports["sum"] != self._sums).any())
+        self._context.fill_zeros(self._counter, _COUNTER_BYTES)
+        mask, start = _LOW_32, salt(_SOURCE_RUN)
+        if self._stream.transfer is Transfer.WRITE:  # all warps leave the same words, each pass the next ones
+            mask = _lanes(self._stream.threads) * self._stream.width // 4 - 1
+            start = salt(run) + self._stream.passes - 1 & _LOW_32
+        self._launch("check_words", self._target, mask, start, self._counter)
+        self._context.wait(_CHECK_TIMEOUT_S)
+        return bool(self._context.download(self._counter, _COUNTER_BYTES).view(np.uint64)[0])
+
+    def _launch(self, name: str, address: int, *arguments: int) -> None:
+        kernel = self._kernels("stream_words.cu", name)
+        self._context.launch(kernel, _GRID, _THREADS, 0, address, self._stream.footprint // 4, *arguments)
+
+
+class SharedStream:
+    """Path SHARED: every block traverses shared memory of its own."""
+
+    carveout = 100
+
+    def __init__(self, stream: Stream, kernels: KernelLoader, max_shared: int) -> None:
+        self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
+        check_shared(self.shared, max_shared)
+        source, *options = shared_code(stream)
+        self.kernel = kernels(source, "stream_shared", *options)
+        self._stream = stream
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """As ``kernels/stream_shared.cu`` takes them."""
+        return [reports, self._stream.footprint, self._stream.passes, salt(run)]
+
+    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+        """READ: whether a block's sum differs from that of its words. Else the blocks have counted wrong words."""
+        stream = self._stream
+        if stream.transfer is not Transfer.READ:
+            return bool(reports["sum"].any())
+        words = stream.footprint // 4
+        # Block b has words of salt ~(salt + b), which is -1 - salt - b.
+        first = stream.passes * _sum_of_words(0, words, -1 - salt(run)) & _LOW_32
+        less = np.arange(stream.blocks, dtype=np.uint64) * np.uint64(stream.passes * words & _LOW_32)
+        return bool((reports["sum"] != np.uint64(first) - less & np.uint64(_LOW_32)).any())
+
+
+class ClusterStream:
+    """Path CLUSTER: every block reads the shared memory of the next one of its cluster.
+
+    A block takes all the shared memory it can have, so that it has an SM of its own.
+    """
+
+    carveout = 100
+
+    def __init__(self, stream: Stream, kernels: KernelLoader, max_shared: int) -> None:
+        check_shared(stream.footprint, max_shared)
+        if stream.ilp > _MAX_CLUSTER_LOADS:
+            raise UnsupportedWorkload(
+                f"a thread has at most {_MAX_CLUSTER_LOADS} loads in flight on path 'cluster', got {stream.ilp}"
+            )
+        options = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
+        self.kernel = kernels("stream_cluster.cu", "stream_cluster", *options)
+        self.kernel.allow_any_cluster()
+        self.shared = max_shared
+        self._stream = stream
+        self._ranks = np.arange(stream.blocks) % stream.cluster
+        # Word i of the block of rank r is i + (r + 1) * _WORD_STEP.
+        words, neighbors = stream.footprint // 4, [(rank + 1) % stream.cluster for rank in range(stream.cluster)]
+        totals = [words * (words - 1) // 2 + words * (rank + 1) * _WORD_STEP for rank in neighbors]
+        self._sums = np.array([stream.passes * total & _LOW_32 for total in totals], np.uint64)[self._ranks]
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """As ``kernels/stream_cluster.cu`` takes them."""
+        return [reports, self._stream.footprint, self._stream.passes]
+
+    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+        """Whether a block read anything but its neighbor's words. Raises `KernelFailed` for blocks at other ranks."""
+        if not (reports["rank"] == self._ranks).all():
+            raise KernelFailed("a stream in clusters: ranks of blocks do not follow from their numbers")
+        return bool((reports["sum"] != self._sums).any())
+
+
+class BulkStream:
+    """Path TMA: bulk copies from global into shared memory."""
+
+    carveout = 100
+
+    def __init__(
+        self, stream: Stream, context: CudaContext, kernels: KernelLoader, arena: Arena, max_shared: int
+    ) -> None:
+        self.shared = stream.ilp * (stream.width + _BARRIER_BYTES)
+        check_shared(self.shared, max_shared)
+        self._stream = stream
+        self._source = arena.reserve(stream.footprint)
+        fill = kernels("stream_tma.cu", "fill")
+        context.launch(fill, _GRID, _THREADS, 0, self._source, stream.footprint // 8)
+        self.kernel = kernels("stream_tma.cu", "stream_tma")
+
+    def arguments(self, reports: int, run: int) -> list[int]:
+        """As ``kernels/stream_tma.cu`` takes them."""
+        stream = self._stream
+        return [self._source, reports, stream.footprint, stream.passes, stream.width, stream.ilp]
+
+    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
+        """Whether a copy did not hold the words of its place; blocks count them."""
+        return bool(reports["sum"].any())
+
+
+def check_shared(needed: int, available: int) -> None:
+    """Raise `UnsupportedWorkload` if a block needs more shared memory than it can have."""
+    if needed > available:
+        size, limit = format_bytes(needed), format_bytes(available)
+        raise UnsupportedWorkload(f"a block of this stream needs {size} of shared memory, this device has {limit}")
+
+
+def salt(run: int) -> int:
+    """The first word of run number `run`."""
+    return (run + 1) * _SALT_STEP & _LOW_32
+
+
+def _lanes(threads: int) -> int:
+    """Threads whose accesses are contiguous: a warp, or the largest power of two that divides a block's threads."""
+    return min(threads & -threads, WARP_SIZE)
+
+
+def _sum_of_words(first: int, count: int, start: int) -> int:
+    """Sum of `count` words from number `first` on, where word 0 is `start` (not yet modulo 2^32)."""
+    return count * start + _WORD_STEP * (count * first + count * (count - 1) // 2)
+
+
+def _sums_of_tiles(words: int, tiles: int, blocks: int, start: int) -> NDArray[np.uint64]:
+    """Sum of the tiles of each block modulo 2^32, shape (blocks,): block b has tiles b, b + `blocks`, ...
+
+    A tile has `words` words; word 0 of tile 0 is `start`.
+    """
+    block = np.arange(blocks)
+    counts = np.where(block < tiles, (tiles - block - 1) // blocks + 1, 0)
+    numbers = (counts * block + blocks * (counts * (counts - 1) // 2)).astype(np.uint64)  # of its tiles, summed up
+    tile, step = _sum_of_words(0, words, start) & _LOW_32, _WORD_STEP * words * words & _LOW_32
+    sums = counts.astype(np.uint64) * np.uint64(tile) + np.uint64(step) * (numbers & np.uint64(_LOW_32))
+    return np.asarray(sums & np.uint64(_LOW_32), np.uint64)

@@ -1,0 +1,71 @@
+"""What NVML reports, or does not; the clock rate; shared memory beside the L1."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, shared_bytes_beside_l1
+from gpudissect.units import KIB
+
+
+def test_clock_rate() -> None:
+    assert clock_rate([1980, 3960], [1000, 2000]) == pytest.approx(1.98e9)
+    assert clock_rate([5], [0]) is None
+
+
+def test_clock_rate_of_short_blocks_by_a_coarse_timer() -> None:
+    begin = np.random.default_rng(1).uniform(0, 1e6, 20_000)
+    first, last = (np.floor(time / 1024) * 1024 for time in (begin, begin + 1500))
+    assert clock_rate(np.full(20_000, 2970), last - first) == pytest.approx(1.98e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("capability", "reserved", "size"),
+    [((6, 1), 0, 48), ((7, 0), 0, 8), ((7, 5), 0, 32), ((8, 0), KIB, 7), ((9, 0), KIB, 7)],
+)
+def test_shared_memory_beside_the_l1(capability: tuple[int, int], reserved: int, size: int) -> None:
+    properties = SimpleNamespace(
+        compute_capability_major=capability[0],
+        compute_capability_minor=capability[1],
+        reserved_shared_memory_per_block=reserved,
+        max_shared_memory_per_block_optin=0,
+        max_shared_memory_per_block=48 * KIB,
+    )
+    assert shared_bytes_beside_l1(properties) == size * KIB
+
+
+def test_without_nvml_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
+    monitor = NvmlMonitor("0000:00:00.0")
+    assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
+    monitor.close()
+
+
+def test_nvml_reports_throttling_and_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int) -> int:
+        raise RuntimeError("not supported")
+
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        shutdown=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=lambda bus: 7,
+        device_get_current_clocks_event_reasons=lambda handle: 0x1 | 0x4 | 0x40,
+        device_get_compute_running_processes_v3=refuse,
+        system_get_driver_version=lambda: "580.1",
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    first = NvmlMonitor("0000:00:00.0")
+    assert first.driver() == "580.1" and first.throttling() == "power cap, thermal (hardware)"
+    assert first.other_processes() is None
+    for processes, others in (([1, 2, 3], "2"), (object(), None)):  # a single process has no length
+        nvml.device_get_compute_running_processes_v3 = lambda handle, processes=processes: processes
+        monitor = NvmlMonitor("0000:00:00.0")
+        assert monitor.other_processes() == others
+        nvml.device_get_compute_running_processes_v3 = refuse
+        assert monitor.other_processes() == others, "not queried again within a second"

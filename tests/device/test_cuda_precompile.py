@@ -1,0 +1,74 @@
+"""Kernels compiled in advance: those that a batch needs, none twice, and nothing where that is not possible."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+
+import pytest
+
+from gpudissect.device.cuda import precompile as module
+from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.precompile import MIN_KERNELS, compile_all, precompile
+from gpudissect.workload import Instruction, Mix, Path, Sequential, Step, Stream, Timing, Transfer
+from gpudissect.workload.chase import Chase
+
+CAPABILITY = (9, 0)
+SIMPLE = list(Instruction)[:6]
+MIXES = [Mix(body=(Step(simple, 8),), warps=1, block_size=32, iterations=2, sms=1) for simple in SIMPLE]
+STREAM = Stream(path=Path.GLOBAL, transfer=Transfer.READ, footprint=4096, blocks=1, threads=32, width=4)
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+
+
+@pytest.fixture
+def compiler(tmp_path: FilePath) -> Compiler:
+    return Compiler(*CAPABILITY, tmp_path)
+
+
+def test_kernels_of_a_batch_are_compiled(compiler: Compiler) -> None:
+    chase = Chase(path=Path.GLOBAL, order=Sequential(4, 32), timing=Timing.LAP)
+    precompile([*MIXES, MIXES[0], STREAM, chase], CAPABILITY, compiler)
+    assert len(list(compiler.folder.glob("*.cubin"))) == len(MIXES) + 1
+    for code in module._codes([*MIXES, STREAM], CAPABILITY):
+        assert compiler.has(*code) and compiler.cubin(*code)
+
+
+def test_no_module_comes_from_the_working_folder(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch, tmp_path: FilePath
+) -> None:
+    (tmp_path / "json.py").write_text("open('was_run', 'w').close()\nfrom _json import *\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "_codes", lambda *_: [("missing.cu", str(number)) for number in range(MIN_KERNELS)])
+    precompile(MIXES, CAPABILITY, compiler)
+    assert not (tmp_path / "was_run").exists()
+
+
+def test_without_a_safe_folder_no_process_starts(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.subprocess, "Popen", None)
+    tmp_path.chmod(0o777)
+    precompile(MIXES, CAPABILITY, Compiler(*CAPABILITY, tmp_path))
+
+
+def test_few_kernels_are_compiled_when_needed(compiler: Compiler) -> None:
+    precompile(MIXES[:2], CAPABILITY, compiler)
+    assert not list(compiler.folder.iterdir())
+
+
+def test_without_processes_kernels_are_compiled_when_needed(
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(module.subprocess, "Popen", refuse)
+    precompile(MIXES, CAPABILITY, compiler)
+    assert not list(compiler.folder.iterdir())
+
+
+def test_a_kernel_that_does_not_compile_does_not_stop_the_others(compiler: Compiler) -> None:
+    good = next(iter(module._codes([STREAM], CAPABILITY)))
+    compile_all(compiler.arch, compiler.folder, [("mix.cu", "NONSENSE"), good])
+    assert compiler.has(*good)

@@ -1,0 +1,300 @@
+"""A CUDA context of host memory: does in Python what the kernels do on a GPU, so that the host side is tested alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpudissect.device.cuda.chase.runner import ChaseRunner
+from gpudissect.device.cuda.context import KernelLoader, LaunchBuffers
+from gpudissect.device.cuda.gpu import CudaGpu
+from gpudissect.device.cuda.layout import CHAIN, JOB, PRIOR, PRIOR_PATHS, REPORT, TRAITS, UNCHAINED, ChainKind
+from gpudissect.device.cuda.memory import Arena
+from gpudissect.units import KIB, MIB
+from gpudissect.workload import Path
+from gpudissect.workload.order import permutation
+
+BASE = 0x7F00_0000_0000
+LOW_32 = 0xFFFFFFFF
+CHAIN_IN_SHARED = {"PATH_SHARED": 4, "PATH_CLUSTER": 8}
+"""Paths whose chain is copied to shared memory, and the bytes of a link."""
+UNCHAINED_MACROS = [TRAITS[path].macro for path in UNCHAINED]
+SMS, SHARED_PER_SM, SHARED_RESERVED, THREADS_PER_SM = 4, 64 * KIB, KIB, 2048
+PROPERTIES = {
+    "compute_capability_major": 9,
+    "compute_capability_minor": 0,
+    "multiprocessor_count": SMS,
+    "l2_cache_size": MIB,
+    "max_shared_memory_per_block": 48 * KIB,
+    "max_shared_memory_per_block_optin": SHARED_PER_SM - SHARED_RESERVED,
+    "max_shared_memory_per_multiprocessor": SHARED_PER_SM,
+    "reserved_shared_memory_per_block": SHARED_RESERVED,
+    "max_blocks_per_multiprocessor": 32,
+    "max_threads_per_multiprocessor": THREADS_PER_SM,
+    "max_threads_per_block": 1024,
+    "max_registers_per_multiprocessor": 64 * KIB,
+    "maximum_texture1d_linear_width": 1 << 27,
+    "total_constant_memory": 64 * KIB,
+    "clock_rate": 1_980_000,
+    "memory_clock_rate": 3_200_000,
+    "global_memory_bus_width": 512,
+    "warp_size": 32,
+    "ecc_enabled": True,
+}
+
+
+class FakeKernel:
+    driver_handle = 11
+
+    def __init__(self, name: str, macros: tuple[str, ...]) -> None:
+        self.name, self.macros = name, macros
+        self.shared = self.carveout = -1
+        self.any_cluster = False
+
+    def configure(self, *, shared: int, carveout: int) -> int:
+        self.shared, self.carveout = shared, carveout
+        return carveout
+
+    def allow_any_cluster(self) -> None:
+        self.any_cluster = True
+
+
+class FakeModule:
+    def __init__(self, context: FakeContext, macros: tuple[str, ...]) -> None:
+        self._context, self._macros = context, macros
+
+    def kernel(self, name: str) -> FakeKernel:
+        return FakeKernel(name, self._macros)
+
+    def symbol(self, name: str) -> int:
+        assert name == "bank"
+        return self._context.bank
+
+
+class FakeCompiler:
+    """Cubins that hold their macros."""
+
+    version, arch, folder = "0.0", "sm_00", None
+
+    def cubin(self, source: str, *macros: str) -> bytes:
+        return json.dumps(macros).encode()
+
+
+class FakeContext:
+    """Cycles are 30 + (a number by lap and position); `tamper` may change results before the download."""
+
+    def __init__(self, size: int = 1 << 30) -> None:
+        self.index = 0
+        self.device = SimpleNamespace(name="fake")
+        self.properties = SimpleNamespace(**PROPERTIES)
+        self.driver: Any = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
+        self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
+        self.results = 0
+        self._end = 0
+        self.bank = self.allocate(65536)
+        self.launches: list[str] = []
+        self.shared_requests: list[int] = []
+        self.threads: list[int] = []
+        self.prior: list[tuple[str, int]] = []
+        self.loaded: set[tuple[str, ...]] = set()
+        self.tamper: Callable[[FakeContext], None] | None = None
+        self.sms: Callable[[int], int] = lambda block: block
+        self.lost = False
+        self._textures: dict[int, int] = {}
+
+    def activate(self) -> None: ...
+
+    def l2_fetch_limit(self) -> int | None:
+        return None
+
+    def free_memory(self) -> tuple[int, int]:
+        return self.memory.size, self.memory.size
+
+    def allocate(self, size: int) -> int:
+        address = BASE + self._end
+        self._end += -(-size // 256) * 256
+        assert self._end <= self.memory.size
+        return address
+
+    def free(self, address: int) -> None: ...
+
+    def load(self, cubin: bytes) -> FakeModule:
+        macros = tuple(json.loads(cubin))
+        self.loaded.add(macros)
+        return FakeModule(self, macros)
+
+    def upload(self, address: int, data: Any) -> None:
+        raw = np.ascontiguousarray(data).view(np.uint8).ravel()
+        self.memory[address - BASE : address - BASE + raw.size] = raw
+
+    def fill_zeros(self, address: int, size: int) -> None:
+        self.memory[address - BASE : address - BASE + size] = 0
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self.memory[target - BASE : target - BASE + size] = self.memory[source - BASE : source - BASE + size]
+
+    def download(self, address: int, size: int) -> Any:
+        return self.memory[address - BASE : address - BASE + size].copy()
+
+    def create_texture(self, address: int, size: int) -> int:
+        self._textures[77] = address
+        return 77
+
+    def wait(self, seconds: float, stream: Any = None) -> None: ...
+
+    def wait_until_cleared(self) -> None: ...
+
+    def max_active_clusters(self, kernel: FakeKernel, size: int, block: int, shared: int) -> int:
+        return SMS // size
+
+    def max_active_blocks(self, kernel: FakeKernel, block: int, shared: int) -> int:
+        return min(SHARED_PER_SM // (shared + SHARED_RESERVED), THREADS_PER_SM // block)
+
+    def is_lost(self) -> bool:
+        return self.lost
+
+    def close(self) -> None: ...
+
+    def launch(
+        self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
+    ) -> None:
+        self.launches.append(kernel.name)
+        if kernel.name == "write_chains":
+            for chain in self.view(arguments[0], CHAIN, grid[1]):
+                if chain["count"]:
+                    self._write_chain(chain)
+        elif kernel.name == "mark_picks":
+            for chain in self.view(arguments[0], CHAIN, grid[1]):
+                self._mark_picks(chain)
+        elif kernel.name.startswith("chase_"):
+            assert grid[0] % cluster == 0 and kernel.any_cluster == (cluster > 1)
+            self.shared_requests.append(shared)
+            self.threads.append(block)
+            self._run_chases(kernel, grid[0], block, shared, *arguments, one_job=cluster > 1)
+            if self.tamper:
+                self.tamper(self)
+
+    def view(self, address: int, dtype: Any, count: int) -> Any:
+        at = address - BASE
+        return self.memory[at : at + count * np.dtype(dtype).itemsize].view(dtype)
+
+    def _run_chases(
+        self, kernel: FakeKernel, blocks: int, threads: int, shared: int, jobs_at: int, texture: int, one_job: bool
+    ) -> None:
+        on_sm = "ON_SM" in kernel.macros
+        jobs = self.view(jobs_at, JOB, 1 if one_job or on_sm or "PRIOR" in kernel.macros else blocks)
+        for prior in self.view(int(jobs[0]["prior"]), PRIOR, int(jobs[0]["prior_count"])):
+            assert prior["sm"] < blocks and 32 * prior["warp"] < threads
+            self.run_prior(prior, texture)
+        if on_sm:
+            for block in range(blocks):
+                if jobs[0]["laps"] and self.sms(block) == jobs[0]["sm"] and not jobs[0]["taken"]:
+                    jobs[0]["taken"] = 1
+                    self._chase(kernel, jobs[0], block, shared, texture)
+            return
+        for block, job in enumerate(jobs):
+            if job["laps"]:
+                self._chase(kernel, job, block, shared, texture)
+
+    def _offsets(self, chain: Any) -> Any:
+        count = int(chain["count"])
+        if chain["kind"] == ChainKind.EXPLICIT:
+            return self.view(int(chain["table"]), np.int64, count)
+        shuffled = chain["kind"] == ChainKind.SHUFFLED
+        positions = permutation(count, int(chain["seed"])) if shuffled else np.arange(count)
+        return int(chain["start"]) + positions * int(chain["stride"])
+
+    def _word(self, address: int, size: int) -> Any:
+        return self.view(address, f"u{size}", 1)
+
+    def _write_chain(self, chain: Any) -> None:
+        offsets = self._offsets(chain)
+        chain["first"] = int(chain["origin"]) + (int(offsets[0]) >> int(chain["shift"]))
+        mark = 0 if chain["picks"] else int(chain["mark"])
+        for offset, following in zip(offsets, np.roll(offsets, -1), strict=True):
+            link = (int(chain["origin"]) + (int(following) >> int(chain["shift"]))) | mark
+            self._word(int(chain["region"]) + int(offset), int(chain["link_bytes"]))[0] = link
+
+    def _mark_picks(self, chain: Any) -> None:
+        offsets = self._offsets(chain)
+        picks = self.view(int(chain["picks"]), np.uint32, int(chain["pick_count"])) if chain["picks"] else ()
+        for position in picks:
+            word = self._word(int(chain["region"]) + int(offsets[position]), int(chain["link_bytes"]))
+            word[0] |= int(chain["mark"])
+
+    def _load(self, path: str, link: int, texture: int) -> int:
+        if path == "PATH_TEXTURE":
+            return int(self._word(self._textures[texture] + 4 * link, 4)[0])
+        if path == "PATH_CONSTANT":
+            return int(self._word(self.bank + link, 4)[0])
+        return int(self._word(link, 8)[0])
+
+    def run_prior(self, prior: Any, texture: int) -> None:
+        traits = TRAITS[PRIOR_PATHS[prior["path"]]]
+        prior["done"], prior["actual_sm"] = 1, self.sms(int(prior["sm"]))
+        if traits is TRAITS[Path.CODE]:
+            self.prior.append((traits.macro, int(prior["accesses"]) * int(prior["laps"])))
+            return
+        first = link = int(self._word(int(prior["start"]), 8)[0])
+        for _ in range(int(prior["accesses"])):
+            link = self._load(traits.macro, link, texture) & ~traits.mark
+        prior["broken"] = link != first
+        self.prior.append((traits.macro, int(prior["accesses"])))
+
+    def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
+        path = kernel.macros[0]
+        count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
+        assert int(job["slots_offset"]) + 8 * (slots + 1) <= shared
+        base = {"PATH_SHARED": 0x400, "PATH_CLUSTER": 0x7E00_0100_0400}.get(path, 0)
+        mark = 1 << 31 if path == "PATH_TEXTURE" else 1
+        records = np.zeros(slots + 1, np.uint64)
+        start = 0 if path in UNCHAINED_MACROS else int(self._word(int(job["start"]), 8)[0])
+        link, number = start + base, int(job["first"])
+
+        def record(value: int, counted: bool = True) -> None:
+            nonlocal number
+            records[min(max(number, 0), slots)] = value
+            number += counted
+
+        for lap in range(laps):
+            for position in range(count):
+                cycles = 30 + (lap * count + position) % 1000
+                if path in CHAIN_IN_SHARED:
+                    assert link - base < int(job["chain_bytes"]) <= int(job["slots_offset"])
+                    link = int(self._word(int(job["chain"]) + link - base, CHAIN_IN_SHARED[path])[0]) + base
+                elif path not in UNCHAINED_MACROS:
+                    link = self._load(path, link, texture)
+                if kernel.name == "chase_each":
+                    record(cycles << 32 | (link & LOW_32), bool(link & mark) or path == "PATH_NOTHING")
+                    link &= ~mark
+            if kernel.name == "chase_lap":
+                record((1 << 33) + lap)
+            elif kernel.name == "chase_count":
+                record(lap << 32 | count // 2)
+        self.results = int(job["results"])
+        report = self.view(self.results, REPORT, 1)[0]
+        report["start"], report["end"], report["base"] = start, link - base, base
+        report["sm"] = self.sms(block)
+        report["peer_sm"] = self.sms(int(job["peer"])) if path == "PATH_CLUSTER" else 0
+        report["cycles"], report["ns"] = 198_000, 100_000
+        self.view(self.results + REPORT.itemsize, np.uint64, slots)[:] = records[:slots]
+
+
+def parts(context: FakeContext) -> tuple[Any, Any, Any]:
+    """The context, a kernel loader and launch buffers on it."""
+    kernels = KernelLoader(context, FakeCompiler())  # type: ignore[arg-type]
+    return context, kernels, LaunchBuffers(context, kernels)  # type: ignore[arg-type]
+
+
+def chase_runner(context: FakeContext) -> ChaseRunner:
+    return ChaseRunner(*parts(context), Arena(context, 1 << 25), texture_limit=1 << 25)
+
+
+def fake_gpu(context: FakeContext) -> CudaGpu:
+    """The device on a fake context."""
+    nvml = SimpleNamespace(driver=str, throttling=lambda: None, other_processes=lambda: None, close=lambda: None)
+    return CudaGpu(context, FakeCompiler(), nvml)  # type: ignore[arg-type]
