@@ -19,8 +19,8 @@ from pathlib import Path as FilePath
 import numpy as np
 
 from gpudissect.device.simulated import Noise, SimulatedGpu
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.units import MIB
 from gpudissect.workload import Bounds, Chase, Path, Sequential, Shuffled, Timing
 

@@ -12,7 +12,6 @@ from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Value
 from gpudissect.measure.cache.plan_policy import SIZES
 from gpudissect.measure.cache.plan_sets import REACH
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -26,6 +25,7 @@ from gpudissect.simulation.cache.geometry import (
     Tlb,
 )
 from gpudissect.simulation.cache.index import canonical
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.workload import Path
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -12,7 +12,7 @@ from gpudissect.catalogue import load
 from gpudissect.device.find import open_device
 from gpudissect.models import by_key, published
 from gpudissect.models.base import Loop
-from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.survey.run import Survey, run_survey
 from gpudissect.trace import Trace
 from gpudissect.views.plots.figure import Figure, Kind, overlay

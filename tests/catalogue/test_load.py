@@ -25,7 +25,9 @@ def test_the_example_of_the_readme(convert, example, tmp_path):
     assert hierarchy.routes[Path.GLOBAL].tlbs_at == 1
     assert hierarchy.routes[Path.CLUSTER].latency == (33, 180)
     assert hierarchy.tlb_cold_walk_penalty == 360
-    assert hierarchy.partition == Partition("l2", home=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110)
+    assert hierarchy.partition == Partition(
+        "l2", home_mask=(1 << 7) + (1 << 12), far_penalty=100, far_memory_penalty=110
+    )
     assert gpu.facts()["l2_size"] == 196608
     assert gpu.facts()["cluster_size"] == hierarchy.cluster_size == 8
     stated = {Path.READONLY: "no read-only cache", Path.CONSTANT: "not described"}

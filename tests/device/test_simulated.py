@@ -247,5 +247,5 @@ def test_another_blocks_memory_takes_as_long_as_its_rank_says() -> None:
 
 
 def test_latencies_by_rank_belong_to_clusters() -> None:
-    with pytest.raises(DeviceError, match="takes one latency"):
+    with pytest.raises(DeviceError, match="has one latency"):
         open_gpu(replace(GPU, routes={**GPU.routes, Path.SHARED: Route((), (30.0, 40.0), None)}))

@@ -31,7 +31,7 @@ GPU = Hierarchy(
         Path.GLOBAL: Route(("l1", "l2"), (40, 200), 500),
         Path.GLOBAL_L2: Route(("l2",), (200,), 500),
     },
-    partition=Partition("l2", home=1 << 5, far_penalty=100, far_memory_penalty=150),
+    partition=Partition("l2", home_mask=1 << 5, far_penalty=100, far_memory_penalty=150),
     distance=Distance("l2", BY_SM),
     sm_count=4,
 )

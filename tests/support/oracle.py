@@ -237,7 +237,7 @@ class OracleHierarchy:
         partition = self.hierarchy.partition
         if partition is not None and partition.cache not in route.caches:
             partition = None
-        elsewhere = partition is not None and bin(address & partition.home).count("1") % 2 == 1
+        elsewhere = partition is not None and bin(address & partition.home_mask).count("1") % 2 == 1
         far_hit = False
         served = len(route.caches)
         missed = []

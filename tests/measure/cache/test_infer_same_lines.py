@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from gpudissect.measure.cache.infer_first_miss import Fit
 from gpudissect.measure.cache.infer_same_lines import MissesByLine, decide, log_odds
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 
 SETS, WAYS, LAPS = 128, 16, 128
 KINDS = (PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.PLRU, PolicyKind.SRRIP, PolicyKind.RANDOM)

@@ -16,8 +16,8 @@ from gpudissect.measure.prediction.infer_agreement import (
     refutation,
     wilson_interval,
 )
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 
 COUNT = 1000
 NAMES = ("l1", "l2")

@@ -16,8 +16,8 @@ from gpudissect.measure.prediction.infer_hierarchy import (
     stage_of_ample_size,
     stage_of_capacity,
 )
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.workload import Bounds, Path
 
 LINE = 64

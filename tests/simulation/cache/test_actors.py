@@ -11,7 +11,7 @@ from tests.support.geometries import addresses, hierarchies
 from tests.support.oracle import OracleHierarchy
 
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, PolicyKind, Scope
-from gpudissect.simulation.cache.hierarchy import Actor, HierarchyModel
+from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.workload import Path
 
 SMS = 3

@@ -12,8 +12,8 @@ from tests.support.geometries import addresses, caches
 from tests.support.oracle import OracleCache, split_mix
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 
 
 def one_set(kind: PolicyKind, ways: int) -> Cache:

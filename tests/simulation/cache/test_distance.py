@@ -24,7 +24,7 @@ from gpudissect.simulation.cache.geometry import (
     Route,
     Scope,
 )
-from gpudissect.simulation.cache.hierarchy import Actor, HierarchyModel
+from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.workload import Path
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)
@@ -41,14 +41,14 @@ PLAIN = Hierarchy(
     },
     sm_count=SMS,
 )
-IN_PARTS = replace(PLAIN, partition=Partition("l2", home=1 << 9, far_penalty=100.0, far_memory_penalty=50.0))
+IN_PARTS = replace(PLAIN, partition=Partition("l2", home_mask=1 << 9, far_penalty=100.0, far_memory_penalty=50.0))
 cycles = st.floats(0, 64).map(lambda x: round(x * 4) / 4)
 
 
 def walked(hierarchy: Hierarchy, path: Path, sequence: list[int], sm: int) -> tuple[list[int], list[float]]:
     ring = np.array(sequence, dtype=np.int64)
     levels, latencies = np.empty(2 * ring.size, np.int8), np.empty(2 * ring.size)
-    HierarchyModel(hierarchy).walk(path, ring, 1 % ring.size, levels, latencies, Actor(seat=sm))
+    HierarchyModel(hierarchy).walk(path, ring, 1 % ring.size, levels, latencies, Actor(first_sm=sm))
     return levels.tolist(), latencies.tolist()
 
 
@@ -87,8 +87,8 @@ def test_other_routes_do_not_pass_by() -> None:
     (Distance("l3"), "scope gpu"),
     (Distance("l1"), "scope gpu"),
     (Distance("l2", by_sm=(1.0,)), "1 distances for 5 SMs"),
-    (Distance("l2", by_slice=(1.0, 2.0, 3.0)), "3 slices cannot lie in 2 equal parts"),
-    (Distance("l2", by_slice=(1.0,) * 6, index=Index(IndexKind.BITS, bits=(7,))), "makes 2 sets, not 3"),
+    (Distance("l2", by_slice=(1.0, 2.0, 3.0)), "3 slices do not divide into 2 equal partitions"),
+    (Distance("l2", by_slice=(1.0,) * 6, index=Index(IndexKind.BITS, bits=(7,))), "has 2 sets, not 3"),
     (Distance("l2", by_slice=(float("nan"), 1.0)), "finite"),
     (Distance("l2", by_sm=(-1.0,) * SMS), "not negative"),
 ])  # fmt: skip

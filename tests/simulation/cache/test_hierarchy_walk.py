@@ -25,7 +25,7 @@ from gpudissect.simulation.cache.geometry import (
     Route,
     Tlb,
 )
-from gpudissect.simulation.cache.hierarchy import HierarchyModel
+from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Path
 

@@ -10,10 +10,10 @@ from tests.support.geometries import ADDRESS_BITS, indices
 from tests.support.oracle import set_of
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.index import matrix, set_numbers
+from gpudissect.simulation.cache.models import CacheModel
 
 LRU = Policy(PolicyKind.LRU)
 
@@ -71,7 +71,7 @@ def test_high_address_bits_count_in_the_compiled_index() -> None:
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (Index(IndexKind.BITS, bits=(7,)), "makes 2 sets, not 4"),
+        (Index(IndexKind.BITS, bits=(7,)), "has 2 sets, not 4"),
         (Index(IndexKind.BITS, bits=(6, 7)), "inside a line"),
         (Index(IndexKind.BITS, bits=(7, 63)), r"address bits in \[0, 63\)"),
         (Index(IndexKind.XOR, masks=(128, 0)), "every row"),
@@ -88,7 +88,7 @@ def test_indices_that_do_not_fit(index: Index, message: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sector", "message"),
     [(96, 32, "a line must be a power of two"), (128, 0, "a sector must be"), (64, 128, "cannot have sectors"),
-     (128, 2, "1 to 32 a line")],
+     (128, 2, "1 to 32 per line")],
 )  # fmt: skip
 def test_lines_and_sectors_that_cannot_be(line: int, sector: int, message: str) -> None:
     with pytest.raises(UsageError, match=message):

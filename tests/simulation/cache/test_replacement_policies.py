@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # MC16 s4.5
 

@@ -17,7 +17,7 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload, UsageError
 from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import Hierarchy, Route
-from gpudissect.simulation.cache.hierarchy import HierarchyModel
+from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.simulation.sm.description import Processor
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Chase, Instruction, Launch, Mix, Order, Path, Stream, Workload

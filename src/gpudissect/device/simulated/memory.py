@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.device.simulated.noise import DRIFT_PERIOD, OUTLIER_MEAN, Noise
-from gpudissect.simulation.cache.hierarchy import Actor, HierarchyModel
+from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Chase, Order, Path, Timing
 
@@ -80,7 +80,7 @@ class Memory:
             laid = _ring(turn.order) + region(chase, turn.path)
             self._untimed(turn.path, laid, turn.laps, Actor(turn.sm, turn.warp))
         ring = ring + region(chase, chase.path) if chase.before else ring
-        actor = Actor(seat=chase.sm or 0)
+        actor = Actor(first_sm=chase.sm or 0)
         position = self._untimed(chase.path, ring, chase.warmup, actor)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])

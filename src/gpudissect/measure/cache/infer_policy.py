@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.check import check_policy
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
-from gpudissect.simulation.cache.policy import check_policy
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds
 

@@ -21,7 +21,7 @@ from gpudissect.measure.cache.residency_test import Fitting
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
-from gpudissect.simulation.cache.geometry import PARTS
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Shuffled
@@ -48,13 +48,13 @@ def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     if level is not None and level.parts is not None and lines is not None:
         whole, near = yield from parts_plan(level, level.parts, lines.line, bench)
         whole = no_more_than_stated(_beside_the_driver(whole, bench), 1, bench)
-        return Outcome((whole, no_more_than_stated(near, PARTS, bench)), round(float(whole.high or 0)))
+        return Outcome((whole, no_more_than_stated(near, PARTITION_COUNT, bench)), round(float(whole.high or 0)))
     outcome = yield from capacity_plan("l2", bench, known)
     (whole,) = outcome.estimates
     if whole.status is Status.FOUND and level is not None and lines is not None:
         whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
         if level.homes is not None:
-            both = PARTS * float(whole.high or 0)
+            both = PARTITION_COUNT * float(whole.high or 0)
             whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
         (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
     else:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_held_out import may_be_wrong_twice
 from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes
-from gpudissect.simulation.cache.cache import CacheModel
 from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
+from gpudissect.simulation.cache.models import CacheModel
 
 Array = NDArray[np.int64]
 Levels = NDArray[np.int8]

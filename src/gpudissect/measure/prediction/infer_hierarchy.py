@@ -18,7 +18,7 @@ from gpudissect.measure.prediction.infer_agreement import (
     PredictedLevels,
 )
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
-from gpudissect.simulation.cache.hierarchy import HierarchyModel
+from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.workload import Path
 
 Array = NDArray[np.int64]

@@ -32,9 +32,9 @@ from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of
-from gpudissect.simulation.cache.cache import CacheModel
+from gpudissect.simulation.cache.check import check_policy
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
-from gpudissect.simulation.cache.policy import check_policy
+from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTE = "replacement_policy"

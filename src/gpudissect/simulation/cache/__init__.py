@@ -1,5 +1,5 @@
-"""Caches, TLBs and their policies, pure and fast; used by the simulated GPU and by the inference of policies.
+"""Caches, TLBs and their policies, for the simulated GPU and for inference.
 
-`geometry` says what there can be, `check` whether it can; `index` and `policy` say what index functions and
-replacement policies mean; `cache` and `hierarchy` simulate. Only these two load numba, and only when used.
+`geometry` describes them, `check` validates a geometry, `index` evaluates index functions, `models` simulates. Only
+`models` loads numba, and only when a model is made.
 """

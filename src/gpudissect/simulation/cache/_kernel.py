@@ -1,18 +1,15 @@
-"""The compiled inner loop: one access to one array, and the walk of a ring of accesses through a route.
+"""The compiled inner loop: one access to one array, and a chain of accesses along a route. Imports numba.
 
-Imports numba: import this module only when a simulation is about to run.
-
-Layout, chosen for big caches: 32-bit tags, the ways of a set side by side: 16 are one line of the host's cache. LRU and
-FIFO need no other state: their sets are lists, newest first. All caches and TLBs of a hierarchy lie one behind the
-other in the same flat arrays; `Arrays.shape` has a row for each that says where and how.
+Layout, chosen for big caches: 32-bit tags, the ways of a set contiguous: 16 are one line of the host's cache. LRU and
+FIFO need no other state: their sets are lists, newest first. All caches and TLBs of a hierarchy are contiguous in the
+same flat arrays; `Arrays.shape` has a row for each with its place and parameters.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from gpudissect.simulation.cache.arrays import Arrays, Float64, Int8, Int32, Int64, UInt64
-from gpudissect.simulation.cache.compiled import called, compiled, inlined, uniform
+from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, U64, Arrays, called, compiled, inlined, uniform
 
 Int = int | np.int64
 
@@ -25,23 +22,23 @@ COLUMNS = 13
 # Values of column INDEX.
 LINEAR, MODULO, LOOKUP = range(3)
 
-# Values of column POLICY; the first two keep their sets as lists.
+# Values of column POLICY; sets of the first two are lists.
 LRU, FIFO, PLRU, NRU, MRU, SRRIP, SLRU, RANDOM, WEIGHTED = range(9)
 
-WIDE = 24  # from so many ways on a set is searched by vector instructions
+MIN_WIDE_WAYS = 24  # larger sets are searched by vector instructions
 
 # Kinds of steps of a route.
-CACHE, TLB, PAGE_WALK, FAR_PART = range(4)
+CACHE, TLB, PAGE_WALK, FAR_PARTITION = range(4)
 
-# Entries of a route's extra costs, of the prefetcher's settings and of the walk's running state.
-X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME, X_PART, X_FAR_MEMORY, X_SIZE = range(8)
+# Entries of a route's extra costs, of the prefetcher's settings and of the walk's state.
+X_WINDOW, X_SWITCH, X_FLOOR, X_COLD, X_HOME_MASK, X_NEAR, X_FAR_MEMORY, X_SIZE = range(8)
 P_ARRAY, P_REACH, P_RUN, P_STEP_MAX, P_END, P_SIZE = range(6)
 S_WINDOW, S_HIGHEST, S_STEP, S_RUN, S_SIZE = range(5)
 
 
 @inlined
-def _set_number(shape: Int64, tables: Int32, a: Int, line: Int) -> Int:
-    """Set of a line; linear functions by four table look-ups, a byte of the line number each."""
+def _set_number(shape: I64, tables: I32, a: Int, line: Int) -> Int:
+    """Set of a line; linear functions by four table look-ups, one per byte of the line number."""
     start = shape[a, TABLE]
     if shape[a, INDEX] == LINEAR:
         return np.int64(
@@ -61,8 +58,8 @@ def _set_number(shape: Int64, tables: Int32, a: Int, line: Int) -> Int:
 
 
 @inlined
-def _place(shape: Int64, tables: Int32, a: Int, number: Int) -> tuple[Int, Int]:
-    """Where in `tags` a set starts, and its ways."""
+def _place(shape: I64, tables: I32, a: Int, number: Int) -> tuple[Int, Int]:
+    """Start of a set in `tags`, and its ways."""
     ways = shape[a, WAYS]
     if ways > 0:
         return shape[a, FIRST] + number * ways, ways
@@ -71,8 +68,8 @@ def _place(shape: Int64, tables: Int32, a: Int, number: Int) -> tuple[Int, Int]:
 
 
 @inlined
-def _use(marks: Int8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Tell the policy of a set that `way` was hit or filled."""
+def _use(marks: I8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Update the policy state of a set after a hit or fill of `way`."""
     if policy == PLRU:
         node = ways + way  # leaves are numbered from `ways` on, parents by halving
         while node > 1:
@@ -95,25 +92,25 @@ def _use(marks: Int8, policy: Int, first: Int, ways: Int, way: Int, hit: bool) -
 
 
 @inlined
-def _use_segmented(marks: Int8, first: Int, ways: Int, way: Int, hit: bool) -> None:
-    """Ranks from 1, the line to be replaced last, on; negative where protected, 0 where invalid."""
-    mine = abs(np.int64(marks[first + way]))
+def _use_segmented(marks: I8, first: Int, ways: Int, way: Int, hit: bool) -> None:
+    """Update ranks: 1 for the line that is replaced last; negative if protected, 0 if invalid."""
+    old_rank = abs(np.int64(marks[first + way]))
     filled = rank = np.int64(1)
     for other in range(ways):
         filled += marks[first + other] != 0
-        rank += marks[first + other] < 0 and other != way and not hit  # what is new comes behind what is protected
+        rank += marks[first + other] < 0 and other != way and not hit  # new lines follow protected ones
     for other in range(ways):
         mark = np.int64(marks[first + other])
         place = abs(mark)
-        if other != way and rank <= place < (mine or filled):
+        if other != way and rank <= place < (old_rank or filled):
             keep = mark < 0 and not (hit and place + 1 > ways // 2)
             marks[first + other] = -(place + 1) if keep else place + 1
     marks[first + way] = -rank if hit and ways > 1 else rank
 
 
 @inlined
-def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, policy: Int, first: Int, ways: Int) -> Int:
-    """The way of a full set that is replaced next (for the policies that do not keep lists)."""
+def _victim(shape: I64, odds: F64, marks: I8, draws: U64, a: Int, policy: Int, first: Int, ways: Int) -> Int:
+    """The way of a full set that is replaced next (not for LRU and FIFO)."""
     if policy == PLRU:
         node = 1
         while node < ways:
@@ -122,9 +119,9 @@ def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, pol
     if policy == RANDOM:
         return np.int64(uniform(draws, a) * ways)
     if policy == WEIGHTED:
-        drawn = uniform(draws, a)
+        number = uniform(draws, a)
         way = 0
-        while odds[shape[a, ODDS] + way] <= drawn:
+        while odds[shape[a, ODDS] + way] <= number:
             way += 1
         return np.int64(way)
     if policy == SLRU:
@@ -133,35 +130,35 @@ def _victim(shape: Int64, odds: Float64, marks: Int8, draws: UInt64, a: Int, pol
                 return np.int64(way)
     if policy == MRU and ways == 1:  # its one bit is always set
         return np.int64(0)
-    wanted = 3 if policy == SRRIP else 0
+    victim_mark = 3 if policy == SRRIP else 0
     while True:
         for way in range(ways):
-            if marks[first + way] == wanted:
+            if marks[first + way] == victim_mark:
                 return np.int64(way)
-        for way in range(ways):  # SRRIP: all age by one; NRU: all are cleared; MRU never comes here
+        for way in range(ways):  # SRRIP: all age by one; NRU: all are cleared; never MRU
             marks[first + way] = marks[first + way] + 1 if policy == SRRIP else 0
 
 
 @inlined
-def _to_front(values: Int32, first: Int, way: Int) -> None:
-    """Move a list's element to its front, the ones before it one back."""
+def _to_front(values: I32, first: Int, way: Int) -> None:
+    """Move an element of a list to its front, and those before it back by one."""
     start, steps = np.uint64(first), np.uint64(way)  # unsigned indices: see _find
-    kept = values[start + steps]
+    moved = values[start + steps]
     for step in range(steps):
         place = start + steps - step
         values[place] = values[place - np.uint64(1)]
-    values[start] = kept
+    values[start] = moved
 
 
 @inlined
-def _find(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
+def _find(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
     """Way of a set that holds a tag, or `ways`.
 
-    Indices are unsigned: numba lets negative ones count from the end, and that test keeps loops from being vectorised.
-    Wide sets are searched to the end, without a branch, for the same reason.
+    Indices are unsigned because numba tests signed ones for counting from the end, which prevents vectorisation. Wide
+    sets are searched to the end, without a branch, for the same reason.
     """
     start = np.uint64(first)
-    if ways < WIDE:
+    if ways < MIN_WIDE_WAYS:
         for way in range(np.uint64(ways)):
             if tags[start + way] == tag:
                 return np.int64(way)
@@ -173,9 +170,9 @@ def _find(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
 
 
 @inlined
-def _find_to_front(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
-    """As `_find`, and puts the tag at the front of its list, from where it was or instead of the last one."""
-    if ways >= WIDE:
+def _find_to_front(tags: I32, first: Int, ways: Int, tag: np.int32) -> Int:
+    """As `_find`, and move the tag to the front of its list, or insert it there instead of the last one."""
+    if ways >= MIN_WIDE_WAYS:
         way = _find(tags, first, ways, tag)
         _to_front(tags, first, min(way, ways - 1))
         tags[first] = tag
@@ -183,29 +180,18 @@ def _find_to_front(tags: Int32, first: Int, ways: Int, tag: np.int32) -> Int:
     start = np.uint64(first)
     carried = tag
     for place in range(np.uint64(ways)):  # search and move in one pass
-        here = tags[start + place]
+        current = tags[start + place]
         tags[start + place] = carried
-        if here == tag:
+        if current == tag:
             return np.int64(place)
-        carried = here
+        carried = current
     return ways
 
 
 @inlined
-def _access(
-    shape: Int64,
-    tables: Int32,
-    odds: Float64,
-    tags: Int32,
-    marks: Int8,
-    sectors: Int32,
-    touched: Int32,
-    filled: Int64,
-    draws: UInt64,
-    a: Int,
-    offset: Int,
-) -> bool:
-    """Use the sector at byte `offset` in array `a`, fetching it if it is not there; True when it was."""
+def _access(arrays: Arrays, a: Int, offset: Int) -> bool:
+    """Use the sector at byte `offset` in array `a`, fetching it on a miss; returns whether it hit."""
+    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
     line = offset >> shape[a, LINE_SHIFT]
     number = _set_number(shape, tables, a, line)
     first, ways = _place(shape, tables, a, number)
@@ -265,10 +251,10 @@ def _parity(bits: Int) -> Int:
 
 
 @inlined
-def _starts_prefetch(prefetch: Int64, state: Int64, offset: Int) -> bool:
-    """Note a miss in the prefetching cache; True when it completes a run of equal small steps into the unknown."""
+def _starts_prefetch(prefetch: I64, state: I64, offset: Int) -> bool:
+    """Record a miss in the prefetching cache; returns whether it completes a run of equal small cold steps."""
     step = offset - state[S_HIGHEST]
-    if step <= 0:  # not above every earlier miss: not cold
+    if step <= 0:  # not cold
         state[S_RUN] = 0
         return False
     if step > prefetch[P_STEP_MAX]:
@@ -288,55 +274,53 @@ def _starts_prefetch(prefetch: Int64, state: Int64, offset: Int) -> bool:
 @compiled
 def walk(
     arrays: Arrays,
-    steps: Int64,
-    costs: Float64,
-    extras: Float64,
-    prefetch: Int64,
-    state: Int64,
-    ring: Int64,
+    steps: I64,
+    costs: F64,
+    extras: F64,
+    prefetch: I64,
+    state: I64,
+    chain: I64,
     position: int,
-    levels: Int8,
-    latencies: Float64,
+    levels: I8,
+    latencies: F64,
 ) -> int:
-    """Send accesses through a route, from `position` of the ring on, round and round.
+    """Run accesses along a route, from `position` of the chain on, lap after lap.
 
     Args:
-        arrays: the caches and TLBs, changed by it.
-        steps: (n, 3): kind, array, and for CACHE and FAR_PART its level, for TLB the step to go on with when it hits.
-            FAR_PART is passed over by accesses to lines whose home is near.
+        arrays: the caches and TLBs, modified.
+        steps: (n, 3): kind, array, and for CACHE and FAR_PARTITION its level, for TLB the next step after a hit.
+            FAR_PARTITION is skipped by accesses to lines whose home is near.
         costs: (n + 1,), cycles added by a hit (CACHE, TLB) or by passing (PAGE_WALK); last, by memory.
         extras: (X_SIZE,): X_WINDOW, X_SWITCH: size in bytes (0: none) and penalty in cycles of the page window;
-            X_FLOOR: cycles that a hit costs at least when the first TLB missed; X_COLD: cycles that a page walk
-            costs more when memory serves the access; X_HOME: mask of address bits whose parity is a line's home
-            (0: one part only); X_PART: the part that is near; X_FAR_MEMORY: cycles that memory costs more when
-            the home is not.
+            X_FLOOR: minimum cycles of a hit after a miss in the first TLB; X_COLD: extra cycles of a page walk when
+            memory serves the access; X_HOME_MASK: mask of address bits whose parity is a line's home (0: not
+            partitioned); X_NEAR: the near partition; X_FAR_MEMORY: extra cycles of memory behind the far partition.
         prefetch: (P_SIZE,), see the P_ names; array -1 for none.
-        state: (S_SIZE,), what the walk remembers, changed by it.
-        ring: byte offsets of a lap.
-        position: where in the ring to begin.
+        state: (S_SIZE,), state of the walk, modified.
+        chain: byte offsets of a lap.
+        position: position in the chain of the first access.
         levels: (m,), out: level that served each access; the number of levels for memory.
         latencies: (m,) or empty, out: cycles of each access.
 
     Returns the position after the last access.
 
     """
-    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
     last = len(steps)
     memory = 0
     for s in range(last):
         memory += steps[s, 0] == CACHE
-    home, part = np.int64(extras[X_HOME]), np.int64(extras[X_PART])
+    home_mask, near = np.int64(extras[X_HOME_MASK]), np.int64(extras[X_NEAR])
     window = np.int64(extras[X_WINDOW])
     timed = latencies.size > 0
     for i in range(levels.size):
-        offset = ring[position]
+        offset = chain[position]
         position += 1
-        if position == ring.size:
+        if position == chain.size:
             position = 0
         base, penalty = costs[last], 0.0
         level = memory
-        fetched = far = walked = False  # missed in the prefetching cache; in the first TLB; in all TLBs
-        elsewhere = home != 0 and _parity(offset & home) != part
+        prefetcher_missed = tlb_missed = walked = False  # prefetching cache; first TLB; all TLBs
+        home_is_far = home_mask != 0 and _parity(offset & home_mask) != near
         s = 0
         while s < last:
             kind, array = steps[s, 0], steps[s, 1]
@@ -347,9 +331,9 @@ def walk(
                     state[S_WINDOW] = offset // window
                     penalty += extras[X_SWITCH]
                 s += 1
-            elif kind == FAR_PART and not elsewhere:
+            elif kind == FAR_PARTITION and not home_is_far:
                 s += 1
-            elif _access(shape, tables, odds, tags, marks, sectors, touched, filled, draws, array, offset):
+            elif _access(arrays, array, offset):
                 if kind != TLB:
                     base, level = costs[s], steps[s, 2]
                     break
@@ -357,17 +341,17 @@ def walk(
                 s = steps[s, 2]
             else:
                 if kind == TLB:
-                    far = True
+                    tlb_missed = True
                 elif array == prefetch[P_ARRAY]:
-                    fetched = True
+                    prefetcher_missed = True
                 s += 1
-        if far:
+        if tlb_missed:
             base = max(base, extras[X_FLOOR])
         if walked and level == memory:
             penalty += extras[X_COLD]
-        if elsewhere and level == memory:
+        if home_is_far and level == memory:
             penalty += extras[X_FAR_MEMORY]
-        if fetched and _starts_prefetch(prefetch, state, offset):
+        if prefetcher_missed and _starts_prefetch(prefetch, state, offset):
             _fetch_ahead(arrays, prefetch, offset)
         levels[i] = level
         if timed:
@@ -376,20 +360,19 @@ def walk(
 
 
 @called
-def _fetch_ahead(arrays: Arrays, prefetch: Int64, offset: Int) -> None:
-    """Bring the sectors behind the one at `offset` into the prefetching cache."""
-    shape, tables, odds, tags, marks, sectors, touched, filled, draws = arrays
+def _fetch_ahead(arrays: Arrays, prefetch: I64, offset: Int) -> None:
+    """Fetch the sectors after the one at `offset` into the prefetching cache."""
     a = prefetch[P_ARRAY]
-    sector = 1 << shape[a, SECTOR_SHIFT]
+    sector = 1 << arrays.shape[a, SECTOR_SHIFT]
     start = (offset // sector + 1) * sector
     end = min(start + prefetch[P_REACH], prefetch[P_END])
     for ahead in range(start, end, sector):
-        _access(shape, tables, odds, tags, marks, sectors, touched, filled, draws, a, ahead)
+        _access(arrays, a, ahead)
 
 
 @compiled
 def reset(arrays: Arrays) -> None:
-    """Empty every array, at a cost that grows with what is in it, not with its size."""
+    """Empty every array, at a cost proportional to its content, not to its size."""
     shape, tables, _, tags, marks, _, touched, filled, _ = arrays
     for a in range(shape.shape[0]):
         for entry in range(filled[a]):

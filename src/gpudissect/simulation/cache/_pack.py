@@ -1,35 +1,24 @@
-"""From a geometry to the flat arrays of the compiled loop. Imports numba, through `_kernel`."""
+"""Packs a geometry into the flat arrays of the compiled loop. Imports numba, through `_kernel`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache import _kernel as kernel
-from gpudissect.simulation.cache.arrays import Arrays
+from gpudissect.simulation.cache.compiled import Arrays
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, PolicyKind
 from gpudissect.simulation.cache.index import set_numbers
-from gpudissect.simulation.cache.policy import cumulative_odds
 
-POLICIES = {
-    PolicyKind.LRU: kernel.LRU,
-    PolicyKind.FIFO: kernel.FIFO,
-    PolicyKind.PLRU: kernel.PLRU,
-    PolicyKind.NRU: kernel.NRU,
-    PolicyKind.MRU: kernel.MRU,
-    PolicyKind.SRRIP: kernel.SRRIP,
-    PolicyKind.SLRU: kernel.SLRU,
-    PolicyKind.RANDOM: kernel.RANDOM,
-    PolicyKind.WEIGHTED: kernel.WEIGHTED,
-}
-
+POLICIES = {kind: int(getattr(kernel, kind.name)) for kind in PolicyKind}
 TAG_BITS = 31
 
 
 def pack(caches: Sequence[Cache]) -> Arrays:
-    """Lay caches (and TLBs, as caches of pages) one behind the other, all empty. They must have been checked."""
+    """Pack checked caches (and TLBs, as caches of pages) one after the other, all empty."""
     shape = np.zeros((len(caches), kernel.COLUMNS), dtype=np.int64)
     tables: list[int] = []
     odds: list[float] = []
@@ -41,7 +30,7 @@ def pack(caches: Sequence[Cache]) -> Arrays:
         row[kernel.POLICY] = POLICIES[cache.policy.kind]
         row[kernel.ODDS] = len(odds)
         if cache.policy.kind is PolicyKind.WEIGHTED:
-            odds += cumulative_odds(cache.policy)
+            odds += _cumulative(cache.policy.weights)
         row[kernel.TABLE] = len(tables)
         tables += _index(row, cache.index, cache.line, cache.sets)
         row[kernel.FIRST] = lines
@@ -67,18 +56,24 @@ def pack(caches: Sequence[Cache]) -> Arrays:
     )
 
 
+def _cumulative(weights: Sequence[float]) -> list[float]:
+    """Cumulative probabilities, ending in exactly 1."""
+    total = sum(weights)
+    return [*(partial / total for partial in accumulate(weights[:-1])), 1.0]
+
+
 def seed_draws(arrays: Arrays, seed: int) -> None:
-    """Start the random stream of every array: array i with seed + i, modulo 2^64."""
+    """Restart the random stream of every array: array i from seed + i, modulo 2^64."""
     arrays.draws[:] = [(seed + array) % 2**64 for array in range(arrays.draws.size)]
 
 
 def reach(cache: Cache) -> int:
-    """Bytes that 31-bit line numbers cover: the end of the addresses this cache can be simulated for."""
+    """End of the addresses that can be simulated: bytes covered by 31-bit line numbers."""
     return cache.line << TAG_BITS
 
 
 def _index(row: NDArray[np.int64], index: Index, line: int, sets: int) -> list[int]:
-    """Fill in a row's index columns and give the table that goes with them."""
+    """Fill in the index columns of a row and return its table."""
     if index.kind in (IndexKind.BITS, IndexKind.XOR):
         row[kernel.INDEX] = kernel.LINEAR
         return _linear_tables(index, line, sets)
@@ -91,7 +86,7 @@ def _index(row: NDArray[np.int64], index: Index, line: int, sets: int) -> list[i
 
 
 def _linear_tables(index: Index, line: int, sets: int) -> list[int]:
-    """Set numbers of every value of each of the four bytes of a line number; a line's is their XOR."""
+    """Set numbers of every value of each of the four bytes of a line number; their XOR is that of the line."""
     values = np.arange(256, dtype=np.int64)
     bytes_ = [values, values << 8, values << 16, (values & 127) << 24]
     return [int(number) for part in bytes_ for number in set_numbers(index, line, sets, part * line)]

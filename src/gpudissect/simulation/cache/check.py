@@ -1,28 +1,56 @@
-"""Whether a geometry can be: checks that need no simulation and no numba."""
+"""Checks of a geometry, without simulation or numba."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.geometry import PARTS, Cache, Distance, Hierarchy, Route, Scope, Tlb
+from gpudissect.simulation.cache.geometry import (
+    PARTITION_COUNT,
+    Cache,
+    Distance,
+    Hierarchy,
+    Policy,
+    PolicyKind,
+    Route,
+    Scope,
+)
 from gpudissect.simulation.cache.index import check_index
-from gpudissect.simulation.cache.policy import check_policy
 from gpudissect.workload import Path
 
-MAX_HOME = 1 << 48
-MAX_SECTORS = 32  # a line's valid bits are one 32-bit word
+MAX_HOME_MASK = 1 << 48
+MAX_SECTORS = 32  # per line: their valid bits are one 32-bit word
+MAX_SLRU_WAYS = 64
+WEIGHT_TOLERANCE = 1e-6  # difference of the sum of weights from 1: GPU files have them as decimals
+
+
+def check_policy(policy: Policy, ways: Sequence[int]) -> None:
+    """Raise `UsageError` unless `policy` supports sets of `ways` lines."""
+    if not ways or min(ways) < 1:
+        raise UsageError("a cache needs at least one set, and each set at least one way")
+    if policy.kind is PolicyKind.PLRU and any(count & (count - 1) for count in ways):
+        raise UsageError(f"policy 'plru' needs a power of two of ways, got {sorted(set(ways))}")
+    if policy.kind is PolicyKind.SLRU and max(ways) > MAX_SLRU_WAYS:
+        raise UsageError(f"policy 'slru' supports up to {MAX_SLRU_WAYS} ways, got {max(ways)}")
+    if policy.kind is not PolicyKind.WEIGHTED:
+        if policy.weights:
+            raise UsageError(f"weights belong to policy 'weighted', not to {policy.kind.value!r}")
+        return
+    if set(ways) != {len(policy.weights)}:
+        raise UsageError(f"policy 'weighted' has {len(policy.weights)} weights for sets of {sorted(set(ways))} ways")
+    if min(policy.weights) < 0 or abs(sum(policy.weights) - 1) > WEIGHT_TOLERANCE:
+        raise UsageError(f"weights must be probabilities that sum to 1, got {policy.weights}")
 
 
 def check_cache(cache: Cache) -> None:
-    """Raise `UsageError` for a cache that cannot be."""
+    """Raise `UsageError` for an impossible cache."""
     for name, size in (("line", cache.line), ("sector", cache.sector)):
         if size < 1 or size & (size - 1):
             raise UsageError(f"a {name} must be a power of two of bytes, got {size}")
     if cache.sector > cache.line or cache.line // cache.sector > MAX_SECTORS:
-        raise UsageError(
-            f"a line of {cache.line} bytes cannot have sectors of {cache.sector} bytes (1 to {MAX_SECTORS} a line)"
-        )
+        sizes = f"a line of {cache.line} bytes cannot have sectors of {cache.sector} bytes"
+        raise UsageError(f"{sizes} (1 to {MAX_SECTORS} per line)")
     if cache.copies < 1:
         raise UsageError(f"a cache has at least one copy, got {cache.copies}")
     check_policy(cache.policy, cache.ways)
@@ -31,48 +59,51 @@ def check_cache(cache: Cache) -> None:
 
 def check_hierarchy(hierarchy: Hierarchy) -> None:
     """Raise `UsageError` for impossible caches and TLBs, unknown names, or latencies that do not fit a route."""
-    tlbs = {f"TLB {level}": tlb_as_cache(tlb) for level, tlb in enumerate(hierarchy.tlbs, start=1)}
+    tlbs = {f"TLB {level}": tlb.as_cache() for level, tlb in enumerate(hierarchy.tlbs, start=1)}
     for name, cache in (*hierarchy.caches.items(), *tlbs.items()):
         try:
             check_cache(cache)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
     for path, route in hierarchy.routes.items():
-        _check_route(path, route, hierarchy)
-    ahead = hierarchy.prefetch
-    if ahead is not None:
-        if ahead.cache not in hierarchy.caches:
-            raise UsageError(f"prefetch into {ahead.cache!r}, but the caches are {sorted(hierarchy.caches)}")
-        if ahead.run < 1 or ahead.reach < 1:
-            raise UsageError(f"prefetch needs run and reach of at least 1, got {ahead.run} and {ahead.reach}")
-    partition = hierarchy.partition
-    if partition is not None:
-        split = hierarchy.caches.get(partition.cache)
-        if split is None or split.scope is not Scope.GPU or split.copies > 1:
-            raise UsageError(f"a partition splits a single cache of scope gpu, not {partition.cache!r}")
-        if not 0 < partition.home < MAX_HOME or partition.home % split.line:
-            raise UsageError(f"a home is chosen by address bits of whole lines, got mask {partition.home:#x}")
+        for problem in _route_problems(path, route, hierarchy):
+            raise UsageError(problem)
+    for problem in _problems(hierarchy):
+        raise UsageError(problem)
     if hierarchy.distance is not None:
         _check_distance(hierarchy.distance, hierarchy)
-    window = hierarchy.page_window
+
+
+def _problems(hierarchy: Hierarchy) -> Iterator[str]:
+    prefetch, partition, window = hierarchy.prefetch, hierarchy.partition, hierarchy.page_window
+    if prefetch is not None:
+        if prefetch.cache not in hierarchy.caches:
+            yield f"prefetch into {prefetch.cache!r}, but the caches are {sorted(hierarchy.caches)}"
+        if prefetch.run < 1 or prefetch.reach < 1:
+            yield f"prefetch needs run and reach of at least 1, got {prefetch.run} and {prefetch.reach}"
+    if partition is not None:
+        cache = hierarchy.caches.get(partition.cache)
+        if cache is None or cache.scope is not Scope.GPU or cache.copies > 1:
+            yield f"a partition splits a single cache of scope gpu, not {partition.cache!r}"
+        elif not 0 < partition.home_mask < MAX_HOME_MASK or partition.home_mask % cache.line:
+            yield f"a home is chosen by address bits of whole lines, got mask {partition.home_mask:#x}"
     if window is not None and window.size < 1:
-        raise UsageError(f"a page window needs a size of at least 1 byte, got {window.size}")
+        yield f"a page window needs a size of at least 1 byte, got {window.size}"
 
 
-def _check_route(path: Path, route: Route, hierarchy: Hierarchy) -> None:
-    unknown = set(route.caches) - set(hierarchy.caches)
-    if unknown:
-        raise UsageError(f"path {path} uses {sorted(unknown)}, but the caches are {sorted(hierarchy.caches)}")
+def _route_problems(path: Path, route: Route, hierarchy: Hierarchy) -> Iterator[str]:
+    if unknown := sorted(set(route.caches) - set(hierarchy.caches)):
+        yield f"path {path} uses {unknown}, but the caches are {sorted(hierarchy.caches)}"
     if len(set(route.caches)) < len(route.caches):
-        raise UsageError(f"path {path} uses a cache twice: {list(route.caches)}")
+        yield f"path {path} uses a cache twice: {list(route.caches)}"
     if route.memory_latency is None:
         if route.caches or not route.latency or (len(route.latency) > 1 and path is not Path.CLUSTER):
-            raise UsageError(f"path {path} ends before memory: it takes one latency and no caches")
+            yield f"path {path} ends before memory: it has one latency and no caches"
         return
     if len(route.latency) != len(route.caches):
-        raise UsageError(f"path {path} has {len(route.caches)} caches but {len(route.latency)} latencies")
+        yield f"path {path} has {len(route.caches)} caches but {len(route.latency)} latencies"
     if route.translated_from < 0 or not 0 <= route.tlbs_at < max(1, len(route.caches)):
-        raise UsageError(f"path {path}: translated_from and tlbs_at are positions in its caches")
+        yield f"path {path}: translated_from and tlbs_at are positions in its caches"
 
 
 def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:
@@ -85,12 +116,7 @@ def _check_distance(distance: Distance, hierarchy: Hierarchy) -> None:
         raise UsageError("distances are cycles, finite and not negative")
     if distance.by_slice:
         partition = hierarchy.partition
-        parts = PARTS if partition is not None and partition.cache == distance.cache else 1
-        if len(distance.by_slice) % parts:
-            raise UsageError(f"{len(distance.by_slice)} slices cannot lie in {parts} equal parts")
-        check_index(distance.index, cache.line, len(distance.by_slice) // parts)
-
-
-def tlb_as_cache(tlb: Tlb) -> Cache:
-    """A TLB level as what it is: a cache whose lines are pages."""
-    return Cache(ways=tlb.ways, line=tlb.page, sector=tlb.page, index=tlb.index, policy=tlb.policy)
+        partitions = PARTITION_COUNT if partition is not None and partition.cache == distance.cache else 1
+        if len(distance.by_slice) % partitions:
+            raise UsageError(f"{len(distance.by_slice)} slices do not divide into {partitions} equal partitions")
+        check_index(distance.index, cache.line, len(distance.by_slice) // partitions)

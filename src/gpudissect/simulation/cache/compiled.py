@@ -1,8 +1,8 @@
-"""How inner loops are compiled, and the random numbers they draw. Imports numba: import it only to simulate.
+"""Compilation of inner loops, their arrays and their random numbers. Imports numba: import it only to simulate.
 
-Whatever is compiled here or elsewhere takes arrays of fixed types (contiguous, writeable), so that each function
-is compiled once and then found in numba's cache on disk. That cache notices changes only in the file of the
-function that was called: keep an inner loop, with all it calls, in one file.
+Compiled functions take arrays of fixed types (contiguous, writeable), so that each is compiled once and then found in
+numba's cache on disk. That cache notices changes only in the file of the called function: keep an inner loop, with
+everything it calls, in one file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
@@ -20,12 +20,47 @@ from numpy.typing import NDArray
 
 from gpudissect.cache_folder import cache_folder, private_folder
 
+I8 = NDArray[np.int8]
+I32 = NDArray[np.int32]
+I64 = NDArray[np.int64]
+U64 = NDArray[np.uint64]
+F64 = NDArray[np.float64]
 Function = TypeVar("Function", bound=Callable[..., Any])
 config: Any = numba.config
 
-# Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays
-# are not reference-counted: the counting, not the caches, took two thirds of the time.
+# Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays are not
+# reference-counted, which took two thirds of the time.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+
+
+class Arrays(NamedTuple):
+    """All caches and TLBs of a hierarchy, packed.
+
+    Attributes:
+        shape: (arrays, COLUMNS). LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE:
+            start in `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for
+            unequal sets; STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; TOUCHED: start in
+            `touched`.
+        tables: index tables and, for unequal sets, where in `tags` each set starts and the last ends.
+        odds: cumulative probabilities of WEIGHTED.
+        tags: one per way, the line number there, or EMPTY.
+        marks: one per way: reference bits, predictions, ranks (SLRU), or nodes of the PLRU tree (1 the root, 0 unused).
+        sectors: one per way, bit i is set when sector i is valid. A single element if nothing is sectored.
+        touched: one per set, the numbers of the sets that hold lines, so that a reset is cheap.
+        filled: (arrays,), number of valid entries of `touched`.
+        draws: (arrays,), states of the random streams.
+
+    """
+
+    shape: I64
+    tables: I32
+    odds: F64
+    tags: I32
+    marks: I8
+    sectors: I32
+    touched: I32
+    filled: I64
+    draws: U64
 
 
 def compiled(function: Function) -> Function:
@@ -44,19 +79,17 @@ def compiled(function: Function) -> Function:
         config.CACHE_DIR = configured
     if cached is function:  # NUMBA_DISABLE_JIT is set
         return function
-    # Where numba cannot write to this folder, it takes others, which are not checked.
+    # Where numba cannot write to this folder, it uses others, which are not checked.
     return cached if Path(cached.stats.cache_path).is_relative_to(folder) else called(function)
 
 
 def _numba_folder(beside: Path) -> Path | None:
     """Folder for numba's cache, whose files are unpickled; None if there is no safe one: compile in every process.
 
-    Args:
-        beside: Python's own cache of the source. It needs no check: who can write there can also replace bytecode.
-
+    `beside` is Python's own cache of the source. It needs no check: who can write there can also replace bytecode.
     """
-    if config.CACHE_DIR and (named := private_folder(Path(config.CACHE_DIR))):
-        return named
+    if config.CACHE_DIR and (configured := private_folder(Path(config.CACHE_DIR))):
+        return configured
     try:
         beside.mkdir(exist_ok=True)
     except OSError:
@@ -65,18 +98,18 @@ def _numba_folder(beside: Path) -> Path | None:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function into each place that calls it."""
+    """Compile a function into each of its callers."""
     return njit(forceinline=True, **OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def called(function: Function) -> Function:
-    """Compile a function in every process: one that compiled functions call, rarely enough to keep it apart."""
+    """Compile a function in every process: one that compiled functions call rarely."""
     return njit(**OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 @inlined
-def uniform(draws: NDArray[np.uint64], stream: int | np.int64) -> float:
-    """Next number, in [0, 1), of a SplitMix64 stream, whose state is draws[stream] (see `policy` for the source)."""
+def uniform(draws: U64, stream: int | np.int64) -> float:
+    """Next number, in [0, 1), of the SplitMix64 stream with state draws[stream] (source: `geometry.PolicyKind`)."""
     state = draws[stream] + np.uint64(0x9E3779B97F4A7C15)
     draws[stream] = state
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

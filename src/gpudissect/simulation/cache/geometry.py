@@ -1,4 +1,4 @@
-"""The shape of a memory hierarchy: plain data, shared by the catalogue, the simulator and the inference."""
+"""The geometry of a memory hierarchy as plain data, for the catalogue, the simulator and inference."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from gpudissect.workload import Path
 
-PARTS = 2
-"""Of a cache in parts."""
+PARTITION_COUNT = 2
+"""Partitions of a partitioned cache."""
 
 
 class IndexKind(StrEnum):
@@ -25,8 +25,8 @@ class IndexKind(StrEnum):
 class Index:
     """An index function over byte addresses.
 
-    `bits` for BITS, `masks` for XOR, `table` for TABLE; `granule` (bytes) for MODULO and TABLE, where 0 means
-    the line size.
+    `bits` for BITS, `masks` for XOR, `table` for TABLE; `granule` (bytes) for MODULO and TABLE, where 0 stands for the
+    line size.
     """
 
     kind: IndexKind
@@ -37,29 +37,60 @@ class Index:
 
 
 class PolicyKind(StrEnum):
-    """Which way of a full set is replaced; `policy` defines each to the letter. An invalid way is filled first."""
+    """Which way of a full set is replaced.
+
+    Common to all: a line that is not in its set takes the lowest-numbered invalid way; only a full set replaces. A way
+    stays valid until the whole cache is reset. A sector miss (line present, sector absent) uses the line as a hit does.
+    A use is a hit or a fill.
+
+    - LRU: the way whose last use is longest ago.
+    - FIFO: the way that was filled longest ago; hits change nothing.
+    - PLRU: tree pseudo-LRU. A binary tree over the ways with one bit per node; each use flips the bits on the way's
+      path away from it; the victim is found by following the bits from the root. All bits initially point to way 0.
+      Ways must be a power of two (Al-Zoubi et al. 2004, "Performance evaluation of cache replacement policies",
+      section 2).
+    - NRU: one reference bit per way, set by a use. Victim: the lowest way with a clear bit; if none is clear, *at that
+      moment* all are cleared and way 0 is replaced. (Lazy clearing; Jaleel et al. 2010, section 2.)
+    - MRU: also called bit-PLRU. One bit per way, set by a use; the use that would leave every bit set clears all others
+      *at once*, keeping its own. Victim: the lowest way with a clear bit. (Eager clearing: the most recently used way
+      is never the victim, hence the name; Malamy et al. 1994, US patent 5353425; "MRU" in Grund & Reineke 2010 and in
+      nanoBench.) With two ways MRU is LRU, NRU is not: after filling A, B and using B, A, a miss replaces B under MRU
+      and A under NRU.
+    - SRRIP: 2-bit re-reference predictions, hit priority (Jaleel et al. 2010, section 4): filled with 2, a hit sets 0.
+      Victim: the lowest way with 3; while there is none all are raised by one.
+    - SLRU: segmented LRU (Karedla, Love & Wherry 1994, "Caching strategies to improve disk system performance", IEEE
+      Computer 27(3)). A line enters a probationary segment; a hit makes it the most recent of a protected segment of
+      half the ways (rounded down), whose least recent line falls back, if it is full, to the most recent place of the
+      other. Victim: the least recent probationary line. At most 64 ways. (Closest to the L1 of an H200, as observed.)
+    - RANDOM: every way with the same probability.
+    - WEIGHTED: way i with probability weights[i] (MC16 s4.5, fig 11).
+
+    The random policies take one number per replacement, uniform in [0, 1), from a SplitMix64 stream of the cache's own
+    (Steele et al. 2014, "Fast splittable pseudorandom number generators", fig 16): the victim is the first way whose
+    cumulative probability exceeds it.
+    """
 
     LRU = "lru"
     FIFO = "fifo"
-    PLRU = "plru"  # binary tree of bits; ways must be a power of two
-    NRU = "nru"  # one reference bit a way; first clear way goes; if none is clear then, all are cleared
-    MRU = "mru"  # bit-PLRU: as NRU, but the use that would set the last clear bit clears all others at once
-    SRRIP = "srrip"  # 2-bit re-reference prediction, hit priority (Jaleel 2010)
-    SLRU = "slru"  # LRU in two halves: a line is new until its second use, and only as many again are protected
+    PLRU = "plru"
+    NRU = "nru"
+    MRU = "mru"
+    SRRIP = "srrip"
+    SLRU = "slru"
     RANDOM = "random"
-    WEIGHTED = "weighted"  # way i with probability weights[i] (MC16 fig 11)
+    WEIGHTED = "weighted"
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A replacement policy; `weights` (summing to 1, one a way) only for WEIGHTED."""
+    """A replacement policy; `weights` (one per way, summing to 1) only for WEIGHTED."""
 
     kind: PolicyKind
     weights: tuple[float, ...] = ()
 
 
 class Scope(StrEnum):
-    """Who shares a cache."""
+    """What shares a cache."""
 
     SM = "sm"
     GPU = "gpu"
@@ -70,11 +101,11 @@ class Cache:
     """One cache array.
 
     Attributes:
-        ways: lines of each set, one entry a set (unequal sets are the list of them).
-        line: bytes of a line (what one tag covers).
+        ways: lines of each set; sets may be unequal.
+        line: bytes of a line (covered by one tag).
         sector: bytes that one miss fetches; divides the line.
-        scope: who shares it.
-        copies: independent arrays an SM has (MT22 s4.6); warp w uses number w mod copies.
+        scope: what shares it.
+        copies: independent arrays per SM (MT22 s4.6); warp w uses number w mod copies.
 
     """
 
@@ -107,10 +138,14 @@ class Tlb:
     policy: Policy
     penalty: float
 
+    def as_cache(self) -> Cache:
+        """The same as a cache whose lines are pages."""
+        return Cache(self.ways, self.page, self.page, self.index, self.policy)
+
 
 @dataclass(frozen=True)
 class PageWindow:
-    """A page walk outside the active window costs `penalty` cycles more, and moves it (MC16 s5.2, P6).
+    """A page walk outside the active window costs `penalty` cycles more, and moves the window (MC16 s5.2, P6).
 
     Windows are aligned blocks of `size` bytes; the first is active when a chase begins.
     """
@@ -123,7 +158,7 @@ class PageWindow:
 class Prefetch:
     """After `run` equal small steps from cold miss to cold miss the next `reach` bytes are fetched (MC16 s4.6).
 
-    So a sequential first lap sees run + 1 slow accesses; see `hierarchy` for cold and small.
+    So a sequential first lap has run + 1 slow accesses; see `models` for the terms.
     """
 
     cache: str
@@ -133,37 +168,38 @@ class Prefetch:
 
 @dataclass(frozen=True)
 class Partition:
-    """A cache of scope GPU in two parts, each an array of its geometry; memory belongs half to one, half to the other.
+    """Two partitions of a cache of scope GPU, each an array of its geometry and the home of half of memory.
 
-    An SM asks the part near to it (SM s: part ``s mod 2``). What that lacks comes from memory, if the line's home is
-    near; else from the far part, which keeps it, too. So a part holds lines of its own home and copies of others.
+    An SM accesses its near partition (SM s: number ``s mod 2``). A line that is missing there comes from memory if that
+    partition is its home, else from the far partition, which keeps it as well. So a partition holds lines at home in it
+    and copies of others.
 
     Attributes:
-        cache: which cache.
-        home: the home of a line is the parity of ``byte address & home``.
-        far_penalty: cycles that a hit in the far part takes longer than one in the near part.
-        far_memory_penalty: cycles that memory behind the far part takes longer than memory behind the near part.
+        cache: name of the cache.
+        home_mask: the home of a line is the parity of ``byte address & home_mask``.
+        far_penalty: extra cycles of a hit in the far partition.
+        far_memory_penalty: extra cycles of memory behind the far partition.
 
     """
 
     cache: str
-    home: int
+    home_mask: int
     far_penalty: float
     far_memory_penalty: float = 0.0
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far a cache of scope GPU lies from every SM: cycles on top of each load that gets there, or beyond it.
+    """Distance of SMs from a cache of scope GPU: cycles added to each load that reaches it or memory behind it.
 
-    So a hit takes the route's latency and what its SM and its slice add: the additive model of a map of latencies.
-    The slices of a cache in two parts lie one part after the other, and loads arrive at a slice of the near part.
+    A hit takes the route's latency plus the cycles of its SM and its slice: the additive model of a latency map. Slices
+    of a partitioned cache are listed partition after partition, and loads arrive at a slice of the near partition.
 
     Attributes:
-        cache: which cache.
+        cache: name of the cache.
         by_sm: cycles of each SM, or empty for none.
-        by_slice: cycles of each slice, all parts together, or empty for none.
-        index: which slice of a part a line belongs to, as an index function says which set.
+        by_slice: cycles of each slice, all partitions together, or empty for none.
+        index: index function from lines to slices of a partition.
 
     """
 
@@ -175,20 +211,20 @@ class Distance:
 
 @dataclass(frozen=True)
 class Route:
-    """What a load on one path goes through.
+    """Caches and latencies of the loads of one path.
 
     Attributes:
         caches: names of the arrays, nearest first; may be empty.
         latency: cycles from load to use when served by each of `caches`.
-        memory_latency: cycles when served by memory, None for a path that ends before (shared memory: then
-            `latency` has one entry for the array itself and `caches` is empty; on path CLUSTER one by rank of the
-            block that is asked, the last for all further ranks).
-        translated_from: position in `caches` from which on the TLBs are asked: 0 before the first, 1 after a
-            miss in the first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
+        memory_latency: cycles when served by memory, None for a path that ends before (shared memory: then `latency`
+            has one entry for the array itself and `caches` is empty; on path CLUSTER one by rank of the accessed block,
+            the last for all further ranks).
+        translated_from: position in `caches` at which the TLBs are accessed: 0 before the first, 1 after a miss in the
+            first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
         timer: cycles that timing a single access adds (MC16 s4.2).
-        tlbs_at: position in `caches` of the one beside which the TLBs sit: a load that misses the first TLB takes
-            at least as long as if that cache had served it (MC16 s5.2 finding 3: Fermi's TLBs sit at the L2, so
-            an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27).
+        tlbs_at: position in `caches` of the cache beside the TLBs: a load that misses the first TLB takes at least as
+            long as a hit in that cache (MC16 s5.2 finding 3: Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1
+            hit 288 cycles, an L2 hit only 27).
 
     """
 
@@ -202,10 +238,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A GPU's memory, complete: arrays by name, routes by path, TLB levels in the order they are asked.
+    """The memory of a GPU: arrays by name, routes by path, TLB levels in the order of access.
 
-    `tlb_walk_penalty` (cycles) is what a miss in every TLB level costs, instead of the levels' own penalties;
-    `tlb_cold_walk_penalty` when the data come from memory: then the page table does as well (MC14 table 3: P5 costs
+    `tlb_walk_penalty` (cycles) is the cost of a miss in every TLB level, instead of the levels' own penalties;
+    `tlb_cold_walk_penalty` that when the data come from memory, as then the page table does too (MC14 table 3: P5 costs
     far more than P3 and P4 explain). None: no difference.
     """
 

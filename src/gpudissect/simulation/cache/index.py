@@ -1,8 +1,7 @@
 """Index functions: from byte addresses to set numbers.
 
-`Index` (in `geometry`) says which function; this module evaluates it, in numpy, for any number of addresses at
-once. BITS and XOR are linear over GF(2): `matrix` gives them one form. The simulator's compiled loop has its own,
-faster evaluation, built from this one (`_pack`).
+This module evaluates an `Index` for arrays of addresses. BITS and XOR are linear over GF(2): `matrix` gives them one
+form. The simulator's compiled loop has a faster evaluation, built from this one (`_pack`).
 """
 
 from __future__ import annotations
@@ -21,15 +20,11 @@ def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) 
 
     Args:
         index: the index function.
-        line: bytes of a line, the granule of MODULO and TABLE unless `index` names another.
+        line: bytes of a line, the granule of MODULO and TABLE unless `index` has another.
         sets: number of sets.
         offsets: byte addresses, not negative, any shape.
 
-    Returns:
-        Numbers in [0, sets), the shape of `offsets`.
-
-    Raises:
-        UsageError: when `index` does not fit the line size or the number of sets (see `check_index`).
+    Returns numbers in [0, sets), shape of `offsets`. Raises `UsageError` as `check_index` does.
 
     """
     check_index(index, line, sets)
@@ -47,9 +42,9 @@ def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) 
 
 
 def matrix(index: Index) -> tuple[int, ...]:
-    """Rows of a GF(2)-linear index: set bit i is the parity of address & row i. BITS has one bit a row.
+    """Rows of a GF(2)-linear index: set bit i is the parity of address & row i. BITS has one bit per row.
 
-    Raises `UsageError` for the kinds that are not linear.
+    Raises `UsageError` for other kinds.
     """
     if index.kind is IndexKind.BITS:
         return tuple(1 << bit for bit in index.bits)
@@ -59,13 +54,11 @@ def matrix(index: Index) -> tuple[int, ...]:
 
 
 def check_index(index: Index, line: int, sets: int) -> None:
-    """Raise `UsageError` unless `index` sends all bytes of a line to one set, and only to sets there are."""
+    """Raise `UsageError` unless `index` maps all bytes of a line to one of the `sets`."""
     if index.kind in (IndexKind.BITS, IndexKind.XOR):
         rows = matrix(index)
         if len(rows) > 31 or 1 << len(rows) != sets:
-            raise UsageError(
-                f"index {index.kind.value!r} with {len(rows)} bits makes {2 ** len(rows)} sets, not {sets}"
-            )
+            raise UsageError(f"index {index.kind.value!r} with {len(rows)} bits has {2 ** len(rows)} sets, not {sets}")
         if any(not 0 < row < 2**63 for row in rows):
             raise UsageError(f"index {index.kind.value!r} needs address bits in [0, 63) in every row, got {rows}")
         if any(row % line for row in rows):
@@ -83,7 +76,7 @@ def check_index(index: Index, line: int, sets: int) -> None:
 def reduced(rows: Iterable[int]) -> tuple[int, ...]:
     """Reduced row echelon form over GF(2), pivots at the lowest bit of each row, rows rising by pivot.
 
-    Two linear indices tell the same lines apart exactly if their reduced rows are equal.
+    Two linear indices distinguish the same lines exactly if their reduced rows are equal.
     """
     basis: list[int] = []
     for row in rows:
@@ -96,7 +89,7 @@ def reduced(rows: Iterable[int]) -> tuple[int, ...]:
 
 
 def canonical(index: Index, line: int, sets: int) -> str:
-    """An index function in words, the same for all that put the same lines together.
+    """An index function as text, the same for all that group lines in the same way.
 
     ``one set``; ``bits 7 8``; ``xor 7^13 8^14 9 10 11`` (each group one bit of the set number, in reduced form);
     ``line mod 1792``; ``(address / 128) mod 7``; ``not linear, table of 66``.
@@ -112,8 +105,8 @@ def canonical(index: Index, line: int, sets: int) -> str:
     if index.kind is IndexKind.TABLE:
         return f"not linear, table of {len(index.table)}"
     rows = reduced(matrix(index))
-    words = ["^".join(str(bit) for bit in range(row.bit_length()) if row >> bit & 1) for row in rows]
-    return f"{'bits' if all('^' not in word for word in words) else 'xor'} {' '.join(words)}"
+    groups = ["^".join(str(bit) for bit in range(row.bit_length()) if row >> bit & 1) for row in rows]
+    return f"{'xor' if any('^' in group for group in groups) else 'bits'} {' '.join(groups)}"
 
 
 def _lowest(row: int) -> int:

@@ -10,8 +10,7 @@ import math
 
 import numpy as np
 
-from gpudissect.simulation.cache.arrays import Float64, Int64, UInt64
-from gpudissect.simulation.cache.compiled import compiled, inlined, uniform
+from gpudissect.simulation.cache.compiled import F64, I64, U64, compiled, inlined, uniform
 
 Int = int | np.int64
 Float = float | np.float64
@@ -54,7 +53,7 @@ def _aligned(time: Int, step: Int) -> Int:
 
 
 @inlined
-def _spread(draws: UInt64) -> Float:
+def _spread(draws: U64) -> Float:
     """Next number in [0, 1): random, but each run of STRATA of them has one in each of as many equal parts.
 
     So means over some thousand accesses come out alike whatever the seed is, as they do of as many SMs at once.
@@ -75,7 +74,7 @@ def _spread(draws: UInt64) -> Float:
 
 
 @inlined
-def _service(mean: Float, variability: Float, draws: UInt64) -> Float:
+def _service(mean: Float, variability: Float, draws: U64) -> Float:
     """How long one access is served: `variability` is half of one plus the squared coefficient of variation.
 
     From 1 on most accesses are free and the others exponential (rows of memory that are open, or are not); below a
@@ -93,7 +92,7 @@ def _service(mean: Float, variability: Float, draws: UInt64) -> Float:
 
 
 @inlined
-def _wake(schedulers: Int64, warp: Int, at: Int, count: Int, step: Int) -> None:
+def _wake(schedulers: I64, warp: Int, at: Int, count: Int, step: Int) -> None:
     """Have the scheduler of a warp look when the warp can go on."""
     s = warp % count
     look = max(schedulers[s, S_FREE], _aligned(at, step))
@@ -102,7 +101,7 @@ def _wake(schedulers: Int64, warp: Int, at: Int, count: Int, step: Int) -> None:
 
 
 @inlined
-def _free_at(units: Float64, operations: Float64, operation: Int, scheduler: Int, pipes: Int) -> tuple[Int, Float]:
+def _free_at(units: F64, operations: F64, operation: Int, scheduler: Int, pipes: Int) -> tuple[Int, Float]:
     """The pipe of an operation (each scheduler's own, or from row 0 if there is one for all) and when it is free."""
     unit = np.int64(operations[operation, UNIT])
     place = unit if unit >= 0 else np.int64(-1 - unit) + pipes * (1 + scheduler)
@@ -111,8 +110,8 @@ def _free_at(units: Float64, operations: Float64, operation: Int, scheduler: Int
 
 @inlined
 def _issue(
-    machine: Int64, job: Int64, operations: Float64, body: Int64, warps: Int64, ready: Int64, seats: Int64,
-    schedulers: Int64, units: Float64, queues: Float64, records: Int64, draws: UInt64, samples: Int64, w: Int, t: Int,
+    machine: I64, job: I64, operations: F64, body: I64, warps: I64, ready: I64, seats: I64,
+    schedulers: I64, units: F64, queues: F64, records: I64, draws: U64, samples: I64, w: Int, t: Int,
 ) -> np.int64:  # fmt: skip
     """Issue the next instruction of warp `w` at cycle `t`; the warp's state afterwards says when it can go on.
 
@@ -181,7 +180,7 @@ def _issue(
 
 @inlined
 def _end_block(
-    machine: Int64, job: Int64, warps: Int64, ready: Int64, seats: Int64, schedulers: Int64, records: Int64, seat: Int
+    machine: I64, job: I64, warps: I64, ready: I64, seats: I64, schedulers: I64, records: I64, seat: Int
 ) -> None:  # fmt: skip
     """Note when the warps of a block ended, and seat the next block if there is one."""
     first = seat * job[J_PER_BLOCK]
@@ -211,19 +210,19 @@ def _end_block(
 
 @compiled
 def simulate(
-    machine: Int64,
-    job: Int64,
-    operations: Float64,
-    body: Int64,
-    warps: Int64,
-    ready: Int64,
-    seats: Int64,
-    schedulers: Int64,
-    units: Float64,
-    queues: Float64,
-    records: Int64,
-    draws: UInt64,
-    samples: Int64,
+    machine: I64,
+    job: I64,
+    operations: F64,
+    body: I64,
+    warps: I64,
+    ready: I64,
+    seats: I64,
+    schedulers: I64,
+    units: F64,
+    queues: F64,
+    records: I64,
+    draws: U64,
+    samples: I64,
 ) -> None:
     """Run all blocks of a job on one SM.
 

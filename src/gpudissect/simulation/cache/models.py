@@ -1,0 +1,294 @@
+"""Simulated caches: `CacheModel`, one cache or TLB, and `HierarchyModel`, all caches and TLBs of a GPU.
+
+An access to a hierarchy, in this order:
+
+1. It accesses the caches of its route, nearest first, until one hits; every cache that misses fetches the sector.
+2. At position `Route.translated_from` it first accesses the TLBs, in order, until one hits; every TLB that misses
+   fetches the page. A hit in the first adds nothing, a hit in TLB i > 0 adds the penalty of TLB i - 1 alone, a miss in
+   all adds `tlb_walk_penalty` alone (`tlb_cold_walk_penalty` if memory then serves the access). A position equal to the
+   number of caches means before memory; a larger one, or a route that ends before memory, means never. After a miss in
+   the first TLB, the access costs at least the latency of `Route.tlbs_at` before penalties.
+3. The page window matters only after a miss in every TLB (MC16 s5.2: the switch of page tables is part of a page walk).
+   Windows are aligned blocks of `PageWindow.size` bytes; the one around offset 0 is active at first.
+4. A miss in the prefetching cache is cold if it is above every earlier miss of that cache. `Prefetch.run` cold misses
+   in a row, each the same step of at most `MAX_PREFETCH_STEP` bytes above the one before (so one more miss starts the
+   row), fetch the next `Prefetch.reach` bytes, as if accessed in rising order, but not beyond the end of memory. A
+   random order hardly ever does that, and repeated offsets do not count: later laps do not prefetch (MC16 s4.6,
+   finding 3).
+5. Of a partitioned cache (`Partition`) the near partition is accessed, and if it lacks the line and the line's home is
+   far, the far one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
+
+The latency of an access is that of the place that served it plus all penalties; if it reached a cache with a
+`Distance`, plus the cycles of its SM and slice.
+
+The actor decides which arrays are accessed: every SM has its own caches, except those of scope GPU, and of a cache with
+several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
+
+The first model in a process loads numba, about half a second (and compiles, the first time ever).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpudissect.errors import UsageError
+from gpudissect.simulation.cache.check import check_cache, check_hierarchy
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Cache, Distance, Hierarchy, Route, Scope
+from gpudissect.simulation.cache.index import set_numbers
+from gpudissect.workload import Path
+
+CHUNK_ACCESSES = 1 << 18  # simulated at a time; Ctrl-C is handled between chunks
+MAX_PREFETCH_STEP = 512  # bytes
+NOWHERE = 2**62  # an offset outside any memory; steps from its negative are never small
+
+
+class CacheModel:
+    """One cache (or TLB), empty at first. `seed` is that of the random policies.
+
+    Raises `UsageError` for an impossible geometry.
+    """
+
+    def __init__(self, cache: Cache, seed: int = 0) -> None:
+        from gpudissect.simulation.cache import _kernel, _pack
+
+        check_cache(cache)
+        self._arrays = _pack.pack([cache])
+        self._reach = _pack.reach(cache)
+        self._steps = np.array([[_kernel.CACHE, 0, 0]], dtype=np.int64)
+        self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
+        self._prefetch = np.full(_kernel.P_SIZE, -1, dtype=np.int64)
+        self.reset(seed)
+
+    def access_many(self, offsets: ArrayLike) -> NDArray[np.int8]:
+        """Access byte addresses, shape (n,), one after the other; returns 0 for each hit and 1 for each miss.
+
+        Raises `UsageError` for negative addresses and those beyond 2^31 lines.
+        """
+        from gpudissect.simulation.cache._kernel import X_SIZE, walk
+
+        chain = np.array(offsets, dtype=np.int64).reshape(-1)  # a copy: read-only arrays have another type in numba
+        levels = np.empty(chain.size, dtype=np.int8)
+        if chain.size == 0:
+            return levels
+        if chain.min() < 0 or chain.max() >= self._reach:
+            limits = f"[0, {self._reach})"
+            raise UsageError(f"addresses of this cache must be in {limits}, got {chain.min()}..{chain.max()}")
+        no_latencies = np.empty(0, dtype=np.float64)
+        route = (self._steps, np.zeros(2), np.zeros(X_SIZE), self._prefetch)
+        for start in range(0, chain.size, CHUNK_ACCESSES):
+            part = levels[start : start + CHUNK_ACCESSES]
+            walk(self._arrays, *route, self._state, chain, start, part, no_latencies)
+        return levels
+
+    def reset(self, seed: int = 0) -> None:
+        """Empty the cache and restart the random policies from `seed`."""
+        from gpudissect.simulation.cache import _kernel, _pack
+
+        _kernel.reset(self._arrays)
+        _pack.seed_draws(self._arrays, seed)
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The warp that accesses memory.
+
+    `sm` and `warp` decide which private caches it uses. `first_sm` is the number of SM 0 among all SMs, which decides
+    the near partition and distances: so one set of private caches serves chases that run one after the other on any SM.
+    """
+
+    sm: int = 0
+    warp: int = 0
+    first_sm: int = 0
+
+    @property
+    def near_partition(self) -> int:
+        """Number of the partition near to its SM."""
+        return (self.first_sm + self.sm) % PARTITION_COUNT
+
+
+DEFAULT_ACTOR = Actor()
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps of a route for one actor, in arrays as `_kernel.walk` documents them."""
+
+    steps: NDArray[np.int64]
+    costs: NDArray[np.float64]
+    extras: NDArray[np.float64]
+    prefetch: NDArray[np.int64]
+
+
+class HierarchyModel:
+    """The caches and TLBs of a hierarchy, empty at first, with the private caches of `sms` SMs.
+
+    Raises `UsageError` for an impossible hierarchy: unknown names, latencies that do not fit, impossible caches.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, seed: int = 0, sms: int = 1) -> None:
+        from gpudissect.simulation.cache import _kernel, _pack
+
+        check_hierarchy(hierarchy)
+        self.hierarchy = hierarchy
+        self._numbers = {(name, 0, 0): number for number, name in enumerate(hierarchy.caches)}
+        self._first_tlb = len(self._numbers)
+        arrays = [*hierarchy.caches.values(), *(tlb.as_cache() for tlb in hierarchy.tlbs)]
+        for sm in range(sms):
+            for name, cache in hierarchy.caches.items():
+                for copy in range(PARTITION_COUNT if self._is_partitioned(name) else cache.copies):
+                    if (name, sm, copy) not in self._numbers and (sm == 0 or cache.scope is Scope.SM):
+                        self._numbers[name, sm, copy] = len(arrays)
+                        arrays.append(cache)
+        self._arrays = _pack.pack(arrays)
+        self._reaches = [_pack.reach(array) for array in arrays]
+        self._programs: dict[tuple[Path, Actor], Program] = {}
+        self._end = NOWHERE
+        self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
+        self.reset(seed)
+
+    def reset(self, seed: int = 0, end: int = NOWHERE) -> None:
+        """Empty every cache and TLB; restart the random policies from `seed`; memory ends at byte `end`."""
+        from gpudissect.simulation.cache import _kernel, _pack
+
+        _kernel.reset(self._arrays)
+        _pack.seed_draws(self._arrays, seed)
+        self._state[:] = 0
+        self._state[_kernel.S_HIGHEST] = -NOWHERE
+        self._end = end
+
+    def walk(
+        self,
+        path: Path,
+        chain: NDArray[np.int64],
+        position: int,
+        levels: NDArray[np.int8],
+        latencies: NDArray[np.float64],
+        actor: Actor = DEFAULT_ACTOR,
+    ) -> int:
+        """Run accesses along a chain, with the caches as the last walk left them.
+
+        Args:
+            path: the route, a key of `Hierarchy.routes`.
+            chain: byte offsets of one lap, shape (count,), int64, contiguous and writeable, in [0, `reach`).
+            position: position in the chain of the first access.
+            levels: out, shape (n,) for n accesses: the position in the route's caches of the one that served each, or
+                the number of caches for memory.
+            latencies: out, shape (n,), cycles of each access; or shape (0,) to leave them out.
+            actor: the warp; its SM is below the number of SMs of the model.
+
+        Returns the position of the next access.
+
+        """
+        from gpudissect.simulation.cache._kernel import P_END, walk
+
+        program = self._program(path, actor)
+        program.prefetch[P_END] = self._end
+        route = (program.steps, program.costs, program.extras, program.prefetch)
+        end = int(walk(self._arrays, *route, self._state, chain, position, levels, latencies))
+        if self.hierarchy.distance is not None and latencies.size:
+            visited = chain[(position + np.arange(levels.size)) % chain.size]
+            latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
+        return end
+
+    def reach(self, path: Path) -> int:
+        """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
+        from gpudissect.simulation.cache._kernel import PAGE_WALK
+
+        steps = self._program(path, DEFAULT_ACTOR).steps.tolist()
+        return min((self._reaches[array] for kind, array, _ in steps if kind != PAGE_WALK), default=NOWHERE)
+
+    def _distances(
+        self, distance: Distance, path: Path, offsets: NDArray[np.int64], levels: NDArray[np.int8], actor: Actor
+    ) -> NDArray[np.float64]:
+        """Cycles from an SM to the slices that its accesses reach, shape of `offsets`."""
+        cycles = np.zeros(offsets.size)
+        caches = self.hierarchy.routes[path].caches
+        if distance.cache not in caches:
+            return cycles
+        if distance.by_sm:
+            cycles += distance.by_sm[actor.first_sm + actor.sm]
+        if distance.by_slice:
+            partitioned = self._is_partitioned(distance.cache)
+            slices = len(distance.by_slice) // (PARTITION_COUNT if partitioned else 1)
+            first = actor.near_partition * slices if partitioned else 0
+            numbers = set_numbers(distance.index, self.hierarchy.caches[distance.cache].line, slices, offsets)
+            cycles += np.array(distance.by_slice)[first + numbers]
+        return np.where(levels >= caches.index(distance.cache), cycles, 0.0)
+
+    def _program(self, path: Path, actor: Actor) -> Program:
+        if (path, actor) not in self._programs:
+            self._programs[path, actor] = self._compile(self.hierarchy.routes[path], actor)
+        return self._programs[path, actor]
+
+    def _number(self, name: str, actor: Actor) -> int:
+        """Number of the array that an actor uses of a cache."""
+        cache = self.hierarchy.caches[name]
+        if self._is_partitioned(name):
+            return self._numbers[name, 0, actor.near_partition]
+        return self._numbers[name, actor.sm if cache.scope is Scope.SM else 0, actor.warp % cache.copies]
+
+    def _is_partitioned(self, name: str) -> bool:
+        return self.hierarchy.partition is not None and self.hierarchy.partition.cache == name
+
+    def _compile(self, route: Route, actor: Actor) -> Program:
+        """The steps of a load on this route, and their costs."""
+        from gpudissect.simulation.cache import _kernel as kernel
+
+        steps: list[tuple[int, int, int]] = []
+        costs: list[float] = []
+
+        def translate() -> None:
+            after = len(steps) + len(self.hierarchy.tlbs) + 1
+            for number in range(len(self.hierarchy.tlbs)):
+                steps.append((kernel.TLB, self._first_tlb + number, after))
+                costs.append(self.hierarchy.tlbs[number - 1].penalty if number else 0.0)
+            steps.append((kernel.PAGE_WALK, -1, after))
+            costs.append(self.hierarchy.tlb_walk_penalty)
+
+        for level, name in enumerate(route.caches):
+            if level == route.translated_from:
+                translate()
+            steps.append((kernel.CACHE, self._number(name, actor), level))
+            costs.append(route.latency[level])
+            partition = self.hierarchy.partition
+            if partition is not None and partition.cache == name:
+                far = self._numbers[name, 0, (actor.near_partition + 1) % PARTITION_COUNT]
+                steps.append((kernel.FAR_PARTITION, far, level))
+                costs.append(route.latency[level] + partition.far_penalty)
+        if route.translated_from == len(route.caches) and route.memory_latency is not None:
+            translate()
+        costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
+        return Program(
+            steps=np.array(steps, dtype=np.int64).reshape(-1, 3),
+            costs=np.array(costs, dtype=np.float64),
+            extras=self._extras(route, actor),
+            prefetch=self._prefetch(actor),
+        )
+
+    def _prefetch(self, actor: Actor) -> NDArray[np.int64]:
+        from gpudissect.simulation.cache import _kernel as kernel
+
+        prefetch = self.hierarchy.prefetch
+        if prefetch is None:
+            return np.full(kernel.P_SIZE, -1, dtype=np.int64)
+        array = self._number(prefetch.cache, actor)
+        return np.array([array, prefetch.reach, prefetch.run, MAX_PREFETCH_STEP, NOWHERE], dtype=np.int64)
+
+    def _extras(self, route: Route, actor: Actor) -> NDArray[np.float64]:
+        from gpudissect.simulation.cache import _kernel as kernel
+
+        extras = np.zeros(kernel.X_SIZE)
+        window, partition = self.hierarchy.page_window, self.hierarchy.partition
+        if window is not None:
+            extras[[kernel.X_WINDOW, kernel.X_SWITCH]] = window.size, window.penalty
+        if route.caches:
+            extras[kernel.X_FLOOR] = route.latency[route.tlbs_at]
+        if self.hierarchy.tlb_cold_walk_penalty is not None:
+            extras[kernel.X_COLD] = self.hierarchy.tlb_cold_walk_penalty - self.hierarchy.tlb_walk_penalty
+        if partition is not None and partition.cache in route.caches:
+            extras[kernel.X_HOME_MASK] = partition.home_mask
+            extras[[kernel.X_NEAR, kernel.X_FAR_MEMORY]] = actor.near_partition, partition.far_memory_penalty
+        return extras
