@@ -17,6 +17,7 @@ from random_gpu import random_gpu
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.prediction.infer_agreement import (
     RANDOM_POLICIES,
+    CacheCounts,
     NotPredicted,
     PathCounts,
     PredictionCounts,
@@ -62,7 +63,7 @@ class Surveyed:
     """One random GPU: answers, predictions, caches with random policies, share of delayed accesses, failures."""
 
     answers: tuple[Answer, ...]
-    predictions: tuple[PredictionCounts, ...]
+    predictions: tuple[CacheCounts, ...]
     path_predictions: tuple[PathCounts, ...]
     not_predicted: tuple[NotPredicted, ...]
     random_caches: frozenset[str]
@@ -193,7 +194,7 @@ def _summary(surveyed: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterato
     for title, delayed in (("no access delayed", 0.0), ("0.5 % of the accesses delayed", 0.005)):
         alike = [one for one in surveyed if one.delayed == delayed]
         for is_random, policies in ((False, "deterministic"), (True, "random")):
-            caches = [t for one in alike for t in one.predictions if (t.element in one.random_caches) is is_random]
+            caches = [t for one in alike for t in one.predictions if (t.name in one.random_caches) is is_random]
             yield from _predicted(f"Random accesses predicted, {title}, {policies} policies", caches, "caches")
         for is_random, policies in ((False, "no random policy"), (True, "some random policies")):
             paths = [path for one in alike for path in one.path_predictions if (path.possible < 1) is is_random]
@@ -204,7 +205,7 @@ def _summary(surveyed: Sequence[Surveyed], answers: Sequence[Answer]) -> Iterato
     yield f"- Failed experiments: {'; '.join([str(len(failures)), *failures])}."
 
 
-def _predicted(title: str, counts: Sequence[PredictionCounts | PathCounts], noun: str) -> Iterator[str]:
+def _predicted(title: str, counts: Sequence[PredictionCounts], noun: str) -> Iterator[str]:
     if counts:
         right, total = sum(each.right for each in counts), sum(each.accesses for each in counts)
         possible = sum(each.possible * each.accesses for each in counts) / total

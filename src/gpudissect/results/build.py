@@ -25,7 +25,7 @@ from gpudissect.vocabulary import unit_of
 if TYPE_CHECKING:
     from gpudissect.catalogue import Gpu
     from gpudissect.catalogue import Published as Reference
-    from gpudissect.measure.prediction.infer_agreement import PathCounts, PredictionCounts
+    from gpudissect.measure.prediction.infer_agreement import PredictionCounts
 
 ANALYSIS_FOLDERS = ("measure", "models", "simulation", "survey")
 """Folders whose code chooses workloads and analyses their traces."""
@@ -125,7 +125,7 @@ def _conditions(info: DeviceInfo, survey: Survey) -> model.Conditions:
 
 
 def _prediction(survey: Survey) -> model.Prediction | None:
-    counted: list[PredictionCounts | PathCounts] = [*survey.predictions, *survey.path_predictions]
+    counted: list[PredictionCounts] = [*survey.predictions, *survey.path_predictions]
     if not counted:
         return None
     right, accesses = sum(each.right for each in counted), sum(each.accesses for each in counted)
@@ -135,7 +135,7 @@ def _prediction(survey: Survey) -> model.Prediction | None:
         low=low,
         high=high,
         accesses=accesses,
-        elements=tuple(_agreement(model.ElementPrediction, each) for each in survey.predictions),
+        elements=tuple(_agreement(model.ElementPrediction, each, element=each.name) for each in survey.predictions),
         paths=tuple(
             _agreement(model.PathPrediction, each, path=each.name, open=each.not_predicted)
             for each in survey.path_predictions
@@ -144,7 +144,7 @@ def _prediction(survey: Survey) -> model.Prediction | None:
     )
 
 
-def _agreement(kind: type[R], counts: PredictionCounts | PathCounts, **values: Any) -> R:
+def _agreement(kind: type[R], counts: PredictionCounts, **values: Any) -> R:
     low, high = wilson_interval(counts.right, counts.accesses)
     return _copy(kind, counts, low=low, high=high, **values)
 

@@ -12,7 +12,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Bench, Experiment, Study
-from gpudissect.measure.prediction.infer_agreement import NotPredicted, PathCounts, PredictionCounts
+from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.series import Series
 from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
@@ -46,7 +46,7 @@ class Survey:
     workloads: int
     comparisons: tuple[Reading, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
-    predictions: tuple[PredictionCounts, ...] = ()
+    predictions: tuple[CacheCounts, ...] = ()
     path_predictions: tuple[PathCounts, ...] = ()
     not_predicted: tuple[NotPredicted, ...] = ()
     series: tuple[Series, ...] = ()
@@ -114,7 +114,7 @@ def run_experiments(
         drive.workloads,
         tuple(reading for several in readings for reading in several),
         gather(drive.contexts),
-        predictions=tuple(each for each in knowledge if isinstance(each, PredictionCounts)),
+        predictions=tuple(each for each in knowledge if isinstance(each, CacheCounts)),
         path_predictions=tuple(each for each in knowledge if isinstance(each, PathCounts)),
         not_predicted=tuple(each for each in knowledge if isinstance(each, NotPredicted)),
         series=tuple(each for outcome in outcomes.values() for each in outcome.series if each.element in elements),

@@ -8,7 +8,6 @@ from gpudissect.measure.prediction.infer_agreement import (
     CheckedSequence,
     NotPredicted,
     PathCounts,
-    PredictedLevels,
     count_levels,
     count_misses,
     name_accesses,
@@ -72,8 +71,8 @@ def sequence(predicted, first=None, second=None, resampled=None, counted=None):
         return predicted.copy() if levels is None else levels
 
     counted = np.ones(predicted.size, dtype=bool) if counted is None else counted
-    levels = PredictedLevels(predicted, run(resampled))
-    return CheckedSequence(np.arange(COUNT) * 32, counted, levels, [run(first), run(second)], ("one", "two"))
+    observed = [run(first), run(second)]
+    return CheckedSequence(np.arange(COUNT) * 32, counted, predicted, run(resampled), observed, ("one", "two"))
 
 
 def random_levels(seed=0):
@@ -89,7 +88,7 @@ def changed(levels, at, to=2):
 class TestLevels:
     def test_all_as_predicted(self):
         counts = count_levels("global", NAMES, [sequence(random_levels())], ())
-        assert counts == PathCounts("global", 2 * COUNT, 2 * COUNT, {}, 1.0)
+        assert counts == PathCounts("global", 2 * COUNT, 2 * COUNT, 1.0, {})
         assert refutation([sequence(random_levels())], counts, 0) == ""
 
     def test_wrong_accesses_are_attributed_to_the_nearest_level(self):

@@ -14,7 +14,7 @@ from gpudissect.measure.throughput.infer_throughput import (
     combine_repeats,
     fastest,
     find_plateau,
-    find_top,
+    is_rising,
     nearness,
     rate_per_sm,
     throughput,
@@ -118,35 +118,26 @@ class TestRatePerSm:
         assert found.rate <= true * 1.0001 and found.high <= max(true * 1.06, 1000 / (elapsed - 16) * 1.0001)
 
 
-class TestTop:
-    @pytest.mark.parametrize(
-        ("in_flight", "rates", "members", "rising"),
-        [
-            ((1, 2, 8, 16, 40, 80, 160), (0.1, 0.2, 0.8, 1.6, 4, 4, 4), {4, 5, 6}, False),
-            ((1, 2, 4, 8, 16), (1, 2, 4, 8, 16), {4}, True),
-            ((1, 2, 4, 8, 16, 16, 16), (1, 2, 4, 8, 16, 16, 16), {4, 5, 6}, True),
-            ((1, 2, 4, 8), (1.0, 2.0, 1.5, 1.2), {1}, False),
-            ((1, 2, 4), (5.0, 5.0, 5.0), {0, 1, 2}, False),
-        ],
-        ids=["plateau", "ramp", "ramp with equals at its end", "peak", "flat"],
-    )
-    def test_shapes(self, in_flight, rates, members, rising):
-        top = find_top(in_flight, rates)
-        assert set(top.members) == members and top.rising is rising
+@pytest.mark.parametrize(
+    ("in_flight", "rates", "rising"),
+    [
+        ((1, 2, 8, 16, 40, 80, 160), (0.1, 0.2, 0.8, 1.6, 4, 4, 4), False),
+        ((1, 2, 4, 8, 16), (1, 2, 4, 8, 16), True),
+        ((1, 2, 4, 8, 16, 16, 16), (1, 2, 4, 8, 16, 16, 16), True),
+        ((1, 2, 4, 8), (1.0, 2.0, 1.5, 1.2), False),
+        ((1, 2, 4), (5.0, 5.0, 5.0), False),
+    ],
+    ids=["plateau", "ramp", "ramp with equals at its end", "peak", "flat"],
+)
+def test_a_ramp_still_rises(in_flight, rates, rising):
+    assert is_rising(in_flight, rates) is rising
+    assert is_rising([2 * each for each in in_flight], rates) is rising, "units do not matter"
 
-    @given(st.lists(st.tuples(st.floats(1, 1e6), st.floats(0.1, 1e6)), min_size=1, max_size=40))
-    def test_units_do_not_matter(self, cells):
-        in_flight, rates = zip(*cells, strict=True)
-        top = find_top(in_flight, rates)
-        assert rates[top.members[0]] == max(rates)
-        assert all(rates[i] >= (1 - NEAR) * max(rates) for i in top.members)
-        assert set(find_top([2 * each for each in in_flight], rates).members) == set(top.members)
 
-    def test_nothing_is_near_without_rates(self):
-        with pytest.raises(ValueError, match="at least one rate"):
-            nearness([])
-        with pytest.raises(ValueError, match="at least one rate"):
-            find_top([], [])
+@pytest.mark.parametrize("function", [nearness, lambda rates: is_rising(rates, rates)])
+def test_no_rates_are_refused(function):
+    with pytest.raises(ValueError):
+        function([])
 
 
 class TestPlateau:
@@ -205,10 +196,10 @@ class TestPlateau:
         in_flight = np.repeat(2.0 ** np.arange(0, 11), 3)
         true = limit * in_flight / (in_flight + slack)
         first, second = (rates_of(true * (1 + scatter * rng.standard_normal(true.size)), 3 * scatter) for _ in range(2))
-        top = find_top(in_flight, [each.rate for each in first])
-        near = list(top.members)[:16]
+        rates = np.array([each.rate for each in first])
+        near = [i for i in np.argsort(-rates, kind="stable") if rates[i] >= (1 - NEAR) * rates.max()][:16]
         found = find_plateau([first[i] for i in near], [second[i] for i in near])
-        assert found is not None and not top.rising
+        assert found is not None and not is_rising(in_flight, rates)
         assert found.level.rate == pytest.approx(limit, rel=0.015)
         assert found.level.low <= limit * 1.0001 and limit * (1 - 0.004) <= found.level.high
 

@@ -33,20 +33,12 @@ PENALTY_TOLERANCE = 0.25  # share by which a fixed penalty may differ from size 
 
 @dataclass(frozen=True)
 class Curve:
-    """Cycles per line of code against the size of the loop, arrays of shape (sizes,).
+    """Cycles per line of code against the size of the loop, arrays of shape (sizes,)."""
 
-    Attributes:
-        sizes: bytes, rising.
-        lines: lines of code in each.
-        cycles: per line, without the overhead of a lap.
-        error: one standard deviation of `cycles`.
-
-    """
-
-    sizes: NDArray[np.int64]
-    lines: NDArray[np.int64]
-    cycles: NDArray[np.float64]
-    error: NDArray[np.float64]
+    sizes: NDArray[np.int64]  # bytes, rising
+    lines: NDArray[np.int64]  # lines of code in each
+    cycles: NDArray[np.float64]  # per line, without the overhead of a lap
+    error: NDArray[np.float64]  # one standard deviation of `cycles`
 
 
 @dataclass(frozen=True)
@@ -72,24 +64,17 @@ class Plateau:
 class Rise:
     """From one plateau to the next.
 
-    Attributes:
-        fits: largest size in bytes at which no line was observed to miss.
-        slack: bytes that might miss without being observed. Whatever the policy, a loop n lines larger than a cache
-            misses at least n times a lap, so the cache holds at least `fits` - `slack`.
-        overflows: bytes of code from which lines miss.
-        before, after: the plateaus.
-        fixed_penalty: cycles added to a lap of any size before any line misses; 0 if there are none.
-        penalty_from: bytes of code from which they are.
-
+    Whatever the policy, a loop n lines larger than a cache misses at least n times a lap, so the cache holds at least
+    `fits` - `slack`.
     """
 
-    fits: int
-    slack: int
-    overflows: int
+    fits: int  # largest size in bytes at which no line was observed to miss
+    slack: int  # bytes that might miss without being observed
+    overflows: int  # bytes of code from which lines miss
     before: Plateau
     after: Plateau
-    fixed_penalty: float = 0.0
-    penalty_from: int = 0
+    fixed_penalty: float = 0.0  # cycles added to a lap of any size before any line misses; 0 if there are none
+    penalty_from: int = 0  # bytes of code from which they are
 
     @property
     def step(self) -> float:
@@ -104,20 +89,17 @@ class Rise:
 
 @dataclass(frozen=True)
 class CurveLevels:
-    """The levels of a curve, nearest first, and why there are no more.
-
-    `fits` is the last size of the last plateau where the curve leaves it but reaches no other.
-    """
+    """The levels of a curve, nearest first, and why there are no more."""
 
     rises: tuple[Rise, ...]
     end: str
-    fits: int | None = None
+    fits: int | None = None  # last size of the last plateau, if the curve leaves it but reaches no other
 
 
 def lap_overhead(lines: Sequence[int], laps: Sequence[NDArray[np.int64]]) -> LapOverhead:
-    """Overhead of a lap from laps (cycles) of a few short loops that fit into any cache.
+    """Overhead from laps (cycles) of a few short loops: median intercept of all pairs (Theil-Sen).
 
-    The median of the intercepts of all pairs (Theil-Sen). Raises `ValueError` for fewer than two loops.
+    Raises `ValueError` for fewer than two loops.
     """
     if len(lines) < 2:
         raise ValueError(f"the overhead of a lap follows from at least two loops, got {len(lines)}")
@@ -190,8 +172,8 @@ def skip_fixed_penalty(curve: Curve, line: int, rise: Rise) -> Rise:
         return rise
     penalty = float(excess[climb[0]])
     constant = excess[climb] <= (1 + PENALTY_TOLERANCE) * penalty
-    last = int(np.argmin(constant)) if not constant.all() else constant.size
-    if last in (0, constant.size):
+    last = int(np.argmin(constant))
+    if last == 0:  # the first, or none
         return rise
     fits, overflows = int(curve.sizes[climb[last - 1]]), int(curve.sizes[climb[last]])
     slack = max(0, fits - int(min_capacity))

@@ -21,7 +21,7 @@ from gpudissect.measure.icache.infer_levels import (
     skip_fixed_penalty,
 )
 from gpudissect.measure.infer_confidence import DOUBTFUL, UNTRIED
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
@@ -77,9 +77,11 @@ def code_levels_plan(bench: Bench, known: Known) -> Plan:
     rises: list[Rise] = []
     measured = {*SHORT_LOOPS, *swept}
     for rise in found.rises:
-        between = list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT))
-        narrowed = yield from _narrowed(rise, between, overhead)
-        rises.append(skip_fixed_penalty(curve, CODE_LINE, narrowed))
+        # Every size between one that fits and one that does not: the bracket spans misread ones.
+        if between := list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT)):
+            between_traces = yield [loop(units) for units in between]
+            rise = narrow_onset(_curve(between, between_traces, overhead), rise)
+        rises.append(skip_fixed_penalty(curve, CODE_LINE, rise))
         measured.update(between)
     evidence = tuple(digest(loop(units)) for units in sorted(measured))
     levels = CodeLevels(CurveLevels(tuple(rises), found.end, found.fits), None, evidence)
@@ -125,14 +127,6 @@ def _curve(units: list[int], traces: list[Trace], overhead: LapOverhead) -> Curv
     return curve_of([each * CODE_UNIT for each in units], CODE_LINE, [trace.cycles for trace in traces], overhead)
 
 
-def _narrowed(rise: Rise, between: list[int], overhead: LapOverhead) -> Ask[Rise]:
-    """Measure every size between one that fits and one that does not: the bracket spans misread ones."""
-    if not between:
-        return rise
-    traces = yield [loop(units) for units in between]
-    return narrow_onset(_curve(between, traces, overhead), rise)
-
-
 def _capacity(element: str, rise: Rise, code: CodeLevels) -> Estimate:
     size = format_bytes(rise.overflows)
     caveats = [f"{size} of code and a loop of up to {format_bytes(MAX_LOOP_BYTES)} around it do not fit"]
@@ -169,13 +163,7 @@ def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
 EXPERIMENTS = (  # none is quick: the kernel that is all code takes seconds to compile
     Experiment(key=CODE_LEVELS, element=ELEMENTS[0], plan=code_levels_plan),
     *(
-        Experiment(
-            key=Key(f"capacity.{element}"),
-            element=element,
-            plan=partial(icache_plan, element),
-            emits=ATTRIBUTES,
-            needs=(CODE_LEVELS,),
-        )
-        for element in ELEMENTS
+        Experiment(key=Key(f"capacity.{name}"), element=name, plan=plan, emits=ATTRIBUTES, needs=(CODE_LEVELS,))
+        for name, plan in ((name, partial(icache_plan, name)) for name in ELEMENTS)
     ),
 )

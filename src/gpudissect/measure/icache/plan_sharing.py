@@ -74,16 +74,16 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     tried = [name for name, verdict in verdicts.items() if verdict is not None]
     shared = [name for name in tried if verdicts[name] is Shared.ROOM]
     data = known[sharing_of(CONSTANT)]
-    with_data = data is not None and data.status is Status.FOUND
-    if not tried or (data is not None and data.status is Status.AMBIGUOUS) or (with_data and not shared):
+    status, evidence, caveats = (data.status, data.evidence, data.caveats) if data is not None else (None, (), ())
+    if not tried or status is Status.AMBIGUOUS or (status is Status.FOUND and not shared):
         return Outcome()
-    others = [str(data.value)] if data is not None and with_data and data.value != NOBODY else []
-    caveats = (*(data.caveats if data is not None else ()), *(f"the room of {name}, not the lines" for name in shared))
-    if not with_data:
-        caveats = (*caveats, f"only {', '.join(tried)} could be tried")
+    others = [str(data.value)] if data is not None and data.value not in (None, NOBODY) else []
+    caveats += tuple(f"the room of {name}, not the lines" for name in shared)
+    if status is not Status.FOUND:
+        caveats += (f"only {', '.join(tried)} could be tried",)
     found = partial(Estimate, element=CONSTANT, attribute=ATTRIBUTE, status=Status.FOUND, method=METHOD)
-    found = partial(found, value=", ".join([*others, *shared]) or NOBODY, confidence=UNTRIED, caveats=caveats)
-    return Outcome((found(evidence=data.evidence if data is not None else ()),))
+    found = partial(found, value=", ".join([*others, *shared]) or NOBODY, confidence=UNTRIED)
+    return Outcome((found(evidence=evidence, caveats=caveats),))
 
 
 def _constants(level: Level, bench: Bench) -> PriorAccesses:

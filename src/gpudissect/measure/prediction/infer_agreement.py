@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -37,39 +39,13 @@ class NotPredicted:
 
 
 @dataclass(frozen=True)
-class PredictedMisses:
-    """What accesses to one cache must be.
-
-    Attributes:
-        misses: (n,) MISS or HIT.
-        repeated: (n,) whether the access counts: first touches miss in any cache.
-        possible: share of these that can be predicted; below 1 if the policy is random.
-
-    """
-
-    misses: Outcomes
-    repeated: Mask
-    possible: float
-
-
-@dataclass(frozen=True)
 class PredictionCounts:
-    """Accesses to one cache, and how many were predicted.
+    """Number of accesses with a clear outcome, and of those that were predicted."""
 
-    Attributes:
-        element: the cache.
-        accesses, right: all that were clearly hits or misses, and those predicted.
-        hits_wrong, misses_wrong: hits that were predicted as misses, and vice versa.
-        possible: share that the model itself can predict.
-
-    """
-
-    element: str
+    name: str  # of a cache or path, or ``translation``
     accesses: int
     right: int
-    hits_wrong: int
-    misses_wrong: int
-    possible: float
+    possible: float  # share that the model itself can predict; below 1 if a policy is random
 
     @property
     def agreement(self) -> float:
@@ -78,91 +54,58 @@ class PredictionCounts:
 
 
 @dataclass(frozen=True)
-class PredictedLevels:
-    """Which level must answer each access.
+class CacheCounts(PredictionCounts):
+    """Accesses to one cache."""
 
-    Attributes:
-        levels: (n,) 0 for the nearest; `UNCLEAR` where nothing is predicted.
-        resampled: (n,) the same in one other simulation: different only if a policy is random.
+    hits_wrong: int  # hits that were predicted as misses
+    misses_wrong: int
 
-    """
 
-    levels: Levels
-    resampled: Levels
+@dataclass(frozen=True)
+class PathCounts(PredictionCounts):
+    """Accesses through all caches, or all TLBs, of a path; right are those that the predicted level answered."""
 
-    def after(self, first: int) -> PredictedLevels:
-        """Without that many accesses at the beginning."""
-        return PredictedLevels(self.levels[first:], self.resampled[first:])
+    wrong: Mapping[str, int]  # number of the others by element: the nearest that hit or missed against the prediction
+    assumed: tuple[str, ...] = ()  # assumptions of the simulation, a text each
+    not_predicted: int = 0  # accesses without a prediction, because they depend on what is not known
+
+
+@dataclass(frozen=True)
+class PredictedMisses:
+    """What accesses to one cache must be, arrays of shape (n,)."""
+
+    misses: Outcomes  # MISS or HIT
+    repeated: Mask  # whether the access counts: first touches miss in any cache
+    possible: float  # share of these that can be predicted; below 1 if the policy is random
 
 
 @dataclass(frozen=True)
 class CheckedSequence:
-    """Accesses of one sequence, run twice.
+    """Accesses of one sequence, run twice, arrays of shape (n,)."""
 
-    Attributes:
-        offsets: (n,) bytes.
-        counted: (n,) whether the access counts: first touches miss everywhere.
-        predicted: which level must answer.
-        observed: (n,) which level did, in each run.
-        evidence: digests of the two workloads.
-
-    """
-
-    offsets: Array
-    counted: Mask
-    predicted: PredictedLevels
-    observed: Sequence[Levels]
-    evidence: tuple[str, str]
+    offsets: Array  # bytes
+    counted: Mask  # whether the access counts: first touches miss everywhere
+    predicted: Levels  # which level must answer, 0 for the nearest; `UNCLEAR` without a prediction
+    resampled: Levels  # the same in one other simulation: different only if a policy is random
+    observed: Sequence[Levels]  # which level did, in each run
+    evidence: tuple[str, str]  # digests of the two workloads
 
     def comparable(self, observed: Levels) -> Mask:
         """Which accesses of a run are compared with their prediction."""
-        return np.asarray(self.counted & (self.predicted.levels != UNCLEAR) & (observed != UNCLEAR))
+        return np.asarray(self.counted & (self.predicted != UNCLEAR) & (observed != UNCLEAR))
 
     def wrong(self, observed: Levels) -> Mask:
         """Which of them another level answered."""
-        return np.asarray(self.comparable(observed) & (observed != self.predicted.levels))
+        return np.asarray(self.comparable(observed) & (observed != self.predicted))
 
     def misjudged_by(self, observed: Levels) -> Levels:
-        """(n,) of wrong accesses, the level that hit instead of missing or missed instead of hitting."""
-        return np.asarray(np.minimum(self.predicted.levels, observed))
-
-    @property
-    def not_predicted(self) -> int:
-        """Accesses without a prediction."""
-        return int(np.sum(self.counted & (self.predicted.levels == UNCLEAR)))
+        """Of wrong accesses, the level that hit instead of missing or missed instead of hitting."""
+        return np.asarray(np.minimum(self.predicted, observed))
 
     @property
     def always_wrong(self) -> Mask:
         """Which are wrong in both runs: in a single run an access may be misread."""
         return np.asarray(np.logical_and.reduce([self.wrong(observed) for observed in self.observed]))
-
-
-@dataclass(frozen=True)
-class PathCounts:
-    """Accesses through all caches, or all TLBs, of a path, and how many were answered by the predicted level.
-
-    Attributes:
-        name: of the path, or ``translation``.
-        accesses, right: all that were clearly answered by one level, and those by the predicted one.
-        wrong: number of the others by element: the nearest that hit or missed against the prediction.
-        possible: share that the model itself can predict; below 1 if a policy is random.
-        assumed: assumptions of the simulation, a text each.
-        not_predicted: accesses without a prediction, because they depend on what is not known.
-
-    """
-
-    name: str
-    accesses: int
-    right: int
-    wrong: Mapping[str, int]
-    possible: float
-    assumed: tuple[str, ...] = ()
-    not_predicted: int = 0
-
-    @property
-    def agreement(self) -> float:
-        """Share predicted."""
-        return self.right / self.accesses
 
 
 def is_repeated(offsets: Array, size: int) -> Mask:
@@ -183,7 +126,7 @@ def predict_misses(cache: Cache, offsets: Array) -> PredictedMisses:
     return PredictedMisses(misses, repeated, float(np.mean((misses == resampled)[repeated])))
 
 
-def count_misses(element: str, sequences: Sequence[tuple[PredictedMisses, Outcomes]]) -> PredictionCounts:
+def count_misses(name: str, sequences: Sequence[tuple[PredictedMisses, Outcomes]]) -> CacheCounts:
     """Compare predicted with observed outcomes over several sequences."""
     predicted = np.concatenate([each.misses[each.repeated] for each, _ in sequences])
     observed = np.concatenate([outcomes[each.repeated] for each, outcomes in sequences])
@@ -193,30 +136,28 @@ def count_misses(element: str, sequences: Sequence[tuple[PredictedMisses, Outcom
     right = int(np.sum(clear & (observed == predicted)))
     hits_wrong = int(np.sum((observed == HIT) & (predicted == MISS)))
     misses_wrong = int(np.sum((observed == MISS) & (predicted == HIT)))
-    return PredictionCounts(element, int(clear.sum()), right, hits_wrong, misses_wrong, possible)
+    return CacheCounts(name, int(clear.sum()), right, possible, hits_wrong, misses_wrong)
 
 
 def count_levels(
     name: str, elements: Sequence[str], sequences: Sequence[CheckedSequence], assumed: tuple[str, ...]
 ) -> PathCounts | NotPredicted:
     """Count over several sequences, both runs of each; `elements` are the levels by name, nearest first."""
-    accesses = right = 0
-    wrong = dict.fromkeys(elements, 0)
+    accesses = right = not_predicted = 0
+    wrong: Counter[str] = Counter()
     possible = []
-    for sequence in sequences:
-        levels, resampled = sequence.predicted.levels, sequence.predicted.resampled
-        possible.append((levels == resampled)[sequence.comparable(resampled)])
-        for observed in sequence.observed:
-            mistaken = sequence.wrong(observed)
-            comparable = int(sequence.comparable(observed).sum())
+    for each in sequences:
+        possible.append((each.predicted == each.resampled)[each.comparable(each.resampled)])
+        not_predicted += RUNS * int(np.sum(each.counted & (each.predicted == UNCLEAR)))
+        for observed in each.observed:
+            comparable, mistaken = int(each.comparable(observed).sum()), each.wrong(observed)
             accesses, right = accesses + comparable, right + comparable - int(mistaken.sum())
-            for level in sequence.misjudged_by(observed)[mistaken].tolist():
-                wrong[elements[level]] += 1
+            wrong.update(elements[level] for level in each.misjudged_by(observed)[mistaken])
     if not accesses:
         return NotPredicted(f"path {name}", "no access was clearly answered by one level")
-    not_predicted = RUNS * sum(sequence.not_predicted for sequence in sequences)
-    wrong = {element: count for element, count in wrong.items() if count}
-    return PathCounts(name, accesses, right, wrong, float(np.mean(np.concatenate(possible))), assumed, not_predicted)
+    ordered = {element: wrong[element] for element in elements if wrong[element]}
+    share = float(np.mean(np.concatenate(possible)))
+    return PathCounts(name, accesses, right, share, ordered, assumed, not_predicted)
 
 
 def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: int) -> str:
@@ -239,7 +180,7 @@ def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: 
         if wrong <= may_be_wrong_twice(counts.agreement, accesses):
             return ""
         pairs = zip(sequences, always, strict=True)
-        hits = sum(int(np.sum(mask & (each.predicted.levels > each.observed[0]))) for each, mask in pairs)
+        hits = sum(int(np.sum(mask & (each.predicted > each.observed[0]))) for each, mask in pairs)
         reason = (
             f"of {accesses} random accesses on path {counts.name} {wrong} are wrong in both runs: {hits} predicted "
             f"misses hit, {wrong - hits} predicted hits miss"
@@ -255,15 +196,9 @@ def refute_policies(
     `policies` are those of the levels by name, nearest first; None where none was found.
     """
     evidence = tuple(digest for each in sequences for digest in each.evidence)
+    refuted = partial(Estimate, attribute="replacement_policy", status=Status.AMBIGUOUS, method=method)
     return tuple(
-        Estimate(
-            element=element,
-            attribute="replacement_policy",
-            status=Status.AMBIGUOUS,
-            reason=f"{policy.kind}, but {reason}",
-            method=method,
-            evidence=evidence,
-        )
+        refuted(element=element, reason=f"{policy.kind}, but {reason}", evidence=evidence)
         for level, (element, policy) in enumerate(policies.items())
         if policy is not None and (reason := refutation(sequences, counts, level))
     )

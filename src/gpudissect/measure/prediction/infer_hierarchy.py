@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_structure import Structure
-from gpudissect.measure.prediction.infer_agreement import (
-    RANDOM_POLICIES,
-    SIMULATIONS,
-    UNCLEAR,
-    Levels,
-    PredictedLevels,
-)
+from gpudissect.measure.prediction.infer_agreement import RANDOM_POLICIES, SIMULATIONS, UNCLEAR, Levels
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Tlb
 from gpudissect.simulation.cache.models import HierarchyModel
 from gpudissect.workload import Path
@@ -29,30 +23,17 @@ HASHED_LINES = 64  # lines of each set in an index without a pattern
 
 @dataclass(frozen=True)
 class Stage:
-    """A cache on a path, as inferred.
+    """A cache on a path, as inferred."""
 
-    Attributes:
-        element: its name.
-        cache: what is simulated.
-        hit: cycles of a hit timed as a single access.
-        bounds: cycles of the slowest hit and of the fastest miss; None if no miss was observed.
-        certain: sets and policy were found.
-        assumed: what was assumed for what was not found; empty if nothing.
-        indexed_bytes: over which its index was measured; None if nothing depends on it.
-        max_bytes: footprint that it surely holds if its size is not known; None if it is.
-        alternatives: other caches that it may be: only what all of them do alike is predicted.
-
-    """
-
-    element: str
-    cache: Cache
-    hit: float
-    bounds: tuple[float, float] | None
-    certain: bool
-    assumed: str
-    indexed_bytes: int | None = None
-    max_bytes: int | None = None
-    alternatives: tuple[Cache, ...] = ()
+    element: str  # its name
+    cache: Cache  # what is simulated
+    hit: float  # cycles of a hit timed as a single access
+    bounds: tuple[float, float] | None  # cycles of slowest hit and fastest miss; None if no miss was observed
+    certain: bool  # sets and policy were found
+    assumed: str  # what was assumed for what was not found; empty if nothing
+    indexed_bytes: int | None = None  # over which its index was measured; None if nothing depends on it
+    max_bytes: int | None = None  # footprint that it surely holds if its size is not known; None if it is
+    alternatives: tuple[Cache, ...] = ()  # other caches that it may be: only what all of them do alike is predicted
 
 
 @dataclass(frozen=True)
@@ -114,22 +95,13 @@ def shift_latency(stage: Stage, hit: float) -> Stage:
 
 @dataclass(frozen=True)
 class PathModel:
-    """A path as inferred.
+    """A path as inferred."""
 
-    Attributes:
-        path: of the accesses.
-        stages: its caches, nearest first; none if only the TLBs are simulated.
-        memory: cycles of an access that none of them answers.
-        tlbs: in the order of their look-ups.
-        translated_from, tlbs_at: position of the TLBs among the stages, as in `Route`.
-
-    """
-
-    path: Path
-    stages: tuple[Stage, ...]
-    memory: float
-    tlbs: tuple[TlbModel, ...] = ()
-    translated_from: int = 0
+    path: Path  # of the accesses
+    stages: tuple[Stage, ...]  # its caches, nearest first; none if only the TLBs are simulated
+    memory: float  # cycles of an access that none of them answers
+    tlbs: tuple[TlbModel, ...] = ()  # in the order of their look-ups
+    translated_from: int = 0  # position of the TLBs among the stages, as in `Route`
     tlbs_at: int = 0
 
     @property
@@ -173,8 +145,8 @@ class PathModel:
             levels[(cycles > hit) & (cycles < miss)] = UNCLEAR
         return levels
 
-    def predict(self, offsets: Array) -> PredictedLevels:
-        """Which level must answer accesses to these bytes, cold at first.
+    def predict(self, offsets: Array) -> tuple[Levels, Levels]:
+        """Which level must answer accesses to these bytes, cold at first, and the same in one other simulation.
 
         With random policies the majority of several simulations. Where a cache has alternatives nothing is predicted
         unless all agree.
@@ -187,7 +159,7 @@ class PathModel:
                 other = replace(self, stages=tuple(stages))
                 agree = levels == other.classify(other.simulate(offsets))
                 levels = np.where(agree, levels, UNCLEAR).astype(np.int8)
-        return PredictedLevels(levels, resampled)
+        return levels, resampled
 
     def _predict(self, offsets: Array) -> tuple[Levels, Levels]:
         caches = [*(stage.cache for stage in self.stages), *(tlb.cache for tlb in self.tlbs)]

@@ -18,8 +18,8 @@ from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.prediction.infer_agreement import (
     RANDOM_SHORTFALL,
+    CacheCounts,
     NotPredicted,
-    PredictionCounts,
     count_misses,
     name_accesses,
     predict_misses,
@@ -39,7 +39,7 @@ METHOD = "random accesses that nothing was inferred from, compared with the cach
 
 
 def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Knowledge: the `PredictionCounts` of `element`, or why it is `NotPredicted`, or None if there is no such cache.
+    """Knowledge: the `CacheCounts` of `element`, or why it is `NotPredicted`, or None if there is no such cache.
 
     A policy that predicts too few accesses becomes ambiguous.
     """
@@ -73,7 +73,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 def _measure(
     level: Level, structure: Structure, cache: Cache, bench: Bench
-) -> Ask[tuple[PredictionCounts, str, tuple[str, ...]]]:
+) -> Ask[tuple[CacheCounts, str, tuple[str, ...]]]:
     """Counts over sequences of several footprints, the wrong accesses by name, and the evidence."""
     assert level.bounds is not None
     orders = [_order(level, structure, share, bench) for share in FOOTPRINTS]
@@ -102,7 +102,7 @@ def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Ar
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=Key(f"prediction.{element}", (PredictionCounts, NotPredicted, NoneType)),
+        key=Key(f"prediction.{element}", (CacheCounts, NotPredicted, NoneType)),
         element=element,
         plan=partial(prediction_plan, element),
         revises=(f"{element}.replacement_policy",),

@@ -86,7 +86,7 @@ def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: K
         ((trace,),) = yield from _run(path, [first], 1)
         levels = model.classify(trace.cycles)
         positions = model.tlb_positions()
-        model = max(positions, key=lambda each: float(np.mean(each.predict(first).levels == levels)))  # first of equals
+        model = max(positions, key=lambda each: float(np.mean(each.predict(first)[0] == levels)))  # first of equals
     sequences = yield from _check(model, orders)
     names = [stage.element for stage in model.stages]
     assumed = tuple(f"{stage.element}: {stage.assumed}" for stage in model.stages if stage.assumed)
@@ -217,7 +217,7 @@ def _check(model: PathModel, orders: Sequence[Array]) -> Ask[list[CheckedSequenc
         observed = [model.classify(trace.cycles) for trace in (first, second)]
         evidence = (first.workload, second.workload)
         counted = is_repeated(order, model.fetch)
-        sequences.append(CheckedSequence(order, counted, model.predict(order), observed, evidence))
+        sequences.append(CheckedSequence(order, counted, *model.predict(order), observed, evidence))
     return sequences
 
 
@@ -225,7 +225,7 @@ def _series(names: Sequence[str], sequences: Sequence[CheckedSequence], path: Pa
     """The accesses that another level than predicted answered in both runs; empty if there are none."""
     levels = [*names, "memory"]
     rows = [
-        (number, int(at), int(each.offsets[at]), levels[each.predicted.levels[at]], levels[each.observed[0][at]])
+        (number, int(at), int(each.offsets[at]), levels[each.predicted[at]], levels[each.observed[0][at]])
         for number, each in enumerate(sequences, start=1)
         for at in np.flatnonzero(each.always_wrong)
     ][:MAX_ROWS]

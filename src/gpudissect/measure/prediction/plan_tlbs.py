@@ -66,10 +66,11 @@ def _check(model: PathModel, number: int, level: TlbLevel, max_pages: int, bench
     evidence = zip(accesses.evidence[: len(visits)], accesses.evidence[len(visits) :], strict=True)
     sequences = []
     for pages, *runs, digests in zip(visits, first, second, evidence, strict=True):
-        predicted = model.predict(np.tile(pages * page, WARMUP + LAPS)).after(WARMUP * pages.size)
         observed = [model.classify(penalties.ravel()) for penalties in runs]
-        offsets = np.tile(pages * page, LAPS)
-        sequences.append(CheckedSequence(offsets, np.ones(offsets.size, dtype=bool), predicted, observed, digests))
+        levels, resampled = model.predict(np.tile(pages * page, WARMUP + LAPS))
+        timed, offsets = slice(WARMUP * pages.size, None), np.tile(pages * page, LAPS)
+        counted = np.ones(offsets.size, dtype=bool)
+        sequences.append(CheckedSequence(offsets, counted, levels[timed], resampled[timed], observed, digests))
     return sequences
 
 

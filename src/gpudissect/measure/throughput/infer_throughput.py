@@ -1,10 +1,8 @@
 """Throughput: the rate of one configuration from its runs, and the plateau that many configurations reach.
 
-The fastest of many configurations is in part the luckiest, so it is never the answer: the answer is the level that
-several reach when measured again. Under load throughput approaches its limit gradually, so a band of fixed width below
-the fastest also holds configurations that are slower, and its median depends on that width. The members of a plateau
-are those that cannot be distinguished from the fastest: they differ from it by no more than a configuration differs
-from itself when it is measured twice.
+The fastest of many configurations is in part the luckiest, so the answer is the level that several reach when measured
+again. Throughput approaches its limit gradually, so a band of fixed width below the fastest also holds slower ones. The
+members of a plateau differ from the fastest by no more than a configuration differs from itself when measured twice.
 """
 
 from __future__ import annotations
@@ -20,9 +18,8 @@ MAX_REPEAT_CHANGE = 0.05  # relative, up to which two measurements of one config
 MAX_RAMP = 0.05  # of a run, spent on starting and ending, if its slowest block took all the rest
 STANDARD_ERRORS = 2.0  # of a median to either side
 MIN_RUNS_PER_RATE, MIN_GAP = 3, 2.0  # of alternating runs; the gap is relative to their spread
-MEDIAN_ERROR, NORMAL_MAD = 1.2533, 1.4826
-"""Standard error of a median relative to that of a mean, and standard deviation relative to the median absolute
-deviation, of a normal distribution."""
+MEDIAN_ERROR = 1.2533  # of a normal distribution, relative to the standard error of the mean
+NORMAL_MAD = 1.4826  # standard deviation of a normal distribution relative to its median absolute deviation
 
 NEAR = 0.015  # relative distance from the fastest within which configurations are near it
 FAR = 0.05  # relative distance from the fastest beyond which none is its equal, whatever the scatter
@@ -31,16 +28,12 @@ MIN_WIDTH = 0.005  # of a plateau: a rate may be misread by so much
 SCATTERS = 3.0  # of a measurement, by which two configurations differ
 MIN_KNOWN_SCATTER = 4  # configurations measured twice from which their scatter is known
 MIN_MEMBERS = 3  # of a plateau, if so many are near the fastest
-SATURATION = 1.25  # a plateau is reached with so much less in flight than its fullest configuration has: without one
-# that would have cost a fifth
+SATURATION = 1.25  # ratio of most to least in flight on a plateau: without one, that would have cost a fifth
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Bytes per second, or bytes or operations per cycle, with the bracket of a typical run.
-
-    Disturbed runs are slower by any amount, so no bracket holds every run.
-    """
+    """Bytes per second, or bytes or operations per cycle, with the bracket of a typical run, not of disturbed ones."""
 
     rate: float
     low: float
@@ -48,14 +41,9 @@ class Throughput:
 
 
 def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Throughput:
-    """Bytes per second: median over runs, bracketed by its error and the step of the timer.
-
-    Args:
-        moved: bytes of each run, shape (runs,).
-        nanoseconds: time of each run, shape (runs,).
+    """Bytes per second: median over runs (arguments of shape (runs,)), bracketed by its error and the timer's step.
 
     Raises `ValueError` without runs, or for one too short for the timer.
-
     """
     if moved.size == 0 or moved.shape != nanoseconds.shape:
         raise ValueError(f"throughput needs runs, got {moved.shape} and {nanoseconds.shape}")
@@ -108,20 +96,12 @@ def rate_per_sm(
 ) -> Throughput:
     """Bytes per cycle of one SM if all SMs do the same: median over runs.
 
-    The time of the whole run counts, not that of its blocks: blocks of one SM do not all begin and end together. Only
-    if the slowest took nearly all of the run (`MAX_RAMP`), the rest was spent on starting and ending, and the bracket
-    reaches up to the rate without it. Where the time of the run is not known an SM counts as busy for as long as its
-    typical block.
-
-    Args:
-        moved: bytes of each run, all SMs together, shape (runs,).
-        cycles: of each block by its SM's clock, shape (runs, blocks).
-        sms: number of SMs.
-        elapsed: cycles of each run from the first block's begin to the last one's end, shape (runs,); NaN if unknown.
-        step: cycles by which `elapsed` may be misread.
+    Blocks of one SM do not all begin and end together, so the `elapsed` cycles of the whole run count, or where they
+    are NaN (unknown) the typical block. If the slowest block took nearly all of the run (`MAX_RAMP`), the rest was
+    spent on starting and ending, and the bracket reaches up to the rate without it. `moved` (bytes of all SMs) and
+    `elapsed`, which may be misread by `step`, have shape (runs,); `cycles` of each block (runs, blocks).
 
     Raises `ValueError` without runs or blocks, or for a block that took no time.
-
     """
     if cycles.ndim != 2 or cycles.size == 0 or len(cycles) != len(moved) or cycles.min() < 1:
         raise ValueError(f"a rate needs the cycles of every block of every run, got {cycles.shape} for {moved.shape}")
@@ -136,23 +116,10 @@ def rate_per_sm(
     return _median(per_sm / busy, per_sm / longest, per_sm / shortest)
 
 
-@dataclass(frozen=True)
-class Top:
-    """The configurations near the fastest.
-
-    Attributes:
-        members: their indices, the fastest first.
-        rising: throughput still rises with the most in flight.
-    """
-
-    members: tuple[int, ...]
-    rising: bool
-
-
 def nearness(rates: Sequence[Throughput]) -> float:
-    """Relative distance below the fastest of once measured configurations within which its equals may lie.
+    """Relative distance below the fastest within which its equals may lie, by the error of a typical configuration.
 
-    It grows with the error of a typical one. Raises `ValueError` without rates.
+    Raises `ValueError` without rates.
     """
     if not rates:
         raise ValueError("a surface needs at least one rate")
@@ -160,40 +127,30 @@ def nearness(rates: Sequence[Throughput]) -> float:
     return min(FAR, max(NEAR, ERRORS_OF_FASTEST * error))
 
 
-def find_top(in_flight: Sequence[float], rates: Sequence[float], near: float = NEAR) -> Top:
-    """The top of a surface: its plateau, if there is one, is among configurations within `near` of the fastest.
+def is_rising(in_flight: Sequence[float], rates: Sequence[float], near: float = NEAR) -> bool:
+    """Whether rates still rise with the most `in_flight` (bytes, or chains of instructions).
 
-    By Little's law throughput rises with what is `in_flight` (bytes, or chains of instructions) until something
-    saturates: then much less in flight does as well, or more does worse. Raises `ValueError` without rates.
+    By Little's law throughput rises with it until something saturates: then much less in flight comes within `near` of
+    the fastest, or more does not. Raises `ValueError` without rates.
     """
-    if not len(rates):
-        raise ValueError("a surface needs at least one rate")
     values, flying = np.array(rates), np.array(in_flight)
-    order = np.argsort(-values, kind="stable")
-    members = [int(i) for i in order if values[i] >= (1 - near) * values.max()]
-    top = flying[members]
-    return Top(tuple(members), bool(flying.max() <= top.max() and top.min() * SATURATION > top.max()))
+    top = flying[values >= (1 - near) * values.max()]
+    return bool(flying.max() <= top.max() and top.min() * SATURATION > top.max())
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """The level that several configurations reach.
+    """The level that several configurations reach: the median of the second measurements of its members.
 
-    Attributes:
-        level: median of the second measurements of its members. The bracket holds these, and the fastest of both
-            measurements; beyond them the error of the level: the error of a typical member over the root of their
-            number.
-        members: indices of its configurations.
-        width: relative distance from the fastest within which they lie.
-        scatter: relative standard deviation of the ratio of both measurements.
-        isolated: in both measurements the same configuration alone was that fast.
+    Its bracket holds these, and the fastest of both measurements; beyond them the error of a typical member over the
+    root of their number.
     """
 
     level: Throughput
-    members: tuple[int, ...]
-    width: float
-    scatter: float
-    isolated: bool
+    members: tuple[int, ...]  # indices of its configurations
+    width: float  # relative distance from the fastest within which they lie
+    scatter: float  # relative standard deviation of the ratio of both measurements
+    isolated: bool  # in both measurements the same configuration alone was that fast
 
 
 def find_plateau(first: Sequence[Throughput], again: Sequence[Throughput]) -> Plateau | None:

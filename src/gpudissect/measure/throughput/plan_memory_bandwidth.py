@@ -1,20 +1,17 @@
 """Bandwidth of L2 and memory, and whether the path of stores to the L2 limits writes to other levels.
 
-*L2.* Resident blocks access the same tiles all the time, and the run lasts until the SM with the longest path is done.
-Short blocks balance the load: an H200 reads 5 % more with them. But if blocks on several SMs read the same lines at
-about the same time, requests are merged on the way to its L2, which then gives less than the SMs get: 9.5 to 10.3 TB/s,
-of which hardware counters find as little as 60 % in the L2. So blocks that run at the same time access tiles of their
-own, far enough apart.
+*L2.* With resident blocks the run lasts until the SM with the longest path is done. Short blocks balance the load: an
+H200 reads 5 % more with them. But if blocks on several SMs read the same lines at about the same time, requests are
+merged on the way to its L2, which then gives less than the SMs get: 9.5 to 10.3 TB/s, of which hardware counters find
+as little as 60 % in the L2. So blocks that run at the same time access tiles of their own, far enough apart.
 
 *Stores.* An L1 that writes through passes on its stores, and memory is written through the L2. If a level takes as much
-as the L2, the path to the L2 may limit both; if more, the L2 takes at least as much. No workload is run for that. Since
-Volta all stores cross the L1, whether data stay there or not (Nsight Compute, "L1TEX"), so it takes at least what the
-L2 took from its SM.
+as the L2, the path to the L2 may limit both; if more, the L2 takes at least as much. Since Volta all stores cross the
+L1, whether data stay there or not (Nsight Compute, "L1TEX"), so it takes at least what the L2 took from its SM.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +24,6 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.rate_estimates import (
     DATA_RATE,
-    Surface,
     Unbounded,
     format_rate,
     peak_bandwidth,
@@ -37,19 +33,16 @@ from gpudissect.measure.throughput.stream_search import (
     NO_CONFIGURATION,
     REPEAT_RUNS,
     Configuration,
+    all_configurations,
     bandwidth_of,
     bytes_per_second,
     configuration_at,
     footprint_beyond_l2,
     l2_sizes,
-    path_past_l1,
     resident_blocks,
-    resident_configurations,
     search,
-    wave_configurations,
     why_no_streams,
 )
-from gpudissect.series import Series
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
@@ -79,11 +72,12 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     def make(shape: Configuration) -> Stream | None:
         return _l2_stream(shape, transfer, footprint, bench)
 
-    shapes = [*resident_configurations(bench.info), *wave_configurations(bench.info)]
-    surface = yield from search(shapes, make, bytes_per_second, bench)
+    surface = yield from search(all_configurations(bench.info), make, bytes_per_second, bench)
     if surface is None:
         return Outcome(without(Status.NOT_SUPPORTED, "l2", NO_CONFIGURATION, attribute))
-    streams = _large_streams(surface, transfer, large, bench)
+    shapes = [configuration_at(surface, index) for index in surface.counted[:MAX_LARGE]]
+    over_large = [_l2_stream(shape, transfer, large, bench) for shape in shapes]
+    streams = [replace(stream, runs=REPEAT_RUNS) for stream in over_large if stream is not None]
     caveats = [f"over {format_bytes(footprint)}"]
     if streams:
         traces = yield streams
@@ -91,7 +85,8 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         caveats.append(f"the same over {format_bytes(large)}, most of the L2: {format_rate(rate, 'B/s')}")
     found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
     found = replace(found, evidence=(*found.evidence, *map(digest, streams)))
-    return Outcome((found,), found, (_series("l2", transfer, surface),))
+    series = surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
+    return Outcome((found,), found, (series,))
 
 
 def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
@@ -115,20 +110,10 @@ def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Ben
     return replace(shape.stream(Path.GLOBAL_L2, transfer, footprint, waves * blocks), waves=waves)
 
 
-def _large_streams(surface: Surface, transfer: Transfer, target: int, bench: Bench) -> list[Stream]:
-    """Configurations of the plateau over most of the L2."""
-    shapes = [configuration_at(surface, index) for index in surface.counted[:MAX_LARGE]]
-    streams = [_l2_stream(shape, transfer, target, bench) for shape in shapes]
-    return [replace(stream, runs=REPEAT_RUNS) for stream in streams if stream is not None]
-
-
-def _series(element: str, transfer: Transfer, surface: Surface) -> Series:
-    return surface.series(element, f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
-
-
 def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     """Bandwidth of memory, B/s; of copies bytes read and bytes written. Knowledge: the estimate."""
-    attribute, path = f"{transfer}_bandwidth", path_past_l1(bench.info)
+    attribute = f"{transfer}_bandwidth"
+    path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     if (reason := why_no_streams(path, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
     l2 = max(l2_sizes(bench, known), default=None)
@@ -140,24 +125,20 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         tiles = target // (blocks * shape.tile)  # of each block
         return shape.stream(path, transfer, tiles * blocks * shape.tile, blocks) if tiles else None
 
-    shapes = [*resident_configurations(bench.info), *wave_configurations(bench.info)]
-    surface = yield from search(shapes, make, bytes_per_second, bench)
+    surface = yield from search(all_configurations(bench.info), make, bytes_per_second, bench)
     if surface is None:
         return Outcome(without(Status.NOT_SUPPORTED, "dram", NO_CONFIGURATION, attribute))
     streams = [make(configuration_at(surface, i)) for i in surface.counted]
     spans = [stream.footprint for stream in streams if stream is not None]
-    found = plateau_estimate("dram", attribute, surface, peak_bandwidth(bench.info), (_over(spans, l2),))
+    low, high = min(spans), max(spans)
+    over = "over " + (format_bytes(low) if low == high else f"{low / MIB:.0f} to {high / MIB:.0f} MiB")
+    over += f", at least {low / l2:.3g} times the L2" if l2 else ""
+    found = plateau_estimate("dram", attribute, surface, peak_bandwidth(bench.info), (over,))
     if found.status is Status.FOUND and found.low is not None and l2 is not None:
         # What stays in the L2 from run to run need not have come from memory, nor gone there.
-        found = replace(found, low=found.low * max(0.0, 1 - l2 / (buffers * min(spans))))
-    return Outcome((found,), found, (_series("dram", transfer, surface),))
-
-
-def _over(spans: Sequence[int], l2: int | None) -> str:
-    """Footprints of the configurations whose rate counts: whole tiles for each block."""
-    low, high = min(spans), max(spans)
-    over = format_bytes(low) if low == high else f"{low / MIB:.0f} to {high / MIB:.0f} MiB"
-    return f"over {over}" + (f", at least {low / l2:.3g} times the L2" if l2 else "")
+        found = replace(found, low=found.low * max(0.0, 1 - l2 / (buffers * low)))
+    series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
+    return Outcome((found,), found, (series,))
 
 
 def peak_plan(bench: Bench, known: Known) -> Plan:

@@ -16,17 +16,16 @@ from gpudissect.measure.throughput.infer_throughput import (
     NEAR,
     Plateau,
     Throughput,
-    Top,
+    fastest,
     find_plateau,
-    find_top,
+    is_rising,
     nearness,
 )
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
 
 MAX_EXCESS = 0.005  # relative: a rate may be misread by so much, and exceed a true bound
-MIN_REPORTED_EXCESS = 0.0001  # relative
-MIN_REPORTED_SHARE = 0.1  # of a bound
+MIN_REPORTED_EXCESS, MIN_REPORTED_SHARE = 0.0001, 0.1  # of a bound
 MAX_REPEATED = 16  # configurations near the fastest that are measured again
 DATA_RATE = 2
 """Transfers per cycle of the memory clock, where the device does not state it: drivers state a clock of which both
@@ -104,28 +103,19 @@ def excess_caveat(rate: float, bound: Bound) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Surface:
-    """Throughput of configurations, and of those near the fastest when measured again.
+    """Throughput of configurations, and of those near the fastest when measured again, by index."""
 
-    Attributes:
-        columns: parameters of the configurations by name, in the order of `first`.
-        in_flight: bytes, or chains of instructions, of each at a time.
-        first: throughput of each.
-        again: second measurement of those near the fastest by their index, the fastest first.
-        evidence: digests of all workloads.
-        alternation: of those measured again, the relative distance of two rates between which runs alternate.
-    """
-
-    columns: Mapping[str, tuple[float, ...]]
-    in_flight: tuple[float, ...]
-    first: tuple[Throughput, ...]
-    again: Mapping[int, Throughput]
-    evidence: tuple[str, ...]
-    alternation: Mapping[int, float] = field(default_factory=dict)
+    columns: Mapping[str, tuple[float, ...]]  # parameters of the configurations by name, in the order of `first`
+    in_flight: tuple[float, ...]  # bytes, or chains of instructions, of each at a time
+    first: tuple[Throughput, ...]  # throughput of each
+    again: Mapping[int, Throughput]  # second measurement of those near the fastest, the fastest first
+    evidence: tuple[str, ...]  # digests of all workloads
+    alternation: Mapping[int, float] = field(default_factory=dict)  # relative distance of two alternating rates
 
     @property
-    def top(self) -> Top:
-        """The configurations near the fastest."""
-        return find_top(self.in_flight, [each.rate for each in self.first], nearness(self.first))
+    def rising(self) -> bool:
+        """Whether throughput still rises with the most in flight."""
+        return is_rising(self.in_flight, [each.rate for each in self.first], nearness(self.first))
 
     @property
     def plateau(self) -> Plateau | None:
@@ -173,10 +163,11 @@ def plateau_estimate(
 
     A surface that ends near the bound counts as a plateau, with a bracket up to the bound.
     """
-    unit, plateau, top = unit_of(attribute), surface.plateau, surface.top
+    unit, plateau, rising = unit_of(attribute), surface.plateau, surface.rising
     again = {i: each.rate for i, each in surface.again.items()}
     rate = plateau.level.rate if plateau is not None else max(again.values())
-    fastest = max(each.rate for each in surface.first)
+    best = fastest(surface.first)
+    high = max(surface.first[best].rate, *again.values())
     estimate = partial(Estimate, element=element, attribute=attribute, method=method, evidence=surface.evidence)
 
     def doubt(status: Status, reason: str, low: float | None = None, high: float | None = None) -> Estimate:
@@ -186,20 +177,20 @@ def plateau_estimate(
     if (reason := refusal(rate, bound, unit)) is not None:
         return doubt(Status.NOT_FOUND, reason)
     at_bound = isinstance(bound, Bound) and bound.share(rate) >= 1 - NEAR
-    if top.rising and not at_bound:
-        low, fullest = min(rate, fastest), surface.describe(top.members[0])
-        reason = f"at least {format_rate(low, unit)}: it still rises with the most in flight ({fullest})"
+    if rising and not at_bound:
+        low = min(rate, surface.first[best].rate)
+        reason = f"at least {format_rate(low, unit)}: it still rises with the most in flight ({surface.describe(best)})"
         return doubt(Status.NOT_FOUND, reason, low)
     if plateau is None:
         reason = "the fastest configurations gave another rate when measured again"
-        return doubt(Status.AMBIGUOUS, reason, min(again.values()), max(fastest, *again.values()))
+        return doubt(Status.AMBIGUOUS, reason, min(again.values()), high)
     if plateau.isolated and not at_bound:
-        best, *others = sorted(again, key=lambda i: -again[i])
+        peak, *others = sorted(again, key=lambda i: -again[i])
         second = max((again[i] for i in others), default=rate)
-        reason = f"a single peak, no plateau: {surface.describe(best)} is faster than all others both times"
-        return doubt(Status.AMBIGUOUS, reason, min(second, rate), max(fastest, *again.values()))
+        reason = f"a single peak, no plateau: {surface.describe(peak)} is faster than all others both times"
+        return doubt(Status.AMBIGUOUS, reason, min(second, rate), high)
     level = clip_throughput(plateau.level, bound)
-    if (top.rising or plateau.isolated) and isinstance(bound, Bound):
+    if (rising or plateau.isolated) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)
     caveats = (*_plateau_caveats(surface, plateau), *_bound_caveats(bound, rate, unit), *caveats)
     found = partial(estimate, status=Status.FOUND, value=level.rate, low=level.low, high=level.high)

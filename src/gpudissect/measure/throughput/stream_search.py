@@ -1,8 +1,7 @@
 """Streams: what a device can run, over which footprints, and the search for the fastest configurations.
 
-A surface is searched over a coarse grid first, then around the fastest until no neighbour is faster (MC16 s5.1); at
-first around two of the grid with different block sizes if both are fast. Where there are few configurations all are
-run, and the fastest again.
+A surface is searched over a coarse grid first, then around the fastest until no neighbour is faster (MC16 s5.1). Where
+there are few configurations all are run, and the fastest again.
 """
 
 from __future__ import annotations
@@ -45,12 +44,9 @@ RESIDENT_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16)
 WAVES_OF_BLOCKS = (64, 128, 256, 512, 1024)
 """Blocks per SM of which only some are resident; when one ends, the next starts. Each is short, and those that run are
 at different points in time: memory of an H200 takes more from them than from resident blocks."""
-THREADS = (32, 64, 128, 256, 512, 1024)
-ILPS = (1, 2, 4, 8)
-WIDTHS = (4, 8, 16)
+KINDS = {"threads": (32, 64, 128, 256, 512, 1024), "ilp": (1, 2, 4, 8), "width": (4, 8, 16)}
 COARSE_BLOCKS, COARSE_THREADS, COARSE_ILPS, COARSE_WIDTHS = (1, 4, 256, 1024), (128, 512), (1, 4), (4, 16)
-MIN_GAIN = 0.002  # relative, from which a neighbour is faster
-MAX_STEPS = 8  # of the search around the fastest
+MIN_GAIN, MAX_STEPS = 0.002, 8  # relative, from which a neighbour is faster; of the search around the fastest
 SEARCH_RUNS, REPEAT_RUNS = 2, 6  # even: runs of some configurations alternate between two rates
 FEW_RUNS, FEW_REPEAT_RUNS = 4, 8  # of each of a few configurations
 DEFAULT_THREADS_PER_SM = 512  # if the device does not state its limit
@@ -59,9 +55,6 @@ UNCACHED_BYTES = 256 << 20  # more than a cache holds, where the size of the L2 
 MAX_MEMORY_SHARE = 0.4  # of the memory, for all buffers together
 NO_CONFIGURATION = "no configuration fits on this device"
 METHOD = "bytes over the time from the first block's start to the last one's end; best configuration, measured again"
-
-Kind = tuple[int, int, int]
-"""Threads, ilp and width of a block."""
 
 
 def bandwidth_of(element: str, transfer: Transfer) -> Key[Estimate | None]:
@@ -79,11 +72,6 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
         return "the file of this simulated GPU states no bandwidth of this path"
     return "this device runs no streams on this path"
-
-
-def path_past_l1(info: DeviceInfo) -> Path:
-    """The path to memory that bypasses the L1, if the device has it."""
-    return Path.GLOBAL if not info.limit(Path.GLOBAL_L2) else Path.GLOBAL_L2
 
 
 def l2_sizes(bench: Bench, known: Known) -> list[int]:
@@ -118,7 +106,7 @@ class Configuration:
         return self.blocks_per_sm * self.tile
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> tuple[int, int, int]:
         """The configuration without the number of blocks."""
         return self.threads, self.ilp, self.width
 
@@ -184,19 +172,20 @@ def configuration_at(surface: Surface, index: int) -> Configuration:
     return Configuration(**{name: int(column[index]) for name, column in surface.columns.items()})
 
 
-def resident_configurations(info: DeviceInfo) -> Iterator[Configuration]:
+def resident_configurations(info: DeviceInfo) -> list[Configuration]:
     """Those whose blocks are all resident: threads and registers of an SM suffice."""
-    return (each for each in _all(RESIDENT_BLOCKS, info) if each.blocks_per_sm <= resident_blocks(each, info))
+    return [each for each in _product(RESIDENT_BLOCKS, info) if each.blocks_per_sm <= resident_blocks(each, info)]
 
 
-def wave_configurations(info: DeviceInfo) -> Iterator[Configuration]:
-    """Those with many more blocks than are resident."""
-    return (each for each in _all(WAVES_OF_BLOCKS, info) if 1 <= resident_blocks(each, info) < each.blocks_per_sm)
+def all_configurations(info: DeviceInfo) -> list[Configuration]:
+    """These, and those with many more blocks than are resident."""
+    waves = [each for each in _product(WAVES_OF_BLOCKS, info) if 1 <= resident_blocks(each, info) < each.blocks_per_sm]
+    return resident_configurations(info) + waves
 
 
-def _all(blocks: Sequence[int], info: DeviceInfo) -> Iterator[Configuration]:
-    threads = [count for count in THREADS if count <= max_block_threads(info.facts)]
-    return (Configuration(*values) for values in product(blocks, threads, ILPS, WIDTHS))
+def _product(blocks: Sequence[int], info: DeviceInfo) -> Iterator[Configuration]:
+    configurations = (Configuration(*values) for values in product(blocks, *KINDS.values()))
+    return (each for each in configurations if each.threads <= max_block_threads(info.facts))
 
 
 def resident_blocks(shape: Configuration, info: DeviceInfo) -> int:
@@ -205,9 +194,8 @@ def resident_blocks(shape: Configuration, info: DeviceInfo) -> int:
     blocks = (threads if isinstance(threads, int) else DEFAULT_THREADS_PER_SM) // shape.threads
     if not isinstance(registers, int):
         return blocks
-    return min(
-        blocks, registers // (shape.threads * allocated_registers(shape.ilp * shape.width // 4 + EXTRA_REGISTERS))
-    )
+    per_thread = allocated_registers(shape.ilp * shape.width // 4 + EXTRA_REGISTERS)
+    return min(blocks, registers // (shape.threads * per_thread))
 
 
 def _coarse_grid(shapes: Sequence[Configuration]) -> list[Configuration]:
@@ -234,30 +222,21 @@ def _neighbours(best: Configuration, shapes: Sequence[Configuration]) -> list[Co
 
     A step in the number of blocks leads to the nearest number of that kind: kinds differ in resident blocks.
     """
-    blocks: dict[Kind, list[int]] = {}
+    blocks: dict[tuple[int, ...], list[int]] = {}
     for shape in shapes:
         blocks.setdefault(shape.kind, []).append(shape.blocks_per_sm)
-    steps = [_adjacent(values, value) for values, value in zip((THREADS, ILPS, WIDTHS), best.kind, strict=True)]
-    single = [_with(best.kind, {axis: value}) for axis in range(3) for value in steps[axis]]
-    double = [
-        _with(best.kind, {one: a, other: b})
-        for one, other in combinations(range(3), 2)
-        for a, b in product(steps[one], steps[other])
-    ]
+    steps = {name: _adjacent(values, getattr(best, name)) for name, values in KINDS.items()}
+    single = [replace(best, **{name: value}) for name, values in steps.items() for value in values]
     found: list[Configuration] = []
-    for kind in [best.kind, *single]:
-        counts = blocks.get(kind, [])
-        found += [Configuration(count, *kind) for count in counts if count == best.blocks_per_sm]
-        fewer = [count for count in counts if count < best.blocks_per_sm]
-        more = [count for count in counts if count > best.blocks_per_sm]
-        found += [Configuration(count, *kind) for count in (*sorted(fewer)[-1:], *sorted(more)[:1])]
-    same = [kind for kind in double if best.blocks_per_sm in blocks.get(kind, [])]
-    return found + [Configuration(best.blocks_per_sm, *kind) for kind in same]
-
-
-def _with(kind: Kind, changes: Mapping[int, int]) -> Kind:
-    threads, ilp, width = (changes.get(axis, value) for axis, value in enumerate(kind))
-    return threads, ilp, width
+    for shape in [best, *single]:
+        counts = blocks.get(shape.kind, [])
+        same = [count for count in counts if count == best.blocks_per_sm]
+        fewer = sorted(count for count in counts if count < best.blocks_per_sm)
+        more = sorted(count for count in counts if count > best.blocks_per_sm)
+        found += [replace(shape, blocks_per_sm=count) for count in (*same, *fewer[-1:], *more[:1])]
+    pairs = [(one, other, a, b) for one, other in combinations(steps, 2) for a, b in product(steps[one], steps[other])]
+    double = [replace(best, **{one: a, other: b}) for one, other, a, b in pairs]
+    return found + [shape for shape in double if shape in shapes]
 
 
 def _adjacent(values: Sequence[int], value: int) -> list[int]:
@@ -267,19 +246,13 @@ def _adjacent(values: Sequence[int], value: int) -> list[int]:
 
 @dataclass(frozen=True)
 class BestStream:
-    """The fastest of a few streams.
+    """The fastest of a few streams."""
 
-    Attributes:
-        rates: throughput of each, in the order given.
-        best: the fastest; `first` and `second`: its throughput when measured twice.
-        evidence: digests of all streams.
-    """
-
-    rates: tuple[Throughput, ...]
-    best: Stream
+    rates: tuple[Throughput, ...]  # throughput of each, in the order given
+    best: Stream  # the fastest; `first` and `second`: its throughput when measured twice
     first: Throughput
     second: Throughput
-    evidence: tuple[str, ...]
+    evidence: tuple[str, ...]  # digests of all streams
 
 
 def measure_best(streams: Sequence[Stream]) -> Ask[BestStream]:

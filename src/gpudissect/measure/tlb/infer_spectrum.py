@@ -54,15 +54,12 @@ class Hits:
     """Second and later visits to resident lines; cycles of single accesses, timer included, shape (lines,).
 
     Attributes:
-        translated: immediately after another visit.
-        first_missed: after visits to more pages than the first TLB holds, but fewer than the second.
         both_missed: after visits to more pages than either holds; None if the cache cannot hold so many lines.
         packed, packed_translated: as many lines within a few pages, after all others and immediately after a visit.
-
     """
 
-    translated: Cycles
-    first_missed: Cycles
+    translated: Cycles  # immediately after another visit
+    first_missed: Cycles  # after visits to more pages than the first TLB holds, but fewer than the second
     both_missed: Cycles | None
     packed: Cycles
     packed_translated: Cycles
@@ -70,20 +67,12 @@ class Hits:
 
 @dataclass(frozen=True)
 class FirstTouches:
-    """First touches of the same lines in several roles; cycles of single accesses, timer included, shape (lines,).
+    """First touches of the same lines in several roles; cycles of single accesses, timer included, shape (lines,)."""
 
-    Attributes:
-        translated: in the page of the previous access.
-        near: in a page in neither TLB, near the previous page.
-        far: the same, far from the previous page.
-        distances: bytes from the previous page.
-
-    """
-
-    translated: Cycles
-    near: Cycles
-    far: Cycles
-    distances: NDArray[np.int64]
+    translated: Cycles  # in the page of the previous access
+    near: Cycles  # in a page in neither TLB, near the previous page
+    far: Cycles  # the same, far from the previous page
+    distances: NDArray[np.int64]  # bytes from the previous page
 
 
 def classify_hits(

@@ -25,16 +25,10 @@ PENALTY_ERROR = 1.0  # cycles: a clock of whole cycles, read twice
 
 @dataclass(frozen=True)
 class MissPenalty:
-    """Penalty of an access that misses one TLB level more than the level before.
+    """Penalty of an access that misses one TLB level more than the level before."""
 
-    Attributes:
-        cycles: beyond a hit in the first level.
-        threshold: cycles from which an access counts as such a miss.
-
-    """
-
-    cycles: float
-    threshold: float
+    cycles: float  # beyond a hit in the first level
+    threshold: float  # cycles from which an access counts as such a miss
 
 
 @dataclass(frozen=True)
@@ -64,22 +58,13 @@ class MissCosts:
 
 @dataclass(frozen=True)
 class TlbLevel:
-    """One level of TLBs.
+    """One level of TLBs."""
 
-    Attributes:
-        miss: what distinguishes its misses.
-        costs: their penalties when measured again.
-        page_size: bytes that one entry covers.
-        entries: consecutive pages that all stay resident.
-        evidence: digests of the workloads.
-
-    """
-
-    miss: MissPenalty
-    costs: MissCosts
-    page_size: int
-    entries: int
-    evidence: tuple[str, ...]
+    miss: MissPenalty  # what distinguishes its misses
+    costs: MissCosts  # their penalties when measured again
+    page_size: int  # bytes that one entry covers
+    entries: int  # consecutive pages that all stay resident
+    evidence: tuple[str, ...]  # digests of the workloads
 
 
 def next_miss_penalty(chains: Sequence[Penalties], last: MissPenalty | None, noise: float) -> MissPenalty | None:

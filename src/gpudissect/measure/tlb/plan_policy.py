@@ -74,24 +74,14 @@ def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 @dataclass(frozen=True)
 class _Ranking:
-    """The likeliest candidate and its rivals.
+    """The likeliest candidate and its rivals."""
 
-    Attributes:
-        best: the likeliest.
-        score: its log-likelihood (nats).
-        rivals: others with another prediction that are about as likely.
-        misread: share of the accesses that may be misread.
-        sequences: pages visited.
-        observed: outcomes of the visits.
-
-    """
-
-    best: PolicyKind
-    score: float
-    rivals: tuple[PolicyKind, ...]
-    misread: float
-    sequences: tuple[Pages, ...]
-    observed: tuple[Outcomes, ...]
+    best: PolicyKind  # the likeliest
+    score: float  # its log-likelihood (nats)
+    rivals: tuple[PolicyKind, ...]  # others with another prediction that are about as likely
+    misread: float  # share of the accesses that may be misread
+    sequences: tuple[Pages, ...]  # pages visited
+    observed: tuple[Outcomes, ...]  # outcomes of the visits
 
 
 class _PolicySearch:

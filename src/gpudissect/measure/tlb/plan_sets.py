@@ -34,18 +34,11 @@ ONE_SET = "one set was measured, the others are assumed to be like it"
 
 @dataclass(frozen=True)
 class TlbSets:
-    """Sets of a TLB.
+    """Sets of a TLB."""
 
-    Attributes:
-        ways: of each set.
-        set_of: the set of each page from 0, as far as measured.
-        evidence: digests of the workloads.
-
-    """
-
-    ways: tuple[int, ...]
-    set_of: tuple[int, ...]
-    evidence: tuple[str, ...]
+    ways: tuple[int, ...]  # of each set
+    set_of: tuple[int, ...]  # the set of each page from 0, as far as measured
+    evidence: tuple[str, ...]  # digests of the workloads
 
 
 def tlb_sets_of(element: str) -> Key[TlbSets | None]:

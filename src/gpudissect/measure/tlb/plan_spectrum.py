@@ -10,19 +10,17 @@
 | P6 | miss | miss | miss | another |
 
 The cache is the nearest one of the path. The chain is built from the TLBs as found, so that every pattern must occur.
-It visits every word once, and a line again through its next word, in this order:
+It visits every word once, a line again through its next word, in this order:
 
 1. Lines within a few pages, then again: whether the cache keeps so many.
 2. As many lines, one per page, on more pages than the second TLB holds if the cache has room. Then in blocks of more
    pages than the first TLB holds and fewer than the second: each line again (both TLBs lost its page), immediately
    again (its translation hits), then each line of the block again (the first TLB lost its page).
-3. A new line in each of more pages than the second TLB holds, so that both TLBs are replaced completely: on a GPU
-   writing the chain has visited its pages too.
+3. A new line in each of more pages than the second TLB holds: writing the chain has visited its pages too.
 4. First touches in pages not visited before, in pairs: one page far from the previous one, the next one near. Each is
    followed by the first touch of another line in the same page.
 
-Four chains, with pages and lines of the pairs exchanged, touch every line in every role: differences between lines are
-no differences between roles.
+Four chains, with pages and lines of the pairs exchanged, touch every line in every role.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -53,7 +52,7 @@ from gpudissect.measure.tlb.infer_spectrum import (
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
-from gpudissect.trace import Array, Trace
+from gpudissect.trace import Array
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Chase, Explicit, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
@@ -75,30 +74,23 @@ LINE_GRAIN = 256  # bytes between positions of a line that is visited once
 NEAR = 32 * MIB  # distance of near pages (s1 in MC16 s5.2)
 MAX_SAMPLES = 512  # hits reported
 MAX_PAIRS = 200
+ROLES = tuple(product((0, 1), (0, 1)))
+"""The page of every pair that is visited first, far from the previous access, and the line of a page."""
+Cycles = dict[str, Array]
+"""Cycles, or positions in the chain, of each kind of access; arrays of equal length for kinds compared line by line."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the chain.
+    """Sizes of the chain."""
 
-    Attributes:
-        spacing: bytes between pages, so that both TLBs need an entry for each.
-        covered: bytes from the start of a page that one entry of either TLB covers.
-        step: bytes between lines that the cache must keep, so that they spread evenly over its sets.
-        block: pages of a block.
-        resident: lines that the cache must keep, one per page.
-        flush: pages that replace all entries of both TLBs.
-        pages: of memory.
-
-    """
-
-    spacing: int
-    covered: int
-    step: int
-    block: int
-    resident: int
-    flush: int
-    pages: int
+    spacing: int  # bytes between pages, so that both TLBs need an entry for each
+    covered: int  # bytes from the start of a page that one entry of either TLB covers
+    step: int  # bytes between lines that the cache must keep, so that they spread evenly over its sets
+    block: int  # pages of a block
+    resident: int  # lines that the cache must keep, one per page
+    flush: int  # pages that replace all entries of both TLBs
+    pages: int  # of memory
 
     @property
     def packed_pages(self) -> int:
@@ -109,52 +101,6 @@ class Shape:
     def half(self) -> int:
         """Bytes of a page in which one of its lines lies, the other in as many behind."""
         return self.covered // 2 // LINE_GRAIN * LINE_GRAIN
-
-    @property
-    def fresh(self) -> range:
-        """Pages left for first touches."""
-        return range(self.packed_pages + self.flush, self.pages)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Numbers of near pages, shape (pairs, 2), and byte offsets of their lines, shape (pairs, 2 pages, 2 lines)."""
-
-    pages: Array
-    lines: Array
-
-
-@dataclass(frozen=True)
-class Role:
-    """The page of every pair that is visited first, far from the previous access, and the line of a page."""
-
-    page: int
-    line: int
-
-
-ROLES = tuple(Role(page, line) for page in (0, 1) for line in (0, 1))
-
-
-@dataclass(frozen=True)
-class SpectrumChain:
-    """A chain and the accesses to report.
-
-    Attributes:
-        order: the chain.
-        picks: positions to report, rising.
-        positions: of each kind of access, arrays of equal length for kinds that are compared line by line.
-        role: of the first touches.
-
-    """
-
-    order: Explicit
-    picks: tuple[int, ...]
-    positions: dict[str, Array]
-    role: Role
-
-    def cycles(self, trace: Trace, kind: str) -> Array:
-        """Cycles of one kind of access, in the order of its positions."""
-        return trace.cycles[np.searchsorted(np.array(self.picks), self.positions[kind])]
 
 
 def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
@@ -171,23 +117,33 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
         return Outcome(absent(f"one miss fetches fewer than {VISITS} words", *PATTERNS))
     first = known[tlb_of("tlb_l1")]
     second = known[tlb_of("tlb_l2")] if first else None
-    shape = chain_shape(memory_limit(bench), first, second, room, step)
+    shape = _shape(memory_limit(bench), first, second, room, step)
     if shape is None:
         return Outcome(absent(f"{format_bytes(memory_limit(bench))} hold too few pages", *PATTERNS))
-    pairs = page_pairs(shape, bench.rng(element, "pairs"))
-    chains = [
-        spectrum_chain(shape, pairs, role, path.word, bench.rng(element, number)) for number, role in enumerate(ROLES)
-    ]
+    pages, lines = _page_pairs(shape, bench.rng(element, "pairs"))
+    chains = [_chain(shape, lines, role, path.word, bench.rng(element, i)) for i, role in enumerate(ROLES)]
+    picks = [np.unique(np.concatenate(list(positions.values()))) for _, positions in chains]
     alone = partial(Chase, path=path, alone=True)
-    chases = [alone(order=chain.order, timing=Timing.EACH, picks=chain.picks, warmup=0, flush=True) for chain in chains]
+    each = partial(alone, timing=Timing.EACH, warmup=0, flush=True)
+    chases = [
+        each(order=Explicit(offsets), picks=tuple(reported.tolist()))
+        for (offsets, _), reported in zip(chains, picks, strict=True)
+    ]
     resident = Shuffled(OVERHEAD_LINKS, path.word, bench.seed_for(element, "resident"))
     laps = alone(order=resident, timing=Timing.LAP, warmup=2, laps=OVERHEAD_LAPS)
     single = replace(laps, timing=Timing.EACH, laps=5)
     *traces, lap_trace, single_trace = yield [*chases, laps, single]
     overhead = timing_overhead(single_trace.cycles, lap_latency(lap_trace.cycles, OVERHEAD_LINKS))
     penalties = (first.miss if first else None, second.miss if second else None)
-    hits = _hits(chains, traces, both_missed=second is not None and shape.resident >= MIN_FLUSH_RATIO * second.entries)
-    touches = first_touches(shape, pairs, chains, traces)
+    cycles = [
+        {kind: trace.cycles[np.searchsorted(reported, at)] for kind, at in positions.items()}
+        for (_, positions), reported, trace in zip(chains, picks, traces, strict=True)
+    ]
+    pooled = {kind: np.concatenate([each[kind] for each in cycles]) for kind in cycles[0]}
+    walks = pooled["both_missed"] if second and shape.resident >= MIN_FLUSH_RATIO * second.entries else None
+    packed = pooled["packed"], pooled["packed_translated"]
+    hits = Hits(pooled["translated"], pooled["first_missed"], walks, *packed)
+    touches = _first_touches(pages, shape.spacing, cycles)
     l2 = known[levels_of("l2")].level("l2")
     mixed = l2 is not None and l2.homes is not None
     summary = middle_half if mixed else middle
@@ -195,8 +151,8 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     patterns = (*of_hits, *classify_first_touches(touches, *penalties, summary, overhead))
     caveats = dict(zip(PATTERNS[3:], _partition_caveats(touches, overhead), strict=True)) if mixed else {}
     evidence = tuple(digest(chase) for chase in (*chases, laps, single))
-    pairs_of = zip(PATTERNS, patterns, strict=True)
-    return Outcome(tuple(_estimate(element, name, each, evidence, caveats.get(name, ())) for name, each in pairs_of))
+    named = zip(PATTERNS, patterns, strict=True)
+    return Outcome(tuple(_estimate(element, name, found, evidence, caveats.get(name, ())) for name, found in named))
 
 
 def _partition_caveats(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]:
@@ -218,16 +174,8 @@ def _cache(path: Path, known: Known) -> tuple[Level | None, int, int]:
     return level, int((capacity or level.hit.largest) / line * MAX_FILL), line
 
 
-def chain_shape(limit: int, first: TlbLevel | None, second: TlbLevel | None, room: int, step: int) -> Shape | None:
-    """Sizes of the chain; None if memory is too small for it.
-
-    Args:
-        limit: bytes of memory.
-        first, second: the TLBs as found.
-        room: lines that the cache holds.
-        step: bytes between them.
-
-    """
+def _shape(limit: int, first: TlbLevel | None, second: TlbLevel | None, room: int, step: int) -> Shape | None:
+    """Sizes of the chain in `limit` bytes, for `room` lines `step` bytes apart; None if memory is too small."""
     page_sizes = [level.page_size for level in (first, second) if level]
     spacing, covered = max(page_sizes, default=LARGE_PAGE), min([*page_sizes, LARGE_PAGE])
     entries = first.entries if first else 0
@@ -249,19 +197,21 @@ def chain_shape(limit: int, first: TlbLevel | None, second: TlbLevel | None, roo
     return Shape(spacing, covered, step, min(block, resident), resident, flush, pages)
 
 
-def page_pairs(shape: Shape, rng: np.random.Generator) -> Pairs:
-    """Pairs of pages for first touches, in random order."""
-    fresh = shape.fresh
+def _page_pairs(shape: Shape, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Pairs of near pages for first touches, (pairs, 2), and offsets of two lines in each, (pairs, 2, 2)."""
+    fresh = range(shape.packed_pages + shape.flush, shape.pages)
     near = max(1, min(NEAR // shape.spacing, len(fresh) // 4))
     starts = np.arange(fresh.start, fresh.stop - 2 * near + 1, 2 * near)
     one = (starts[:, None] + np.arange(near)).ravel()
     pages = rng.permutation(np.stack([one, one + near], axis=1))[:MAX_PAIRS]
     lines = _positions((*pages.shape, 2), shape.half, rng) + np.array([0, shape.half])
-    return Pairs(pages, pages[..., None] * shape.spacing + lines)
+    return pages, pages[..., None] * shape.spacing + lines
 
 
-def spectrum_chain(shape: Shape, pairs: Pairs, role: Role, word: int, rng: np.random.Generator) -> SpectrumChain:
-    """The chain; `word` is the bytes of a link."""
+def _chain(
+    shape: Shape, lines: Array, role: tuple[int, int], word: int, rng: np.random.Generator
+) -> tuple[Array, Cycles]:
+    """Offsets of the chain in links of `word` bytes, and the positions of each kind of access."""
     parts: list[Array] = []
     length = 0
 
@@ -276,30 +226,22 @@ def spectrum_chain(shape: Shape, pairs: Pairs, role: Role, word: int, rng: np.ra
     slots = rng.permutation(shape.resident) * shape.step
     visit(slots)
     packed = visit(np.stack([slots + word, slots + 2 * word], axis=1))[sampled]
-    lines = (shape.packed_pages + np.arange(shape.resident)) * shape.spacing + slots % shape.half
+    spread = (shape.packed_pages + np.arange(shape.resident)) * shape.spacing + slots % shape.half
     splits = np.array_split(np.arange(shape.resident), max(1, round(shape.resident / shape.block)))
     blocks = [rng.permutation(split) for split in splits]
-    visit(lines[np.concatenate(blocks)])
+    visit(spread[np.concatenate(blocks)])
     hits = np.empty((3, shape.resident), dtype=np.int64)
     for block in blocks:
-        hits[:2, block] = visit(np.stack([lines[block] + word, lines[block] + 2 * word], axis=1)).T
-        hits[2, block] = visit(lines[block] + 3 * word)
-    both_missed, translated, first_missed = hits[:, sampled]
+        hits[:2, block] = visit(np.stack([spread[block] + word, spread[block] + 2 * word], axis=1)).T
+        hits[2, block] = visit(spread[block] + 3 * word)
     flush = shape.packed_pages + rng.permutation(shape.flush)
     visit(flush * shape.spacing + shape.half + _positions(flush.shape, shape.half, rng))
-    fresh = visit(pairs.lines[:, [role.page, 1 - role.page]][..., [role.line, 1 - role.line]])
-    positions = {
-        "packed": packed[:, 0],
-        "packed_translated": packed[:, 1],
-        "both_missed": both_missed,
-        "translated": translated,
-        "first_missed": first_missed,
-        "far": fresh[:, 0, 0],
-        "near": fresh[:, 1, 0],
-        "fresh_translated": fresh[:, 0, 1],
-    }
-    picks = np.unique(np.concatenate(list(positions.values())))
-    return SpectrumChain(Explicit(np.concatenate(parts)), tuple(picks.tolist()), positions, role)
+    page, line = role
+    fresh = visit(lines[:, [page, 1 - page]][..., [line, 1 - line]])
+    positions = dict(zip(("both_missed", "translated", "first_missed"), hits[:, sampled], strict=True))
+    positions |= {"packed": packed[:, 0], "packed_translated": packed[:, 1]}
+    positions |= {"far": fresh[:, 0, 0], "near": fresh[:, 1, 0], "fresh_translated": fresh[:, 0, 1]}
+    return np.concatenate(parts), positions
 
 
 def _positions(shape: tuple[int, ...], room: int, rng: np.random.Generator) -> Array:
@@ -307,25 +249,15 @@ def _positions(shape: tuple[int, ...], room: int, rng: np.random.Generator) -> A
     return rng.integers(0, room // LINE_GRAIN, size=shape) * LINE_GRAIN
 
 
-def first_touches(shape: Shape, pairs: Pairs, chains: Sequence[SpectrumChain], traces: Sequence[Trace]) -> FirstTouches:
+def _first_touches(pages: Array, spacing: int, cycles: Sequence[Cycles]) -> FirstTouches:
     """First touches line by line, from chains of all `ROLES`."""
-    far, near, translated, distances = (np.empty(pairs.lines.shape, dtype=np.int64) for _ in range(4))
-    for chain, trace in zip(chains, traces, strict=True):
-        page, line = chain.role.page, chain.role.line
-        far[:, page, line] = chain.cycles(trace, "far")
-        near[:, 1 - page, line] = chain.cycles(trace, "near")
-        translated[:, page, 1 - line] = chain.cycles(trace, "fresh_translated")
-        distances[1:, page, line] = np.abs(pairs.pages[1:, page] - pairs.pages[:-1, 1 - page]) * shape.spacing
+    far, near, translated, distances = (np.empty((len(pages), 2, 2), dtype=np.int64) for _ in range(4))
+    for (page, line), each in zip(ROLES, cycles, strict=True):
+        far[:, page, line], near[:, 1 - page, line] = each["far"], each["near"]
+        translated[:, page, 1 - line] = each["fresh_translated"]
+        distances[1:, page, line] = np.abs(pages[1:, page] - pages[:-1, 1 - page]) * spacing
     # The first pair has no pair before it.
     return FirstTouches(translated[1:].ravel(), near[1:].ravel(), far[1:].ravel(), distances[1:].ravel())
-
-
-def _hits(chains: Sequence[SpectrumChain], traces: Sequence[Trace], both_missed: bool) -> Hits:
-    def pooled(kind: str) -> Array:
-        return np.concatenate([chain.cycles(trace, kind) for chain, trace in zip(chains, traces, strict=True)])
-
-    walks = pooled("both_missed") if both_missed else None
-    return Hits(pooled("translated"), pooled("first_missed"), walks, pooled("packed"), pooled("packed_translated"))
 
 
 def _estimate(
