@@ -121,7 +121,7 @@ def panel(
 ) -> Figure:
     """Models as `curves`, measurements as `dots`."""
     kinds = dict.fromkeys(curves, Kind.CURVES) | dict.fromkeys(dots, Kind.DOTS)
-    return overlay(title, (x, ""), (y, ""), {**curves, **dots}, kinds, **options)
+    return overlay(title, (x, ""), (y, ""), {**curves, **dots}, kinds=kinds, **options)
 
 
 def _loop_panel(

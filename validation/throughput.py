@@ -154,7 +154,7 @@ def _figure(
         (x, ""),
         ("throughput", "GB/s"),
         {**groups, "published": (xs, ys)},
-        {"published": Kind.DOTS},
+        kinds={"published": Kind.DOTS},
         kind=Kind.CURVES,
         log_x=True,
     )

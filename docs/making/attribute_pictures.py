@@ -221,7 +221,7 @@ def bandwidth() -> Figure:
         groups[name] = (ends, [value, value])
     kinds = {"clock x bus": Kind.CURVES, "the plateau": Kind.CURVES}
     title = "Read bandwidth of memory against bytes in flight per SM: it rises up to a plateau"
-    return overlay(title, ("in flight", "B"), ("bandwidth", "B/s"), groups, kinds, kind=Kind.DOTS, log_x=True)
+    return overlay(title, ("in flight", "B"), ("bandwidth", "B/s"), groups, kinds=kinds, kind=Kind.DOTS, log_x=True)
 
 
 def banks() -> Figure:
@@ -277,7 +277,7 @@ def hiding() -> Figure:
     kinds = dict.fromkeys(groups, Kind.CURVES)
     groups["simulated GPU"] = (warps, loop.operations(np.array(warps) * iterations * (additions + 1) / times))
     title = f"Throughput of {additions} additions between two loads against warps: simulated GPU and three models"
-    return overlay(title, ("warps per SM", ""), ("additions", "ops/cycle"), groups, kinds, kind=Kind.DOTS)
+    return overlay(title, ("warps per SM", ""), ("additions", "ops/cycle"), groups, kinds=kinds, kind=Kind.DOTS)
 
 
 PICTURES: Mapping[str, Callable[[], Figure]] = {

@@ -137,7 +137,7 @@ def _iteration(accesses: Accesses) -> Figure:
     groups = {name: (warps, cycles) for name, cycles in curves.items()}
     title = f"Time of an iteration at alpha {best.loop.alpha:g}"
     kinds = {"measured": Kind.DOTS}
-    return overlay(title, ("warps per SM", ""), ("time", "cycles"), groups, kinds, kind=Kind.CURVES)
+    return overlay(title, ("warps per SM", ""), ("time", "cycles"), groups, kinds=kinds, kind=Kind.CURVES)
 
 
 def _queues(accesses: Accesses) -> Figure:
@@ -150,7 +150,7 @@ def _queues(accesses: Accesses) -> Figure:
     }
     groups["measured"] = (best.warps, best.rate)
     title = f"Warps queue: throughput at alpha {best.loop.alpha:g}"
-    return overlay(title, ("warps per SM", ""), RATE, groups, {"measured": Kind.DOTS}, kind=Kind.CURVES)
+    return overlay(title, ("warps per SM", ""), RATE, groups, kinds={"measured": Kind.DOTS}, kind=Kind.CURVES)
 
 
 def markdown(name: str, results: Sequence[Result], corner: Path | None = None) -> str:

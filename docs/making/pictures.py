@@ -134,7 +134,7 @@ def _calibration() -> dict[str, str]:
         ("chance stated", ""),
         ("share wrong", ""),
         groups,
-        {"as stated": Kind.CURVES},
+        kinds={"as stated": Kind.CURVES},
         kind=Kind.DOTS,
         log_x=True,
         log_y=True,

@@ -158,7 +158,10 @@ def test_whatever_a_file_holds_its_page_stays_one_that_opens(make):
     lines = text.count('class="finding"')
     assert 10 < lines < 2001
     left = len(made.findings) - lines
-    assert f"The first {lines} of {len(made.findings)} findings; {left} are left out to keep this page small" in text
+    assert (
+        f"The first {lines} of {len(made.findings)} findings; {left} findings are left out to keep this page small"
+        in text
+    )
     names = [value for name, value in Read(text).attributes if name == "id"]
     assert len(names) == len(set(names))
     assert {value[1:] for name, value in Read(text).attributes if name == "href" and value[0] == "#"} <= set(names)

@@ -1,29 +1,27 @@
 """The memory hierarchy of a GPU as a drawing (SVG): a pure function of a result, in any width.
 
-One array is one box; boxes of an SM stand in its frame; between the frames stands the cost of going from one to the
-next.
+One array is one box; boxes of an SM stand in its frame; between frames stands the cost of going from one to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudissect.estimate import Status
-from gpudissect.results.model import Finding, Result
+from gpudissect.results.model import Result
 from gpudissect.results.text import brief, quantity, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
+from gpudissect.vocabulary import TLBS
 
 GAP, PADDING, LINE, HEAD = 10, 12, 15, 24  # pixels
 LETTER, BOLD_LETTER = 6.3, 7.7  # width of a letter in pixels, about
-BOX_WIDTH = 168  # at least
+MIN_BOX_WIDTH = 168  # pixels
 MAX_LINES = 4  # of one text in a box
 MAX_WAYS_LENGTH = 12  # characters
-TWO_PARTS = 1.5  # size of the L2 over that of a part from which on it has two
-Findings = Mapping[tuple[str, str], Finding]
+TWO_PARTITIONS = 1.5  # size of the L2 over that of a partition from which on it has two
 _ARRAYS = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "icache_l15")
-_TLBS = ("tlb_l1", "tlb_l2", "tlb_l3")
 _TEXTS = {
     "capacity": "{}",
     "entries": "{} entries",
@@ -47,30 +45,27 @@ _EDGES = {
     "dram": ("hit_latency", "near_latency", "far_latency", "read_bandwidth", "write_bandwidth"),
 }
 """Attributes beside the arrow down to an element."""
-_NOT_IN_BOX = {
-    "l2": ("hit_latency", "near_latency", "far_latency"),
-    "dram": ("hit_latency", "near_latency", "far_latency", "wide_latency"),
-}
+_NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency"), "dram": (*_EDGES["dram"], "wide_latency")}
 
 
 @dataclass(frozen=True)
 class Box:
-    """One array: names and values, and the element whose findings a click leads to."""
+    """One array: lines of names and of values, and the element whose findings a click leads to."""
 
-    title: str
-    lines: tuple[str, ...]
+    titles: Sequence[str]
+    lines: Sequence[str]
     element: str
     kind: str = "cache"
 
     def fitted(self, width: float) -> Box:
         """With texts broken into lines of so many pixels."""
-        lines = tuple(part for line in self.lines for part in _broken(line, width))
-        return replace(self, title="\n".join(_broken(self.title, width, BOLD_LETTER)), lines=lines)
+        titles = [part for title in self.titles for part in _broken(title, width, BOLD_LETTER)]
+        return Box(titles, [part for line in self.lines for part in _broken(line, width)], self.element, self.kind)
 
     @property
     def height(self) -> float:
         """Height in pixels."""
-        return HEAD + LINE * (len(self.lines) + self.title.count("\n")) + 8
+        return HEAD + LINE * (len(self.lines) + len(self.titles) - 1) + 8
 
 
 @dataclass(frozen=True)
@@ -78,9 +73,9 @@ class Frame:
     """Boxes that belong together; `edge` has the texts beside the arrow above it."""
 
     title: str
-    boxes: list[Box]
+    boxes: Sequence[Box]
     kind: str
-    edge: list[str] = field(default_factory=list)
+    edge: Sequence[str] = ()
 
 
 def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
@@ -88,12 +83,11 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
 
     Empty for a result without findings about a cache or memory.
     """
-    by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
-    frames = frames_of(result, width)
     parts: list[Markup] = []
     top: float = 4
-    for number, frame in enumerate(frames):
-        if number:
+    frames = frames_of(result, width)
+    for frame in frames:
+        if frame is not frames[0]:
             gap = max(1, len(frame.edge)) * LINE + 14
             parts.append(_edge(frame.edge, top, gap))
             top += gap
@@ -103,12 +97,15 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
     if not frames:
         return Markup("")
     tried = {finding.element for finding in result.findings if finding.status is not Status.SKIPPED}
-    missing = [title_of(each) for each in (*_ARRAYS, *_TLBS) if each in tried and not _is_known(by_name, each)]
+    known = {finding.element for finding in result.findings if finding.status.has_value}
+    missing = [title_of(each) for each in (*_ARRAYS, *TLBS) if each in tried - known]
     if missing and frames[-1].kind == "board":
-        for line in _broken(f"Tested for and not found: {', '.join(missing)}.", width):
-            top += LINE
-            parts.append(tag("text", line, x=PADDING, y=top + 4, class_="place lacking"))
-        top += 6
+        lines = _broken(f"Tested for and not found: {', '.join(missing)}.", width)
+        starts = (top + LINE * (n + 1) + 4 for n in range(len(lines)))
+        parts += [
+            tag("text", text, x=PADDING, y=y, class_="place lacking") for text, y in zip(lines, starts, strict=True)
+        ]
+        top += LINE * len(lines) + 6
     label = f"Memory hierarchy of {brief(result.device.name, MAX_NAME_LENGTH)}"
     box = f"0 0 {width} {top + 4:g}"
     return tag("svg", *parts, class_="hierarchy", viewBox=box, role="group", aria_label=label)
@@ -116,89 +113,91 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
 
 def frames_of(result: Result, width: int) -> list[Frame]:
     """An SM, the L2 and memory with their boxes; a frame without boxes is left out."""
-    by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
-    elements = {finding.element for finding in result.findings}
-    tlbs = [_box((name,), by_name, "tlb") if _is_known(by_name, name) else None for name in _TLBS]
-    sm = [_box(group, by_name, "code" if group[0].startswith("icache") else "cache") for group in _groups(by_name)]
-    sm += [_box(("shared",), by_name, "scratch")] if "shared" in elements else []
-    l2 = _l2(by_name) if "l2" in elements else []
-    memory = [_box(("dram",), by_name, "memory")] if "dram" in elements else []
+    values = _Values(result)
+    tlbs = [_box([name], values, "tlb") if name in values.known else None for name in TLBS]
+    sm = [_box(group, values, "code" if group[0].startswith("icache") else "cache") for group in _groups(values)]
+    sm += [_box(["shared"], values, "scratch")] if "shared" in values.elements else []
+    l2 = _l2(values) if "l2" in values.elements else []
+    memory = [_box(["dram"], values, "memory")] if "dram" in values.elements else []
     frames = [
         Frame(f"each of {result.device.sm_count} SMs", [*sm, *filter(None, tlbs[:1])], "sm"),
-        Frame("shared by all SMs", [*l2, *filter(None, tlbs[1:])], "chip", _edge_lines("l2", by_name, width)),
-        Frame("device memory", memory, "board", _edge_lines("dram", by_name, width)),
+        Frame("shared by all SMs", [*l2, *filter(None, tlbs[1:])], "chip", _edge_lines("l2", values, width)),
+        Frame("device memory", memory, "board", _edge_lines("dram", values, width)),
     ]
     return [frame for frame in frames if frame.boxes]
 
 
-def _groups(by_name: Findings) -> list[list[str]]:
+class _Values:
+    """Values of a result by element and attribute; the elements that it has, and those with a value."""
+
+    def __init__(self, result: Result) -> None:
+        self._by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
+        self.elements = {finding.element for finding in result.findings}
+        self.known = {finding.element for finding in result.findings if finding.status.has_value}
+
+    def number(self, element: str, attribute: str) -> float:
+        """A number; 0 if there is none."""
+        finding = self._by_name.get((element, attribute))
+        return finding.value if finding is not None and isinstance(finding.value, int | float) else 0
+
+    def text(self, element: str, attribute: str) -> str:
+        """A value as text; empty if there is none, ``at least`` where only a lower bound is known."""
+        finding = self._by_name.get((element, attribute))
+        if finding is None:
+            return ""
+        if finding.status.has_value:
+            return value_text(finding.value, finding.unit, attribute)
+        if attribute in ("capacity", "reach") and finding.low is not None and finding.high is None:
+            return f"at least {quantity(finding.low, finding.unit)}"
+        return ""
+
+
+def _groups(values: _Values) -> list[list[str]]:
     """Elements that were found to be one array, together."""
     groups: list[list[str]] = []
-    for element in (each for each in _ARRAYS if _is_known(by_name, each)):
-        shared = by_name.get((element, "shared_with"))
-        value = shared.value if shared is not None else None
-        partners = [each.strip() for each in value.split(",")] if isinstance(value, str) else []
-        group = next((group for group in groups if not set(partners).isdisjoint(group)), None)
+    for element in (each for each in _ARRAYS if each in values.known):
+        partners = {each.strip() for each in values.text(element, "shared_with").split(",")}
+        group = next((group for group in groups if not partners.isdisjoint(group)), None)
         if group is None:
             groups.append(group := [])
         group.append(element)
     return groups
 
 
-def _l2(by_name: Findings) -> list[Box]:
-    """One box, or two where it has two parts."""
-    box = _box(("l2",), by_name, "cache")
-    whole, part = (by_name.get(("l2", name)) for name in ("capacity", "segment_size"))
-    part_text = _value(by_name, "l2", "segment_size")
-    if not whole or not part or not part_text or not isinstance(whole.value, int | float):
+def _l2(values: _Values) -> list[Box]:
+    """One box, or two where it has two partitions."""
+    box, size = _box(["l2"], values, "cache"), values.number("l2", "segment_size")
+    if not size or values.number("l2", "capacity") < TWO_PARTITIONS * size:
         return [box]
-    if not isinstance(part.value, int) or whole.value < TWO_PARTS * part.value:
-        return [box]
-    rest = [line for line in box.lines if not line.startswith(_value(by_name, "l2", "capacity"))]
-    return [Box(f"L2, part {n}", (part_text, *rest), "l2") for n in (0, 1)]  # as partition_by_sm numbers them
+    rest = [line for line in box.lines if not line.startswith(values.text("l2", "capacity"))]
+    lines = [values.text("l2", "segment_size"), *rest]
+    return [Box([f"L2, partition {n}"], lines, "l2") for n in (0, 1)]  # as partition_by_sm numbers them
 
 
-def _box(group: Sequence[str], by_name: Findings, kind: str) -> Box:
+def _box(group: Sequence[str], values: _Values, kind: str) -> Box:
     """Values of the first element of the group; capacity and hit latency of the others where they differ."""
     first = group[0]
     lines: list[str] = []
     for attribute, template in _TEXTS.items():
         if attribute in _NOT_IN_BOX.get(first, ()):
             continue
-        texts = {each: text for each in group if (text := _value(by_name, each, attribute))}
+        texts = {each: text for each in group if (text := values.text(each, attribute))}
         if attribute in _OF_EACH and len(set(texts.values())) > 1:
             lines += [f"{template.format(text)} ({title_of(each, short=True)})" for each, text in texts.items()]
         elif first in texts:
             line = "1 set" if (attribute, texts[first]) == ("sets", "1") else template.format(texts[first])
-            ways = _value(by_name, first, "ways") if attribute == "sets" else ""
+            ways = values.text(first, "ways") if attribute == "sets" else ""
             lines.append(f"{line} x {ways} ways" if 0 < len(ways) < MAX_WAYS_LENGTH else line)
-    count = by_name.get((first, "count_per_sm"))
-    if count is not None and isinstance(count.value, int | float) and count.value > 1:
-        lines.append(f"{count.value:g} of them")
-    return Box(" + ".join(title_of(each, short=len(group) > 1) for each in group), tuple(lines), first, kind)
+    if (count := values.number(first, "count_per_sm")) > 1:
+        lines.append(f"{count:g} of them")
+    return Box([" + ".join(title_of(each, short=len(group) > 1) for each in group)], lines, first, kind)
 
 
-def _is_known(by_name: Findings, element: str) -> bool:
-    return any(finding.status.has_value for (name, _), finding in by_name.items() if name == element)
-
-
-def _value(by_name: Findings, element: str, attribute: str) -> str:
-    """A value as text; empty if there is none, ``at least`` where only a lower bound is known."""
-    finding = by_name.get((element, attribute))
-    if finding is None:
-        return ""
-    if finding.status.has_value:
-        return value_text(finding.value, finding.unit, attribute)
-    if attribute in ("capacity", "reach") and finding.low is not None and finding.high is None:
-        return f"at least {quantity(finding.low, finding.unit)}"
-    return ""
-
-
-def _edge_lines(element: str, by_name: Findings, width: int) -> list[str]:
+def _edge_lines(element: str, values: _Values, width: int) -> list[str]:
     """Latencies and bandwidths of an element in lines of the drawing's width."""
     lines: list[str] = []
     for attribute in _EDGES[element]:
-        if text := _value(by_name, element, attribute):
+        if text := values.text(element, attribute):
             part = f"{attribute.replace('_', ' ')} {text}"
             if lines and len(lines[-1]) + len(part) + 3 <= (width - 48) / LETTER / 1.15:
                 lines[-1] += f" · {part}"
@@ -215,7 +214,7 @@ def _edge(lines: Sequence[str], top: float, height: float) -> Markup:
 
 def _frame(frame: Frame, top: float, width: int, anchors: Mapping[str, str]) -> tuple[Markup, float]:
     inner = width - 2 * PADDING - 2
-    columns = max(1, min(len(frame.boxes), inner // BOX_WIDTH))
+    columns = max(1, min(len(frame.boxes), inner // MIN_BOX_WIDTH))
     box_width = (inner - GAP * (columns - 1)) / columns
     down, parts = top + HEAD + 4, [tag("text", frame.title, class_="place", x=PADDING, y=top + 18)]
     for first in range(0, len(frame.boxes), columns):
@@ -230,7 +229,7 @@ def _frame(frame: Frame, top: float, width: int, anchors: Mapping[str, str]) -> 
 
 
 def _broken(text: str, width: float, letter: float = LETTER) -> list[str]:
-    """A text in as many lines as it needs."""
+    """A text in as many lines as it needs, up to `MAX_LINES`."""
     max_length = max(8, int((width - 16) / letter))
     lines = [""]
     for word in text.split(" "):
@@ -241,15 +240,11 @@ def _broken(text: str, width: float, letter: float = LETTER) -> list[str]:
 
 
 def _drawn(box: Box, x: float, y: float, width: float, height: float, anchors: Mapping[str, str]) -> Markup:
-    def texts() -> Iterator[Markup]:
-        for n, line in enumerate(titles):
-            yield tag("text", line, class_="what", x=x + 9, y=y + 18 + LINE * n)
-        for n, line in enumerate(box.lines, len(titles)):
-            yield tag("text", line, x=x + 9, y=y + HEAD - 2 + LINE * n)
-
-    titles = box.title.split("\n")
+    down = y + HEAD - 2 + LINE * len(box.titles)
+    texts = [tag("text", line, class_="what", x=x + 9, y=y + 18 + LINE * n) for n, line in enumerate(box.titles)]
+    texts += [tag("text", line, x=x + 9, y=down + LINE * n) for n, line in enumerate(box.lines)]
     shape = tag("rect", class_=f"box {box.kind}", x=x, y=y, width=width, height=height, rx=5)
     if box.element not in anchors:
-        return tag("g", shape, *texts())
-    label = f"{' '.join(titles)}: {', '.join(box.lines)}"
-    return tag("a", shape, *texts(), href=f"#{anchors[box.element]}", aria_label=label)
+        return tag("g", shape, *texts)
+    label = f"{' '.join(box.titles)}: {', '.join(box.lines)}"
+    return tag("a", shape, *texts, href=f"#{anchors[box.element]}", aria_label=label)

@@ -33,11 +33,7 @@ Link = tuple[str, str]  # fragment and title of a plot
 
 
 def result_page(result: Result, kept: Traces | None = None) -> str:
-    """The page of a result: one HTML file that needs nothing else.
-
-    Each finding shows its evidence as far as the result keeps it. `kept` has the traces by the digests of their
-    workloads: with them the plots are finer.
-    """
+    """The page of a result: one HTML file that needs nothing else. With the `kept` traces its plots are finer."""
     return _Page(with_evidence(result, kept or {}, PAGE_LIMITS)).text()
 
 
@@ -174,15 +170,14 @@ class _Page:
         return tag("nav", tag("ul", *items), aria_label="Elements", class_="contents")
 
     def _tools(self) -> Markup:
+        """How many findings there are, what the page has no room for, and the place of the script's tools."""
         total, shown = len(self._result.findings), self._count
-        text = f"{shown} findings"
-        if total > shown:
-            text = f"The first {shown} of {total} findings; {total - shown} are left out to keep this page small"
-        if self._plots.omitted:
-            text += f"; {self._plots.omitted} plots are left out to keep this page small"
-        if self._rest.is_spent:
-            text += "; some of what else the file says is left out to keep this page small"
-        hint = tag("span", f"{text}. Click a row for method and measurements.")
+        texts = [f"The first {shown} of {total} findings" if total > shown else f"{shown} findings"]
+        omitted = [f"{total - shown} findings"] if total > shown else []
+        omitted += [f"{self._plots.omitted} plots"] if self._plots.omitted else []
+        omitted += ["some other parts of the file"] if self._rest.is_spent else []
+        texts += [f"{each} are left out to keep this page small" for each in omitted]
+        hint = tag("span", f"{'; '.join(texts)}. Click a row for method and measurements.")
         return tag("p", hint, tag("span", id="tools"), class_="tools")
 
     def _element(self, name: str, group: list[Finding]) -> Markup | None:

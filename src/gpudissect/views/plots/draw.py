@@ -46,7 +46,7 @@ def svg(figure: Figure, identity: str) -> Markup:
             x_ticks = places if len(places) <= MAX_LABELLED_BARS and has_room else None
             marks = [_bars(group, x, y, n, width) for n, (_, group) in enumerate(groups)]
         else:
-            drawn = [_group(group, x, y, n, _kind(figure, name)) for n, (name, group) in enumerate(groups)]
+            drawn = [Markup("".join(_group(figure, *group, x, y, n))) for n, group in enumerate(groups)]
             order = sorted(range(len(drawn)), key=lambda n: (SIZE_ORDER.index(n % MAX_GROUPS // 2), n), reverse=True)
             marks = [drawn[n] for n in order]  # small marks on large ones, and the first on top
     if x_ticks is None and figure.x in NUMBERED:
@@ -75,30 +75,21 @@ def svg(figure: Figure, identity: str) -> Markup:
 def legend(figure: Figure) -> Markup:
     """Legend in HTML; empty where there is only one group."""
     if figure.kind is Kind.MAP:
-        low, high, unit = colour_labels(figure)
-        swatches = [tag("i", class_=f"h{n}") for n in range(SHADES)]
-        ramp = tag("span", *swatches, class_="ramp", aria_hidden="true")
-        return tag("p", f"{low} ", ramp, f" {high} {figure.colour or ''}{unit}", class_="legend")
-    groups = [(name, key(_kind(figure, name), n)) for n, (name, _) in enumerate(groups_of(figure))]
-    if len(groups) < 2:
-        return Markup("")
-    keys = [
-        tag("span", tag("svg", *mark, viewBox="0 0 24 12", aria_hidden="true"), name, class_="key")
-        for name, mark in groups
-    ]
-    return tag("p", *keys, class_="legend")
+        low, high = colour_labels(figure)
+        ramp = tag("span", *(tag("i", class_=f"h{n}") for n in range(SHADES)), class_="ramp", aria_hidden="true")
+        return tag("p", f"{low} ", ramp, f" {high}", class_="legend")
+    keys = []
+    for number, (name, _) in enumerate(groups_of(figure)):
+        mark = tag("svg", *key(figure, name, number), viewBox="0 0 24 12", aria_hidden="true")
+        keys.append(tag("span", mark, name, class_="key"))
+    return tag("p", *keys, class_="legend") if len(keys) > 1 else Markup("")
 
 
-def key(kind: Kind, number: int) -> Iterator[Markup]:
-    """The mark of a group as in the plot, 24 by 12: a line, a dot, a bar."""
-    style = f"s{number % MAX_GROUPS}"
-    if kind is Kind.BARS:
-        yield tag("path", class_=f"line {style}" if number else "bar s0", d="M4 1h16v10h-16z")
-        return
-    if kind in (Kind.LINES, Kind.CURVES):
-        yield tag("path", class_=f"line {style}", d="M1 6h22")
-    if kind is not Kind.CURVES:
-        yield from _dots(number, "", "M12 6h0")
+def key(figure: Figure, group: str, number: int) -> list[Markup]:
+    """The mark of a group as in the plot, 24 by 12 pixels: a line, a dot, a bar."""
+    if figure.kind is Kind.BARS:
+        return [_bar_path(number, "M4 1h16v10h-16z")]
+    return _strokes(figure, group, number, "", "M1 6h22", "M12 6h0")
 
 
 def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
@@ -128,14 +119,10 @@ def describe(figure: Figure, groups: list[tuple[str, Points]]) -> str:
     return f"{figure.kind.value} over {figure.x}; {'; '.join(ranges)}. The table below the plot has every number."
 
 
-def colour_labels(figure: Figure) -> tuple[str, str, str]:
-    """Values of the first and the last colour of a map, and their unit as it follows the column's name."""
+def colour_labels(figure: Figure) -> tuple[str, str]:
+    """Texts before and behind the colours of a map."""
     (low, high), unit = _colour_range(figure), figure.unit(figure.colour)
-    return label(low, unit), label(high, unit), _suffix(unit)
-
-
-def _kind(figure: Figure, group: str) -> Kind:
-    return figure.kinds.get(group, figure.kind)
+    return label(low, unit), f"{label(high, unit)} {figure.colour or ''}{_suffix(unit)}"
 
 
 def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
@@ -187,21 +174,21 @@ def _place(x: float, y: float, across: Scale, up: Scale) -> str:
     return f"{LEFT + PLOT_WIDTH * across.at(x):.1f} {TOP + PLOT_HEIGHT * (1 - up.at(y)):.1f}"
 
 
-def _group(points: Points, x: Scale, y: Scale, number: int, kind: Kind) -> Markup:
-    fine = " fine" if kind is not Kind.CURVES and len(points) > MAX_LARGE_DOTS else ""
-    drawn = []
-    if kind in (Kind.LINES, Kind.CURVES) and len(points) > 1:
-        line = "L".join(_place(*point, x, y) for point in sorted(points))
-        drawn.append(tag("path", class_=f"line s{number % MAX_GROUPS}{fine}", d=Markup(f"M{line}")))
+def _group(figure: Figure, name: str, points: Points, x: Scale, y: Scale, number: int) -> list[Markup]:
+    line = "L".join(_place(*point, x, y) for point in sorted(points))
+    fine = " fine" if len(points) > MAX_LARGE_DOTS else ""
+    dots = "".join(f"M{_place(*point, x, y)}h0" for point in points)
+    return _strokes(figure, name, number, fine, f"M{line}" if len(points) > 1 else "", dots)
+
+
+def _strokes(figure: Figure, group: str, number: int, fine: str, line: str, dots: str) -> list[Markup]:
+    """The line of a group, its dots and, in some styles, their holes, as far as its kind has them."""
+    kind, style = figure.kinds.get(group, figure.kind), number % MAX_GROUPS
+    fine = "" if kind is Kind.CURVES else fine
+    paths = [("line", "", line)] if line and kind in (Kind.LINES, Kind.CURVES) else []
     if kind is not Kind.CURVES:
-        drawn += _dots(number, fine, "".join(f"M{_place(*point, x, y)}h0" for point in points))
-    return Markup("".join(drawn))
-
-
-def _dots(number: int, fine: str, path: str) -> list[Markup]:
-    style = number % MAX_GROUPS
-    classes = [f"dot s{style}{fine}", *([f"dot s{style}{fine} hole"] if style in HOLLOW_STYLES else [])]
-    return [tag("path", class_=each, d=Markup(path)) for each in classes]
+        paths += [("dot", "", dots), *([("dot", " hole", dots)] if style in HOLLOW_STYLES else [])]
+    return [tag("path", class_=f"{mark} s{style}{fine}{hole}", d=Markup(path)) for mark, hole, path in paths]
 
 
 def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Markup:
@@ -212,8 +199,12 @@ def _bars(points: Points, x: Scale, y: Scale, number: int, width: float) -> Mark
     for place, height in points:
         middle, top = LEFT + PLOT_WIDTH * x.at(place), TOP + PLOT_HEIGHT * (1 - y.at(height))
         path += f"M{middle - half:.1f} {floor}V{top:.1f}h{2 * half:.1f}V{floor}z"
-    style = f"line s{number % MAX_GROUPS}" if number else "bar s0"  # later ones are outlines over the first
-    return tag("path", class_=style, d=Markup(path))
+    return _bar_path(number, path)
+
+
+def _bar_path(number: int, path: str) -> Markup:
+    """Bars of the first group are filled, those of later ones outlines over them."""
+    return tag("path", class_=f"line s{number % MAX_GROUPS}" if number else "bar s0", d=Markup(path))
 
 
 def _colour_range(figure: Figure) -> tuple[float, float]:

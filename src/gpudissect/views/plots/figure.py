@@ -27,43 +27,24 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot before it is drawn.
-
-    Attributes:
-        title: what it shows.
-        kind: see `Kind`.
-        columns: equally long columns, as in `gpudissect.series.Series`; all of them stand in the table behind the plot.
-        x: column of the horizontal axis.
-        ys: columns of the vertical axis, in one unit, each a group of its own; one column for a map.
-        units: unit of each column that has one.
-        by: column whose values make groups.
-        colour: column shown as colour (map) or as groups (bars).
-        evidence: digests of the workloads behind it.
-        note: one line below the plot.
-        log_x, log_y: whether an axis is logarithmic; None where the values decide.
-        y_max: end of the vertical axis where values beyond it are cut off.
-        kinds: kind of each group that differs from `kind`, by column or by value of `by`.
-        marks: vertical lines, each with its label.
-        shows: element and attribute of the findings that it belongs to beside those with its evidence.
-
-    """
+    """A plot before it is drawn. Groups are the columns `ys`, or the values of the column `by`."""
 
     title: str
     kind: Kind
-    columns: Mapping[str, Column]
-    x: str
-    ys: tuple[str, ...]
-    units: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Column]  # equally long; all of them stand in the table behind the plot
+    x: str  # column of the horizontal axis
+    ys: tuple[str, ...]  # columns of the vertical axis, in one unit; one column for a map
+    units: Mapping[str, str] = field(default_factory=dict)  # of each column that has one
     by: str | None = None
-    colour: str | None = None
-    evidence: tuple[str, ...] = ()
-    note: str = ""
-    log_x: bool | None = None
+    colour: str | None = None  # column shown as colour (map) or as groups (bars)
+    evidence: tuple[str, ...] = ()  # digests of the workloads behind it
+    note: str = ""  # one line below the plot
+    log_x: bool | None = None  # None: the values decide
     log_y: bool | None = None
-    y_max: float | None = None
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    marks: Sequence[tuple[float, str]] = ()
-    shows: tuple[tuple[str, str], ...] = ()
+    y_max: float | None = None  # values beyond it are cut off
+    kinds: Mapping[str, Kind] = field(default_factory=dict)  # of groups that differ from `kind`
+    marks: Sequence[tuple[float, str]] = ()  # vertical lines, each with its label
+    shows: tuple[tuple[str, str], ...] = ()  # element and attribute of findings with other evidence that it belongs to
 
     def unit(self, name: str | None) -> str:
         """Unit of a column, empty if it has none."""
@@ -75,21 +56,13 @@ def overlay(
     x: tuple[str, str],
     y: tuple[str, str],
     groups: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    kinds: Mapping[str, Kind] | None = None,
+    kind: Kind = Kind.LINES,
     **options: Any,
 ) -> Figure:
-    """A figure of groups with x values of their own. `x` and `y`: name and unit of the axes; `options`: see `Figure`.
-
-    Groups are points joined by lines unless `kinds` has another kind for them.
-    """
+    """A figure of groups with x values of their own; `x` and `y`: name and unit of an axis; `options`: of `Figure`."""
     rows = [(float(a), float(b), name) for name, (xs, ys) in groups.items() for a, b in zip(xs, ys, strict=True)]
     columns = dict(zip((x[0], y[0], "group"), (tuple(column) for column in zip(*rows, strict=True)), strict=True))
-    units = {name: unit for name, unit in (x, y) if unit}
-    by = "group" if len(groups) > 1 else None
-    options = {"kind": Kind.LINES, "kinds": kinds or {}, **options}
-    if by is None:
-        options["kind"] = options["kinds"].get(next(iter(groups), ""), options["kind"])
-    return Figure(title=title, columns=columns, x=x[0], ys=(y[0],), units=units, by=by, **options)
+    return Figure(title, kind, columns, x[0], (y[0],), dict((x, y)), by="group", **options)
 
 
 def is_finite(value: float | str | None) -> TypeGuard[float]:
@@ -116,18 +89,17 @@ class Scale:
         for each in (base, 2):
             decades = 2 if self.low < 0.1 else 2.5  # labels of small powers of two are long
             if self.log and self.high / self.low >= each**decades:
-                return _power_ticks(self.low, self.high, count if each == base else 8, each)
+                first = math.ceil(math.log(self.low, each) - 1e-9)
+                last = math.floor(math.log(self.high, each) + 1e-9)
+                stride = max(1, math.ceil((last - first + 1) / (count if each == base else 8)))
+                return [float(each) ** n for n in range(first, last + 1, stride)]
         step = _round_step((self.high - self.low) / count, base)
-        first = math.ceil(self.low / step - 1e-9)
-        last = math.floor(self.high / step + 1e-9)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [round(n * step, 12) for n in range(first, min(last, first + 4 * count) + 1)]
 
 
 def scale_of(values: Sequence[float], *, from_zero: bool = False, log: bool | None = None) -> Scale:
-    """The scale that fits finite values, with a margin at both ends.
-
-    With `from_zero` a linear scale begins at zero, without margin, unless all values are far from it.
-    """
+    """The scale that fits finite values, with margins; `from_zero`: it begins at zero unless all are far from that."""
     low, high = float(min(values)), float(max(values))  # integers beyond 2**53 may differ and yet be drawn alike
     if log is None:
         log = low > 0 and high / low >= LOG_RATIO
@@ -150,12 +122,6 @@ def label(value: float, unit: str) -> str:
         if abs(value) >= max(power, 1e4):
             return f"{value / power:g}{suffix}"
     return f"{value:g}"
-
-
-def _power_ticks(low: float, high: float, count: int, base: int) -> list[float]:
-    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
-    step = max(1, math.ceil((last - first + 1) / count))
-    return [float(base) ** n for n in range(first, last + 1, step)]
 
 
 def _round_step(step: float, base: int) -> float:

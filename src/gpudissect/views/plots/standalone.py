@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -24,10 +24,7 @@ _STYLE = """text { font: 12px system-ui, sans-serif; fill: var(--soft); } .paper
 
 
 def standalone(figure: Figure) -> str:
-    """The figure as an SVG file of its own; empty where nothing can be drawn.
-
-    Colours are literal, on white paper, for programs that do not know variables of CSS.
-    """
+    """The figure as an SVG file; empty where nothing can be drawn. Colours are literal: not all programs know CSS."""
     return sheet(figure.title, [figure])
 
 
@@ -39,26 +36,13 @@ def sheet(title: str, figures: Sequence[Figure]) -> str:
     parts, top = [], 0
     for first in range(0, len(panels), SHEET_COLUMNS):
         row = panels[first : first + SHEET_COLUMNS]
-        for column, (drawing, _) in enumerate(row):
-            parts.append(tag("g", drawing, transform=f"translate({column * WIDTH} {top})" if len(panels) > 1 else None))
+        parts += [tag("g", panel, transform=f"translate({n * WIDTH} {top})") for n, (panel, _) in enumerate(row)]
         top += max(height for _, height in row)
-    width = WIDTH * min(SHEET_COLUMNS, len(panels))
-    return str(
-        tag(
-            "svg",
-            tag("title", title),
-            Markup(f"<style>{_style()}</style>"),
-            tag("rect", class_="paper", x=0, y=0, width=width, height=top),
-            *parts,
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width} {top}",
-            width=width,
-            height=top,
-            role="img",
-            aria_label=title,
-        )
-        + "\n"
-    )
+    size = {"width": WIDTH * min(SHEET_COLUMNS, len(panels)), "height": top}
+    box, paper = f"0 0 {size['width']} {top}", tag("rect", class_="paper", x=0, y=0, **size)
+    head = tag("title", title), Markup(f"<style>{_style()}</style>"), paper
+    label = {"role": "img", "aria_label": title}
+    return tag("svg", *head, *parts, xmlns="http://www.w3.org/2000/svg", viewBox=box, **size, **label) + "\n"
 
 
 def _panel(figure: Figure, identity: str) -> tuple[Markup, int] | None:
@@ -79,7 +63,12 @@ def _panel(figure: Figure, identity: str) -> tuple[Markup, int] | None:
 def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
     """The legend in as many lines as it takes, and where the plot begins."""
     if figure.kind is Kind.MAP:
-        return list(_ramp(figure, top)), top + LINE
+        low, high = colour_labels(figure)
+        left = MARGIN + round(LETTER * len(low)) + 8
+        places = {n: left + n * SWATCH for n in range(SHADES)}
+        ramp = [tag("rect", class_=f"h{n}", x=x, y=top - 5, width=SWATCH, height=13) for n, x in places.items()]
+        ends = ((low, MARGIN), (high, left + SHADES * SWATCH + 6))
+        return [*(tag("text", text, x=x, y=top + 6) for text, x in ends), *ramp], top + LINE
     names = [name for name, _ in groups_of(figure)]
     if len(names) < 2:
         return [], top
@@ -90,19 +79,10 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
         width = round(44 + LETTER * len(text))
         if x > MARGIN and x + width > WIDTH:
             x, y = MARGIN, y + LINE
-        mark = key(figure.kinds.get(name, figure.kind), number)
-        parts += [tag("g", *mark, transform=f"translate({x} {y - 4})"), tag("text", text, x=x + 29, y=y + 6)]
+        mark = tag("g", *key(figure, name, number), transform=f"translate({x} {y - 4})")
+        parts += [mark, tag("text", text, x=x + 29, y=y + 6)]
         x += width
     return parts, y + LINE
-
-
-def _ramp(figure: Figure, top: int) -> Iterator[Markup]:
-    low, high, unit = colour_labels(figure)
-    left = MARGIN + round(LETTER * len(low)) + 8
-    yield tag("text", low, x=MARGIN, y=top + 6)
-    for n in range(SHADES):
-        yield tag("rect", class_=f"h{n}", x=left + n * SWATCH, y=top - 5, width=SWATCH, height=13)
-    yield tag("text", f"{high} {figure.colour or ''}{unit}", x=left + SHADES * SWATCH + 6, y=top + 6)
 
 
 @cache
