@@ -10,8 +10,8 @@ import numpy as np
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.estimate import Value
-from gpudissect.measure.cache.plan_policy import SIZES
-from gpudissect.measure.cache.plan_sets import REACH
+from gpudissect.measure.cache.plan_policy import RATE_SIZES
+from gpudissect.measure.cache.plan_sets import MIN_INDEX_SPAN
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -178,7 +178,9 @@ def _ways(ways: tuple[int, ...]) -> Value:
 
 
 def _structure(name: str, cache: Cache) -> Truth:
-    seen = replace(cache.index, masks=tuple(mask % REACH for mask in cache.index.masks))  # below the bytes looked at
+    seen = replace(
+        cache.index, masks=tuple(mask % MIN_INDEX_SPAN for mask in cache.index.masks)
+    )  # below the bytes looked at
     index = canonical(seen, cache.line, cache.sets)
     return {(name, "sets"): cache.sets, (name, "ways"): _ways(cache.ways), (name, "index_function"): index}
 
@@ -197,7 +199,7 @@ def _replacement(name: str, cache: Cache) -> Truth:
 def _max_miss_rate(cache: Cache) -> float:
     count = sum(cache.ways)
     rates = []
-    for size in {count + max(1, count * i // (2 * SIZES)) for i in range(1, SIZES + 1)}:
+    for size in {count + max(1, count * i // (2 * RATE_SIZES)) for i in range(1, RATE_SIZES + 1)}:
         missed = CacheModel(cache).access_many(np.tile(np.arange(size) * cache.line, RATE_LAPS)).reshape(RATE_LAPS, -1)
         rates.append(float(missed[10:].mean()))
     return max(rates)

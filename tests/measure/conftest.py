@@ -17,9 +17,8 @@ def bits(low: int, count: int) -> Index:
 
 
 def plain_l2(kib: int = 1024, line: int = 32, policy: PolicyKind = PolicyKind.LRU) -> Cache:
-    sets = kib * KIB // line // 16
-    return Cache(ways=(16,) * sets, line=line, sector=line, index=Index(IndexKind.MODULO), policy=Policy(policy),
-                 scope=Scope.GPU)  # fmt: skip
+    ways = (16,) * (kib * KIB // line // 16)
+    return Cache(ways, line, line, Index(IndexKind.MODULO), Policy(policy), scope=Scope.GPU)
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +28,12 @@ def gpu_with() -> Callable[..., SimulatedGpu]:
     def make(l1: Cache | None, l2: Cache | None, noise: Noise | None = None) -> SimulatedGpu:
         caches = {name: cache for name, cache in (("l1", l1), ("l2", l2)) if cache is not None}
         hit = {"l1": 40.0, "l2": 230.0}
-        near = tuple(caches)
-        past = tuple(name for name in near if name != "l1")
-        routes = {
-            Path.GLOBAL: Route(near, tuple(hit[name] for name in near), 500, timer=12),
-            Path.GLOBAL_L2: Route(past, tuple(hit[name] for name in past), 500, timer=12),
-        }
+
+        def route(*names: str) -> Route:
+            return Route(names, tuple(hit[name] for name in names), 500, timer=12)
+
+        past_l1 = tuple(name for name in caches if name != "l1")
+        routes = {Path.GLOBAL: route(*caches), Path.GLOBAL_L2: route(*past_l1)}
         hierarchy = Hierarchy(caches=caches, routes=routes, sm_count=8)
         return SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=noise or Noise(seed=1))
 

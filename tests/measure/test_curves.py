@@ -1,4 +1,4 @@
-"""What experiments saw on the way comes along as series, to be looked at."""
+"""Experiments return what they observed as series."""
 
 import numpy as np
 import pytest

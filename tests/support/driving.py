@@ -1,4 +1,4 @@
-"""Running a plan, or some experiments and what they need, without a survey around them."""
+"""Run a plan, or some experiments and what they need, without a survey."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpudissect.survey.registry import experiments
 
 
 def outcome(plan, device):
-    """What a plan returns on a device."""
+    """The outcome of a plan on a device."""
     try:
         batch = next(plan)
         while True:
@@ -17,7 +17,7 @@ def outcome(plan, device):
 
 
 def estimates(device, names, seed=0, known=None):
-    """Estimates of experiments and of all they need, by element and attribute; `known` is taken as found before."""
+    """Estimates of experiments and of all they need, by element and attribute; `known` is knowledge by name."""
     return learned(device, names, seed, known)[0]
 
 
@@ -27,13 +27,14 @@ def learned(device, names, seed=0, known=None):
     found = {}
 
     def run(name):
-        for need in experiments(Study.DISCOVER)[name].needs:
+        experiment = experiments(Study.DISCOVER)[name]
+        for need in experiment.needs:
             if need.name not in known:
                 run(need.name)
         if name not in known:
-            result = outcome(experiments(Study.DISCOVER)[name].plan(Bench(device.info, seed), Known(known)), device)
+            result = outcome(experiment.plan(Bench(device.info, seed), Known(known)), device)
             known[name] = result.knowledge
-            found.update({(each.element, each.attribute): each for each in result.estimates})
+            found.update({(estimate.element, estimate.attribute): estimate for estimate in result.estimates})
 
     for name in names:
         run(name)

@@ -1,4 +1,4 @@
-"""A device with one cache, in plain Python, whose policy may be any: also one that the package does not know."""
+"""A device with one cache, in plain Python, whose policy may be one that the package does not know."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import random
 import numpy as np
 
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.measure.cache.infer_granularity import Granularity
-from gpudissect.measure.cache.infer_level import Level, Levels
-from gpudissect.measure.cache.infer_plateau import summarise
+from gpudissect.measure.cache.infer_level import Level, Levels, plateau_of
+from gpudissect.measure.cache.infer_line import Granularity
 from gpudissect.trace import Context, Trace
 from gpudissect.workload import Bounds, Path, Timing
 from gpudissect.workload.digest import digest
@@ -18,23 +17,43 @@ HIT, MISS = 40, 230
 BOUNDS = Bounds(hit_max=100, miss_min=180, miss_max=400)
 
 
-def level(line: int) -> Level:
-    """What an L1 looks like whose hits and misses are told apart."""
-
-    def around(cycles):
-        return summarise([(line, line)], [np.full(8, cycles)])
-
-    return Level("l1", Path.GLOBAL, False, around(HIT), around(MISS), BOUNDS, Granularity(line, 0.99, ""), ())
+def level(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Level:
+    """A cache level with separate hits and misses; all SMs share an L2."""
+    hit, miss = (plateau_of([(line, line)], [np.full(8, cycles)]) for cycles in (HIT, MISS))
+    return Level(element, path, element == "l2", hit, miss, BOUNDS, Granularity(line, 0.99), ())
 
 
-def levels(line: int) -> Levels:
-    return Levels(Path.GLOBAL, (level(line),), {})
+def levels(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Levels:
+    return Levels(path, (level(line, element, path),), {})
+
+
+class ScriptedGpu:
+    """Times every access with ``cycles(chase, rng, shape)``, shape (laps, count)."""
+
+    def __init__(self, cycles, limits):
+        self.cycles = cycles
+        self.info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, limits)
+
+    def run(self, batch):
+        return [Trace(digest(chase), self._arrays(chase), Context("fake")) for chase in batch]
+
+    def _arrays(self, chase):
+        rng = np.random.default_rng(int(digest(chase)[:8], 16))
+        shape = (chase.laps, chase.order.count)
+        cycles = np.broadcast_to(np.rint(self.cycles(chase, rng, shape)), shape).astype(np.int64)
+        if chase.timing is Timing.LAP:
+            return {"cycles": cycles.sum(axis=1)}
+        if chase.timing is Timing.COUNT:
+            hit, miss = cycles <= chase.bounds.hit_max, cycles >= chase.bounds.miss_min
+            return {"counts": np.stack([hit.sum(1), miss.sum(1), (~hit & ~miss).sum(1)], axis=1)}
+        picks = slice(None) if chase.picks is None else list(chase.picks)
+        return {"offsets": np.tile(chase.order.offsets()[picks], chase.laps), "cycles": cycles[:, picks].ravel()}
 
 
 class OneCache:
     """Sets of `ways` ways, line modulo sets; each set has a `policy(ways, rng)` with `use(way, hit)` and `victim()`.
 
-    Every chase begins cold. A share `misread` of the accesses takes as long as the other kind would.
+    Every chase starts cold. A share `misread` of the accesses takes as long as the other kind would.
     """
 
     def __init__(self, policy, ways, sets=4, line=32, misread=0.0, seed=0):
@@ -52,8 +71,8 @@ class OneCache:
         hits = np.array(hits[chase.warmup * lap.size :])
         hits ^= np.random.default_rng(rng.getrandbits(63)).random(hits.size) < self.misread
         if chase.timing is Timing.COUNT:
-            told = hits.reshape(chase.laps, lap.size).sum(axis=1)
-            return {"counts": np.stack([told, lap.size - told, np.zeros_like(told)], axis=1)}
+            hit = hits.reshape(chase.laps, lap.size).sum(axis=1)
+            return {"counts": np.stack([hit, lap.size - hit, np.zeros_like(hit)], axis=1)}
         return {"offsets": np.tile(lap, chase.laps), "cycles": np.where(hits, HIT, MISS)}
 
     def _access(self, sets, offset):

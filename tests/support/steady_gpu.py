@@ -113,7 +113,7 @@ class SteadyGpu(Device):
 
     def _passes(self, stride: int, width: int) -> int:
         """Bank passes as the simulator counts them, not as the inference that is under test does."""
-        banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.at_once)
+        banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.lanes)
         return passes(banks, addresses(stride), width)
 
     def _mix(self, mix: Mix) -> dict[str, np.ndarray]:

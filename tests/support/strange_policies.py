@@ -1,45 +1,40 @@
-"""Replacement policies that are none of the package's, in the form of `tests/support/oracle.py`."""
+"""Replacement policies that the package does not know, with the interface of `tests/support/oracle.py`."""
 
 from __future__ import annotations
 
-from tests.support.oracle import Fifo, Lru, Slru, Srrip
+from tests.support.oracle import Lru, Slru, Srrip
 
 
-class _Own:
-    """What all of them take: so many ways, and a source of randomness (Python's)."""
+class _OrderOfUse(Lru):
+    """A policy of so many ways, with a `random.Random`, that remembers the order of use."""
 
     def __init__(self, ways, rng):
+        super().__init__(ways, None, None)
         self.ways, self.rng = ways, rng
-        self.order = []  # of use, oldest first
-
-    def use(self, way, hit):
-        if way in self.order:
-            self.order.remove(way)
-        self.order.append(way)
 
 
-class MruEviction(_Own):
-    """The line used last goes."""
+class MruEviction(_OrderOfUse):
+    """Evicts the line used last."""
 
     def victim(self):
         return self.order[-1]
 
 
-class Lip(_Own):
-    """LRU insertion (Qureshi et al. 2007): as LRU, but a line enters as the next to go."""
+class Lip(_OrderOfUse):
+    """LRU insertion (Qureshi et al. 2007): as LRU, but a new line is the next victim."""
 
     def use(self, way, hit):
         if hit:
             super().use(way, hit)
         else:
-            self.order = [way, *(each for each in self.order if each != way)]
+            self.order = [way, *(other for other in self.order if other != way)]
 
     def victim(self):
         return self.order[0]
 
 
-class Clock(_Own):
-    """Second chance: a hand goes round and passes over lines that were used since it came by."""
+class Clock(_OrderOfUse):
+    """Second chance: a hand passes over lines used since it came by last."""
 
     def __init__(self, ways, rng):
         super().__init__(ways, rng)
@@ -56,22 +51,20 @@ class Clock(_Own):
         return way
 
 
-class Rotation(_Own):
-    """Ways 2, 3, 2, 1, 2, 4 in turns, numbered from 1 (what MC16 fig 11 shows, if it were no chance)."""
+class Rotation(_OrderOfUse):
+    """Ways 2, 3, 2, 1, 2, 4 in rotation, numbered from 1 (MC16 fig 11, if it were not random)."""
 
-    TURNS = (1, 2, 1, 0, 1, 3)
+    SEQUENCE = (1, 2, 1, 0, 1, 3)
 
-    def __init__(self, ways, rng):
-        super().__init__(ways, rng)
-        self.turn = 0
+    victims = 0
 
     def victim(self):
-        self.turn += 1
-        return self.TURNS[(self.turn - 1) % len(self.TURNS)] % self.ways
+        self.victims += 1
+        return self.SEQUENCE[(self.victims - 1) % len(self.SEQUENCE)] % self.ways
 
 
-class Lfu(_Own):
-    """The line hit least often, of these the first."""
+class Lfu(_OrderOfUse):
+    """Evicts the line hit least often, of these the first."""
 
     def __init__(self, ways, rng):
         super().__init__(ways, rng)
@@ -84,7 +77,7 @@ class Lfu(_Own):
         return self.count.index(min(self.count))
 
 
-class LittleProtected(Slru):
+class SmallSlru(Slru):
     """Segmented LRU that protects a quarter of its ways."""
 
     def __init__(self, ways, rng):
@@ -92,12 +85,10 @@ class LittleProtected(Slru):
         self.room = max(1, ways // 4)
 
 
-class LruWithAQuirk(Lru):
-    """LRU that forgets every 64th use."""
+class ForgetfulLru(_OrderOfUse):
+    """LRU that ignores every 64th use."""
 
-    def __init__(self, ways, rng):
-        super().__init__(ways, None, None)
-        self.uses = 0
+    uses = 0
 
     def use(self, way, hit):
         self.uses += 1
@@ -106,7 +97,7 @@ class LruWithAQuirk(Lru):
 
 
 class Rrip3(Srrip):
-    """SRRIP with three bits: filled with 6, first 7 goes."""
+    """SRRIP with three bits: filled with 6, evicts the first 7."""
 
     def __init__(self, ways, rng):
         super().__init__(ways, None, None)
@@ -120,49 +111,49 @@ class Rrip3(Srrip):
         return min(way for way, value in self.prediction.items() if value == 7)
 
 
-DETERMINISTIC = (MruEviction, Lip, Clock, Rotation, Lfu, LittleProtected, LruWithAQuirk, Rrip3)
+DETERMINISTIC = (MruEviction, Lip, Clock, Rotation, Lfu, SmallSlru, ForgetfulLru, Rrip3)
 
 
-class NotTheLast(_Own):
-    """Any line but the one used last."""
+class NotTheLast(_OrderOfUse):
+    """Evicts any line but the one used last."""
 
     def victim(self):
         return self.rng.choice(self.order[:-1])
 
 
-class OldHalf(_Own):
-    """Any of the half used longest ago."""
+class OldHalf(_OrderOfUse):
+    """Evicts any of the half used longest ago."""
 
     def victim(self):
         return self.rng.choice(self.order[: -(-self.ways // 2)])
 
 
 class Bip(Lip):
-    """LIP, but one line in 32 enters as the last to go."""
+    """LIP, but one new line in 32 is the last victim."""
 
     def use(self, way, hit):
         if hit or self.rng.random() < 1 / 32:
-            _Own.use(self, way, hit)
+            _OrderOfUse.use(self, way, hit)
         else:
             super().use(way, hit)
 
 
-class MostlyLru(_Own):
-    """LRU nine times in ten, else any."""
+class MostlyLru(_OrderOfUse):
+    """LRU nine times in ten, else evicts any line."""
 
     def victim(self):
         return self.order[0] if self.rng.random() < 0.9 else self.rng.randrange(self.ways)
 
 
-class RandomFifo(Fifo):
-    """The line filled longest ago, or the one after it."""
+class RandomFifo(_OrderOfUse):
+    """Evicts the line filled longest ago, or the one after it."""
 
-    def __init__(self, ways, rng):
-        super().__init__(ways, None, None)
-        self.rng = rng
+    def use(self, way, hit):
+        if not hit:
+            super().use(way, hit)
 
     def victim(self):
         return self.order[self.rng.randrange(min(2, self.ways))]
 
 
-CHANCE = (NotTheLast, OldHalf, Bip, MostlyLru, RandomFifo)
+PARTLY_RANDOM = (NotTheLast, OldHalf, Bip, MostlyLru, RandomFifo)

@@ -1,9 +1,9 @@
-"""Whether numbers fall into two groups, or spread as one group does.
+"""Whether numbers form two groups or one.
 
 The best split leaves the least sum of squares within its groups (2-means in one dimension, exact by trying every cut;
 Fisher 1958, "On grouping for maximum homogeneity"). Every set of numbers has a best split. It leaves a quarter of all
-squares in numbers that spread evenly, more in a heap, almost nothing where there are two groups; even spread is the
-least favourable of all shapes with one hump (Hartigan & Hartigan 1985, "The dip test of unimodality").
+squares in uniform numbers, more in a single peak, almost nothing in two groups; the uniform distribution is the least
+favourable of all unimodal ones (Hartigan & Hartigan 1985, "The dip test of unimodality").
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST = 0.2  # share of the numbers that either group must have: one outlier is no group
-WITHIN = 0.15  # share of all squares that may lie within the groups: a sine wave, mostly near its ends, has 0.19
-CHANCE = 0.001  # share of evenly spread sets of as many numbers that may look as grouped
-DRAWS = 4000  # of such sets
+MIN_GROUP_SHARE = 0.2  # of the numbers: one outlier is no group
+MAX_WITHIN_SHARE = 0.15  # of all squares, within the groups: a sine wave, mostly near its ends, has 0.19
+MAX_P_VALUE = 0.001  # share of uniform samples of the same size that may be as bimodal
+UNIFORM_SAMPLES = 4000
 
 
-def in_two(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Which of some numbers, shape (n,), lie in the upper of two groups; None if they need not be two."""
+def split_bimodal(values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+    """Which of the numbers, shape (n,), lie in the upper of two groups; None if they may be one group."""
     if values.size < 3 or np.ptp(values) == 0:
         return None
-    share, upper = (float(each[0]) for each in _best_splits(np.sort(values)[None, :]))
-    if share > WITHIN or not FEWEST <= upper / values.size <= 1 - FEWEST:
+    share, upper = (float(result[0]) for result in _best_splits(np.sort(values)[None, :]))
+    if share > MAX_WITHIN_SHARE or not MIN_GROUP_SHARE <= upper / values.size <= 1 - MIN_GROUP_SHARE:
         return None
-    even = np.sort(np.random.default_rng(values.size).random((DRAWS, values.size)), axis=1)
-    if np.mean(_best_splits(even)[0] <= share) > CHANCE:
+    uniform = np.sort(np.random.default_rng(values.size).random((UNIFORM_SAMPLES, values.size)), axis=1)
+    if np.mean(_best_splits(uniform)[0] <= share) > MAX_P_VALUE:
         return None
-    return split(values)
+    return best_split(values)
 
 
-def split(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of some numbers, shape (n,), lie above their best split, whether they are two groups or not."""
-    order = np.sort(values)
-    if values.size < 2 or order[0] == order[-1]:
+def best_split(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which of the numbers, shape (n,), lie above their best split, whether they are two groups or not."""
+    rising = np.sort(values)
+    if values.size < 2 or rising[0] == rising[-1]:
         return np.zeros(values.size, np.bool_)
-    return np.asarray(values >= order[values.size - int(_best_splits(order[None, :])[1][0])])
+    return np.asarray(values >= rising[values.size - int(_best_splits(rising[None, :])[1][0])])
 
 
 def _best_splits(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

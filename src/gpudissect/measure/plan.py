@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
@@ -146,3 +146,29 @@ class Experiment:
 def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:
     """The same non-answer for several attributes of an element."""
     return tuple(Estimate(element=element, attribute=each, status=status, reason=reason) for each in attributes)
+
+
+def found(
+    element: str,
+    attribute: str,
+    value: Value,
+    low: float | None,
+    high: float | None,
+    confidence: float,
+    method: str,
+    evidence: tuple[str, ...],
+    caveats: tuple[str, ...] = (),
+) -> Estimate:
+    """An estimate with a value; see `Estimate`."""
+    return Estimate(
+        element=element,
+        attribute=attribute,
+        status=Status.FOUND,
+        value=value,
+        low=low,
+        high=high,
+        confidence=confidence,
+        method=method,
+        evidence=evidence,
+        caveats=caveats,
+    )

@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.measure.cache.infer_granularity import Granularity
-from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_plateau import summarise
+from gpudissect.measure.cache.infer_level import Level, plateau_of
+from gpudissect.measure.cache.infer_line import Granularity
 from gpudissect.measure.prediction.infer_agreement import UNCLEAR, is_repeated
 from gpudissect.measure.prediction.infer_hierarchy import (
     PathModel,
@@ -34,7 +33,7 @@ def stage(name, model, hit, bounds):
 
 def level(line=LINE):
     def around(cycles):
-        return summarise([(line, line)], [np.full(8, cycles)])
+        return plateau_of([(line, line)], [np.full(8, cycles)])
 
     return Level("l1", Path.GLOBAL, False, around(40), around(230), Bounds(100, 180, 400), Granularity(line, 1, ""), ())
 

@@ -1,4 +1,4 @@
-"""One level of a path to memory: what a hit and a miss in it cost, and how to tell one from the other."""
+"""Levels of a path to memory: plateaus of its latency curve, and thresholds that tell a hit from a miss in each."""
 
 from __future__ import annotations
 
@@ -6,45 +6,125 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
-from gpudissect.measure.cache.infer_anchors import bounds_between
-from gpudissect.measure.cache.infer_granularity import Granularity, Seconds, fetch_granularity
-from gpudissect.measure.cache.infer_home_partition import Homes
-from gpudissect.measure.cache.infer_plateau import Plateau
+from gpudissect.measure.cache.infer_l2_partitions import HomePartition
+from gpudissect.measure.cache.infer_line import Granularity, SecondAccesses, fetch_granularity
+from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Path
 
-SAME = 0.85  # a level must be faster than this share of what lies behind it
+MIN_STEP_RATIO, MIN_STEP_CYCLES = 1.10, 5.0  # medians further apart than both are two plateaus
+MIN_PURE_SHARE = 0.97  # of a footprint's samples that lie on one plateau, for the footprint to count as served there
+MAX_PLATEAU_DEVIATION = 0.22  # relative distance of a sample from the median of its plateau
+UNKNOWN_BELOW_MISSES = (0.30, 0.08)  # band of unknown accesses below the fastest misses, in shares of the gap
+UNKNOWN_ABOVE_MISSES = 0.15  # distance above the slowest misses, in shares of the distance from hits to misses
+MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Of a cache whose near part keeps copies of what lives in the far one.
+class Plateau:
+    """One plateau of a latency curve.
 
     Attributes:
-        far: hits in the far part, single accesses.
-        overflowed: the smallest footprint looked at (bytes) that the near part did not hold.
-
+        median, low, high: cycles of a single timed access: median, 0.5 % and 99.5 % quantiles.
+        points: (footprint, stride) in bytes of the chains served here, but for a few per cent of their accesses.
+        samples: all samples of those chains, cycles.
     """
 
-    far: Plateau
-    overflowed: int
+    median: float
+    low: float
+    high: float
+    points: tuple[tuple[int, int], ...]
+    samples: Array
+
+    @property
+    def largest(self) -> int:
+        """The largest footprint in bytes at the smallest stride."""
+        finest = min(stride for _, stride in self.points)
+        return max(size for size, stride in self.points if stride == finest)
+
+
+def plateau_of(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> Plateau:
+    """One plateau from samples known to belong together."""
+    pooled = np.concatenate(samples)
+    low, median, high = np.quantile(pooled, [0.005, 0.5, 0.995])
+    return Plateau(float(median), float(low), float(high), tuple(points), pooled)
+
+
+def find_plateaus(points: Sequence[tuple[int, int]], samples: Sequence[Array]) -> list[Plateau]:
+    """Split a sweep over footprints and strides into plateaus, fastest first.
+
+    `samples[i]` are cycles of single accesses at `points[i]`. The median of a chain always lies on some plateau (an
+    even mixture jumps from one to the next), so plateaus are groups of medians with a gap between them. A chain that
+    mixes two plateaus defines neither.
+    """
+    medians = [float(np.quantile(cycles, 0.5, method="lower")) for cycles in samples]  # never between two plateaus
+    groups: list[list[int]] = []
+    for i in np.argsort(medians, kind="stable").tolist():
+        last = medians[groups[-1][-1]] if groups else -np.inf
+        if medians[i] <= max(last * MIN_STEP_RATIO, last + MIN_STEP_CYCLES):
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    found = []
+    for group in map(sorted, groups):
+        centre = float(np.quantile([medians[i] for i in group], 0.5, method="lower"))
+        reach = max(MAX_PLATEAU_DEVIATION * centre, MIN_STEP_CYCLES)
+        pure = [i for i in group if np.mean(np.abs(samples[i] - centre) <= reach) >= MIN_PURE_SHARE]
+        # Faster accesses were served by a nearer level. Where no chain is pure, slower ones do not belong either.
+        slowest = np.inf if pure else centre + reach
+        members = pure or group
+        cycles = [samples[i][(samples[i] >= centre - reach) & (samples[i] <= slowest)] for i in members]
+        found.append(plateau_of([points[i] for i in members], cycles))
+    return found
+
+
+def bounds_between(hits: Array, misses: Array) -> Bounds | None:
+    """Bounds for single accesses (cycles, timer included), or None if the two distributions overlap.
+
+    The threshold lies just below the fastest forced misses, not half way: a hit can be delayed, a miss is never early.
+    Between the classes lies a band of unknown accesses, and so does everything slower than the forced misses: a delayed
+    hit then seldom looks like a miss.
+    """
+    hit_high = float(np.quantile(hits, 0.95))
+    miss_low, miss_median, miss_high = (float(q) for q in np.quantile(misses, [0.01, 0.5, 0.99]))
+    gap = miss_low - hit_high
+    if gap < 3:
+        return None
+    hit_max, miss_min = (miss_low - share * gap for share in UNKNOWN_BELOW_MISSES)
+    hit_max, miss_min = int(np.floor(hit_max)), int(np.ceil(miss_min))
+    margin = max(UNKNOWN_ABOVE_MISSES * (miss_median - hit_high), 4)
+    return Bounds(hit_max, max(miss_min, hit_max + 1), int(np.ceil(miss_high + margin)))
+
+
+@dataclass(frozen=True)
+class FarPartition:
+    """The far partition of a cache whose near partition keeps copies of its lines.
+
+    Attributes:
+        hits: single accesses that hit in the far partition.
+        overflow_footprint: smallest sampled footprint in bytes that the near partition did not hold.
+    """
+
+    hits: Plateau
+    overflow_footprint: int
 
 
 @dataclass(frozen=True)
 class Level:
-    """One cache as seen through one path.
+    """One cache as reached by one path.
 
     Attributes:
-        element, path: what it is and how it is reached; `alone` if it is shared by all SMs.
-        hit, behind: single-access latencies of this level and of the next one that answers its misses.
-        bounds: hit or miss by a threshold (of the near part if there is a far one); None where they overlap.
-        fetch: what one miss brings along.
-        evidence: digests of the workloads behind all this.
-        homes: which lines live near and which far, if first touches tell.
-        parts: of a cache that has a near and a far one; then there are homes.
-        nearest: no other cache of this path stands before it.
+        element: its name in the vocabulary.
+        path: the path.
+        alone: all SMs share the cache, so that each chase must run alone.
+        hit, behind: single-access latencies of this level and of the next, which serves its misses.
+        bounds: thresholds of hits and misses (of the near partition if there is a far one); None where they overlap.
+        fetch: bytes that one miss fetches.
+        evidence: digests of the workloads it was inferred from.
+        home_partition: which lines are near and which far, if first accesses differ.
+        far_partition: of a cache in two partitions; then `home_partition` is known as well.
+        nearest: no other cache of this path comes before it.
     """
 
     element: str
@@ -55,26 +135,26 @@ class Level:
     bounds: Bounds | None
     fetch: Granularity
     evidence: tuple[str, ...]
-    homes: Homes | None = None
-    parts: Parts | None = None
+    home_partition: HomePartition | None = None
+    far_partition: FarPartition | None = None
     nearest: bool = True
 
-    def split(self, cycles: NDArray[np.int64]) -> tuple[int, int]:
-        """How many of some timed accesses hit and how many missed this level, or its near part if it has a far one.
+    def split(self, cycles: Array) -> tuple[int, int]:
+        """Count hits and misses among timed accesses; hits in a far partition are misses.
 
-        Unknown accesses are left out. Raises `ValueError` where no threshold tells one from the other.
+        Unknown accesses are left out. Raises `ValueError` where hits and misses overlap.
         """
         if self.behind is None:
             return cycles.size, 0
         if self.bounds is None:
             raise ValueError(f"{self.element}: hits and misses overlap")
         hits = int(np.sum(cycles <= self.bounds.hit_max))
-        return hits, int(np.sum(cycles >= self.bounds.miss_min))  # however slow: translation may come on top
+        return hits, int(np.sum(cycles >= self.bounds.miss_min))  # no upper limit: translation may add to a miss
 
 
 @dataclass(frozen=True)
 class Absence:
-    """Why a level is not there: because the device has none, or because it could not be told."""
+    """Why a level was not found: the device has none, or the measurement is inconclusive."""
 
     reason: str
     status: Status = Status.NOT_SUPPORTED
@@ -82,7 +162,7 @@ class Absence:
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of a path, nearest first; `absent` says why a named element is not among them."""
+    """The levels of a path, nearest first; `absent` gives the reason for each element that is not among them."""
 
     path: Path
     found: tuple[Level, ...]
@@ -96,41 +176,40 @@ class Levels:
 def name_levels(
     path: Path,
     elements: Sequence[str],
-    stairs: Sequence[Plateau],
+    plateaus: Sequence[Plateau],
     l2: Level | None,
-    seconds: Seconds,
+    seconds: SecondAccesses,
     evidence: tuple[str, ...],
 ) -> Levels:
-    """Give the plateaus of a path their names; what is as slow as the L2 is not a cache of this path's own.
+    """Assign the plateaus of a path to its caches; a plateau as slow as the L2 is none of them.
 
     Args:
         path: the path.
-        elements: names for its own caches, nearest first.
-        stairs: the plateaus of a sweep over footprints, fastest first; at least one.
-        l2: the L2, None if there is none (then the last plateau is memory).
+        elements: names of its private caches, nearest first.
+        plateaus: of a sweep over footprints, fastest first; at least one.
+        l2: the L2; None if there is none, then the last plateau is memory.
         seconds: second accesses after cold ones, for the fetch granularity.
         evidence: digests of the workloads behind all this.
-
     """
-    own = [stair for stair in stairs if l2 is None or stair.median < SAME * l2.hit.median]
-    if l2 is None and len(own) == len(stairs):
-        own = own[:-1]
+    private = [p for p in plateaus if l2 is None or p.median < MAX_LATENCY_RATIO * l2.hit.median]
+    if l2 is None and len(private) == len(plateaus):
+        private = private[:-1]
     found: list[Level] = []
     absent: dict[str, Absence] = {}
     for i, element in enumerate(elements):
-        if i >= len(own):
-            slowest = stairs[min(i, len(stairs) - 1)].median
-            behind_name = "the L2" if l2 is not None else "memory"
-            absent[element] = Absence(f"no footprint is answered faster than by {behind_name} ({slowest:.0f} cycles)")
+        if i >= len(private):
+            next_level = "memory" if l2 is None else "the L2"
+            cycles = plateaus[min(i, len(plateaus) - 1)].median
+            absent[element] = Absence(f"no footprint is served faster than by {next_level} ({cycles:.0f} cycles)")
             continue
-        hit = own[i]
-        behind = stairs[i + 1] if i + 1 < len(stairs) else None
+        hit = private[i]
+        behind = plateaus[i + 1] if i + 1 < len(plateaus) else None
         bounds = bounds_between(hit.samples, behind.samples) if behind else None
-        fetch = fetch_granularity(seconds, bounds.miss_min if bounds else slower_than(hit))
+        fetch = fetch_granularity(seconds, bounds.miss_min if bounds else min_miss_cycles(hit))
         found.append(Level(element, path, False, hit, behind, bounds, fetch, evidence, nearest=not found))
     return Levels(path, tuple(found), absent)
 
 
-def slower_than(hit: Plateau) -> int:
-    """Cycles from which on an access was no hit, where nothing is known yet of what lies behind."""
+def min_miss_cycles(hit: Plateau) -> int:
+    """Cycles from which on an access is no hit, where the next level is not known yet."""
     return int(hit.high * 1.15 + 6)

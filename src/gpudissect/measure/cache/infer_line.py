@@ -1,25 +1,89 @@
-"""Line size: do two words at some distance cost one line or two?
+"""Fetch granularity and line size, from pairs of words at rising distance.
 
-Blocks scattered over memory, a few more than the cache has lines: with one word visited in each, a certain share
-of them is resident at any one time. Visit a second word in every block: if both lie in one line, nothing changes;
-if not, twice as many lines compete, and the share falls to what twice as many blocks had. The two shares are
-measured, so neither policy nor index function, unequal sets, sectors or a store for data that is smaller than its
-tags can cover make a difference.
+Fetch granularity: after one cold load, the nearest distance at which the next word was not fetched with it.
+
+Line size: blocks are scattered over memory, a few more than the cache has lines. With one word visited in each, some
+share of them is resident. With a second word in each, the share stays the same if both words lie in one line;
+otherwise twice as many lines compete, and the share falls to that of twice as many blocks. Both shares are measured,
+so the result does not depend on policy, index function, unequal sets, sectors or the ratio of tags to data.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log
 
-SMALLEST_GAP = 0.05  # between the shares of single and double
-BELOW = 0.6  # of that gap, below the lower one: no mere crowding
-NEAR = 0.3  # of that gap: pairs must come so close to one of the two
+import numpy as np
+
+from gpudissect.trace import Array
+
+CyclesByDistance = Mapping[int, Array]
+
+MIN_SHARE_GAP = 0.05  # between the hit shares of single and double
+MAX_BELOW_DOUBLE = 0.6  # of that gap: pairs further below the share of double are not explained by crowded sets
+MAX_DEVIATION = 0.3  # of that gap: pairs must come this close to either share
+MAX_LOG_ODDS = 60.0
+
+
+@dataclass(frozen=True)
+class SecondAccesses:
+    """Cycles of second accesses, by distance (bytes) from a cold first one at the end of an aligned block.
+
+    `after`: the first access was to the start of the block, the second behind it; `before`: the reverse.
+    """
+
+    after: CyclesByDistance
+    before: CyclesByDistance
+
+
+@dataclass(frozen=True)
+class Granularity:
+    """Fetch granularity in bytes, or None and a reason.
+
+    `agreement` is the lowest share of samples that agree at any distance. `ahead`: bytes present behind the start of a
+    block, if more than `fetch`: a prefetch.
+    """
+
+    fetch: int | None
+    agreement: float
+    reason: str = ""
+    ahead: int | None = None
+
+
+def fetch_granularity(seconds: SecondAccesses, miss_min: int) -> Granularity:
+    """Infer the fetch granularity; `miss_min` is the lowest latency of a miss in cycles.
+
+    A miss fetches a whole aligned block: from either end, every distance below the granularity hits, every other
+    misses. Samples that are not monotonic are reported as not found. If more is present after a first access than
+    before one, the amount before it is the granularity.
+    """
+    before, after = _one_direction(seconds.before, miss_min), _one_direction(seconds.after, miss_min)
+    if before.fetch is None or after.fetch is None or before.fetch == after.fetch:
+        return before if before.fetch is None or before.agreement < after.agreement else after
+    if after.fetch < before.fetch:
+        reason = f"{before.fetch} B before a first access are present, but only {after.fetch} B after it"
+        return Granularity(None, 0.0, reason)
+    return Granularity(before.fetch, before.agreement, ahead=after.fetch)
+
+
+def _one_direction(samples: CyclesByDistance, miss_min: int) -> Granularity:
+    distances = sorted(samples)
+    miss_share = {d: float(np.mean(samples[d] >= miss_min)) for d in distances}
+    missing = [d for d in distances if miss_share[d] > 0.5]
+    if not missing:
+        return Granularity(None, 0.0, f"no distance up to {distances[-1]} B misses")
+    first = missing[0]
+    if first == distances[0]:
+        return Granularity(None, 0.0, f"even {first} B away misses: nothing else is fetched, or nothing is cached")
+    if any(miss_share[d] <= 0.5 for d in distances if d > first):
+        return Granularity(None, 0.0, f"misses do not rise with distance: {miss_share}")
+    return Granularity(first, min(1 - miss_share[d] if d < first else miss_share[d] for d in distances))
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Probes that hit, of so many."""
+    """Hits among a number of probes."""
 
     hits: int
     probes: int
@@ -30,31 +94,21 @@ class Hits:
         return (self.hits + 1) / (self.probes + 2)
 
 
-def one_line(pairs: Hits, single: Hits, double: Hits) -> float:
-    """Probability that the two words of a pair share a line.
+def same_line_probability(pairs: Hits, single: Hits, double: Hits) -> float:
+    """Probability that both words of a pair lie in one line.
 
-    `single` are probes with as many blocks of a word each (or two, in one granule), `double` with twice as many.
-    Binomial likelihoods at
-    the measured shares, equal priors; 0.5 if single and double hardly differ, or if pairs behave like neither, as
-    under a policy that favours what is visited twice.
+    `single` are probes of as many blocks with one word each (or two, in one granule), `double` of twice as many.
+    Binomial likelihoods at the measured shares, equal priors. Returns 0.5 if `single` and `double` hardly differ, or if
+    `pairs` matches neither, as with a policy that favours lines visited twice.
     """
+    gap = single.share - double.share
+    between = double.share + MAX_DEVIATION * gap < pairs.share < single.share - MAX_DEVIATION * gap
+    # Somewhat below both shares is fine: neighbouring lines crowd some sets more. Far below, the policy interferes.
+    if gap < MIN_SHARE_GAP or between or pairs.share < double.share - MAX_BELOW_DOUBLE * gap:
+        return 0.5
 
     def log_likelihood(expected: float) -> float:
         return pairs.hits * log(expected) + (pairs.probes - pairs.hits) * log(1 - expected)
 
-    if _neither(pairs, single, double):
-        return 0.5
     odds = log_likelihood(single.share) - log_likelihood(double.share)
-    return 1 / (1 + exp(-max(min(odds, 60.0), -60.0)))
-
-
-def _neither(pairs: Hits, single: Hits, double: Hits) -> bool:
-    """Near neither of the two shares.
-
-    Somewhat below both is clear: neighbouring lines crowd some sets even more. Far below is a policy at work that makes
-    what is visited twice harder to evict.
-    """
-    gap = single.share - double.share
-    if gap < SMALLEST_GAP or double.share + NEAR * gap < pairs.share < single.share - NEAR * gap:
-        return True
-    return pairs.share < double.share - BELOW * gap
+    return 1 / (1 + exp(-max(min(odds, MAX_LOG_ODDS), -MAX_LOG_ODDS)))

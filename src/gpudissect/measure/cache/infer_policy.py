@@ -1,7 +1,10 @@
-"""Replacement policies from hits and misses of one set: likelihoods of candidates, and which way a random one replaces.
+"""Replacement policies from hits and misses of one set: likelihoods of candidates, and the weights of a random policy.
 
-Everything here is about one set of `ways` ways, cold at the start, and accesses to `ways` + 1 lines numbered by their
-first visit: so at any time at most one of them is absent, and each miss tells which line the one before it replaced.
+All of this is about one set of `ways` ways, cold at the start, and accesses to `ways` + 1 lines numbered by their first
+access. So at most one of them is absent at any time, and each miss shows which line the one before it replaced.
+
+A policy is validated on accesses not used to choose it, each made twice. Misreading is random and changes nothing in
+the cache, so two runs seldom misread the same access; what the policy itself predicts wrong is wrong in both.
 """
 
 from __future__ import annotations
@@ -23,106 +26,128 @@ from gpudissect.workload import Bounds
 
 HIT, MISS, UNKNOWN = 0, 1, 2
 Outcomes = NDArray[np.int8]
-DETERMINISTIC = (
-    PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.PLRU, PolicyKind.NRU, PolicyKind.MRU, PolicyKind.SRRIP,
-    PolicyKind.SLRU,
-)  # fmt: skip
-"""Candidates that say what every access must be."""
-MARGIN = 12.0  # nats by which the best must lead
-LONG = 4096  # accesses that part any two candidates
-STRAY = 0.01  # nats a victim by which ages or turns may explain more than chance: misread accesses do
+DETERMINISTIC = tuple(kind for kind in PolicyKind if kind not in (PolicyKind.RANDOM, PolicyKind.WEIGHTED))
+"""Policies that predict every access."""
+MIN_LEAD_NATS = 12.0  # of the best candidate
+CANDIDATE_ACCESSES = 4096  # which separate any two candidates
+MAX_STRAY_NATS = 0.01  # per victim, that ages or order may explain beyond chance, as misread accesses do
+MIN_MISREAD_SHARE = 0.004  # of the accesses
+CHANCE_FACTOR = 3.0  # times what chance explains
+FREE_REPEATED_ERRORS = 1  # accesses wrong in both runs that need no explanation
+MIN_RANDOM_SHARE = 0.25  # of the differences between two independent runs
 
 
 @dataclass(frozen=True)
-class Observed:
-    """Accesses to lines 0 ... `ways` of a cold set, in order, and what each was seen to be.
+class Observation:
+    """Accesses to lines 0 ... `ways` of a cold set.
 
     Attributes:
-        lines: (n,) line numbers, numbered by their first visit.
+        lines: (n,) line numbers, numbered by their first access.
         outcomes: (n,) HIT, MISS or UNKNOWN.
-
     """
 
     lines: Array
     outcomes: Outcomes
 
+    def before_unknown(self) -> Observation:
+        """The accesses before the first unknown one.
 
-def outcomes(cycles: Array, bounds: Bounds) -> Outcomes:
-    """Classes of timed accesses (cycles as EACH reports them)."""
+        After it the absent line may not be known, and with it which line lies in which way, for the rest of the run.
+        """
+        unknown = np.flatnonzero(self.outcomes == UNKNOWN)
+        end = int(unknown[0]) if unknown.size else self.lines.size
+        return Observation(self.lines[:end], self.outcomes[:end])
+
+
+def classify(cycles: Array, bounds: Bounds) -> Outcomes:
+    """Outcomes of timed accesses (cycles as EACH reports them)."""
     missed = (cycles >= bounds.miss_min) & (cycles <= bounds.miss_max)
     return np.where(cycles <= bounds.hit_max, HIT, np.where(missed, MISS, UNKNOWN)).astype(np.int8)
 
 
-def from_cold(lines: Array, seen: Outcomes) -> Observed:
-    """Accesses that began cold: a first visit that took longer than a miss to the next level is a miss all the same."""
+def observe_cold(lines: Array, outcomes: Outcomes) -> Observation:
+    """Accesses from a cold start: an unknown first access to a line, slower than a miss to the next level, missed."""
     first = np.zeros(lines.size, dtype=bool)
     first[np.unique(lines, return_index=True)[1]] = True
-    return Observed(lines, np.where(first & (seen == UNKNOWN), MISS, seen).astype(np.int8))
+    return Observation(lines, np.where(first & (outcomes == UNKNOWN), MISS, outcomes).astype(np.int8))
 
 
 @lru_cache(maxsize=256)
 def candidates(ways: int) -> tuple[PolicyKind, ...]:
-    """Deterministic policies that sets of so many ways can have; of those that are the same there, the first.
+    """Deterministic policies that sets of so many ways can have; of those equal there, the first.
 
-    Same is what agrees on a long random sequence: a short one that was observed may only have failed to part them.
+    Equal is what agrees on a long random sequence: a short observed one may only have failed to separate them.
     """
-    lines = np.concatenate([np.arange(ways + 1), np.random.default_rng(ways).integers(0, ways + 1, LONG)])
+    lines = np.concatenate([np.arange(ways + 1), np.random.default_rng(ways).integers(0, ways + 1, CANDIDATE_ACCESSES)])
     different: dict[bytes, PolicyKind] = {}
     for kind in DETERMINISTIC:
-        if _fits(kind, ways):
-            different.setdefault(predicted(kind, ways, lines).tobytes(), kind)
+        try:
+            check_policy(Policy(kind), (ways,))
+        except UsageError:
+            continue
+        different.setdefault(predict(kind, ways, lines).tobytes(), kind)
     return tuple(different.values())
 
 
-def _fits(kind: PolicyKind, ways: int) -> bool:
-    try:
-        check_policy(Policy(kind), (ways,))
-    except UsageError:
-        return False
-    return True
-
-
-def predicted(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
-    """What accesses to a cold set must be under a deterministic policy."""
+def predict(kind: PolicyKind, ways: int, lines: Array) -> Outcomes:
+    """Outcomes of accesses to a cold set under a deterministic policy."""
     one_set = Cache((ways,), 32, 32, Index(IndexKind.MODULO), Policy(kind))
     return CacheModel(one_set).access_many(lines * 32)
 
 
-def log_likelihood(foretold: Outcomes, observed: Outcomes, misread: float) -> float:
-    """Of what was seen, where each access may be misread with that probability (nats)."""
-    seen = observed != UNKNOWN
-    wrong = int(np.sum(foretold[seen] != observed[seen]))
-    return wrong * log(misread) + (int(seen.sum()) - wrong) * log(1 - misread)
+def log_likelihood(predicted: Outcomes, observed: Outcomes, misread: float) -> float:
+    """Log likelihood (nats) of the observed outcomes if each is misread with probability `misread`."""
+    known = observed != UNKNOWN
+    wrong = int(np.sum(predicted[known] != observed[known]))
+    return wrong * log(misread) + (int(known.sum()) - wrong) * log(1 - misread)
 
 
-def agreement(foretold: Outcomes, observed: Outcomes) -> float:
-    """Share of the accesses that were told, of those seen clearly."""
-    seen = observed != UNKNOWN
-    return float(np.mean(foretold[seen] == observed[seen])) if seen.any() else 0.0
+def agreement(predicted: Outcomes, observed: Outcomes) -> float:
+    """Share of the known accesses that were predicted."""
+    known = observed != UNKNOWN
+    return float(np.mean(predicted[known] == observed[known])) if known.any() else 0.0
 
 
-def random_log_likelihood(observed: Observed, ways: int, misread: float) -> float:
-    """The same for a policy that replaces every way with the same probability: forward algorithm over the absent line.
+def count_repeated_errors(predicted: Outcomes, first: Outcomes, second: Outcomes) -> int:
+    """Accesses predicted wrong in both of two runs: next to none if the policy is right."""
+    known = (first != UNKNOWN) & (second != UNKNOWN)
+    return int(np.sum(known & (first != predicted) & (second != predicted)))
 
-    Rabiner 1989, "A tutorial on hidden Markov models", section III.
+
+def max_repeated_errors(share: float, accesses: int) -> float:
+    """Largest number of accesses wrong in both runs by chance, if single runs are right about `share` of them."""
+    return FREE_REPEATED_ERRORS + CHANCE_FACTOR * (1 - share) ** 2 * accesses
+
+
+def is_random(first: Sequence[Outcomes], second: Sequence[Outcomes], misread: float) -> bool:
+    """Whether repeated accesses miss elsewhere, as often as with random victims and not just by misreading."""
+    differing = 1 - float(np.mean([agreement(one, two) for one, two in zip(first, second, strict=True)]))
+    missing = float(np.mean(np.concatenate(first) == MISS))
+    return differing > max(CHANCE_FACTOR * misread, MIN_RANDOM_SHARE * 2 * missing * (1 - missing))
+
+
+def random_log_likelihood(observed: Observation, ways: int, misread: float) -> float:
+    """Log likelihood of a policy that replaces every way with the same probability.
+
+    Forward algorithm over the absent line (Rabiner 1989, "A tutorial on hidden Markov models", section III).
     """
     likelihood = 0.0
     absent = np.zeros(ways + 1)
-    absent[ways] = 1.0  # numbered by first visit: until the last of them comes, nothing is replaced
-    known = -1
+    absent[ways] = 1.0  # numbered by first access: nothing is replaced before the last line comes
+    last = -1
     for line, outcome in zip(observed.lines.tolist(), observed.outcomes.tolist(), strict=True):
-        if line > known:
-            known = line
+        if line > last:
+            last = line
             if line < ways:
-                likelihood += _read(outcome, MISS, misread)
+                likelihood += _log_read(outcome, MISS, misread)
                 continue
-        elif known < ways:
-            likelihood += _read(outcome, HIT, misread)
+        elif last < ways:
+            likelihood += _log_read(outcome, HIT, misread)
             continue
         missing = absent[line]
         if outcome != UNKNOWN:
-            if_missing, if_there = (1 - misread, misread) if outcome == MISS else (misread, 1 - misread)
-            absent *= if_there
+            if_missing, if_present = (1 - misread, misread) if outcome == MISS else (misread, 1 - misread)
+            absent *= if_present
             missing *= if_missing
         absent[line] = 0.0
         absent += missing / ways
@@ -133,129 +158,15 @@ def random_log_likelihood(observed: Observed, ways: int, misread: float) -> floa
     return likelihood
 
 
-def chance_log_likelihood(runs: Sequence[Observed]) -> float:
-    """Of hits and misses as a coin would give them: what a set, however it replaces, must be far better than."""
-    seen = np.concatenate([run.outcomes[run.outcomes != UNKNOWN] for run in runs])
-    missed = float(np.mean(seen == MISS)) if seen.size else 0.0
-    return seen.size * sum(share * log(share) for share in (missed, 1 - missed) if share > 0)
+def chance_log_likelihood(runs: Sequence[Observation]) -> float:
+    """Log likelihood of independent hits and misses, which any replacement policy must far exceed."""
+    known = np.concatenate([run.outcomes[run.outcomes != UNKNOWN] for run in runs])
+    missed = float(np.mean(known == MISS)) if known.size else 0.0
+    return known.size * sum(share * log(share) for share in (missed, 1 - missed) if share > 0)
 
 
-def _read(outcome: int, truth: int, misread: float) -> float:
+def _log_read(outcome: int, truth: int, misread: float) -> float:
     return 0.0 if outcome == UNKNOWN else log(1 - misread if outcome == truth else misread)
-
-
-def clear(observed: Observed) -> Observed:
-    """The accesses before the first that was seen neither as a hit nor as a miss.
-
-    After it the line that is absent may not be known, and with it which line lies in which way: for good.
-    """
-    unknown = np.flatnonzero(observed.outcomes == UNKNOWN)
-    end = int(unknown[0]) if unknown.size else observed.lines.size
-    return Observed(observed.lines[:end], observed.outcomes[:end])
-
-
-@dataclass(frozen=True)
-class Victims:
-    """Which way was replaced, time after time, and how old its line was.
-
-    Attributes:
-        ways: (n,) way numbers, by the order in which they were filled.
-        ages: (n,) how many other lines had been used since that line was.
-
-    """
-
-    ways: Array
-    ages: Array
-
-
-def victims(observed: Observed, ways: int, misread: float) -> Victims:
-    """The likeliest sequence of victims: Viterbi over the absent line (Rabiner 1989, section III.B).
-
-    Those after which not every line is visited again are left out: the last would be guessed, and the guess is even.
-    """
-    until = min((int(np.flatnonzero(observed.lines == line)[-1]) for line in np.unique(observed.lines)), default=0)
-    absent = _absent_lines(observed, ways, misread)
-    way_of = {line: line for line in range(ways)}
-    recent = list(range(ways + 1))  # least recently used first
-    taken: list[int] = []
-    ages: list[int] = []
-    known = -1
-    steps = zip(observed.lines[:until].tolist(), absent[:until].tolist(), absent[1 : until + 1].tolist(), strict=True)
-    for line, before, after in steps:
-        known = max(known, line)
-        if known == ways and before == line and after != line:
-            taken.append(way_of[after])
-            others = [each for each in recent if each != line]
-            ages.append(ways - 1 - others.index(after))
-            way_of[line] = way_of.pop(after)
-        recent.remove(line)
-        recent.append(line)
-    return Victims(np.array(taken, dtype=np.int64), np.array(ages, dtype=np.int64))
-
-
-def _absent_lines(observed: Observed, ways: int, misread: float) -> Array:
-    """The absent line before each access and after the last; (n + 1,)."""
-    n = observed.lines.size
-    score = np.full(ways + 1, -np.inf)
-    score[ways] = 0.0
-    came_from = np.full(n, -1, dtype=np.int64)  # for every line but the one accessed: from itself, or from that one
-    replaced = np.zeros((n, ways + 1), dtype=bool)
-    known = -1
-    for i, (line, outcome) in enumerate(zip(observed.lines.tolist(), observed.outcomes.tolist(), strict=True)):
-        first, known = line > known, max(known, line)
-        came_from[i] = line
-        if known < ways or (first and line < ways):
-            continue
-        missing = score[line] + _read(outcome, MISS, misread) - log(ways)
-        stayed = score + _read(outcome, HIT, misread)
-        stayed[line] = -np.inf
-        replaced[i] = missing > stayed
-        replaced[i, line] = False
-        score = np.maximum(stayed, missing)
-        score[line] = -np.inf
-    path = np.empty(n + 1, dtype=np.int64)
-    path[n] = int(np.argmax(score)) if known == ways else ways
-    for i in range(n - 1, -1, -1):
-        path[i] = came_from[i] if replaced[i, path[i + 1]] else path[i + 1]
-    return path
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What a policy that draws its victims looks like.
-
-    Attributes:
-        weights: (ways,) share of the victims in each way.
-        uneven: whether the ways are replaced with unequal probabilities (nats in favour, less what that costs).
-        by_age: whether how old a line is has a say, and more of one than the way it is in.
-        in_turns: whether the last victim has a say in the next.
-
-    """
-
-    weights: NDArray[np.float64]
-    uneven: bool
-    by_age: bool
-    in_turns: bool
-
-
-def drawn(found: Victims, ways: int) -> Drawn:
-    """Weights of the ways, and whether they alone explain the victims. Raises `ValueError` without victims."""
-    n = found.ways.size
-    if n == 0:
-        raise ValueError("no line was ever replaced")
-    counts = np.bincount(found.ways, minlength=ways).astype(float)
-    seen = counts[counts > 0]
-    gain = float(np.sum(seen * np.log(seen * ways / n))) - 0.5 * (ways - 1) * log(n)  # Schwarz 1978
-    stray = max(MARGIN, STRAY * n)
-    of_ages = np.bincount(found.ages, minlength=ways).astype(float)
-    aged = of_ages[of_ages > 0]
-    by_age = float(np.sum(aged * np.log(aged * ways / n))) - 0.5 * (ways - 1) * log(n)
-    pairs = np.bincount(found.ways[:-1] * ways + found.ways[1:], minlength=ways * ways).reshape(ways, ways)
-    alone = np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / max(1, n - 1)
-    together = pairs > 0
-    in_turns = float(np.sum(pairs[together] * np.log(pairs[together] / alone[together])))
-    in_turns -= 0.5 * (ways - 1) ** 2 * log(n)
-    return Drawn(counts / n, gain > MARGIN, by_age > stray and by_age > gain, in_turns > stray)
 
 
 @dataclass(frozen=True)
@@ -276,13 +187,114 @@ class Ranking:
         return values[0] - values[1] if len(values) > 1 else float("inf")
 
 
-def rank(runs: Sequence[Observed], ways: int, misread: float) -> Ranking:
-    """All candidates and ``random`` over some runs; those that say the same of them are level."""
-    scores: dict[str, float] = {}
-    for kind in candidates(ways):
-        foretold = [predicted(kind, ways, run.lines) for run in runs]
-        scores[kind.value] = sum(
-            log_likelihood(one, run.outcomes, misread) for one, run in zip(foretold, runs, strict=True)
-        )
+def rank_candidates(runs: Sequence[Observation], ways: int, misread: float) -> Ranking:
+    """All candidates and ``random`` over some runs."""
+    scores = {
+        kind.value: sum(log_likelihood(predict(kind, ways, run.lines), run.outcomes, misread) for run in runs)
+        for kind in candidates(ways)
+    }
     scores[PolicyKind.RANDOM.value] = sum(random_log_likelihood(run, ways, misread) for run in runs)
     return Ranking(dict(sorted(scores.items(), key=lambda item: -item[1])))
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Replaced ways in order, and the age of the line in each.
+
+    Attributes:
+        ways: (n,) way numbers, by the order in which they were filled.
+        ages: (n,) number of other lines used since that line was.
+    """
+
+    ways: Array
+    ages: Array
+
+
+def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
+    """The likeliest sequence of victims: Viterbi over the absent line (Rabiner 1989, section III.B).
+
+    Those after which not every line is accessed again are left out: the last would be guessed, and the guess is even.
+    """
+    end = min((int(np.flatnonzero(observed.lines == line)[-1]) for line in np.unique(observed.lines)), default=0)
+    absent = _absent_lines(observed, ways, misread)
+    way_of = {line: line for line in range(ways)}
+    recent = list(range(ways + 1))  # least recently used first
+    replaced: list[int] = []
+    ages: list[int] = []
+    last = -1
+    steps = zip(observed.lines[:end].tolist(), absent[:end].tolist(), absent[1 : end + 1].tolist(), strict=True)
+    for line, before, after in steps:
+        last = max(last, line)
+        recent.remove(line)
+        if last == ways and before == line and after != line:
+            replaced.append(way_of[after])
+            ages.append(ways - 1 - recent.index(after))
+            way_of[line] = way_of.pop(after)
+        recent.append(line)
+    return Victims(np.array(replaced, dtype=np.int64), np.array(ages, dtype=np.int64))
+
+
+def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
+    """The absent line before each access and after the last; (n + 1,)."""
+    n = observed.lines.size
+    score = np.full(ways + 1, -np.inf)
+    score[ways] = 0.0
+    replaced = np.zeros((n, ways + 1), dtype=bool)  # whether a line became absent at this access
+    last = -1
+    for i, (line, outcome) in enumerate(zip(observed.lines.tolist(), observed.outcomes.tolist(), strict=True)):
+        first, last = line > last, max(last, line)
+        if last < ways or (first and line < ways):
+            continue
+        missing = score[line] + _log_read(outcome, MISS, misread) - log(ways)
+        present = score + _log_read(outcome, HIT, misread)
+        present[line] = -np.inf
+        replaced[i] = missing > present
+        replaced[i, line] = False
+        score = np.maximum(present, missing)
+        score[line] = -np.inf
+    path = np.empty(n + 1, dtype=np.int64)
+    path[n] = int(np.argmax(score)) if last == ways else ways
+    for i in range(n - 1, -1, -1):
+        path[i] = observed.lines[i] if replaced[i, path[i + 1]] else path[i + 1]
+    return path
+
+
+@dataclass(frozen=True)
+class RandomPolicyFit:
+    """A random policy fitted to victims.
+
+    Attributes:
+        weights: (ways,) share of the victims in each way.
+        uneven: whether the ways are replaced with unequal probabilities (Schwarz 1978).
+        by_age: whether the age of a line matters, and more than its way.
+        by_order: whether a victim depends on the one before it.
+    """
+
+    weights: NDArray[np.float64]
+    uneven: bool
+    by_age: bool
+    by_order: bool
+
+
+def fit_random_policy(victims: Victims, ways: int) -> RandomPolicyFit:
+    """Weights of the ways, and whether they alone explain the victims. Raises `ValueError` without victims."""
+    n = victims.ways.size
+    if n == 0:
+        raise ValueError("no line was ever replaced")
+
+    def gain(numbers: Array) -> float:
+        """Nats by which unequal frequencies explain the numbers better, less what the parameters cost."""
+        counts = np.bincount(numbers, minlength=ways).astype(float)
+        counts = counts[counts > 0]
+        return float(np.sum(counts * np.log(counts * ways / n))) - 0.5 * (ways - 1) * log(n)
+
+    by_way, by_age = gain(victims.ways), gain(victims.ages)
+    max_stray = max(MIN_LEAD_NATS, MAX_STRAY_NATS * n)
+    pairs = np.bincount(victims.ways[:-1] * ways + victims.ways[1:], minlength=ways * ways).reshape(ways, ways)
+    independent = np.outer(pairs.sum(axis=1), pairs.sum(axis=0)) / max(1, n - 1)
+    some = pairs > 0
+    by_order = float(np.sum(pairs[some] * np.log(pairs[some] / independent[some]))) - 0.5 * (ways - 1) ** 2 * log(n)
+    weights = np.bincount(victims.ways, minlength=ways).astype(float) / n
+    return RandomPolicyFit(
+        weights, by_way > MIN_LEAD_NATS, by_age > max_stray and by_age > by_way, by_order > max_stray
+    )

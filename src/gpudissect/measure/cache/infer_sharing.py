@@ -1,7 +1,7 @@
-"""Who shares an array: do somebody else's laps evict one's lines, and does one hit on the lines they fetched?
+"""Whether two caches share an array: eviction by the other's accesses, and hits on lines it fetched (MT22 s4.5-4.6).
 
-MT22 s4.5-4.6. What is evicted by laps elsewhere shares the room. Whether it shares the lines, too, is another question:
-on an H200 texture fetches take the room of global loads, but neither hits on what the other fetched.
+Eviction shows shared capacity. Whether lines are shared too is another question: on an H200 texture fetches evict lines
+of global loads, but neither hits on lines that the other fetched.
 """
 
 from __future__ import annotations
@@ -10,56 +10,59 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-MOST = 0.5  # share of accesses from which on a ring was evicted, or found
-HARDLY = 0.25  # and up to which it was not: a kernel's own constants and code evict a little, too
+MIN_MISS_SHARE = 0.5  # at or above, a chain was evicted
+MAX_HIT_MISS_SHARE = 0.25  # at or below, it was not: a kernel's own constants and code evict a little
 
 
-class Shared(Enum):
-    """What two have in common."""
+class Sharing(Enum):
+    """What two caches share."""
 
     LINES = "lines"  # one array, and hits on each other's lines
-    ROOM = "room"  # one array, but no hits on each other's lines
+    CAPACITY = "capacity"  # one array, but no hits on each other's lines
     NOTHING = "nothing"
     UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)
-class Laps:
-    """Shares of misses in a lap: where nobody came between; after another's laps elsewhere; on another's lines.
+class MissShares:
+    """Shares of misses in a lap over a resident chain.
 
-    `found` is None where the other cannot reach the same lines.
+    Attributes:
+        undisturbed: with no other accesses before it.
+        evicted: after accesses of the other cache to other lines.
+        cross: after accesses of the other cache to the same lines, None where it cannot reach them.
     """
 
-    alone: float
-    after: float
-    found: float | None
+    undisturbed: float
+    evicted: float
+    cross: float | None
 
 
-def shares(laps: Laps) -> Shared:
-    """The verdict on a pair; unclear where the ring does not even stay by itself, or a share is neither high nor low.
+def classify_sharing(misses: MissShares) -> Sharing:
+    """What a pair of caches shares; unclear if the undisturbed chain misses or a share is neither high nor low.
 
-    Hits on lines of an array that one does not share cannot be, so they are unclear, too.
+    Hits on lines of an array that is not shared are contradictory, thus unclear.
     """
-    if laps.alone > HARDLY:
-        return Shared.UNCLEAR
-    if laps.after >= MOST:
-        return Shared.LINES if laps.found is not None and laps.found <= HARDLY else Shared.ROOM
-    if laps.after <= HARDLY and (laps.found is None or laps.found >= MOST):
-        return Shared.NOTHING
-    return Shared.UNCLEAR
+    if misses.undisturbed > MAX_HIT_MISS_SHARE:
+        return Sharing.UNCLEAR
+    if misses.evicted >= MIN_MISS_SHARE:
+        return Sharing.LINES if misses.cross is not None and misses.cross <= MAX_HIT_MISS_SHARE else Sharing.CAPACITY
+    if misses.evicted <= MAX_HIT_MISS_SHARE and (misses.cross is None or misses.cross >= MIN_MISS_SHARE):
+        return Sharing.NOTHING
+    return Sharing.UNCLEAR
 
 
-def copies(missed: Sequence[float]) -> int | None:
-    """How many copies of a cache serve the warps of an SM, one of them each.
+def count_copies(miss_share_by_warp: Sequence[float]) -> int | None:
+    """Number of copies of a cache that serve the warps of an SM.
 
-    `missed[w]` is the share of misses of warp 0 after a lap of warp w elsewhere: high where both are served by the same
-    copy. The number of copies is that of the warps over that of those that share with warp 0, if they come at equal
-    distances; None if they do not, or if any share is neither high nor low.
+    `miss_share_by_warp[w]` is the share of misses of warp 0 after a lap of warp w over other lines: high if the same
+    copy serves both. The number of copies is the distance between warps that share with warp 0; None if they are not
+    evenly spaced or a share is neither high nor low.
     """
-    if not all(share >= MOST or share <= HARDLY for share in missed):
+    if any(MAX_HIT_MISS_SHARE < share < MIN_MISS_SHARE for share in miss_share_by_warp):
         return None
-    same = [warp for warp, share in enumerate(missed) if share >= MOST]
-    if not same or len(missed) % len(same):
+    same_copy = [warp for warp, share in enumerate(miss_share_by_warp) if share >= MIN_MISS_SHARE]
+    if not same_copy or len(miss_share_by_warp) % len(same_copy):
         return None
-    step = len(missed) // len(same)
-    return step if same == list(range(0, len(missed), step)) else None
+    step = len(miss_share_by_warp) // len(same_copy)
+    return step if same_copy == list(range(0, len(miss_share_by_warp), step)) else None

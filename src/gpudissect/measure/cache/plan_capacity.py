@@ -1,143 +1,124 @@
-"""Capacity of a cache: the largest footprint that stays resident, to the line."""
+"""Capacity of a cache: the largest footprint that stays resident, to the line.
+
+An L2 of two partitions is measured by residency instead: every access checks the near partition, so its size is that of
+any cache, the share of random lines that hit in it. The far partition is checked only for far lines that the near one
+lacks; what the near one holds of them is counted for both, for lines fetched last lie in both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 from types import NoneType
+from typing import Any
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_first_miss import Fit, probe_sizes
-from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_residency import SLACK
-from gpudissect.measure.cache.l2_partitions import parts_plan
-from gpudissect.measure.cache.plan_l2 import ONE_PART
-from gpudissect.measure.cache.plan_levels import levels_of, sample
+from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
+from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
+from gpudissect.measure.cache.infer_level import FarPartition, Level
+from gpudissect.measure.cache.plan_levels import (
+    NO_FAR_PARTITION,
+    first_access_chases,
+    first_accesses,
+    levels_of,
+    sample_chase,
+)
 from gpudissect.measure.cache.plan_line import Lines, lines_of
-from gpudissect.measure.cache.residency_test import Fitting
+from gpudissect.measure.cache.residency_test import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import CACHES
-from gpudissect.workload import Shuffled
+from gpudissect.workload import Chase, Shuffled, Timing
 
-MANY = 15  # sizes tried at once where that costs nothing
-FILLED = 0.9  # of the cache, where hits are looked at once more
-SLOWER = 1.1  # than over a small footprint: worth a word
-MAYBE_NEAR = "memory is near and far, yet no hits in a far part were seen: this may be the near part alone"
+MAX_SIZES_PER_BATCH = 15  # where chains need not run alone
+FILLED_SHARE = 0.9  # of the L2, where hits are timed again
+CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
+OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
+MIN_PARTITION_PROBES = 16384
+MAX_PARTITION_CHAINS = 4
 METHOD = "largest footprint without a steady-state miss"
-
-Verdicts = Ask[dict[int, Fit]]
-Bracket = Ask[tuple[int, int | None]]
+PARTITION_METHOD = "share of random lines resident at any one time"
+TWICE_NEAR = "twice the near partition; the residency of the far one lies within the bracket"
+MAYBE_NEAR = "lines have near and far homes, yet no hits in a far partition: this may be the near partition alone"
 
 
 def capacity_of(element: str) -> Key[int | None]:
-    """Bytes that a cache surely holds; None if its capacity was not found."""
+    """Bytes that a cache certainly holds; None if its capacity was not found."""
     return Key(f"capacity.{element}", (int, NoneType))
 
 
-def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
-    """Capacity of the L2, and size of its near part, or why it has no parts."""
-    levels = known[levels_of("l2")]
-    level, lines = levels.level("l2"), known[lines_of("l2")]
-    if level is not None and level.parts is not None and lines is not None:
-        whole, near = yield from parts_plan(level, level.parts, lines.line, bench)
-        whole = no_more_than_stated(_beside_the_driver(whole, bench), 1, bench)
-        return Outcome((whole, no_more_than_stated(near, PARTITION_COUNT, bench)), round(float(whole.high or 0)))
-    outcome = yield from capacity_plan("l2", bench, known)
-    (whole,) = outcome.estimates
-    if whole.status is Status.FOUND and level is not None and lines is not None:
-        whole = yield from _beside_small_footprints(whole, level, lines.line, bench)
-        if level.homes is not None:
-            both = PARTITION_COUNT * float(whole.high or 0)
-            whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
-        (part,) = without(Status.NOT_FOUND, "l2", ONE_PART, "segment_size")
-    else:
-        (part,) = without(whole.status, "l2", whole.reason, "segment_size")
-    return Outcome((whole, part), outcome.knowledge, outcome.series)
-
-
-def _beside_small_footprints(whole: Estimate, level: Level, line: int, bench: Bench) -> Ask[Estimate]:
-    """Say so if hits take much longer over most of the cache than over little of it."""
-    chase = sample(level.path, int(FILLED * float(whole.low or 0)), line, bench, alone=True)
-    (trace,) = yield [chase]
-    filled = float(np.median(trace.cycles))
-    if filled <= SLOWER * level.hit.median:
-        return whole
-    caveat = (
-        f"over {format_bytes(chase.order.span)} hits take {filled - level.hit.median:.0f} cycles longer than over a "
-        "little: translations that run out, or a level in between"
-    )
-    return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
-
-
 def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Capacity of `element` in bytes: exact first miss, cross-checked by the policy-free occupancy."""
+    """Capacity of `element` in bytes: exact first miss, cross-checked by the policy-independent residency."""
     levels = known[levels_of(element)]
-    level = levels.level(element)
+    level, lines = levels.level(element), known[lines_of(element)]
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "capacity"))
-    lines = known[lines_of(element)]
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
-    limit = bench.info.limit(level.path)
     if level.behind is None:
-        return Outcome((_open_ended(level, level.hit.largest),))
+        return Outcome((_lower_bound(level, level.hit.largest),))
     search = _Search(level, lines, bench)
-    low, high = yield from search.bracket(lines.held.elements * lines.line if lines.held else level.hit.largest, limit)
+    resident = lines.resident_bytes
+    guess = level.hit.largest if resident is None else resident
+    low, high = yield from search.bracket(guess, bench.info.limit(level.path))
     if high is None:
-        return Outcome((_open_ended(level, low),))
+        return Outcome((_lower_bound(level, low),))
     if low == 0:
         return Outcome(without(Status.NOT_FOUND, element, "even one line does not stay resident", "capacity"))
-    while sizes := probe_sizes(low, high, lines.line, 1 if level.alone else MANY):
+    while sizes := probe_sizes(low, high, lines.line, 1 if level.alone else MAX_SIZES_PER_BATCH):
         fits = yield from search.decide(sizes)
         if Fit.UNDECIDED in fits.values():
-            return Outcome((_blurred(level, low, high, search.evidence),), series=(search.series,))
+            reason = f"between {format_bytes(low)} and {format_bytes(high)} misses are too few or too unclear to decide"
+            undecided = _capacity(level, Status.AMBIGUOUS, low=low, high=high, reason=reason, evidence=search.evidence)
+            return Outcome((undecided,), series=(search.series,))
         high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
-    found = _beside_the_driver(_judged(level, low, lines, search.evidence), bench)
+    found = _add_stated_size(_cross_checked(level, low, lines, search.evidence), bench)
     return Outcome((found,), low, (search.series,))
 
 
 class _Search:
-    """Asks which footprints fit, against a control of half of what is known to fit."""
+    """Tests footprints for residency, compared with a control of half of what is known to fit."""
 
     def __init__(self, level: Level, lines: Lines, bench: Bench) -> None:
         self.level, self.step, self.bench = level, lines.line, bench
-        self.fitting = Fitting(level, self._footprint(self.step))
-        self.known = (*level.evidence, *lines.evidence)
+        self.test = ResidencyTest(level, self._footprint(self.step))
+        self.prior_evidence = (*level.evidence, *lines.evidence)
 
     @property
     def evidence(self) -> tuple[str, ...]:
-        return (*self.known, *self.fitting.evidence)
+        return (*self.prior_evidence, *self.test.evidence)
 
     @property
     def series(self) -> Series:
         """Misses against footprint, as far as they were counted."""
-        rings = sorted((ring.count * self.step, 100 * share) for ring, share in self.fitting.counted)
-        columns = {"footprint": tuple(size for size, _ in rings), "misses": tuple(share for _, share in rings)}
+        rows = sorted((order.count * self.step, 100 * share) for order, share in self.test.miss_shares)
+        columns = {"footprint": tuple(size for size, _ in rows), "misses": tuple(share for _, share in rows)}
         units = {"footprint": "B", "misses": "%"}
-        return Series(self.level.element, "misses against footprint", columns, units, self.fitting.evidence)
+        return Series(self.level.element, "misses against footprint", columns, units, self.test.evidence)
 
-    def bracket(self, guess: float, limit: int) -> Bracket:
-        """A size that fits and one that overflows, from a guess outwards; (0, step): none; (size, None): no end."""
+    def bracket(self, guess: float, limit: int) -> Ask[tuple[int, int | None]]:
+        """A size that fits and one that overflows, from a guess outwards.
+
+        (0, step) if nothing fits, (size, None) if nothing overflows.
+        """
         step = self.step
         low = max(step, int(guess * 0.6) // step * step)
-        self._against_half(low)
+        self._set_control(low)
         while (yield from self.decide([low]))[low] is not Fit.FITS:
             if low == step:
                 return 0, step
             low = max(step, low // 2 // step * step)
-            self._against_half(low)
-        high, top = low, limit // step * step
-        while high < top:
-            high = min(int(high * 1.8) // step * step + step, top)
+            self._set_control(low)
+        high, largest = low, limit // step * step
+        while high < largest:
+            high = min(int(high * 1.8) // step * step + step, largest)
             verdict = (yield from self.decide([high]))[high]
             if verdict is Fit.OVERFLOWS:
                 return low, high
@@ -145,74 +126,159 @@ class _Search:
                 low = high
         return low, None
 
-    def decide(self, sizes: list[int]) -> Verdicts:
+    def decide(self, sizes: list[int]) -> Ask[dict[int, Fit]]:
         """Fit of each size."""
-        fits = yield from self.fitting.decide([self._footprint(size) for size in sizes])
+        fits = yield from self.test.decide([self._footprint(size) for size in sizes])
         return dict(zip(sizes, fits, strict=True))
 
-    def _against_half(self, size: int) -> None:
-        self.fitting.against(self._footprint(max(self.step, size // 2 // self.step * self.step)))
+    def _set_control(self, size: int) -> None:
+        self.test.set_control(self._footprint(max(self.step, size // 2 // self.step * self.step)))
 
     def _footprint(self, size: int) -> Shuffled:
         return footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
 
 
-def _beside_the_driver(estimate: Estimate, bench: Bench) -> Estimate:
-    """Say what the driver states of the same thing (MT22 s4.1); it is never used to find anything."""
+def _capacity(level: Level, status: Status, method: str = METHOD, **fields: Any) -> Estimate:
+    return Estimate(element=level.element, attribute="capacity", status=status, method=method, **fields)
+
+
+def _lower_bound(level: Level, size: int) -> Estimate:
+    reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
+    return _capacity(level, Status.NOT_FOUND, low=size, reason=reason, evidence=level.evidence)
+
+
+def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
+    """The first-miss size; bracketed up to the residency where more is resident."""
+    if lines.resident is None or lines.resident_bytes is None:
+        return _capacity(level, Status.FOUND, value=size, low=size, high=size, confidence=BRACKETED, evidence=evidence)
+    resident = lines.resident_bytes
+    margin = 3 * lines.resident.error * lines.line + SIZE_TOLERANCE * resident
+    high, confidence = size, EXACT
+    caveats: tuple[str, ...] = ()
+    if resident - margin > size:
+        high, confidence = int(resident + margin), CONFLICTED
+        caveats = (
+            f"{format_bytes(round(resident))} of lines are resident at any one time: the footprint conflicts before "
+            "the cache is full (unequal sets, or an index or replacement that is not plain)",
+        )
+    return _capacity(
+        level,
+        Status.FOUND,
+        f"{METHOD}, cross-checked by residency",
+        value=size,
+        low=size,
+        high=high,
+        confidence=confidence,
+        evidence=evidence,
+        caveats=caveats,
+    )
+
+
+def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
+    """Capacity of the L2, and size of its near partition, or why there is only one."""
+    level, lines = known[levels_of("l2")].level("l2"), known[lines_of("l2")]
+    if level is not None and level.far_partition is not None and lines is not None:
+        whole, near = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
+        whole = clamp_to_stated(_add_stated_size(whole, bench), 1, bench)
+        return Outcome((whole, clamp_to_stated(near, PARTITION_COUNT, bench)), round(float(whole.high or 0)))
+    outcome = yield from capacity_plan("l2", bench, known)
+    (whole,) = outcome.estimates
+    if whole.status is not Status.FOUND or level is None or lines is None:
+        segment = without(whole.status, "l2", whole.reason, "segment_size")
+        return replace(outcome, estimates=(whole, *segment))
+    whole = yield from _check_filled_latency(whole, level, lines.line, bench)
+    if level.home_partition is not None:
+        both = PARTITION_COUNT * float(whole.high or 0)
+        whole = replace(whole, high=both, confidence=CONFLICTED, caveats=(*whole.caveats, MAYBE_NEAR))
+    segment = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, "segment_size")
+    return replace(outcome, estimates=(whole, *segment))
+
+
+def _check_filled_latency(whole: Estimate, level: Level, line: int, bench: Bench) -> Ask[Estimate]:
+    """Add a caveat if hits take much longer over most of the cache than over a small footprint."""
+    chase = sample_chase(level.path, int(FILLED_SHARE * float(whole.low or 0)), line, bench, alone=True)
+    (trace,) = yield [chase]
+    filled = float(np.median(trace.cycles))
+    if filled <= CAVEAT_LATENCY_RATIO * level.hit.median:
+        return whole
+    caveat = (
+        f"over {format_bytes(chase.order.span)} hits take {filled - level.hit.median:.0f} cycles longer than over a "
+        "small footprint: TLB misses, or a level in between"
+    )
+    return replace(whole, caveats=(*whole.caveats, caveat), evidence=(*whole.evidence, trace.workload))
+
+
+def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -> Ask[tuple[Estimate, Estimate]]:
+    """Capacity of both partitions together, and segment size, that of the near one."""
+    bounds, home = level.bounds, level.home_partition
+    assert bounds is not None and home is not None  # or no far partition would be known
+    count = min(OVERSUBSCRIPTION * far.overflow_footprint, bench.info.limit(level.path)) // line
+    blocks = Blocks(count, line, (0,), count * line)
+    near, far_lines, found = [], [], []
+    evidence = level.evidence
+    chains = [
+        probed_chain(
+            blocks, level.fetch.fetch or line, level.path.word, bench.rng("parts", count, i), MIN_PARTITION_PROBES
+        )
+        for i in range(min(MAX_PARTITION_CHAINS, -(-MIN_PARTITION_PROBES * ELEMENTS_PER_PROBE // count)))
+    ]
+    for i, chain in enumerate(chains):
+        order, picks = chain.order, chain.picks
+        chase = Chase(path=level.path, order=order, timing=Timing.EACH, picks=picks, warmup=chain.warmup, alone=True)
+        probed = order.offsets()[list(picks)]
+        trace, *touches = yield [chase, *first_access_chases(level.path, probed, bench, "parts", i)]
+        evidence += (trace.workload, *(touch.workload for touch in touches))
+        near.append(trace.cycles <= bounds.hit_max)
+        far_lines.append(home.are_far(first_accesses(probed, touches)))
+        found.append(trace.cycles < (far.hits.high + home.far) / 2)
+    near_size, both = partition_sizes(
+        np.concatenate(near), np.concatenate(far_lines), np.concatenate(found), count * line, ELEMENTS_PER_PROBE
+    )
+    return _partition("capacity", both, evidence, (TWICE_NEAR,)), _partition("segment_size", near_size, evidence)
+
+
+def _partition(
+    attribute: str, size: ResidentBytes, evidence: tuple[str, ...], caveats: tuple[str, ...] = ()
+) -> Estimate:
+    grain = 1 << max(int(size.error), 1).bit_length() - 1
+    return Estimate(
+        element="l2",
+        attribute=attribute,
+        status=Status.FOUND,
+        value=round(size.size / grain) * grain,
+        low=int(size.low // grain) * grain,
+        high=int(-(-size.high // grain)) * grain,
+        confidence=BRACKETED,
+        method=PARTITION_METHOD,
+        evidence=evidence,
+        caveats=(f"rounded to {format_bytes(grain)}", *caveats),
+    )
+
+
+def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:
+    """Add the L2 size that the driver states as a caveat (MT22 s4.1); nothing is inferred from it."""
     stated = bench.info.facts.get("l2_size")
-    if (estimate.element, estimate.attribute) != ("l2", "capacity") or not isinstance(stated, int):
+    if estimate.element != "l2" or not isinstance(stated, int):
         return estimate
     return replace(estimate, caveats=(*estimate.caveats, f"the driver states {format_bytes(stated)}"))
 
 
-def no_more_than_stated(estimate: Estimate, parts: int, bench: Bench) -> Estimate:
-    """Cut the bracket of an L2's size, or of one of its equal parts, off at what the driver states of the whole.
+def clamp_to_stated(estimate: Estimate, partitions: int, bench: Bench) -> Estimate:
+    """Clamp the bracket of the size of an L2, or of one of its equal partitions, to the size that the driver states.
 
-    A share of random lines leaves per cents open, upwards too, and no L2 is larger than its vendor says. What was found
-    is not moved: where it lies above what is stated, the bracket stays as it is.
+    A share of random lines leaves some per cent open, upwards too, and no L2 is larger than its vendor states. The
+    value is not moved: where it exceeds the stated size, the bracket stays as it is.
     """
     stated = bench.info.facts.get("l2_size")
     if not isinstance(stated, int) or not isinstance(estimate.value, int | float) or estimate.high is None:
         return estimate
-    most = stated // parts
-    if not estimate.value <= most < estimate.high:
+    limit = stated // partitions
+    if not estimate.value <= limit < estimate.high:
         return estimate
-    whose = format_bytes(stated) if parts == 1 else f"{format_bytes(stated)} for {parts} equal parts"
+    size = format_bytes(stated) if partitions == 1 else f"{format_bytes(stated)} for {partitions} equal partitions"
     return replace(
-        estimate, high=most, caveats=(*estimate.caveats, f"bracket cut off at what the driver states, {whose}")
+        estimate, high=limit, caveats=(*estimate.caveats, f"bracket clamped to what the driver states, {size}")
     )
-
-
-def _open_ended(level: Level, size: int) -> Estimate:
-    reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
-    return Estimate(element=level.element, attribute="capacity", status=Status.NOT_FOUND, low=size,
-                    reason=reason, method=METHOD, evidence=level.evidence)  # fmt: skip
-
-
-def _blurred(level: Level, low: int, high: int, evidence: tuple[str, ...]) -> Estimate:
-    reason = f"between {format_bytes(low)} and {format_bytes(high)} the misses are too few or too unclear to decide"
-    return Estimate(element=level.element, attribute="capacity", status=Status.AMBIGUOUS, low=low,
-                    high=high, reason=reason, method=METHOD, evidence=evidence)  # fmt: skip
-
-
-def _judged(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
-    """The first-miss size with what the occupancy says of it."""
-    method = METHOD if lines.held is None else f"{METHOD}, cross-checked by occupancy"
-    high, confidence = size, EXACT if lines.held is not None else BRACKETED
-    caveats: tuple[str, ...] = ()
-    if lines.held is not None:
-        held = lines.held.elements * lines.line
-        spread = 3 * lines.held.error * lines.line + SLACK * held
-        if held - spread > size:
-            high, confidence = int(held + spread), CONFLICTED
-            caveats = (
-                f"lines held at any one time amount to {format_bytes(round(held))}: the footprint conflicts before "
-                "the cache is full (unequal sets, or an index or replacement that is not plain)",
-            )
-    return Estimate(
-        element=level.element, attribute="capacity", status=Status.FOUND, value=size, low=size, high=high,
-        confidence=confidence, method=method, evidence=evidence, caveats=caveats,
-    )  # fmt: skip
 
 
 EXPERIMENTS = tuple(
@@ -222,7 +288,7 @@ EXPERIMENTS = tuple(
         plan=l2_capacity_plan if element == "l2" else partial(capacity_plan, element),
         emits=("capacity", "segment_size") if element == "l2" else ("capacity",),
         needs=(levels_of(element), lines_of(element)),
-        quick=element != "l2",  # only footprints of the size of an L2 tell its capacity
+        quick=element != "l2",  # takes long: only footprints of the size of an L2 show its capacity
     )
     for element in CACHES
 )

@@ -1,4 +1,7 @@
-"""Latency of memory, by first touches after a flush: near, and over far more than the L2 holds."""
+"""Latency of memory, by first accesses after a flush: over few pages, and over a footprint much larger than the L2.
+
+Its size is what the driver states (MT22 s4.1), as is that of shared memory.
+"""
 
 from __future__ import annotations
 
@@ -7,94 +10,100 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_latency import latency_found, latency_of
+from gpudissect.measure.cache.plan_latency import latency_estimate, latency_of
 from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.infer_latency import Latency, average, lap_latency, typical
+from gpudissect.measure.infer_latency import Latency, lap_latency, median_with_error, trimmed_mean
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.stated import stated
+from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
-from gpudissect.workload.digest import digest
 
-METHOD = "first touches after a flush, over"
-OF_LAPS = f"lower quartile of laps of a pure pointer chase, {METHOD}"
-OF_EACH = f"mean without extremes, less what timing a single access adds, of {METHOD}"
-LINKS = 16384
-FEWER_LINKS = 512  # where each is timed
-RINGS = 5
-NEAR_SPAN = 4 << 20  # few pages, of any size
-BEYOND_L2 = 8  # the wide footprint, in L2 capacities
-WIDE_SPAN = 64 << 20
-WIDE_SPAN_TOP = 1 << 30
-HOME_METHOD = "median first touch of lines of that home, less what timing a single access adds"
-NO_HOMES = "first touches show no near and far lines"
+LAP_LINKS = 16384
+TIMED_LINKS = 512  # where each access is timed
+CHAINS = 5
+MIN_STRIDE = 256
+NARROW_SPAN = 4 << 20  # few pages, of any size
+WIDE_SPAN_IN_L2_SIZES = 8
+MIN_WIDE_SPAN, MAX_WIDE_SPAN = 64 << 20, 1 << 30
+METHOD = "first accesses after a flush, over"
+LAP_METHOD = f"lower quartile of laps of a pure pointer chase, {METHOD}"
+TIMED_METHOD = f"mean without extremes, less the timing overhead of a single access, of {METHOD}"
+HOME_METHOD = "median first access to lines of that home, less the timing overhead of a single access"
+
+
+def stated_by_driver(element: str, attribute: str, fact: str, bench: Bench) -> Estimate:
+    """An attribute as the driver states it; `fact` is its name in `DeviceInfo.facts`."""
+    value = bench.info.facts.get(fact)
+    if not isinstance(value, int):
+        return without(Status.NOT_FOUND, element, "the driver does not state it", attribute)[0]
+    method = "stated by the driver, not measured"
+    return Estimate(element=element, attribute=attribute, status=Status.STATED, value=value, method=method)
 
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
-    """Size as the driver states it; latency over few pages, whose translations are at hand; of near and far lines."""
-    levels = known[levels_of("l2")]
-    level, overhead = levels.level("l2"), known[latency_of("l2")]
-    size = stated("dram", "capacity", "memory_size", bench)
+    """Stated size; latency over few pages, whose translations are cached; latency of near and of far lines."""
+    level, overhead = known[levels_of("l2")].level("l2"), known[latency_of("l2")]
+    size = stated_by_driver("dram", "capacity", "memory_size", bench)
     if overhead is None:
-        latency = yield from _by_laps("hit_latency", NEAR_SPAN, bench)
+        latency = yield from _latency_by_laps("hit_latency", NARROW_SPAN, bench)
     else:
-        latency = yield from _by_accesses(overhead, bench)
-    if level is None or level.homes is None or overhead is None:
-        parts = without(Status.NOT_FOUND, "dram", NO_HOMES, "near_latency", "far_latency")
+        latency = yield from _latency_by_access(overhead, bench)
+    if level is None or level.home_partition is None or overhead is None:
+        reason = "first accesses show no near and far lines"
+        partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
     else:
-        own = (("near_latency", level.homes.near_samples), ("far_latency", level.homes.far_samples))
-        parts = tuple(
-            latency_found("dram", attribute, typical(samples, overhead), HOME_METHOD, level.evidence)
-            for attribute, samples in own
+        home = level.home_partition
+        partitions = tuple(
+            latency_estimate("dram", attribute, median_with_error(samples, overhead), HOME_METHOD, level.evidence)
+            for attribute, samples in (("near_latency", home.near_samples), ("far_latency", home.far_samples))
         )
-    return Outcome((size, latency, *parts))
+    return Outcome((size, latency, *partitions))
 
 
 def wide_dram_plan(bench: Bench, known: Known) -> Plan:
-    """Latency over far more than the L2 holds, misses of the TLBs included."""
-    l2 = known[capacity_of("l2")]
-    span = min(max(BEYOND_L2 * (l2 or 0), WIDE_SPAN), WIDE_SPAN_TOP)
-    latency = yield from _by_laps("wide_latency", span, bench)
+    """Latency over a footprint much larger than the L2, TLB misses included."""
+    l2 = known[capacity_of("l2")] or 0
+    span = min(max(WIDE_SPAN_IN_L2_SIZES * l2, MIN_WIDE_SPAN), MAX_WIDE_SPAN)
+    latency = yield from _latency_by_laps("wide_latency", span, bench)
     return Outcome((latency,))
 
 
-def _by_accesses(overhead: Latency, bench: Bench) -> Ask[Estimate]:
-    """The latency over few pages by single accesses, so that a delayed one has no say."""
-    chases = _cold(NEAR_SPAN, FEWER_LINKS, Timing.EACH, bench)
+def _latency_by_access(overhead: Latency, bench: Bench) -> Ask[Estimate]:
+    """Latency over few pages by single accesses, so that a delayed one can be left out."""
+    chases = _cold_chases(NARROW_SPAN, TIMED_LINKS, Timing.EACH, bench)
     if not chases:
         return _no_path("hit_latency")
     traces = yield chases
-    latency = average(np.concatenate([trace.cycles for trace in traces]), overhead)
-    return _latency("hit_latency", latency, OF_EACH, chases)
+    latency = trimmed_mean(np.concatenate([trace.cycles for trace in traces]), overhead)
+    return _estimate("hit_latency", latency, TIMED_METHOD, chases, traces)
 
 
-def _by_laps(attribute: str, span: int, bench: Bench) -> Ask[Estimate]:
-    """A latency by whole laps, where it is not known what timing a single access adds."""
-    chases = _cold(span, LINKS, Timing.LAP, bench)
+def _latency_by_laps(attribute: str, span: int, bench: Bench) -> Ask[Estimate]:
+    """A latency by whole laps, for which the timing overhead need not be known."""
+    chases = _cold_chases(span, LAP_LINKS, Timing.LAP, bench)
     if not chases:
         return _no_path(attribute)
     traces = yield chases
-    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), chases[0].order.count, least=1.0)
-    return _latency(attribute, latency, OF_LAPS, chases)
+    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), chases[0].order.count, min_error=1.0)
+    return _estimate(attribute, latency, LAP_METHOD, chases, traces)
 
 
 def _no_path(attribute: str) -> Estimate:
-    (lacking,) = without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)
-    return lacking
+    return without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)[0]
 
 
-def _latency(attribute: str, latency: Latency, method: str, chases: list[Chase]) -> Estimate:
-    evidence = tuple(digest(chase) for chase in chases)
-    return latency_found("dram", attribute, latency, f"{method} {format_bytes(chases[0].order.span)}", evidence)
+def _estimate(attribute: str, latency: Latency, method: str, chases: list[Chase], traces: list[Trace]) -> Estimate:
+    evidence = tuple(trace.workload for trace in traces)
+    return latency_estimate("dram", attribute, latency, f"{method} {format_bytes(chases[0].order.span)}", evidence)
 
 
-def _cold(wanted: int, links: int, timing: Timing, bench: Bench) -> list[Chase]:
-    """First touches over so many bytes, or all there are; none where there is no global memory."""
+def _cold_chases(max_span: int, links: int, timing: Timing, bench: Bench) -> list[Chase]:
+    """First accesses over up to `max_span` bytes; none where there is no global memory."""
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
-    span = min(wanted, bench.info.limit(path))
-    stride = max(256, span // links // 256 * 256)
-    rings = [footprint(span, stride, bench.seed_for("dram", span, turn)) for turn in range(RINGS)] if span else []
-    return [Chase(path=path, order=ring, timing=timing, warmup=0, flush=True, alone=True) for ring in rings]
+    span = min(max_span, bench.info.limit(path))
+    stride = max(MIN_STRIDE, span // links // MIN_STRIDE * MIN_STRIDE)
+    orders = [footprint(span, stride, bench.seed_for("dram", span, i)) for i in range(CHAINS)] if span else []
+    return [Chase(path=path, order=order, timing=timing, warmup=0, flush=True, alone=True) for order in orders]
 
 
 EXPERIMENTS = (

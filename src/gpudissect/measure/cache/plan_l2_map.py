@@ -1,178 +1,179 @@
-"""A map of the L2: how long a hit takes from every SM to every one of some lines, and which SMs lie in one part.
+"""A map of the L2: hit latency of every SM, and the partition that each SM lies in.
 
-Each SM in turn touches the same lines, after a flush, and then visits them lap after lap. The first touches tell which
-part an SM lies in: memory near to it answers sooner, and which lines are near is the other way round in the other part.
-The laps after that are hits. They alone would not do, for an SM keeps copies of far lines in the near part. The SMs
-come in random order, and some come again at the end, so that nothing that changes with time passes for a part.
+Each SM in turn accesses the same lines after a flush, and then again lap after lap. The first accesses show the
+partition of an SM: memory near to it answers sooner, and which lines are near is reversed in the other partition. The
+laps after that are hits. They alone would not do, for an SM keeps copies of far lines in the near partition. The SMs
+come in random order, and some come again at the end, so that nothing that changes with time looks like a partition.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.access_patterns import scattered
-from gpudissect.measure.cache.infer_l2_map import (
-    FEWEST_SMS,
-    Parts,
-    Visits,
-    additive,
-    explained_by_parts,
-    find_parts,
-    slices,
+from gpudissect.measure.access_patterns import scattered_offsets
+from gpudissect.measure.cache.infer_l2_partitions import (
+    MIN_SMS,
+    LatencyMap,
+    Partitions,
+    count_slices,
+    find_partitions,
+    fit_additive,
+    share_explained_by_partition,
 )
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import L2_STRIDE, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, TIMED, UNTRIED
-from gpudissect.measure.infer_latency import DRIFT, lap_latency
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, lap_latency
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.units import format_bytes
-from gpudissect.workload import Chase, Explicit, Path, Timing
-from gpudissect.workload.digest import digest
+from gpudissect.workload import Chase, Explicit, Timing
 
-LINES = 192  # whole rounds of a lap; on 132 SMs as many numbers, with all laps, as a recording should be asked to hold
+LINES = 192  # whole checks of a lap; with all laps of 132 SMs as many numbers as a recording should hold
 SPAN = 2 << 20  # one large page
-STRIDE = 128
-LAPS = 5  # one of first touches, four of hits
-AGAIN = 16  # SMs that are looked at twice
-UNTIMED = 3  # SMs on which whole laps show what timing single accesses adds
-UNTIMED_LAPS = 21
-STAYING = 0.5  # share of the lines that must be hits from every SM
+LAPS = 5  # one of first accesses, four of hits
+REPEATED_SMS = 16
+UNTIMED_SMS, UNTIMED_LAPS = 3, 21  # whole laps, which give the timing overhead of single accesses
+MIN_RESIDENT_SHARE = 0.5  # of the lines, which must hit from every SM
+MAX_NAMED_SMS = 8
 ATTRIBUTES = ("latency_by_sm", "partition_by_sm")
-METHOD = "mean over lines of the median of single hits, less what timing one adds"
-BY_TOUCHES = "which lines lie near and which far, by first touches from every SM"
+METHOD = "mean over lines of the median of single hits, less the timing overhead"
+BY_TOUCHES = "which lines are near and which far, by first accesses from every SM"
 BY_HITS = "two patterns of hit latencies over the lines"
-ONE_PART = "every SM finds the same lines sooner and the same later: one part shows"
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Latencies of all SMs, those of the `repeated` SMs once more, and the timing overhead on some SMs (cycles)."""
+
+    level: Level
+    latencies: LatencyMap
+    repeated: list[int]
+    repetition: LatencyMap
+    overheads: list[float]
+    partitions: Partitions | None
+    span: str
+    evidence: tuple[str, ...]
+
+    @property
+    def overhead(self) -> float:
+        """Median timing overhead in cycles."""
+        return float(np.median(self.overheads))
 
 
 def l2_map_plan(bench: Bench, known: Known) -> Plan:
-    """Hit latency of every SM, cycles, and the part of the L2 that each lies in."""
+    """Hit latency of every SM, cycles, and the partition of the L2 that each lies in."""
     levels = known[levels_of("l2")]
     level = levels.level("l2")
     if level is None:
         absence = levels.absent["l2"]
         return Outcome(without(absence.status, "l2", absence.reason, *ATTRIBUTES))
     span = min(SPAN, bench.info.limit(level.path))
-    lines = scattered(min(LINES, span // STRIDE), STRIDE, span, bench.rng("map"))
-    order = bench.rng("map", "order").permutation(bench.info.sm_count).tolist()
-    again = bench.rng("map", "again").permutation(order)[:AGAIN].tolist()
-    ring = Explicit(lines)
-    visiting = [_visit(level.path, ring, sm) for sm in order]
-    untimed = [_laps(level.path, ring, sm) for sm in order[:UNTIMED]]
-    repeating = [_visit(level.path, ring, sm, repetition=1) for sm in again]
-    chases = [*visiting, *untimed, *repeating]  # one batch: in the next the lines might lie elsewhere
-    traces = yield chases
-    laps = [trace.cycles.reshape(LAPS, -1) for trace in traces[: len(order)]]
-    visits = Visits.of([laps[at] for at in np.argsort(order)])
-    repeated = Visits.of([trace.cycles.reshape(LAPS, -1) for trace in traces[-len(again) :]])
-    stays = np.all(visits.hits < (level.behind.low if level.behind else np.inf), axis=0)
-    if np.mean(stays) < STAYING:
-        reason = f"of {lines.size} lines within {format_bytes(span)} only {int(stays.sum())} are hits from every SM"
+    lines = scattered_offsets(min(LINES, span // L2_STRIDE), L2_STRIDE, span, bench.rng("map"))
+    sms: list[int] = bench.rng("map", "order").permutation(bench.info.sm_count).tolist()
+    repeated: list[int] = bench.rng("map", "again").permutation(sms)[:REPEATED_SMS].tolist()
+    chase = partial(Chase, path=level.path, order=Explicit(lines), alone=True)
+    timed = partial(chase, timing=Timing.EACH, warmup=0, laps=LAPS, flush=True)
+    untimed = partial(chase, timing=Timing.LAP, warmup=2, laps=UNTIMED_LAPS)
+    first = [timed(sm=sm) for sm in sms]
+    laps = [untimed(sm=sm) for sm in sms[:UNTIMED_SMS]]
+    again = [timed(sm=sm, repetition=1) for sm in repeated]
+    traces = yield [*first, *laps, *again]  # one batch: in the next the lines might be allocated elsewhere
+    cycles = [trace.cycles.reshape(LAPS, -1) for trace in (*traces[: len(first)], *traces[len(first) + len(laps) :])]
+    latencies = LatencyMap.from_laps([cycles[i] for i in np.argsort(sms)])
+    repetition = LatencyMap.from_laps(cycles[len(first) :])
+    resident = np.all(latencies.hits < (level.behind.low if level.behind else np.inf), axis=0)
+    if np.mean(resident) < MIN_RESIDENT_SHARE:
+        hits = int(resident.sum())
+        reason = f"of {lines.size} lines within {format_bytes(span)} only {hits} are hits from every SM"
         return Outcome(without(Status.NOT_FOUND, "l2", reason, *ATTRIBUTES))
-    pure = [lap_latency(trace.cycles, lines.size).cycles for trace in traces[len(order) : len(order) + len(untimed)]]
-    timer = [float(visits.hits[sm].mean()) - cycles for sm, cycles in zip(order, pure, strict=False)]
-    visits, repeated = visits.over(stays), repeated.over(stays)
-    evidence = tuple(digest(chase) for chase in chases)
-    seen = _Seen(level, visits, again, repeated, timer, find_parts(visits), format_bytes(span), evidence)
-    return Outcome((_latencies(seen), _parts(seen)))
+    pure = [lap_latency(trace.cycles, lines.size).cycles for trace in traces[len(first) : len(first) + len(laps)]]
+    overheads = [float(latencies.hits[sm].mean()) - latency for sm, latency in zip(sms, pure, strict=False)]
+    latencies, repetition = latencies.select(resident), repetition.select(resident)
+    evidence = tuple(trace.workload for trace in traces)
+    partitions = find_partitions(latencies)
+    measured = _Measured(level, latencies, repeated, repetition, overheads, partitions, format_bytes(span), evidence)
+    return Outcome((_latency_estimate(measured), _partition_estimate(measured)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """All that was seen: from every SM, from those in `again` once more, and what timing added on some (cycles)."""
-
-    level: Level
-    visits: Visits
-    again: list[int]
-    repeated: Visits
-    timer: list[float]
-    parts: Parts | None
-    span: str
-    evidence: tuple[str, ...]
-
-
-def _visit(path: Path, ring: Explicit, sm: int, repetition: int = 0) -> Chase:
-    return Chase(path=path, order=ring, timing=Timing.EACH, warmup=0, laps=LAPS, alone=True, flush=True,
-                 repetition=repetition, sm=sm)  # fmt: skip
-
-
-def _laps(path: Path, ring: Explicit, sm: int) -> Chase:
-    return Chase(path=path, order=ring, timing=Timing.LAP, warmup=2, laps=UNTIMED_LAPS, alone=True, sm=sm)
-
-
-def _latencies(seen: _Seen) -> Estimate:
-    hits = seen.visits.hits
-    model = additive(hits)
-    timer = float(np.median(seen.timer))
-    cycles = hits.mean(axis=1) - timer
-    repeated = float(np.max(np.abs(seen.repeated.hits.mean(axis=1) - hits[seen.again].mean(axis=1))))
-    error = 0.5 + DRIFT * float(cycles.max()) + float(np.ptp(seen.timer)) / 2 + repeated
-    low, high = np.quantile(model.by_line, [0.005, 0.995]) + model.mean - timer
+def _latency_estimate(measured: _Measured) -> Estimate:
+    hits, overhead, repeated = measured.latencies.hits, measured.overhead, measured.repeated
+    model = fit_additive(hits)
+    cycles = hits.mean(axis=1) - overhead
+    change = float(np.max(np.abs(measured.repetition.hits.mean(axis=1) - hits[repeated].mean(axis=1))))
+    error = 0.5 + MAX_CLOCK_DRIFT * float(cycles.max()) + float(np.ptp(measured.overheads)) / 2 + change
+    low, high = np.quantile(model.by_line, [0.005, 0.995]) + model.mean - overhead
     caveats = [
-        f"over the same {hits.shape[1]} lines within {seen.span}; each to within {error:.1f} cycles",
-        f"{len(seen.again)} of them measured again at the end: within {repeated:.1f} cycles of before",
+        f"over the same {hits.shape[1]} lines within {measured.span}; error of each: {error:.1f} cycles",
+        f"{len(repeated)} SMs measured again at the end: within {change:.1f} cycles of before",
         f"lines differ as well: {low:.0f} to {high:.0f} cycles, means over the SMs",
     ]
     if model.explained is not None:
-        said = f"latency = SM + line explains {model.explained:.1%} of the variance"
-        if seen.parts is not None:
-            said += f", with lines of its own for each part {explained_by_parts(hits, seen.parts.second) or 0:.1%}"
-        caveats.append(said)
-    if (patterns := slices(hits)) is not None:
-        caveats.append(f"the lines show {patterns} different patterns over the SMs: at least so many slices")
+        caveat = f"latency = SM + line explains {model.explained:.1%} of the variance"
+        if measured.partitions is not None:
+            explained = share_explained_by_partition(hits, measured.partitions.second) or 0
+            caveat += f", with separate lines for each partition {explained:.1%}"
+        caveats.append(caveat)
+    if (slices := count_slices(hits)) is not None:
+        caveats.append(f"the lines show {slices} different patterns over the SMs: at least as many slices")
     return Estimate(
-        element="l2", attribute="latency_by_sm", status=Status.FOUND, confidence=TIMED, method=METHOD,
-        value=tuple(round(float(each), 1) for each in cycles), evidence=seen.evidence, caveats=tuple(caveats),
-    )  # fmt: skip
+        element="l2",
+        attribute="latency_by_sm",
+        status=Status.FOUND,
+        value=tuple(round(float(latency), 1) for latency in cycles),
+        confidence=TIMED,
+        method=METHOD,
+        evidence=measured.evidence,
+        caveats=tuple(caveats),
+    )
 
 
-def _parts(seen: _Seen) -> Estimate:
-    parts = seen.parts
-    if parts is None:
-        count = len(seen.visits.hits)
-        reason = ONE_PART if count >= FEWEST_SMS else f"{count} SMs are too few to tell parts by"
-        return Estimate(element="l2", attribute="partition_by_sm", status=Status.NOT_FOUND, reason=reason,
-                        evidence=seen.evidence)  # fmt: skip
-    otherwise = parts.sides(seen.repeated) != parts.second[seen.again]
-    unsure = sorted({*parts.unsure, *np.array(seen.again)[otherwise].tolist()})
-    method = BY_TOUCHES if parts.by_touches else BY_HITS
+def _partition_estimate(measured: _Measured) -> Estimate:
+    estimate = partial(Estimate, element="l2", attribute="partition_by_sm", evidence=measured.evidence)
+    partitions, sms = measured.partitions, len(measured.latencies.hits)
+    if partitions is None:
+        reason = "the same lines are fast from every SM: one partition"
+        if sms < MIN_SMS:
+            reason = f"{sms} SMs are too few to distinguish partitions"
+        return estimate(status=Status.NOT_FOUND, reason=reason)
+    changed = partitions.assign(measured.repetition) != partitions.second[measured.repeated]
+    unsure = sorted({*partitions.groups.unsure, *np.array(measured.repeated)[changed].tolist()})
+    method = BY_TOUCHES if partitions.by_touches else BY_HITS
     if unsure:
-        which = ", ".join(map(str, unsure[:8])) + (" and more" if len(unsure) > 8 else "")
-        return Estimate(
-            element="l2", attribute="partition_by_sm", status=Status.AMBIGUOUS, method=method, evidence=seen.evidence,
-            reason=f"two groups of SMs, but some lines or a second look put SM {which} into the other",
-        )  # fmt: skip
-    return Estimate(
-        element="l2", attribute="partition_by_sm", status=Status.FOUND, method=method, evidence=seen.evidence,
-        value=tuple(float(each) for each in parts.second), caveats=tuple(_near_and_far(seen, parts)),
-        confidence=BRACKETED if parts.by_touches and parts.hits_agree is not False else UNTRIED,
-    )  # fmt: skip
+        named = ", ".join(map(str, unsure[:MAX_NAMED_SMS])) + (" and more" if len(unsure) > MAX_NAMED_SMS else "")
+        reason = f"two groups of SMs, but some lines or the second measurement put SM {named} into the other"
+        return estimate(status=Status.AMBIGUOUS, method=method, reason=reason)
+    return estimate(
+        status=Status.FOUND,
+        value=tuple(map(float, partitions.second)),
+        confidence=BRACKETED if partitions.by_touches and partitions.hits_agree is not False else UNTRIED,
+        method=method,
+        caveats=tuple(_near_and_far_caveats(measured, partitions)),
+    )
 
 
-def _near_and_far(seen: _Seen, parts: Parts) -> list[str]:
-    """What near and far is from all SMs, beside what one SM sees."""
-    level, timer = seen.level, float(np.median(seen.timer))
-    caveats = []
-    if parts.by_touches:
-        near, far = (cycles - timer for cycles in parts.near_and_far(seen.visits.touches))
-        one = (
-            ""
-            if level.homes is None
-            else (f" (one SM alone: {level.homes.near - timer:.0f} and {level.homes.far - timer:.0f})")
-        )
-        caveats.append(f"memory from all SMs: near {near:.0f}, far {far:.0f} cycles{one}")
-        near, far = (cycles - timer for cycles in parts.near_and_far(seen.visits.hits))
-        said = f"hits once the lines are there: near {near:.0f}, far {far:.0f} cycles"
-        if level.parts is not None:
-            beyond = f"near {level.hit.median - timer:.0f}, far {level.parts.far.median - timer:.0f}"
-            said += f" (one SM alone, far ones beyond what the near part holds: {beyond})"
-        caveats.append(said)
-    else:
-        caveats.append("by hits alone: no line's memory is nearer to some SMs and farther from others")
-    if parts.hits_agree is not None:
-        caveats.append("patterns of hits group the SMs " + ("alike" if parts.hits_agree else "otherwise"))
+def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[str]:
+    """Latencies of near and far lines from all SMs, beside those from one SM."""
+    if not partitions.by_touches:
+        return ["by hits alone: no line's memory is nearer to some SMs and farther from others"]
+
+    def near_and_far(near: float, far: float) -> str:
+        return f"near {near - measured.overhead:.0f}, far {far - measured.overhead:.0f}"
+
+    home, far = measured.level.home_partition, measured.level.far_partition
+    memory = near_and_far(*partitions.near_and_far(measured.latencies.touches))
+    caveats = [f"memory from all SMs: {memory} cycles"]
+    if home is not None:
+        caveats[-1] += f" (one SM alone: {near_and_far(home.near, home.far)})"
+    caveats.append(f"hits from all SMs: {near_and_far(*partitions.near_and_far(measured.latencies.hits))} cycles")
+    if far is not None:
+        one_sm = near_and_far(measured.level.hit.median, far.hits.median)
+        caveats[-1] += f" (one SM alone, far ones that the near partition lacks: {one_sm})"
+    if partitions.hits_agree is not None:
+        caveats.append("patterns of hits group the SMs " + ("equally" if partitions.hits_agree else "differently"))
     return caveats
 
 

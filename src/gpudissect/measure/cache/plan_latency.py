@@ -1,48 +1,72 @@
-"""Latencies: of a hit by whole-lap pure pointer chase, of a miss by the distance between two plateaus."""
+"""Latencies: of hits by laps of a pure pointer chase, of misses by the distance between two plateaus, of the timer.
+
+A hit of the L2 takes longer or shorter from line to line, so chains over many of its lines are combined. What timing
+one access costs (MC16 s4.2) is measured on shared memory, which has no misses; nothing is ever corrected by it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import NoneType
 
-from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.infer_confidence import LATENCY
-from gpudissect.measure.infer_latency import Latency, lap_latency, miss_penalty
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.vocabulary import CACHES
-from gpudissect.workload import Chase, Path, Shuffled, Timing
-from gpudissect.workload.digest import digest
+import numpy as np
 
-LAPS = 41  # short ones: even where one access in 200 is delayed, some laps are not
-LAP_COST = 50  # cycles at most that a lap costs beside its loads
-MOST_LINKS = 64  # of a lap: of more hardly a lap goes undisturbed where one access in a hundred is delayed
-METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter ring"
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.access_patterns import footprint
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_levels import L2_STRIDE, NO_FAR_PARTITION, PRIVATE_CACHES, levels_of
+from gpudissect.measure.infer_confidence import LATENCY, TIMED
+from gpudissect.measure.infer_latency import (
+    Latency,
+    lap_latency,
+    median_latency,
+    miss_penalty,
+    timing_overhead,
+    trimmed_mean,
+)
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.workload import Chase, Path, Shuffled, Timing
+
+WARMUP_LAPS = 2
+LAPS = 41  # even where one access in 200 is delayed, some short laps are not
+MAX_LAP_COST = 50  # cycles of a lap beside its loads
+MAX_LINKS = 64  # of a lap: longer ones are hardly ever undisturbed where one access in a hundred is delayed
+LINKS_PER_CHECK = 16  # loads between two checks of the end of a lap
+TIMER_BYTES, TIMER_LAPS = 4096, 9
+L2_CHAINS = 9
+L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delays
+L2_CHAIN_DISTANCE = 1 << 20
+METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
+L2_METHOD = (
+    f"median of {L2_CHAINS} chains over different lines, each the lower quartile of laps of a pure pointer chase"
+)
+FAR_METHOD = "single accesses to far lines that the near partition lacks, less the timing overhead"
+FROM_ONE_SM = "measured from one SM, over some of the lines: other SMs are nearer to them or farther away"
 
 
 def latency_of(element: str) -> Key[Latency | None]:
-    """Hit latency of a cache; of the L2, what timing a single access adds. None if it was not found."""
+    """Hit latency of a cache; of the L2, the timing overhead of single accesses. None if it was not found."""
     return Key(f"latency.{element}", (Latency, NoneType))
 
 
 def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of a cache private to an SM, cycles."""
+    """Hit latency and miss penalty of a private cache, cycles."""
     levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, "hit_latency", "miss_penalty"))
-    latency, evidence = yield from slope(level.path, _resident(level), bench)
-    return Outcome((latency_found(element, "hit_latency", latency, METHOD, evidence), penalty_found(level)), latency)
+    latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
+    hit = latency_estimate(element, "hit_latency", latency, METHOD, evidence)
+    return Outcome((hit, _penalty_estimate(level)), latency)
 
 
 @dataclass(frozen=True)
-class Rings:
-    """A ring of `count` links, `stride` bytes apart, and a shorter one whose laps cost the same beside their loads.
+class ChainPair:
+    """A chain of `count` links, `stride` bytes apart, and a shorter one (count, stride) with the same cost per lap.
 
-    Without a shorter one, what a lap costs beside its loads is part of the bracket.
+    Without a shorter one, the cost of a lap beside its loads is part of the bracket.
     """
 
     count: int
@@ -50,79 +74,156 @@ class Rings:
     shorter: tuple[int, int] | None
 
 
-def over_the_same(size: int, stride: int) -> Rings:
-    """A ring within `size` bytes, and one of half the links over the same span: lines and pages are the same."""
-    count = max(2, _whole_rounds(min(size // stride, MOST_LINKS)))
-    return Rings(count, stride, (count // 2, 2 * stride))
+def chains_over(size: int, stride: int) -> ChainPair:
+    """A chain within `size` bytes, and one of half the links over the same span: lines and pages are the same.
+
+    Half of the links are whole checks of a lap's end, unless they are few.
+    """
+    links = min(size // stride, MAX_LINKS)
+    unit = 2 * LINKS_PER_CHECK if links >= 2 * LINKS_PER_CHECK else 2
+    count = max(2, links // unit * unit)
+    return ChainPair(count, stride, (count // 2, 2 * stride))
 
 
-def slope(path: Path, rings: Rings, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
-    """Latency of a load, from laps of a ring less those of a shorter one."""
-    sizes = [(rings.count, rings.stride), *([rings.shorter] if rings.shorter else [])]
-    chases = [
-        Chase(path=path, order=Shuffled(count, stride, bench.seed_for("latency", path, count)), timing=Timing.LAP,
-              warmup=2, laps=LAPS)
-        for count, stride in sizes
-    ]  # fmt: skip
-    whole, *shorter = yield chases
-    if rings.shorter:
-        latency = lap_latency(whole.cycles, rings.count, shorter[0].cycles, rings.shorter[0])
+def chase_latency(path: Path, chains: ChainPair, bench: Bench) -> Ask[tuple[Latency, tuple[str, ...]]]:
+    """Latency of a load, from laps of a chain less those of a shorter one, and its evidence."""
+    traces = yield [
+        lap_chase(path, Shuffled(count, stride, bench.seed_for("latency", path, count)))
+        for count, stride in [(chains.count, chains.stride), *([chains.shorter] if chains.shorter else [])]
+    ]
+    if chains.shorter:
+        latency = lap_latency(traces[0].cycles, chains.count, traces[1].cycles, chains.shorter[0])
     else:
-        latency = lap_latency(whole.cycles, rings.count, least=LAP_COST / rings.count)
-    return latency, tuple(digest(chase) for chase in chases)
+        latency = lap_latency(traces[0].cycles, chains.count, min_error=MAX_LAP_COST / chains.count)
+    return latency, tuple(trace.workload for trace in traces)
 
 
-def _whole_rounds(links: int) -> int:
-    """Links of a ring whose half has a multiple of 16, the loads between two checks of a lap's end; few stay as is."""
-    return links // 32 * 32 if links >= 32 else links // 2 * 2
+def lap_chase(path: Path, order: Shuffled, alone: bool = False, peer: int = 1) -> Chase:
+    """A chase of which whole laps are timed."""
+    return Chase(path=path, order=order, timing=Timing.LAP, warmup=WARMUP_LAPS, laps=LAPS, alone=alone, peer=peer)
 
 
-def _resident(level: Level) -> Rings:
-    """Rings well inside the level, and none that a nearer level would answer: those stood on the level's plateau."""
+def _resident_chains(level: Level) -> ChainPair:
+    """Chains well inside the level that no nearer level serves: they lie on the level's plateau."""
     finest = min(stride for _, stride in level.hit.points)
     sizes = sorted(size for size, stride in level.hit.points if stride == finest)
     inside = [size for size in sizes if size * 2 <= sizes[-1]]
-    size = (inside or sizes[-1:])[-1]
+    size = (inside or sizes)[-1]
     if not level.nearest:
-        smaller = size // 2 if size // 2 in sizes else None
-        return Rings(size // finest, finest, (smaller // finest, finest) if smaller else None)
-    if size == sizes[0] or size // finest < MOST_LINKS:
-        return over_the_same(size, level.path.word)
-    return over_the_same(size, finest)
+        shorter = (size // 2 // finest, finest) if size // 2 in sizes else None
+        return ChainPair(size // finest, finest, shorter)
+    if size == sizes[0] or size // finest < MAX_LINKS:
+        return chains_over(size, level.path.word)
+    return chains_over(size, finest)
 
 
-def penalty_found(level: Level) -> Estimate:
-    """Cycles that a miss adds, from single accesses of both plateaus, where the timer's own cost cancels."""
+def _penalty_estimate(level: Level) -> Estimate:
+    """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels."""
     if level.behind is None:
-        return Estimate(element=level.element, attribute="miss_penalty", status=Status.NOT_FOUND,
-                        reason="no footprint that this path reaches misses", evidence=level.evidence)  # fmt: skip
-    penalty = miss_penalty(level.hit.samples, level.behind.samples)
-    return Estimate(
-        element=level.element, attribute="miss_penalty", status=Status.FOUND, value=penalty.cycles,
-        low=penalty.low, high=penalty.high, confidence=LATENCY,
-        method="distance of the plateaus of single accesses (the timer cancels)", evidence=level.evidence,
-    )  # fmt: skip
+        (penalty,) = without(
+            Status.NOT_FOUND, level.element, "no footprint that this path reaches misses", "miss_penalty"
+        )
+        return replace(penalty, evidence=level.evidence)
+    latency = miss_penalty(level.hit.samples, level.behind.samples)
+    method = "distance of the plateaus of single accesses (the timer cancels)"
+    return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
 
 
-def latency_found(
+def latency_estimate(
     element: str, attribute: str, latency: Latency, method: str, evidence: tuple[str, ...], confidence: float = LATENCY
 ) -> Estimate:
-    """The estimate of a latency, in cycles; of those that random GPUs have not it is less sure."""
+    """The estimate of a latency in cycles."""
     return Estimate(
-        element=element, attribute=attribute, status=Status.FOUND, value=latency.cycles,
-        low=latency.low, high=latency.high, confidence=confidence, method=method, evidence=evidence,
-    )  # fmt: skip
-
-
-EXPERIMENTS = tuple(
-    Experiment(
-        key=latency_of(element),
         element=element,
-        plan=partial(latency_plan, element),
-        emits=("hit_latency", "miss_penalty"),
-        needs=(levels_of(element),),
-        quick=True,
+        attribute=attribute,
+        status=Status.FOUND,
+        value=latency.cycles,
+        low=latency.low,
+        high=latency.high,
+        confidence=confidence,
+        method=method,
+        evidence=evidence,
     )
-    for element in CACHES
-    if element != "l2"
+
+
+def scattered_chains(path: Path, bench: Bench, *seed_parts: str) -> list[Shuffled]:
+    """Up to `L2_CHAINS` chains over different lines of the L2; their seeds follow from `seed_parts` and a number."""
+    return [
+        Shuffled(L2_CHAIN_BYTES // L2_STRIDE, L2_STRIDE, bench.seed_for(*seed_parts, i), start=i * L2_CHAIN_DISTANCE)
+        for i in range(max(1, min(L2_CHAINS, bench.info.limit(path) // L2_CHAIN_DISTANCE)))
+    ]
+
+
+def l2_latency_plan(bench: Bench, known: Known) -> Plan:
+    """Hit latency and miss penalty of the L2, cycles; of its near and its far partition, if it has two.
+
+    Its knowledge is the timing overhead of a single access on this path, in cycles.
+    """
+    levels = known[levels_of("l2")]
+    level = levels.level("l2")
+    if level is None:
+        absence, attributes = levels.absent["l2"], ("hit_latency", "near_latency", "far_latency", "miss_penalty")
+        return Outcome(without(absence.status, "l2", absence.reason, *attributes))
+    chases = [
+        lap_chase(level.path, order, alone=True) for order in scattered_chains(level.path, bench, "latency", "l2")
+    ]
+    traces = yield [*chases, replace(chases[0], timing=Timing.EACH, laps=5)]
+    *laps, single = traces
+    chains = [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
+    overhead = timing_overhead(single.cycles, chains[0])
+    evidence = tuple(trace.workload for trace in traces)
+    hit = latency_estimate("l2", "hit_latency", median_latency(chains), L2_METHOD, evidence)
+    hit = replace(hit, caveats=(FROM_ONE_SM,))
+    if level.far_partition is None:
+        partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, "near_latency", "far_latency")
+    else:
+        latency = trimmed_mean(level.far_partition.hits.samples, overhead)
+        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, (*evidence, *level.evidence))
+        partitions = (replace(hit, attribute="near_latency"), replace(far, caveats=(FROM_ONE_SM,)))
+    return Outcome((hit, *partitions, _penalty_estimate(level)), overhead)
+
+
+def timer_plan(bench: Bench, known: Known) -> Plan:
+    """Cycles that timing a single access adds: its time less that of the same load in a pure pointer chase.
+
+    An empty timed window shows how often the clock can be read, not what it adds to a load. Single accesses are
+    compared with single accesses only, laps with laps.
+    """
+    path = next((path for path in (Path.SHARED, Path.GLOBAL) if bench.info.limit(path) >= TIMER_BYTES), None)
+    if path is None:
+        return Outcome(without(Status.NOT_SUPPORTED, "timer", "no path to time an access on", "overhead"))
+    sizes = (TIMER_BYTES, TIMER_BYTES // 2)
+    whole, half = (footprint(size, path.word, bench.seed_for("timer", size)) for size in sizes)
+    lap_chases = [replace(lap_chase(path, order), laps=TIMER_LAPS) for order in (whole, half)]
+    single = Chase(path=path, order=half, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=1)
+    traces = yield [single, *lap_chases]
+    latency = lap_latency(traces[1].cycles, whole.count, traces[2].cycles, half.count)
+    low, median, high = (float(q) - latency.cycles for q in np.quantile(traces[0].cycles, [0.01, 0.5, 0.99]))
+    method = f"a single access less the same load in a pure pointer chase, on path {path.value}"
+    overhead = Latency(median, low, high)
+    evidence = tuple(trace.workload for trace in traces)
+    return Outcome((latency_estimate("timer", "overhead", overhead, method, evidence, TIMED),), median)
+
+
+EXPERIMENTS = (
+    *(
+        Experiment(
+            key=latency_of(element),
+            element=element,
+            plan=partial(latency_plan, element),
+            emits=("hit_latency", "miss_penalty"),
+            needs=(levels_of(element),),
+            quick=True,
+        )
+        for element in PRIVATE_CACHES
+    ),
+    Experiment(
+        key=latency_of("l2"),
+        element="l2",
+        plan=l2_latency_plan,
+        emits=("hit_latency", "near_latency", "far_latency", "miss_penalty"),
+        needs=(levels_of("l2"),),
+        quick=True,
+    ),
+    Experiment(key=Key("timer"), element="timer", plan=timer_plan, emits=("overhead",), quick=True),
 )

@@ -1,37 +1,68 @@
-"""Which levels a path to memory has, and how to tell a hit in each from a miss.
+"""Levels of each path to memory, and how a hit is told from a miss in each.
 
-Nearest level first: a tiny footprint, warm, is served by the nearest cache; pairs of accesses to fresh
-memory show how much one miss brings along; a sweep over rising footprints shows the plateaus beyond.
+Private caches: a tiny warm footprint is served by the nearest cache; pairs of accesses to cold memory show how much one
+miss fetches; a sweep over rising footprints shows the plateaus beyond.
+
+L2: warm footprints far smaller than any L2 hit, first accesses after a flush miss. On GPUs whose L2 has two partitions,
+an SM keeps copies of what it reads in the near one. Beyond its size near lines come from memory, and far lines from the
+far partition. A hit there is about as slow as the nearest memory, so the home of each line must be known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from gpudissect.measure.access_patterns import footprint, pairs
-from gpudissect.measure.cache.infer_granularity import fetch_granularity
-from gpudissect.measure.cache.infer_level import Absence, Levels, name_levels, slower_than
-from gpudissect.measure.cache.infer_plateau import plateaus, summarise
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.estimate import Status
+from gpudissect.measure.access_patterns import cold_pairs, footprint, scattered_offsets
+from gpudissect.measure.cache.infer_l2_partitions import HomePartition, find_home_partition
+from gpudissect.measure.cache.infer_level import (
+    MAX_LATENCY_RATIO,
+    Absence,
+    FarPartition,
+    Level,
+    Levels,
+    Plateau,
+    bounds_between,
+    find_plateaus,
+    min_miss_cycles,
+    name_levels,
+    plateau_of,
+)
+from gpudissect.measure.cache.infer_line import fetch_granularity
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.series import Series
-from gpudissect.trace import Trace
+from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import PATHS
-from gpudissect.workload import Chase, Path, Timing
-from gpudissect.workload.digest import digest
+from gpudissect.workload import Chase, Explicit, Path, Timing
 
-SAMPLES = 384  # single accesses sampled of each footprint
-WARMUP = 2
-SWEEP_TOP = 2 << 20  # well above any private cache
-
+SAMPLES = 384  # single accesses of each footprint
+L2_SAMPLES = 1024
+WARMUP_LAPS = 2
+MAX_SWEEP_BYTES = 2 << 20  # well above any private cache
+DEFAULT_FETCH = 32
+WARM_BYTES = (64 << 10, 256 << 10)
+WARM_STRIDE = COLD_STRIDE = 256
+COLD_BYTES = 4 << 20
+L2_STRIDE = 128
+HOME_SPAN = 16 << 20  # few pages, of any size
+HOME_LINES = 2048
+L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
+MAX_TLB_SHARE = 0.15  # of the distance from hits to near memory, that a TLB miss may add to a hit
+MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
+MIN_FAR_HITS = 24
+FIRST_ACCESS_REPETITIONS = 4  # one in ten is delayed by memory refresh
+NO_FAR_PARTITION = "hits take equally long at every footprint: no far partition"
 
 CACHES_ON_PATH = {Path(path): elements for path, elements in PATHS.items()}
+PRIVATE_CACHES = tuple(cache for caches in PATHS.values() for cache in caches)
 
 
 def levels_on(path: str) -> Key[Levels]:
-    """Levels of a path; ``l2`` for the path past the caches private to an SM."""
+    """Levels of a path; ``l2`` for the path past the private caches."""
     return Key(f"levels.{path}", (Levels,))
 
 
@@ -40,52 +71,42 @@ def levels_of(element: str) -> Key[Levels]:
     return levels_on(next((path for path, caches in CACHES_ON_PATH.items() if element in caches), element))
 
 
-def sample(
-    path: Path,
-    size: int,
-    stride: int,
-    bench: Bench,
-    *,
-    alone: bool = False,
-    warmup: int = WARMUP,
-    samples: int = SAMPLES,
+def sample_chase(
+    path: Path, size: int, stride: int, bench: Bench, *, alone: bool = False, samples: int = SAMPLES
 ) -> Chase:
-    """Time some of the accesses of a ring over `size` bytes one by one, evenly spread over a lap."""
+    """Time single accesses of a chain over `size` bytes, evenly spread over a lap."""
     order = footprint(size, stride, bench.seed_for("sweep", path, size, stride))
-    step = max(1, order.count // samples)
-    laps = max(1, samples // order.count)
+    step, laps = max(1, order.count // samples), max(1, samples // order.count)
     picks = None if step == 1 else tuple(range(0, order.count, step))
-    return Chase(path=path, order=order, timing=Timing.EACH, warmup=warmup, laps=laps, picks=picks, alone=alone)
+    return Chase(path=path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps, picks=picks, alone=alone)
 
 
 def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> Plan:
-    """The caches private to an SM on `path`, named by `elements` from the nearest on."""
+    """The private caches on `path`; `elements` are their names, nearest first."""
     limit = bench.info.limit(path)
     if not limit:
         reason = bench.info.unsupported.get(path, "this device has no such path")
         return Outcome(knowledge=Levels(path, (), dict.fromkeys(elements, Absence(reason))))
     tiny = Chase(path=path, order=footprint(8 * path.word, path.word, 1), timing=Timing.EACH, warmup=8, laps=256)
-    pair = pairs(path, limit, bench.rng("pairs", path))
-    pair_chase = Chase(path=path, order=pair.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
+    pairs = cold_pairs(path, limit, bench.rng("pairs", path))
+    pair_chase = Chase(path=path, order=pairs.order, timing=Timing.EACH, warmup=0, flush=True, alone=True)
     tiny_trace, pair_trace = yield [tiny, pair_chase]
-    nearest = summarise([(8 * path.word, path.word)], [tiny_trace.cycles])
-    near_fetch = fetch_granularity(pair.cycles(pair_trace), slower_than(nearest))
-    stride = near_fetch.fetch or 32
+    nearest = plateau_of([(8 * path.word, path.word)], [tiny_trace.cycles])
+    seconds = pairs.second_accesses(pair_trace)
+    stride = fetch_granularity(seconds, min_miss_cycles(nearest)).fetch or DEFAULT_FETCH
 
-    top = min(limit, SWEEP_TOP)
-    steps = [stride, 4 * stride, 16 * stride] if path is Path.CONSTANT else [stride]
-    sweep = [(each << i, each) for each in steps for i in range(1, 20) if each << i <= top]
-    chases = [sample(path, size, each, bench) for size, each in sweep]
-    traces = yield chases
-    stairs = plateaus(sweep, [trace.cycles for trace in traces])
-    evidence = tuple(digest(chase) for chase in (tiny, pair_chase, *chases))
-    l2 = known[levels_of("l2")]
-    levels = name_levels(path, elements, stairs, l2.level("l2"), pair.cycles(pair_trace), evidence)
+    largest = min(limit, MAX_SWEEP_BYTES)
+    strides = [stride, 4 * stride, 16 * stride] if path is Path.CONSTANT else [stride]
+    sweep = [(step << i, step) for step in strides for i in range(1, 20) if step << i <= largest]
+    traces = yield [sample_chase(path, size, step, bench) for size, step in sweep]
+    plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
+    evidence = tuple(trace.workload for trace in (tiny_trace, pair_trace, *traces))
+    levels = name_levels(path, elements, plateaus, known[levels_of("l2")].level("l2"), seconds, evidence)
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
 
 
 def latency_curve(element: str, sweep: Sequence[tuple[int, int]], traces: Sequence[Trace]) -> Series:
-    """The median of single accesses (timer included) against footprint and stride, in the order of `sweep`."""
+    """Median of single accesses (timer included) against footprint and stride, in the order of `sweep`."""
     columns: dict[str, tuple[float | str, ...]] = {
         "footprint": tuple(size for size, _ in sweep),
         "stride": tuple(stride for _, stride in sweep),
@@ -95,13 +116,102 @@ def latency_curve(element: str, sweep: Sequence[tuple[int, int]], traces: Sequen
     return Series(element, "latency against footprint", columns, units, tuple(trace.workload for trace in traces))
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        key=levels_on(path),
-        element=elements[0],
-        plan=partial(path_plan, path, elements),
-        needs=(levels_of("l2"),),
-        quick=True,
-    )
-    for path, elements in CACHES_ON_PATH.items()
+def l2_plan(bench: Bench, known: Known) -> Plan:
+    """The L2: hits on warm footprints, misses on first accesses after a flush, then rising footprints."""
+    path = Path.GLOBAL_L2
+    limit = bench.info.limit(path)
+    if not limit:
+        return _no_l2(bench.info.unsupported.get(path, "no such path"))
+    warm = [sample_chase(path, min(size, limit), WARM_STRIDE, bench, alone=True) for size in WARM_BYTES]
+    order = footprint(min(COLD_BYTES, limit), COLD_STRIDE, bench.seed_for("cold"))
+    picks = tuple(range(min(64, order.count // 2), order.count, 2))
+    cold = Chase(path=path, order=order, timing=Timing.EACH, warmup=0, flush=True, alone=True, picks=picks)
+    pairs = cold_pairs(path, limit, bench.rng("pairs", path))
+    traces = yield [*warm, cold, replace(cold, order=pairs.order, picks=None)]
+    hit = plateau_of([(size, WARM_STRIDE) for size in WARM_BYTES], [trace.cycles for trace in traces[:2]])
+    memory = plateau_of([(COLD_BYTES, COLD_STRIDE)], [traces[2].cycles])
+    bounds = bounds_between(hit.samples, memory.samples)
+    cycles = f"a second access takes {hit.median:.0f} cycles, a first one {memory.median:.0f}"
+    if hit.median > MAX_LATENCY_RATIO * memory.median:
+        return _no_l2(f"{cycles}: nothing is cached")
+    if bounds is None:
+        return _no_l2(f"{cycles}, but hits and misses overlap", Status.NOT_FOUND)
+    fetch = fetch_granularity(pairs.second_accesses(traces[3]), bounds.miss_min)
+    level = Level("l2", path, True, hit, memory, bounds, fetch, tuple(trace.workload for trace in traces))
+    level = yield from _add_partitions(level, bench)
+    return Outcome(knowledge=Levels(path, (level,), {}))
+
+
+def _no_l2(reason: str, status: Status = Status.NOT_SUPPORTED) -> Outcome:
+    return Outcome(knowledge=Levels(Path.GLOBAL_L2, (), {"l2": Absence(reason, status)}))
+
+
+def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
+    """The level with its partitions, if lines have homes and far ones are faster than memory beyond the near one."""
+    limit = bench.info.limit(level.path)
+    lines = scattered_offsets(HOME_LINES, 4 * L2_STRIDE, min(HOME_SPAN, limit), bench.rng("homes"))
+    traces = yield first_access_chases(level.path, lines, bench)
+    home = find_home_partition(first_accesses(lines, traces))
+    level = replace(level, evidence=(*level.evidence, *(trace.workload for trace in traces)), home_partition=home)
+    if home is None:
+        return level
+    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
+    far: Plateau | None = None
+    for size in (size for size in L2_FOOTPRINTS if size <= limit):
+        chase = sample_chase(level.path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES)
+        offsets = chase.order.offsets()[list(chase.picks or range(chase.order.count))]
+        trace, *touches = yield [chase, *first_access_chases(level.path, offsets, bench, size)]
+        evidence = (*level.evidence, trace.workload, *(touch.workload for touch in touches))
+        level = replace(level, evidence=evidence)
+        slow = trace.cycles > slowest + MAX_TLB_SHARE * (home.near - slowest)
+        far_lines = home.are_far(first_accesses(trace.offsets, touches))
+        far = _far_hits(trace.cycles[slow & far_lines], home, size) or far
+        if np.mean(slow) > MIN_OVERFLOW_SHARE:
+            if far is None:
+                break
+            bounds = bounds_between(level.hit.samples, far.samples)
+            return replace(level, far_partition=FarPartition(far, size), bounds=bounds)
+    return level
+
+
+def _far_hits(cycles: Array, home: HomePartition, size: int) -> Plateau | None:
+    """The plateau of accesses to far lines that were no near hits, if most of them were faster than far memory."""
+    if cycles.size < MIN_FAR_HITS or np.median(cycles) > MAX_LATENCY_RATIO * home.far:
+        return None
+    return plateau_of([(size, L2_STRIDE)], [cycles[cycles <= np.median(cycles) / MAX_LATENCY_RATIO]])
+
+
+def first_access_chases(path: Path, offsets: Array, bench: Bench, *parts: int | str) -> list[Chase]:
+    """Chases that access `offsets` (bytes, distinct lines) first after a flush, each in another order.
+
+    On a device that reallocates its memory for a larger chase, they must follow the chase whose lines they are about in
+    the same batch: it allocates the memory that they use.
+    """
+    distinct = np.unique(offsets)
+    orders = [bench.rng("touch", path, i, *parts).permutation(distinct) for i in range(FIRST_ACCESS_REPETITIONS)]
+    chase = Chase(path=path, order=Explicit(distinct), timing=Timing.EACH, warmup=0, flush=True, alone=True)
+    return [replace(chase, order=Explicit(order)) for order in orders]
+
+
+def first_accesses(offsets: Array, traces: Sequence[Trace]) -> Array:
+    """Cycles of the first accesses to `offsets` in their order, from traces of `first_access_chases`; (chases, n)."""
+    rows = []
+    for trace in traces:
+        order = np.argsort(trace.offsets)
+        rows.append(trace.cycles[order][np.searchsorted(trace.offsets[order], offsets)])
+    return np.stack(rows)
+
+
+EXPERIMENTS = (
+    *(
+        Experiment(
+            key=levels_on(path),
+            element=elements[0],
+            plan=partial(path_plan, path, elements),
+            needs=(levels_of("l2"),),
+            quick=True,
+        )
+        for path, elements in CACHES_ON_PATH.items()
+    ),
+    Experiment(key=levels_of("l2"), element="l2", plan=l2_plan, quick=True),
 )

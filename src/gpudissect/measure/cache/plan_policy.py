@@ -1,7 +1,8 @@
-"""Replacement policy of a cache: how well each candidate foretells the hits and misses of one full set.
+"""Replacement policy of a cache: how well each candidate predicts the hits and misses of one full set.
 
-Sequences over one line more than a set holds, lines in random order, each several times (through another word of it).
-What they leave open is asked with sequences on which the candidates that are left differ most.
+Sequences visit one line more than a set holds, in random order, each line several times (through another word of it).
+What they leave open is tested with sequences on which the remaining candidates differ most. The winner must predict
+sequences that were not used to choose it.
 """
 
 from __future__ import annotations
@@ -10,28 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType
+from typing import Any
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_held_out import MISREAD, SAME, drawn_anew, may_be_wrong_twice, wrong_twice
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import (
-    MARGIN,
+    CHANCE_FACTOR,
+    MIN_LEAD_NATS,
+    MIN_MISREAD_SHARE,
     UNKNOWN,
-    Observed,
+    Observation,
     Ranking,
     Victims,
     agreement,
     candidates,
     chance_log_likelihood,
-    clear,
-    drawn,
-    from_cold,
-    outcomes,
-    predicted,
-    rank,
-    victims,
+    classify,
+    count_repeated_errors,
+    fit_random_policy,
+    infer_victims,
+    is_random,
+    max_repeated_errors,
+    observe_cold,
+    predict,
+    rank_candidates,
 )
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_capacity import capacity_of
@@ -45,22 +50,34 @@ from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Sequential, Timing
 
 ATTRIBUTES = ("replacement_policy", "max_miss_rate")
-ACCESSES = 600  # to begin with, over at least FIRST sequences
-FIRST = 3
-LAPS = 4  # of a sequence
-POOL = 48  # sequences of which the most telling are taken
-ROUNDS = 4
-HELD_OUT, OF_EACH = 8, 3  # other sets, sequences on each: what the winner must foretell, twice
-VICTIMS = 8000  # wanted, for the weights of the ways: one of 1/2 is then known to 0.006
-LONGEST = 4096  # accesses of a run
-MOST_VISITS = 8  # of a line in a lap
-RUNS, MOST_RUNS, RUN_LAPS = 100, 900, 8  # from cold, to see victims; laps of each: a misread access spoils what follows
-RATE_SPREAD = 0.01  # misread accesses
-SIZES = 8
+MIN_ACCESSES, MIN_SEQUENCES = 600, 3  # to begin with
+LAPS = 4
+POOL_SEQUENCES = 48  # from which the most distinguishing are taken
+MAX_ROUNDS = 4
+HELD_OUT_SETS, SEQUENCES_PER_SET = 8, 3  # which the winner must predict, each run twice
+MAX_VISITS = 8  # of a line in a lap
+VICTIMS = 8000  # for the weights of the ways: one of 1/2 is then known to 0.006
+MAX_RUN_ACCESSES = 4096
+RUNS_PER_BATCH, MAX_RUNS, MAX_RUN_LAPS = 100, 900, 8  # from cold: a misread access spoils what follows
+RATE_ERROR = 0.01  # by misread accesses
+RATE_SIZES = 8
 RATE_ACCESSES = 8192
-RATE_WARMUP, RATE_LAPS = 8, 4  # at least: after two laps bits of use (bit-PLRU) still remember how the set was filled
+RATE_WARMUP_LAPS, MIN_RATE_LAPS = 8, 4  # after two laps bits of use (bit-PLRU) still depend on how the set was filled
 METHOD = "likelihood of hits and misses of one full set, candidates simulated"
-RATE_METHOD = "share of misses going round ever more lines in one piece, up to half as many again as fit"
+RATE_METHOD = "share of misses over rising footprints in one piece, up to half as large again as the cache"
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The policy that predicts best, and whether it does so well enough."""
+
+    policy: Policy
+    sure: bool
+
+
+def replacement_of(element: str) -> Key[Replacement | None]:
+    """Replacement policy of a cache; None if none was found."""
+    return Key(f"policy.{element}", (Replacement, NoneType))
 
 
 def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
@@ -74,228 +91,251 @@ def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     if structure is None or capacity is None:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
     if not level.nearest:
-        reason = "a nearer cache answers part of the accesses"
+        reason = "a nearer cache serves part of the accesses"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    sets = _Sets(level, structure, bench)
-    rate = yield from sets.miss_rate(capacity)
-    if sets.ways == 1:
-        reason = "a set has one way: there is nothing to choose"
+    rate = yield from _max_miss_rate(level, structure, capacity, bench)
+    test = _PolicyTest(level, structure, bench)
+    reason = ""
+    if test.ways == 1:
+        reason = "a set has one way: there is nothing to replace by choice"
+    elif test.words < 2:
+        reason = "a line has one word only: no line can be accessed twice in a lap"
+    if reason:
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
-    if sets.slots < 2:
-        reason = "a line has room for one word only: no line can be asked for twice"
-        return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
-    policy = yield from sets.policy()
-    return Outcome((policy, rate), sets.nearest)
+    policy = yield from test.policy()
+    return Outcome((policy, rate), test.best)
 
 
-@dataclass(frozen=True)
-class Replacement:
-    """The policy that foretells best, and whether it does so well enough."""
+class _PolicyTest:
+    """Runs sequences over one line more than a set holds.
 
-    policy: Policy
-    sure: bool
-
-
-class _Sets:
-    """Full sets of one cache: sequences over one line more than they hold."""
+    `best` is the policy that predicts best so far, `words` the words of a line that a lap can visit.
+    """
 
     def __init__(self, level: Level, structure: Structure, bench: Bench) -> None:
         self.level, self.structure, self.bench = level, structure, bench
-        counts = np.bincount(structure.ways)
-        self.ways = int(np.argmax(counts))
-        alike = np.flatnonzero(np.array(structure.ways) == self.ways)
-        self.own = int(alike[0])
-        others = alike[1:] if alike.size > 1 else alike
-        self.others = [int(number) for number in others[np.linspace(0, others.size - 1, HELD_OUT).astype(int)]]
-        self.unseen = "accesses to other sets" if alike.size > 1 else "accesses of other sequences to its one set"
-        granule = level.fetch.fetch or structure.line
-        self.slots = min(granule // level.path.word, MOST_VISITS)
-        self.evidence: list[str] = []
-        self.nearest: Replacement | None = None
+        self.ways = int(np.argmax(np.bincount(structure.ways)))
+        sets = np.flatnonzero(np.array(structure.ways) == self.ways)
+        self.first_set = int(sets[0])
+        others = sets[1:] if sets.size > 1 else sets
+        self.other_sets: list[int] = others[np.linspace(0, others.size - 1, HELD_OUT_SETS).astype(int)].tolist()
+        self.held_out = "accesses to other sets" if sets.size > 1 else "accesses of other sequences to its one set"
+        self.words = min((level.fetch.fetch or structure.line) // level.path.word, MAX_VISITS)
+        self.evidence: tuple[str, ...] = ()
+        self.best: Replacement | None = None
 
     def policy(self) -> Ask[Estimate]:
         """The policy, or why none of the candidates is it."""
-        per_run = LAPS * self.slots * (self.ways + 1)
-        runs = yield from self._observe([self._mixed(i) for i in range(max(FIRST, -(-ACCESSES // per_run)))], LAPS)
-        misread, ranking = self._ranked(runs)
-        for turn in range(ROUNDS):
-            if ranking.lead >= MARGIN:
+        accesses = LAPS * self.words * (self.ways + 1)
+        first = [self._random_lap(i) for i in range(max(MIN_SEQUENCES, -(-MIN_ACCESSES // accesses)))]
+        runs = yield from self._observe(first, LAPS)
+        misread, ranking = self._rank(runs)
+        for number in range(MAX_ROUNDS):
+            if ranking.lead >= MIN_LEAD_NATS:
                 break
-            runs += yield from self._observe(self._telling(ranking, turn), LAPS)
-            misread, ranking = self._ranked(runs)
-        if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MARGIN:
-            return self._none_of_these("hits and misses come as by the throw of a coin, not as from a set")
-        if ranking.best == "random":
-            return (yield from self._random(ranking, misread))
+            runs += yield from self._observe(self._distinguishing_laps(ranking, number), LAPS)
+            misread, ranking = self._rank(runs)
+        if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MIN_LEAD_NATS:
+            return self._not_found("hits and misses are independent of one another, not as of a set")
+        if ranking.best == PolicyKind.RANDOM.value:
+            return (yield from self._random(misread))
         return (yield from self._deterministic(ranking, misread))
 
-    def _ranked(self, runs: Sequence[Observed]) -> tuple[float, Ranking]:
+    def _rank(self, runs: Sequence[Observation]) -> tuple[float, Ranking]:
         """Share of accesses that may be misread, and the candidates by likelihood."""
-        misread = max(MISREAD, float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN)))
-        return misread, rank(runs, self.ways, misread)
+        unknown = float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN))
+        misread = max(MIN_MISREAD_SHARE, unknown)
+        return misread, rank_candidates(runs, self.ways, misread)
 
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
-        """Hold the best against sequences on other sets."""
+        """Validate the best candidate on sequences in other sets, each run twice."""
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
-        fresh = [[self._mixed(1000 + OF_EACH * i + j) for j in range(OF_EACH)] for i in range(len(self.others))]
-        asked = [(set_, turn, laps) for set_, laps in zip(self.others, fresh, strict=True) for turn in range(2)]
-        chases = [chase for set_, turn, laps in asked for chase in self._chases(laps, LAPS, set_, turn)]
-        seen = iter((yield from self._read(chases, [lap for _, _, laps in asked for lap in laps], LAPS)))
-        right: list[float] = []
-        stubborn, accesses = [], 0
-        for laps in fresh:
-            foretold = [predicted(kind, self.ways, np.tile(lap, LAPS)) for lap in laps]
-            once, again = ([next(seen).outcomes for _ in laps] for _ in range(2))
-            right += [agreement(*pair) for run in (once, again) for pair in zip(foretold, run, strict=True)]
-            stubborn.append(sum(wrong_twice(*each) for each in zip(foretold, once, again, strict=True)))
-            accesses += sum(run.size for run in once)
-        share = float(np.mean(right))
-        most = may_be_wrong_twice(share, accesses)
-        self.nearest = Replacement(Policy(kind), False)
-        if sum(stubborn) - max(stubborn) > most:  # in one of the sets somebody else may keep a line
-            return self._none_of_these(
-                f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses, but {sum(stubborn)} of "
-                "them wrongly whenever they are made"
-            )
-        if share < 1 - SAME * misread or ranking.lead < MARGIN:
-            return self._none_of_these(f"{ranking.best} comes nearest, which foretells {share:.1%} of the accesses")
-        return self._found(Policy(kind), f"it foretells {share:.2%} of the {self.unseen}")
+        numbers = range(1000, 1000 + SEQUENCES_PER_SET * HELD_OUT_SETS)
+        laps = [self._random_lap(number) for number in numbers]
+        by_set = [laps[i : i + SEQUENCES_PER_SET] for i in range(0, len(laps), SEQUENCES_PER_SET)]
+        tests = [(laps, s, run) for s, laps in zip(self.other_sets, by_set, strict=True) for run in range(2)]
+        chases = [chase for laps, s, run in tests for chase in self._chases(laps, LAPS, s, run)]
+        observed = iter((yield from self._run(chases, [lap for laps, _, _ in tests for lap in laps], LAPS)))
+        agreements: list[float] = []
+        errors: list[int] = []
+        accesses = 0
+        for laps in by_set:
+            predicted = [predict(kind, self.ways, np.tile(lap, LAPS)) for lap in laps]
+            first, second = ([next(observed).outcomes for _ in laps] for _ in range(2))
+            agreements += [agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
+            errors.append(sum(map(count_repeated_errors, predicted, first, second)))
+            accesses += sum(run.size for run in first)
+        share = float(np.mean(agreements))
+        self.best = Replacement(Policy(kind), False)
+        closest = f"{ranking.best} comes closest, which predicts {share:.1%} of the accesses"
+        if sum(errors) - max(errors) > max_repeated_errors(share, accesses):  # other data may keep a line in one set
+            return self._not_found(f"{closest}, but {sum(errors)} of them wrongly in every run")
+        if share < 1 - CHANCE_FACTOR * misread or ranking.lead < MIN_LEAD_NATS:
+            return self._not_found(closest)
+        return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
 
-    def _random(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
-        """Told apart from a policy that only looks random, and with the weights of its ways."""
-        again = [self._mixed(i) for i in range(FIRST)]
-        first = yield from self._observe(again, LAPS, repetition=1)
-        second = yield from self._observe(again, LAPS, repetition=2)
-        if not drawn_anew([run.outcomes for run in first], [run.outcomes for run in second], misread):
-            told = {kind.value: agreement(predicted(kind, self.ways, first[0].lines), first[0].outcomes)
-                    for kind in candidates(self.ways)}  # fmt: skip
-            best = max(told, key=lambda name: told[name])
-            return self._none_of_these(
-                f"the same sequence misses at the same places again, and {best}, which comes nearest, foretells "
-                f"{told[best]:.1%} of the accesses"
+    def _random(self, misread: float) -> Ask[Estimate]:
+        """Distinguish a random policy from one that only appears random, and fit the weights of its ways."""
+        laps = [self._random_lap(i) for i in range(MIN_SEQUENCES)]
+        first = yield from self._observe(laps, LAPS, repetition=1)
+        second = yield from self._observe(laps, LAPS, repetition=2)
+        if not is_random([run.outcomes for run in first], [run.outcomes for run in second], misread):
+            shares = {
+                kind.value: agreement(predict(kind, self.ways, first[0].lines), first[0].outcomes)
+                for kind in candidates(self.ways)
+            }
+            best = max(shares, key=lambda name: shares[name])
+            return self._not_found(
+                f"the same sequence misses at the same places again, and {best}, which comes closest, predicts "
+                f"{shares[best]:.1%} of the accesses"
             )
+        victims = yield from self._victims(misread)
+        if victims.ways.size < self.ways:
+            return self._not_found("random comes closest, but hardly a victim was observed clearly")
+        fit = fit_random_policy(victims, self.ways)
+        if fit.by_age:
+            return self._not_found("its victims look random, but depend on the age of a line")
+        if fit.by_order:
+            return self._not_found("its victims look random, but each depends on the one before")
+        if not fit.uneven:
+            return self._found(Policy(PolicyKind.RANDOM), f"of {victims.ways.size} victims about as many in each way")
+        caveat = f"of {victims.ways.size} victims; ways numbered in the order in which they are filled"
+        return self._found(Policy(PolicyKind.WEIGHTED, tuple(fit.weights.tolist())), caveat)
+
+    def _victims(self, misread: float) -> Ask[Victims]:
+        """Victims of runs from a cold set, until there are `VICTIMS` of them or `MAX_RUNS` runs."""
         ways, ages, repetition = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-        laps = max(1, min(RUN_LAPS, LONGEST // (self.ways + 1)))
-        while repetition < MOST_RUNS and sum(each.size for each in ways) < VICTIMS:
-            batch = [np.arange(self.ways + 1)] * RUNS
-            for run in (yield from self._observe(batch, laps, repetition=repetition, apart=True)):
-                found = victims(clear(run), self.ways, misread)
+        laps = max(1, min(MAX_RUN_LAPS, MAX_RUN_ACCESSES // (self.ways + 1)))
+        while repetition < MAX_RUNS and sum(part.size for part in ways) < VICTIMS:
+            batch = [np.arange(self.ways + 1)] * RUNS_PER_BATCH
+            for run in (yield from self._observe(batch, laps, repetition, numbered=True)):
+                found = infer_victims(run.before_unknown(), self.ways, misread)
                 ways.append(found.ways)
                 ages.append(found.ages)
-            repetition += RUNS
-        seen = Victims(np.concatenate(ways), np.concatenate(ages))
-        if seen.ways.size < self.ways:
-            return self._none_of_these("random comes nearest, but hardly a victim was seen clearly")
-        look = drawn(seen, self.ways)
-        if look.by_age:
-            return self._none_of_these("its victims look random, but how old a line is has a say")
-        if look.in_turns:
-            return self._none_of_these("its victims look random, but which was the last has a say in the next")
-        text = f"of {seen.ways.size} victims"
-        if not look.uneven:
-            return self._found(Policy(PolicyKind.RANDOM), f"{text} about as many in each way")
-        weights = tuple(look.weights.tolist())
-        text += "; ways numbered in the order in which they are filled"
-        return self._found(Policy(PolicyKind.WEIGHTED, weights), text)
+            repetition += RUNS_PER_BATCH
+        return Victims(np.concatenate(ways), np.concatenate(ages))
 
-    def miss_rate(self, capacity: int) -> Ask[Estimate]:
-        """The largest share of misses, going round lines in one piece."""
-        count = sum(self.structure.ways)
-        if count * self.structure.line < capacity:
-            reason = f"lines are wider than the {self.structure.line} B that a miss brings in: how wide is not known"
-            (estimate,) = without(Status.NOT_FOUND, self.level.element, reason, "max_miss_rate")
-            return estimate
-        sizes = sorted({count + max(1, count * i // (2 * SIZES)) for i in range(1, SIZES + 1)})
-        sizes = [size for size in sizes if size * self.structure.line <= self.bench.info.limit(self.level.path)]
-        chases = [
-            Chase(path=self.level.path, order=Sequential(size, self.structure.line), timing=Timing.COUNT,
-                  bounds=self.level.bounds, warmup=RATE_WARMUP, laps=max(RATE_LAPS, RATE_ACCESSES // size),
-                  alone=self.level.alone)
-            for size in sizes
-        ]  # fmt: skip
-        if not chases:
-            (estimate,) = without(Status.NOT_FOUND, self.level.element, "the path is too short", "max_miss_rate")
-            return estimate
-        traces = yield chases
-        rates = [float(t.counts[:, 1].sum() / max(1, t.counts[:, :2].sum())) for t in traces]
-        best = int(np.argmax(rates))
-        spread = RATE_SPREAD + 3 * (rates[best] * (1 - rates[best]) / traces[best].counts.sum()) ** 0.5
-        return Estimate(
-            element=self.level.element, attribute="max_miss_rate", status=Status.FOUND, value=rates[best],
-            low=max(0.0, rates[best] - spread), high=min(1.0, rates[best] + spread), confidence=LATENCY,
-            method=RATE_METHOD, evidence=tuple(trace.workload for trace in traces),
-        )  # fmt: skip
-
-    def _mixed(self, number: int) -> Array:
-        """Fill the set, then every line again and again in random order: line numbers of one lap."""
-        rest = np.concatenate([np.repeat(np.arange(self.ways), self.slots - 1), np.full(self.slots, self.ways)])
+    def _random_lap(self, number: int) -> Array:
+        """Line numbers of one lap: fill the set, then every line repeatedly in random order."""
+        rest = np.concatenate([np.repeat(np.arange(self.ways), self.words - 1), np.full(self.words, self.ways)])
         rng = self.bench.rng("policy", self.level.element, number)
         return np.concatenate([np.arange(self.ways), rng.permutation(rest)])
 
-    def _telling(self, ranking: Ranking, turn: int) -> list[Array]:
-        """Of many sequences those on which the policies that are left differ most."""
-        left = [kind for kind in candidates(self.ways)
-                if ranking.scores.get(kind.value, -np.inf) > ranking.scores[ranking.best] - MARGIN]  # fmt: skip
-        pool = [self._mixed(100 * (turn + 1) + i) for i in range(POOL)]
-        differing = []
+    def _distinguishing_laps(self, ranking: Ranking, number: int) -> list[Array]:
+        """Of many laps those on which the remaining policies differ most."""
+        threshold = ranking.scores[ranking.best] - MIN_LEAD_NATS
+        remaining = [kind for kind in candidates(self.ways) if ranking.scores[kind.value] > threshold]
+        pool = [self._random_lap(100 * (number + 1) + i) for i in range(POOL_SEQUENCES)]
+        differences = []
         for lap in pool:
-            foretold = [predicted(kind, self.ways, np.tile(lap, LAPS)) for kind in left]
-            differing.append(sum(int(np.sum(one != two)) for one in foretold for two in foretold))
-        return [pool[i] for i in np.argsort(differing)[::-1][: 2 * FIRST]]
+            predicted = [predict(kind, self.ways, np.tile(lap, LAPS)) for kind in remaining]
+            differences.append(sum(int(np.sum(one != other)) for one in predicted for other in predicted))
+        return [pool[i] for i in np.argsort(differences)[::-1][: 2 * MIN_SEQUENCES]]
 
     def _observe(
-        self, sequences: Sequence[Array], laps: int, repetition: int = 0, apart: bool = False
-    ) -> Ask[list[Observed]]:
-        """Run sequences of line numbers on the set, each from cold; with `apart` equal ones are runs of their own."""
-        chases = self._chases(sequences, laps, self.own, repetition, apart)
-        return (yield from self._read(chases, sequences, laps))
+        self, laps: Sequence[Array], count: int, repetition: int = 0, numbered: bool = False
+    ) -> Ask[list[Observation]]:
+        """Run laps of line numbers on the set, each `count` times from cold."""
+        chases = self._chases(laps, count, self.first_set, repetition, numbered)
+        return (yield from self._run(chases, laps, count))
 
     def _chases(
-        self, sequences: Sequence[Array], laps: int, number: int, repetition: int = 0, apart: bool = False
+        self, laps: Sequence[Array], count: int, set_number: int, repetition: int = 0, numbered: bool = False
     ) -> list[Chase]:
-        """Sequences over lines of set `number`."""
+        """Chases over lines of a set; `numbered` ones have repetitions of their own, so that equal laps differ."""
         quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
-        quotas[number] = self.ways + 1
-        lines = self.structure.draw(quotas, self.bench.rng("lines", self.level.element, number))
+        quotas[set_number] = self.ways + 1
+        lines = self.structure.sample(quotas, self.bench.rng("lines", self.level.element, set_number))
+        alone = self.level.alone
         return [
-            Chase(path=self.level.path, order=self._order(lap, lines), timing=Timing.EACH, warmup=0, laps=laps,
-                  alone=self.level.alone, flush=self.level.alone, repetition=repetition + (i if apart else 0))
-            for i, lap in enumerate(sequences)
-        ]  # fmt: skip
+            Chase(
+                path=self.level.path,
+                order=self._order(lap, lines),
+                timing=Timing.EACH,
+                warmup=0,
+                laps=count,
+                alone=alone,
+                flush=alone,
+                repetition=repetition + (i if numbered else 0),
+            )
+            for i, lap in enumerate(laps)
+        ]
 
-    def _read(self, chases: Sequence[Chase], sequences: Sequence[Array], laps: int) -> Ask[list[Observed]]:
-        """Outcomes of chases over these sequences."""
+    def _run(self, chases: Sequence[Chase], laps: Sequence[Array], count: int) -> Ask[list[Observation]]:
+        """Observations of chases over these laps."""
         traces: list[Trace] = yield chases
-        assert self.level.bounds is not None
-        self.evidence += [trace.workload for trace in traces]
+        bounds = self.level.bounds
+        assert bounds is not None
+        self.evidence += tuple(trace.workload for trace in traces)
         return [
-            from_cold(np.tile(lap, laps), outcomes(trace.cycles, self.level.bounds))
-            for lap, trace in zip(sequences, traces, strict=True)
+            observe_cold(np.tile(lap, count), classify(trace.cycles, bounds))
+            for lap, trace in zip(laps, traces, strict=True)
         ]
 
     def _order(self, lap: Array, lines: Array) -> Explicit:
-        """Byte offsets: the k-th visit of a line in a lap asks for its k-th word."""
+        """Byte offsets: the k-th visit of a line in a lap accesses its k-th word."""
         visit = np.zeros(lap.size, dtype=np.int64)
         for line in range(self.ways + 1):
-            at = np.flatnonzero(lap == line)
-            visit[at] = np.arange(at.size)
+            positions = np.flatnonzero(lap == line)
+            visit[positions] = np.arange(positions.size)
         return Explicit(lines[lap] * self.structure.line + visit * self.level.path.word)
 
     def _found(self, policy: Policy, caveat: str) -> Estimate:
-        self.nearest = Replacement(policy, True)
+        self.best = Replacement(policy, True)
         value = " ".join([policy.kind, *(f"{weight:.3f}" for weight in policy.weights)])
-        return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.FOUND, value=value,
-                        confidence=EXACT, method=METHOD, evidence=tuple(self.evidence), caveats=(caveat,))  # fmt: skip
+        return self._estimate(Status.FOUND, value=value, confidence=EXACT, caveats=(caveat,))
 
-    def _none_of_these(self, reason: str) -> Estimate:
-        return Estimate(element=self.level.element, attribute="replacement_policy", status=Status.AMBIGUOUS,
-                        reason=f"none of the policies known here: {reason}", method=METHOD,
-                        evidence=tuple(self.evidence))  # fmt: skip
+    def _not_found(self, reason: str) -> Estimate:
+        return self._estimate(Status.AMBIGUOUS, reason=f"none of the known policies: {reason}")
+
+    def _estimate(self, status: Status, **fields: Any) -> Estimate:
+        return Estimate(
+            element=self.level.element,
+            attribute="replacement_policy",
+            status=status,
+            method=METHOD,
+            evidence=self.evidence,
+            **fields,
+        )
 
 
-def replacement_of(element: str) -> Key[Replacement | None]:
-    """Replacement policy of a cache; None if none was found."""
-    return Key(f"policy.{element}", (Replacement, NoneType))
+def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Bench) -> Ask[Estimate]:
+    """The largest share of misses over footprints in one piece."""
+    count, limit = sum(structure.ways), bench.info.limit(level.path)
+    sizes = sorted({count + max(1, count * i // (2 * RATE_SIZES)) for i in range(1, RATE_SIZES + 1)})
+    sizes = [size for size in sizes if size * structure.line <= limit]
+    reason = "" if sizes else "the path is too short"
+    if count * structure.line < capacity:
+        reason = f"lines are wider than the {structure.line} B that a miss fetches, their width is not known"
+    if reason:
+        return without(Status.NOT_FOUND, level.element, reason, "max_miss_rate")[0]
+    traces = yield [
+        Chase(
+            path=level.path,
+            order=Sequential(size, structure.line),
+            timing=Timing.COUNT,
+            bounds=level.bounds,
+            warmup=RATE_WARMUP_LAPS,
+            laps=max(MIN_RATE_LAPS, RATE_ACCESSES // size),
+            alone=level.alone,
+        )
+        for size in sizes
+    ]
+    rates = [float(trace.counts[:, 1].sum() / max(1, trace.counts[:, :2].sum())) for trace in traces]
+    highest = int(np.argmax(rates))
+    rate = rates[highest]
+    error = RATE_ERROR + 3 * (rate * (1 - rate) / traces[highest].counts.sum()) ** 0.5
+    return Estimate(
+        element=level.element,
+        attribute="max_miss_rate",
+        status=Status.FOUND,
+        value=rate,
+        low=max(0.0, rate - error),
+        high=min(1.0, rate + error),
+        confidence=LATENCY,
+        method=RATE_METHOD,
+        evidence=tuple(trace.workload for trace in traces),
+    )
 
 
 EXPERIMENTS = tuple(

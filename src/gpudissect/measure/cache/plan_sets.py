@@ -1,9 +1,9 @@
 """Sets, ways and index function of a cache, without assuming equal sets, a plain index, or a policy.
 
-Of lines scattered at random one set is the first to get too many. Group tests find which lines those are; with one of
-them left out they fill the set, so any other line can be asked whether it belongs to it. Where its lines lie tells what
-kind of index it is; the ways of every set follow from lines drawn at random by that index. If lines so drawn do not
-fit exactly as foretold, the index was not it.
+Of lines scattered at random one set is the first to get too many. Group tests find the lines of that set; without one
+of them they just fill it, so any other line can be tested for membership. Where the members lie gives the kind of
+index; the ways of every set follow from random lines sampled by that index. If these do not fit exactly as predicted,
+the index is wrong.
 """
 
 from __future__ import annotations
@@ -15,35 +15,46 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.conflict_groups import Conflicts, Lines, Unclear
-from gpudissect.measure.cache.infer_first_miss import probe_sizes
-from gpudissect.measure.cache.infer_index_function import as_index, null_space, period, rows_from
-from gpudissect.measure.cache.infer_residency import SLACK
-from gpudissect.measure.cache.infer_structure import Deck, Structure
+from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, probe_sizes
+from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.infer_structure import (
+    LinesBySet,
+    Structure,
+    index_from_rows,
+    null_space,
+    period,
+    rows_from,
+)
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.cache.plan_line import Lines as LineSize
-from gpudissect.measure.cache.plan_line import lines_of, recounted
-from gpudissect.measure.cache.residency_test import Fitting
-from gpudissect.measure.cache.ways import of_each_set, portions, ways_of
+from gpudissect.measure.cache.plan_line import Lines, lines_of, recount_lines
+from gpudissect.measure.cache.residency_test import (
+    ConflictTests,
+    Inconclusive,
+    ResidencyTest,
+    fits_by_set,
+    portions,
+    ways_of_sets,
+)
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
+from gpudissect.trace import Array
 from gpudissect.units import format_bytes
 from gpudissect.vocabulary import CACHES
 
 ATTRIBUTES = ("sets", "ways", "index_function")
-MOST_LINES = 1 << 17  # beyond, group tests take too long
-REACH = 32 << 20  # bytes over which the index is looked at: what the first TLB of every GPU so far translates
-CHECKS = 12  # times that lines are drawn anew to see whether the sets hold what they should and no more
-ACCESSES = 256  # of small rings at first: there are thousands of them
-MANY = 15  # sizes tried at once
-BLOCK_SETS = 4  # lines of each set that a block is to have, about
-LEAST_BLOCK, MOST_BLOCK = 512, 14  # lines; log2 of lines. In too small a block a set has no line, or no period
-TRIES = 2  # with other lines: a group test may go wrong by chance, and is then found out
-CAPACITY_METHOD = "ways of all sets, cross-checked by occupancy"
-METHOD = "lines of one set by group tests, the others by where those lie; checked on lines drawn at random"
+MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
+MIN_INDEX_SPAN = 32 << 20  # bytes over which the index is tested: the reach of the smallest first TLB so far
+CHECKS = 12  # of a candidate, each on other lines
+MIN_ACCESSES = 256  # of small chains at first: there are thousands of them
+MAX_SIZES_PER_BATCH = 15
+LINES_PER_SET = 4  # of a block, about
+MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
+ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
+CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
+METHOD = "lines of one set by group tests, the others by where those lie; checked on random lines"
 
 
 def structure_of(element: str) -> Key[Structure | None]:
@@ -52,250 +63,255 @@ def structure_of(element: str) -> Key[Structure | None]:
 
 
 def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Sets, ways and index function of `element`; knowledge: its `Structure`, or None."""
+    """Sets, ways and index function of `element`; knowledge: its `Structure`, or None.
+
+    Revises its capacity where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
+    """
     levels = known[levels_of(element)]
     level = levels.level(element)
     if level is None:
         absence = levels.absent[element]
         return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
-    lines = known[lines_of(element)]
-    capacity = known[capacity_of(element)]
-    if lines is None or capacity is None or level.bounds is None or level.parts is not None:
+    lines, capacity = known[lines_of(element)], known[capacity_of(element)]
+    if lines is None or capacity is None or level.bounds is None or level.far_partition is not None:
         return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
-    count, reach = capacity // lines.line, _reach(capacity, bench.info.limit(level.path)) // lines.line
-    if count > MOST_LINES:
-        reason = f"{count} lines are too many for group tests (up to {MOST_LINES})"
+    count = capacity // lines.line
+    span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * capacity - 1).bit_length())) // lines.line
+    if count > MAX_LINES:
+        reason = f"{count} lines are too many for group tests (up to {MAX_LINES})"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    if reach < 2 * count:
-        reason = f"the path reaches no further than {format_bytes(reach * lines.line)}: no lines to compete with"
+    if span < 2 * count:
+        reason = f"the path reaches no further than {format_bytes(span * lines.line)}: no lines to compete with"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
-    structure: Structure | str = ""
-    for turn in range(TRIES):
-        fresh = Bench(bench.info, bench.seed + turn)
-        control = footprint(max(1, count // 2) * lines.line, lines.line, fresh.seed_for("control", element))
-        fitting = Fitting(level, control, ACCESSES)
-        finder = _Finder(Conflicts(fitting, lines.line, fresh), count, reach)
-        try:
-            structure = yield from finder.structure()
-        except Unclear as unclear:
-            structure = str(unclear)
+    for attempt in range(ATTEMPTS):
+        attempt_bench = Bench(bench.info, bench.seed + attempt)
+        structure, test = yield from _find_structure(level, lines.line, count, span, attempt_bench)
         if isinstance(structure, Structure):
-            found, whole = _found(element, structure, count), sum(structure.ways)
-            if whole != count and lines.held is not None and level.homes is None:  # else it may be a part of the cache
-                again = yield from recounted(level, lines.line, whole, fresh)
-                found = (*found, *_whole(element, structure, count, again))
-            return Outcome(found, structure)
-    return Outcome(_unclear(element, str(structure), fitting.evidence))
+            revised: tuple[Estimate, ...] = ()
+            ways = sum(structure.ways)
+            # With near and far lines, what fits may be one partition of the cache.
+            if ways != count and lines.resident is not None and level.home_partition is None:
+                recounted = yield from recount_lines(level, lines.line, ways, attempt_bench)
+                revised = _revised_capacity(element, structure, count, recounted)
+            return Outcome((*_estimates(element, structure, count), *revised), structure)
+    ambiguous = partial(Estimate, element=element, status=Status.AMBIGUOUS, reason=str(structure), method=METHOD)
+    return Outcome(tuple(ambiguous(attribute=attribute, evidence=test.evidence) for attribute in ATTRIBUTES))
 
 
-def _reach(capacity: int, limit: int) -> int:
-    """Bytes over which to look at the index."""
-    return min(limit, max(REACH, 1 << (4 * capacity - 1).bit_length()))
+def _find_structure(
+    level: Level, line: int, count: int, span: int, bench: Bench
+) -> Ask[tuple[Structure | str, ResidencyTest]]:
+    """The structure of a cache of `count` lines, or why there is none, and the test that was used."""
+    control = footprint(max(1, count // 2) * line, line, bench.seed_for("control", level.element))
+    test = ResidencyTest(level, control, MIN_ACCESSES)
+    try:
+        return (yield from _Finder(ConflictTests(test, line, bench), count, span).structure()), test
+    except Inconclusive as inconclusive:
+        return str(inconclusive), test
 
 
 class _Finder:
-    """Looks for the structure of a cache that holds `count` lines in one piece, among the first `reach` of memory."""
+    """Finds the structure of a cache that holds `count` lines in one piece, among the first `span` lines of memory."""
 
-    def __init__(self, conflicts: Conflicts, count: int, reach: int) -> None:
+    def __init__(self, conflicts: ConflictTests, count: int, span: int) -> None:
         self.conflicts, self.count = conflicts, count
-        self.bits = reach.bit_length() - 1
+        self.bits = span.bit_length() - 1
 
     def structure(self) -> Ask[Structure | str]:
         """The structure, or why there is none."""
-        scattered = yield from self._too_many()
-        crowded = yield from self._first_that_misses(scattered)
-        members = yield from self.conflicts.minimal(crowded)
-        block = yield from self._block(members[1:], int(members[0]))
-        fitting = self.conflicts.fitting
-        for index, sets in (yield from self._candidates(members[1:], int(members[0]), *block)):
-            before = len(fitting.evidence)  # what led to a candidate is left out: that it holds is what counts
-            labels = set_numbers(index, self.conflicts.line, sets, np.arange(1 << self.bits) * self.conflicts.line)
-            deck = Deck(labels, sets, self.conflicts.rng("deck"))
-            ways = yield from ways_of(deck, members.size - 1, self.count // 2, self.conflicts)
-            if ways is not None and (yield from self._holds(deck, ways)):
-                return Structure(self.conflicts.line, index, ways, 1 << self.bits, fitting.evidence[before:])
+        scattered = yield from self._overflowing_lines()
+        prefix = yield from self._shortest_overflow(scattered)
+        members = yield from self.conflicts.minimal_conflict(prefix)
+        spare, exact, line = int(members[0]), members[1:], self.conflicts.line
+        block, size = yield from self._set_in_block(exact, spare)
+        for index, sets in (yield from self._candidates(exact, spare, block, size)):
+            earlier = len(self.conflicts.test.evidence)  # what led to a candidate is left out: its check counts
+            set_of = set_numbers(index, line, sets, np.arange(1 << self.bits) * line)
+            lines = LinesBySet(set_of, sets, self.conflicts.rng("deck"))
+            ways = yield from ways_of_sets(lines, exact.size, self.count // 2, self.conflicts)
+            if ways is not None and (yield from self._check(lines, ways)):
+                return Structure(line, index, ways, 1 << self.bits, self.conflicts.test.evidence[earlier:])
+        some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
         return (
-            f"a set of {members.size - 1} ways holds lines {_some(block[0])} of the first {block[1]}: "
+            f"a set of {exact.size} ways holds lines {some} of the first {size}: "
             "that is neither a linear index nor a remainder"
         )
 
-    def _too_many(self) -> Ask[Lines]:
+    def _overflowing_lines(self) -> Ask[Array]:
         """Scattered lines that do not fit: twice as many as fit in one piece, or more if that is a small part."""
         scattered = self.conflicts.rng("scattered").permutation(1 << self.bits)
-        for doubled in range(1, self.bits):
-            lines = scattered[: self.count << doubled]
+        for doublings in range(1, self.bits):
+            lines = scattered[: self.count << doublings]
             if not (yield from self.conflicts.fit([lines]))[0]:
                 return lines
-        raise Unclear("as many scattered lines as there are fit")
+        raise Inconclusive("all scattered lines fit")
 
-    def _first_that_misses(self, lines: Lines) -> Ask[Lines]:
-        """The shortest beginning of `lines` that does not fit."""
+    def _shortest_overflow(self, lines: Array) -> Ask[Array]:
+        """The shortest prefix of `lines` that does not fit."""
         low, high = 0, lines.size
-        while sizes := probe_sizes(low, high, 1, MANY):
+        while sizes := probe_sizes(low, high, 1, MAX_SIZES_PER_BATCH):
             fits = yield from self.conflicts.fit([lines[:size] for size in sizes])
             high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
             low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
         return lines[:high]
 
-    def _block(self, exact: Lines, member: int) -> Ask[tuple[Lines, int]]:
-        """All lines of one set among the first so many, and how many those are.
+    def _set_in_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:
+        """All lines of one set in the first lines of memory, and the number of those.
 
-        `exact` just fill the set, `member` is one more of it.
+        `exact` just fill the set, `spare` is one more of it.
         """
-        wanted = max(BLOCK_SETS * self.count // exact.size, LEAST_BLOCK)
-        size = 1 << min(self.bits, MOST_BLOCK, (wanted - 1).bit_length())
-        others = np.setdiff1d(np.arange(size), [*exact, member])
-        # No set overflows by lines that are no more than its ways, so many can be asked about at once.
-        together = max(1, min(exact.size, self.count // exact.size // 4))
-        groups = np.array_split(others, -(-others.size // together))
+        wanted = max(LINES_PER_SET * self.count // exact.size, MIN_BLOCK_LINES)
+        size = 1 << min(self.bits, MAX_BLOCK_BITS, (wanted - 1).bit_length())
+        others = np.setdiff1d(np.arange(size), [*exact, spare])
+        # No set overflows by lines that are no more than its ways, so many can be tested at once.
+        group_size = max(1, min(exact.size, self.count // exact.size // 4))
+        groups = np.array_split(others, -(-others.size // group_size))
         fits = yield from self.conflicts.fit([np.append(exact, group) for group in groups])
-        if together > 1:
+        if group_size > 1:
             others = np.concatenate([others[:0], *(group for group, fit in zip(groups, fits, strict=True) if not fit)])
             fits = yield from self.conflicts.fit([np.append(exact, other) for other in others])
-        known = np.array([*exact, member], dtype=np.int64)
+        known = np.array([*exact, spare], dtype=np.int64)
         return np.sort(np.concatenate([others[~np.array(fits, dtype=bool)], known[known < size]])), size
 
-    def _candidates(self, exact: Lines, spare: int, members: Lines, size: int) -> Ask[list[tuple[Index, int]]]:
+    def _candidates(self, exact: Array, spare: int, members: Array, size: int) -> Ask[list[tuple[Index, int]]]:
         """Index functions under which `members` are the lines of one set below `size`, and the number of sets."""
         line, found = self.conflicts.line, []
         if members.size == 0:
             return []
-        rows = yield from self._linear(exact, spare, members, size)
+        rows = yield from self._linear_rows(exact, spare, members, size)
         if rows is not None:
-            found.append((as_index(rows, line), 1 << len(rows)))
+            found.append((index_from_rows(rows, line), 1 << len(rows)))
         repeats = period(members, size)
         if repeats is not None:
-            distance, together = repeats
-            found.append((Index(IndexKind.MODULO, granule=together * line), distance // together))
+            distance, run = repeats
+            found.append((Index(IndexKind.MODULO, granule=run * line), distance // run))
         return found
 
-    def _linear(self, exact: Lines, spare: int, members: Lines, size: int) -> Ask[tuple[int, ...] | None]:
+    def _linear_rows(self, exact: Array, spare: int, members: Array, size: int) -> Ask[tuple[int, ...] | None]:
         """Rows over line numbers: from the lines of the one set, and for each higher bit from the line it equals.
 
-        A line that would be asked about and is one of `exact` stands for itself: `spare`, one more of the set, goes in.
+        A line that would be tested and is one of `exact` is replaced by `spare`, one more of the set.
         """
         null = null_space(members, size)
         if null is None:
             return None
-        known = {vector.bit_length() - 1: vector for vector in null}
+        vectors = {vector.bit_length() - 1: vector for vector in null}
         low = size.bit_length() - 1
-        rows, asked = rows_from(null, low), []
+        rows, groups = rows_from(null, low), []
         for bit in range(low, self.bits):
             for place in range(len(rows)):
                 for value in (0, 1):
-                    flipped = _ones_of_each(rows, place, value) ^ (1 << bit) ^ int(members[0])
-                    asked.append(np.concatenate([exact, np.where(np.isin(flipped, exact), spare, flipped)]))
-        told = iter((yield from self.conflicts.fit(asked)))
+                    flipped = _one_line_per_set(rows, place, value) ^ (1 << bit) ^ int(members[0])
+                    groups.append(np.concatenate([exact, np.where(np.isin(flipped, exact), spare, flipped)]))
+        fits = iter((yield from self.conflicts.fit(groups)))
         for bit in range(low, self.bits):
-            alike = 0
+            equal = 0
             for row in rows:
-                without, with_it = not next(told), not next(told)
-                if without == with_it:
+                misses_at_0, misses_at_1 = not next(fits), not next(fits)
+                if misses_at_0 == misses_at_1:
                     return None
-                alike |= _lowest(row) if with_it else 0
-            known[bit] = (1 << bit) | alike
-        return rows_from(known.values(), self.bits)
+                equal |= _lowest_bit(row) if misses_at_1 else 0
+            vectors[bit] = (1 << bit) | equal
+        return rows_from(vectors.values(), self.bits)
 
-    def _holds(self, deck: Deck, ways: tuple[int, ...]) -> Ask[bool]:
-        """Whether the sets are what they look like, on lines drawn anew time after time.
+    def _check(self, lines: LinesBySet, ways: tuple[int, ...]) -> Ask[bool]:
+        """Whether the sets hold as many random lines as they have ways, and no more, in every repetition.
 
-        As many lines as a set has ways must fit, and one more in it must not, whichever lines they are: of two sets
-        taken for one, chance decides. And a full set must have no quarrel with a line of any other: of one set taken
-        for two, it has.
+        Of two sets taken for one, chance decides. And a full set must not conflict with a line of any other: of one
+        set taken for two, it does.
         """
         rng, full = self.conflicts.rng("check"), np.array(ways)
-        ones = np.ones_like(full)
-        some = rng.permutation(full.size)[:CHECKS]
-        beside = [deck.draw(np.where(np.arange(full.size) == one, full, ones), rng) for one in some]
-        if not all((yield from self.conflicts.fit(beside))):
+        sets = rng.permutation(full.size)[:CHECKS]
+        one_full = [lines.sample(np.where(np.arange(full.size) == one, full, 1), rng) for one in sets]
+        if not all((yield from self.conflicts.fit(one_full))):
             return False
         for _ in range(CHECKS):
             order = rng.permutation(full.size)  # so that other sets share a portion
-            for more in (0, 1):
-                for portion in portions(full[order] + more, self.count // 2):
+            for extra in (0, 1):
+                for portion in portions(full[order] + extra, self.count // 2):
                     quotas = np.zeros_like(full)
                     quotas[order] = portion
-                    fits = yield from of_each_set(deck, quotas, self.conflicts)
-                    if np.any(fits[quotas > 0] == bool(more)):
+                    fits = yield from fits_by_set(lines, quotas, self.conflicts)
+                    if np.any(fits[quotas > 0] == bool(extra)):
                         return False
         return True
 
 
-def _ones_of_each(rows: tuple[int, ...], place: int, value: int) -> Lines:
+def _one_line_per_set(rows: tuple[int, ...], place: int, value: int) -> Array:
     """One line for each set whose number has `value` at bit `place`: sums of the rows' lowest bits."""
     lines = np.zeros(1, dtype=np.int64)
     for i, row in enumerate(rows):
-        pivot = _lowest(row)
+        pivot = _lowest_bit(row)
         lines = lines ^ pivot * value if i == place else np.concatenate([lines, lines ^ pivot])
     return lines
 
 
-def _lowest(row: int) -> int:
+def _lowest_bit(row: int) -> int:
     return row & -row
 
 
-def _some(members: Lines) -> str:
-    words = [str(each) for each in members[:6].tolist()]
-    return ", ".join(words) + (", ..." if members.size > len(words) else "")
+def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
+    total, unequal = sum(structure.ways), len(set(structure.ways)) > 1
+    conflict = () if total == count else (f"{total} lines, while {count} in one piece is what fits",)
+    tested_bits = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were tested"
 
-
-def _found(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
-    ways = structure.ways
-    several: Value = ways if len(set(ways)) > 1 else ways[0]
-    of_ways = f"{sum(ways)} lines in all" if len(set(ways)) > 1 else ""
-    agreed = sum(ways) == count
-    missing = () if agreed else (f"{sum(ways)} lines, while {count} in one piece is what fits",)
-    range_seen = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were looked at"
-    text = canonical(structure.index, structure.line, len(ways))
-
-    def found(attribute: str, value: Value, *caveats: str) -> Estimate:
+    def estimate(attribute: str, value: Value, *caveats: str) -> Estimate:
         number = value if isinstance(value, int | float) else None
         return Estimate(
-            element=element, attribute=attribute, status=Status.FOUND, value=value, low=number, high=number,
-            confidence=EXACT, method=METHOD, evidence=structure.evidence,
-            caveats=tuple(each for each in (*caveats, *missing) if each),
-        )  # fmt: skip
+            element=element,
+            attribute=attribute,
+            status=Status.FOUND,
+            value=value,
+            low=number,
+            high=number,
+            confidence=EXACT,
+            method=METHOD,
+            evidence=structure.evidence,
+            caveats=(*caveats, *conflict),
+        )
 
     return (
-        found("sets", len(ways)),
-        found("ways", several, of_ways),
-        found("index_function", text, range_seen),
+        estimate("sets", len(structure.ways)),
+        estimate("ways", structure.ways, f"{total} lines in all") if unequal else estimate("ways", structure.ways[0]),
+        estimate("index_function", canonical(structure.index, structure.line, len(structure.ways)), tested_bits),
     )
 
 
-def _whole(element: str, structure: Structure, count: int, lines: LineSize) -> tuple[Estimate, ...]:
-    """The capacity anew, where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
+def _revised_capacity(element: str, structure: Structure, count: int, lines: Lines) -> tuple[Estimate, ...]:
+    """The capacity by the ways of all sets, or between that and `count` lines in one piece.
 
-    Or there are tags for more lines than there is room: then no more are held at any one time than in one piece. But a
-    cache that protects what was asked for twice may also seem to hold too few: so that is never sure.
+    There may be tags for more lines than there is data for: then no more are resident than in one piece. But a cache
+    that protects lines accessed twice may also seem to hold too few: so that is never certain.
     """
-    whole, held = sum(structure.ways), lines.held
-    if held is None:
+    ways, resident = sum(structure.ways), lines.resident
+    if resident is None:
         return ()
-    as_whole, as_piece = (abs(held.elements - lines) <= 3 * held.error + SLACK * lines for lines in (whole, count))
-    sure = as_whole and not as_piece
-    size = (count if as_piece else whole) * structure.line
-    piece = format_bytes(count * structure.line)
-    caveats = [f"{piece} in one piece are the most that fit: some sets are full before others"]
-    if not sure:
-        caveats = [
-            f"{piece} are what fits in one piece, the ways of all sets {format_bytes(whole * structure.line)}, and "
-            f"{held.elements:.0f} lines, which seem to be held at any one time, decide for neither"
-        ]
-    low, high = (whole, whole) if sure else sorted((count, whole))
+    matches_ways, matches_piece = (
+        abs(resident.elements - total) <= 3 * resident.error + SIZE_TOLERANCE * total for total in (ways, count)
+    )
+    certain = matches_ways and not matches_piece
+    piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
+    caveat = f"{piece} in one piece are the most that fit: some sets are full before others"
+    if not certain:
+        caveat = (
+            f"{piece} fit in one piece, the ways of all sets are {whole}, and about {resident.elements:.0f} lines "
+            "resident at any one time decide for neither"
+        )
+    low, high = (ways, ways) if certain else sorted((count, ways))
     return (
-        Estimate(element=element, attribute="capacity", status=Status.FOUND, value=size, low=low * structure.line,
-                 high=high * structure.line, confidence=EXACT if sure else BRACKETED, method=CAPACITY_METHOD,
-                 evidence=(*structure.evidence, *lines.evidence), caveats=tuple(caveats)),
-    )  # fmt: skip
-
-
-def _unclear(element: str, reason: str, evidence: tuple[str, ...]) -> tuple[Estimate, ...]:
-    return tuple(
-        Estimate(element=element, attribute=each, status=Status.AMBIGUOUS, reason=reason, method=METHOD,
-                 evidence=evidence)
-        for each in ATTRIBUTES
-    )  # fmt: skip
+        Estimate(
+            element=element,
+            attribute="capacity",
+            status=Status.FOUND,
+            value=(count if matches_piece else ways) * structure.line,
+            low=low * structure.line,
+            high=high * structure.line,
+            confidence=EXACT if certain else BRACKETED,
+            method=CAPACITY_METHOD,
+            evidence=(*structure.evidence, *lines.evidence),
+            caveats=(caveat,),
+        ),
+    )
 
 
 EXPERIMENTS = tuple(
@@ -304,7 +320,7 @@ EXPERIMENTS = tuple(
         element=element,
         plan=partial(sets_plan, element),
         emits=ATTRIBUTES,
-        revises=(f"{element}.capacity",),  # where sets x ways x line contradict it
+        revises=(f"{element}.capacity",),
         needs=(levels_of(element), lines_of(element), capacity_of(element)),
     )
     for element in CACHES

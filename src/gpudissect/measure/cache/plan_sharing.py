@@ -1,4 +1,4 @@
-"""Which spaces share an array with a cache, and how many copies of it an SM has (MT22 s4.5-4.6)."""
+"""Which caches share an array, and how many copies of it an SM has (MT22 s4.5-4.6)."""
 
 from __future__ import annotations
 
@@ -6,149 +6,143 @@ from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 
-from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_sharing import Laps, Shared, copies, shares
+from gpudissect.measure.cache.infer_sharing import MissShares, Sharing, classify_sharing, count_copies
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of
+from gpudissect.measure.cache.plan_levels import PRIVATE_CACHES, levels_of
 from gpudissect.measure.infer_confidence import EXACT
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import MAX_BLOCK_WARPS
-from gpudissect.workload.digest import digest
 
 ATTRIBUTES = ("shared_with", "count_per_sm")
-LAPS = 3  # of a turn: a random policy needs more than one to replace everything
-BESIDE = 16  # bytes from a line's start to a word of its first granule that another path's link may have
-NOBODY = "nothing"
-NOBODY_TRIED = "no other cache could be tried"
-TOO_SHORT = "the path is too short for two rings"
-SHARING_METHOD = "eviction by another path's laps, and hits on the lines it fetched"
+LAPS = 3  # of prior accesses: a random policy needs more than one to replace every line
+WORD_OFFSET = 16  # bytes from the start of a line to a word of its first granule for a link of another path
+NOT_SHARED = "nothing"
+SHARING_METHOD = "eviction by another path's accesses, and hits on the lines it fetched"
 COUNT_METHOD = "which warps evict each other's lines"
 
 
 @dataclass(frozen=True)
-class _Space:
-    """A cache, and a ring that just fills it."""
+class _FullCache:
+    """A cache and a chain that just fills it."""
 
     level: Level
-    ring: Sequential
+    chain: Sequential
 
-    def elsewhere(self, beyond: int) -> Sequential:
-        """As many visits, behind the first `beyond` bytes."""
-        return Sequential(self.ring.count, self.ring.stride, start=beyond)
+    def chain_at(self, start: int) -> Sequential:
+        """As many accesses from byte `start` on."""
+        return Sequential(self.chain.count, self.chain.stride, start=start)
 
-    def turn(self, order: Sequential, warp: int = 0) -> PriorAccesses:
+    def prior(self, order: Sequential, warp: int = 0) -> PriorAccesses:
         return PriorAccesses(path=self.level.path, order=order, laps=LAPS, warp=warp)
 
-    def after(self, *turns: PriorAccesses) -> Chase:
-        """The ring, timed right after these turns."""
-        return Chase(path=self.level.path, order=self.ring, timing=Timing.COUNT, bounds=self.level.bounds, warmup=0,
-                     before=turns)  # fmt: skip
+    def timed_after(self, *prior: PriorAccesses) -> Chase:
+        """The chain, timed right after these accesses."""
+        path, bounds = self.level.path, self.level.bounds
+        return Chase(path=path, order=self.chain, timing=Timing.COUNT, bounds=bounds, warmup=0, before=prior)
 
-
-PRIVATE = tuple(cache for caches in CACHES_ON_PATH.values() for cache in caches)
-"""Caches private to an SM."""
+    def fits_behind(self, other: _FullCache, bench: Bench) -> bool:
+        """Whether the path is long enough for this chain behind that of the other cache."""
+        return max(self.chain.span, other.chain.span) + self.chain.span <= bench.info.limit(self.level.path)
 
 
 def sharing_of(element: str) -> Key[Estimate | None]:
-    """What a cache shares its array with; None where nothing could be tried."""
+    """The cache that a cache shares its array with; None where no other could be tested."""
     return Key(f"sharing.{element}", (Estimate, NoneType))
 
 
 def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """With which of the other caches private to an SM `element` shares its array, and its copies an SM.
+    """Which private caches share an array with `element`, and its copies per SM.
 
-    Levels of one path stand behind one another and are not tried against each other. Knowledge: what it is shared with,
-    as found; None where nothing could be tried.
+    Levels of one path are behind one another and are not tested. Knowledge: the estimate of `shared_with`; None where
+    nothing could be tested.
     """
-    spaces = {name: _space(name, known) for name in PRIVATE}
-    own = spaces.pop(element)
-    if own is None:
+    cache = _full_cache(element, known)
+    if cache is None:
         absence = known[levels_of(element)].absent.get(element)
         if absence is not None:
             return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
         return Outcome(without(Status.NOT_FOUND, element, "no footprint is known that just fills it", *ATTRIBUTES))
     others = {
-        name: space
-        for name, space in spaces.items()
-        if space is not None and space.level.path is not own.level.path and _reaches(space, own, bench)
+        name: other
+        for name in PRIVATE_CACHES
+        if (other := _full_cache(name, known)) is not None
+        and other.level.path is not cache.level.path
+        and other.fits_behind(cache, bench)
     }
-    pairs = [_Pair(own, other) for other in others.values()]
-    asking = [chase for pair in pairs for chase in pair.chases]
-    mine, away = own.turn(own.ring), own.elsewhere(own.ring.span)
-    warps = (
-        [own.after(mine, own.turn(away, warp)) for warp in range(MAX_BLOCK_WARPS)] if _reaches(own, own, bench) else []
-    )
-    chases = [own.after(mine), *asking, *warps]
-    alone, *missed = (_missed(trace) for trace in (yield chases))
-    told = iter(missed)
+    chases = [cache.timed_after(cache.prior(cache.chain))]
+    tests = [_pair_chases(cache, other) for other in others.values()]
+    chases += [chase for test in tests for chase in test]
+    if cache.fits_behind(cache, bench):
+        elsewhere = cache.chain_at(cache.chain.span)
+        chases += [
+            cache.timed_after(cache.prior(cache.chain), cache.prior(elsewhere, warp)) for warp in range(MAX_BLOCK_WARPS)
+        ]
+    traces = yield chases
+    undisturbed, *shares = map(_miss_share, traces)
+    rest = iter(shares)
     verdicts = {
-        name: shares(Laps(alone, next(told), next(told) if pair.reaches else None))
-        for name, pair in zip(others, pairs, strict=True)
+        name: classify_sharing(MissShares(undisturbed, next(rest), next(rest) if len(test) > 1 else None))
+        for name, test in zip(others, tests, strict=True)
     }
-    evidence = tuple(digest(chase) for chase in chases)
-    sharing = _sharing(element, verdicts, evidence)
-    return Outcome((sharing, _count(element, list(told), evidence)), sharing)
+    evidence = tuple(trace.workload for trace in traces)
+    sharing = _sharing_estimate(element, verdicts, evidence)
+    return Outcome((sharing, _count_estimate(element, list(rest), evidence)), sharing)
 
 
-def _reaches(other: _Space, own: _Space, bench: Bench) -> bool:
-    """Whether the path is long enough for a ring of the other space behind one's own."""
-    return max(own.ring.span, other.ring.span) + other.ring.span <= bench.info.limit(other.level.path)
-
-
-def _space(element: str, known: Known) -> _Space | None:
+def _full_cache(element: str, known: Known) -> _FullCache | None:
     level, capacity = known[levels_of(element)].level(element), known[capacity_of(element)]
     if level is None or capacity is None or level.bounds is None or level.fetch.fetch is None:
         return None
-    return _Space(level, Sequential(capacity // level.fetch.fetch, level.fetch.fetch))
+    return _FullCache(level, Sequential(capacity // level.fetch.fetch, level.fetch.fetch))
 
 
-class _Pair:
-    """One's own ring after laps of the other path elsewhere, and after laps of it over one's own lines."""
+def _pair_chases(cache: _FullCache, other: _FullCache) -> list[Chase]:
+    """The chain of a cache after accesses of the other to other lines; after accesses of the other to the same lines.
 
-    def __init__(self, own: _Space, other: _Space) -> None:
-        # Constant memory is other memory: there nothing of one's own can be reached.
-        self.reaches = Path.CONSTANT not in (own.level.path, other.level.path)
-        elsewhere = other.elsewhere(max(own.ring.span, other.ring.span))
-        self.chases = [own.after(own.turn(own.ring), other.turn(elsewhere))]
-        if self.reaches:
-            lines = Sequential(own.ring.count, own.ring.stride, start=BESIDE)
-            self.chases.append(own.after(other.turn(lines)))
+    Constant memory is separate: it holds no line of another path, so the second is left out.
+    """
+    elsewhere = other.chain_at(max(cache.chain.span, other.chain.span))
+    chases = [cache.timed_after(cache.prior(cache.chain), other.prior(elsewhere))]
+    if Path.CONSTANT not in (cache.level.path, other.level.path):
+        chases.append(cache.timed_after(other.prior(cache.chain_at(WORD_OFFSET))))
+    return chases
 
 
-def _missed(trace: Trace) -> float:
-    """Share of accesses that did not hit: lines that nobody fetched come from memory, slower than any miss here."""
+def _miss_share(trace: Trace) -> float:
+    """Share of accesses that did not hit: lines fetched by no access come from memory, slower than any miss here."""
     return 1 - float(trace.counts[:, 0].sum() / trace.counts.sum())
 
 
-def _sharing(element: str, verdicts: dict[str, Shared], evidence: tuple[str, ...]) -> Estimate:
-    unclear = [name for name, verdict in verdicts.items() if verdict is Shared.UNCLEAR]
-    with_it = [name for name, verdict in verdicts.items() if verdict in (Shared.LINES, Shared.ROOM)]
-    apart = [name for name, verdict in verdicts.items() if verdict is Shared.ROOM]
-    if unclear or not verdicts:
-        reason = f"evicted in part, or hits on lines of an array not shared: {', '.join(unclear)}"
-        status = Status.AMBIGUOUS if verdicts else Status.NOT_FOUND
-        return Estimate(element=element, attribute="shared_with", status=status,
-                        reason=reason if verdicts else NOBODY_TRIED, method=SHARING_METHOD,
-                        evidence=evidence)  # fmt: skip
-    value: Value = ", ".join(with_it) or NOBODY
-    caveats = (f"the room, not the lines: no hits on what {', '.join(apart)} fetched",) if apart else ()
-    return Estimate(element=element, attribute="shared_with", status=Status.FOUND, value=value, confidence=EXACT,
-                    method=SHARING_METHOD, evidence=evidence,
-                    caveats=caveats)  # fmt: skip
+def _sharing_estimate(element: str, verdicts: dict[str, Sharing], evidence: tuple[str, ...]) -> Estimate:
+    estimate = partial(Estimate, element=element, attribute="shared_with", method=SHARING_METHOD, evidence=evidence)
+    if not verdicts:
+        return estimate(status=Status.NOT_FOUND, reason="no other cache could be tested")
+
+    def named(*kinds: Sharing) -> str:
+        return ", ".join(name for name, verdict in verdicts.items() if verdict in kinds)
+
+    if unclear := named(Sharing.UNCLEAR):
+        reason = f"evicted in part, or hits on lines of an array not shared: {unclear}"
+        return estimate(status=Status.AMBIGUOUS, reason=reason)
+    capacity_only = named(Sharing.CAPACITY)
+    caveats = (f"the capacity, not the lines: no hits on lines fetched by {capacity_only}",) if capacity_only else ()
+    value = named(Sharing.LINES, Sharing.CAPACITY) or NOT_SHARED
+    return estimate(status=Status.FOUND, value=value, confidence=EXACT, caveats=caveats)
 
 
-def _count(element: str, missed: list[float], evidence: tuple[str, ...]) -> Estimate:
-    count = copies(missed)
+def _count_estimate(element: str, miss_share_by_warp: list[float], evidence: tuple[str, ...]) -> Estimate:
+    estimate = partial(Estimate, element=element, attribute="count_per_sm", method=COUNT_METHOD, evidence=evidence)
+    if not miss_share_by_warp:
+        return estimate(status=Status.NOT_FOUND, reason="the path is too short for two chains")
+    count = count_copies(miss_share_by_warp)
     if count is None:
-        reason = "the warps that evict each other's lines do not come at equal distances"
-        status = Status.AMBIGUOUS if missed else Status.NOT_FOUND
-        return Estimate(element=element, attribute="count_per_sm", status=status, method=COUNT_METHOD,
-                        reason=reason if missed else TOO_SHORT, evidence=evidence)  # fmt: skip
-    return Estimate(element=element, attribute="count_per_sm", status=Status.FOUND, value=count, low=count, high=count,
-                    confidence=EXACT, method=COUNT_METHOD, evidence=evidence)  # fmt: skip
+        reason = "the warps that evict each other's lines are not evenly spaced"
+        return estimate(status=Status.AMBIGUOUS, reason=reason)
+    return estimate(status=Status.FOUND, value=count, low=count, high=count, confidence=EXACT)
 
 
 EXPERIMENTS = tuple(
@@ -157,7 +151,7 @@ EXPERIMENTS = tuple(
         element=element,
         plan=partial(sharing_plan, element),
         emits=ATTRIBUTES,
-        needs=(*dict.fromkeys(map(levels_of, PRIVATE)), *map(capacity_of, PRIVATE)),
+        needs=(*dict.fromkeys(map(levels_of, PRIVATE_CACHES)), *map(capacity_of, PRIVATE_CACHES)),
     )
-    for element in PRIVATE
+    for element in PRIVATE_CACHES
 )

@@ -1,142 +1,278 @@
-"""Do these lines fit into a cache together? Asked with more laps until the answer is certain."""
+"""Whether lines stay resident together, measured with more laps until the answer is certain.
+
+Conflict groups: lines fit if and only if no set gets more of them than it has ways, whatever the replacement policy: an
+invalid way is filled first, and of one line too many at least one misses in every lap. So nothing here depends on
+policies, on index functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "Theory and practice
+of finding eviction sets", section 5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_first_miss import Control, Fit, decide
+from gpudissect.measure.cache.infer_capacity import Control, Fit, MissesByLine, decide, decide_each
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_same_lines import MissesByLine
-from gpudissect.measure.cache.infer_same_lines import decide as decide_by_line
-from gpudissect.measure.plan import Ask
-from gpudissect.trace import Trace
-from gpudissect.workload import Chase, Order, Timing
+from gpudissect.measure.cache.infer_policy import MISS, classify
+from gpudissect.measure.cache.infer_structure import LinesBySet
+from gpudissect.measure.plan import Ask, Bench
+from gpudissect.trace import Array, Trace
+from gpudissect.workload import Bounds, Chase, Explicit, Order, Timing
 
-WARMUP = 2
-LAPS = 2
-ACCESSES = 2048  # small rings get more laps, up to this many accesses
-MOST_MISREAD = 0.1  # share of the control's accesses that may look like misses: with more, it does not fit itself
-TOP_UPS = 8  # times the laps are doubled before a ring counts as undecided
-LARGE, LARGEST = 1024, 1 << 16  # lines of a ring of which it is looked at which of them miss
-FEW_TOP_UPS = 2  # before that
-LINE_LAPS, LINE_TOP_UPS = 16, 5  # laps, and times they are doubled
+WARMUP_LAPS = 2
+MIN_LAPS = 2
+MIN_ACCESSES = 2048  # short chains get more laps, up to this many accesses
+MAX_MISREAD_SHARE = 0.1  # of the control's accesses; with more, the control itself does not fit
+MAX_ROUNDS = 8  # in each the laps double; then a chain counts as undecided
+LONG_CHAIN_LINES = range(1024, (1 << 16) + 1)  # of a chain whose misses are counted by line ...
+COUNT_ROUNDS_LONG = 2  # ... after this many rounds
+LINE_LAPS, LINE_ROUNDS = 16, 5
+CONTROL_REPETITION = 1000
+FIRST_GROUPS = 64
+WAYS_LAPS = 4
+MAX_WAYS_STEPS = 64  # from the first guess
+MAX_RECORDS = 1 << 22
 
 
-class Fitting:
-    """Asks whether rings stay resident in a level, held against a control that grows along.
+class ResidencyTest:
+    """Tests whether chains stay resident in a level, compared with a control that grows along.
 
-    The control is a ring that surely fits: it tells how often a hit is misread. At first at least so many `accesses`
-    are made of each ring.
+    The control is a chain that certainly fits: it gives the rate of misread hits. At first at least `min_accesses` are
+    made of each chain. `miss_shares` are the chains tested and the share of their accesses that missed.
     """
 
-    def __init__(self, level: Level, control: Order, accesses: int = ACCESSES) -> None:
-        self.level, self.accesses = level, accesses
+    def __init__(self, level: Level, control: Order, min_accesses: int = MIN_ACCESSES) -> None:
+        self.level, self.min_accesses = level, min_accesses
         self.evidence: tuple[str, ...] = ()
-        self.counted: list[tuple[Order, float]] = []  # rings, and the share of their accesses that missed
-        self.against(control)
+        self.miss_shares: list[tuple[Order, float]] = []
+        self.set_control(control)
 
-    def against(self, control: Order) -> None:
-        """Take another ring for the control, and forget what the last one told."""
-        self._control, self._seen = control, Control(0, 0)
+    def set_control(self, order: Order) -> None:
+        """Replace the control."""
+        self._control_order, self.control = order, Control(0, 0)
 
     def decide(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
-        """Fit of each ring; all are undecided if the control turns out not to fit itself."""
-        fits = yield from self._counted(orders)
-        large = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED and self._worth_a_look(orders[i])]
-        if large:
-            for i, fit in zip(large, (yield from self._line_by_line([orders[i] for i in large])), strict=True):
+        """Fit of each chain; all are undecided if the control does not fit."""
+        fits = yield from self._decide_by_count(orders)
+        long = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED and orders[i].count in LONG_CHAIN_LINES]
+        if long and not self._control_misses:
+            for i, fit in zip(long, (yield from self._decide_by_line([orders[i] for i in long])), strict=True):
                 fits[i] = fit
         return fits
 
-    def _counted(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
-        """Fit of each ring by counts of misses; large ones are not asked often, for their lines tell sooner."""
-        counts: dict[int, NDArray[np.int64]] = {}
+    def _decide_by_count(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+        """Fit of each chain by counts of misses; long ones get few rounds, for their lines are decided sooner."""
+        counts: dict[int, Array] = {}
         fits = [Fit.UNDECIDED] * len(orders)
-        for turn in range(TOP_UPS):
-            still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
-            still = [i for i in still if turn < FEW_TOP_UPS or not self._worth_a_look(orders[i])]
-            if not still:
+        for number in range(MAX_ROUNDS):
+            pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if number >= COUNT_ROUNDS_LONG:
+                pending = [i for i in pending if orders[i].count not in LONG_CHAIN_LINES]
+            if not pending:
                 break
-            chases = [self._chase(orders[i], turn) for i in still]
-            # The first look needs only some control; whoever is still open then has it grow along.
-            most = max(chase.order.count * chase.laps for chase in chases)
-            controls = self._controls(most if turn else ACCESSES)
+            chases = [self._chase(orders[i], number) for i in pending]
+            # The first round needs only some control; from the second on it grows along.
+            longest = max(chase.order.count * chase.laps for chase in chases)
+            controls = self._control_chases(longest if number else MIN_ACCESSES)
             traces = yield [*chases, *controls]
-            self._note(traces, traces[len(chases) :])
+            self._record(traces, traces[len(chases) :])
             if self._control_misses:
                 break
-            for i, trace in zip(still, traces, strict=False):
+            for i, trace in zip(pending, traces, strict=False):
                 counts[i] = np.vstack([counts[i], trace.counts]) if i in counts else trace.counts
-                fits[i] = decide(counts[i], self._seen)
-        for i, seen in counts.items():
-            told = seen[:, 0].sum() + seen[:, 1].sum()
-            self.counted += [(orders[i], float(seen[:, 1].sum() / told))] if told else []
+                fits[i] = decide(counts[i], self.control)
+        for i, total in counts.items():
+            known = total[:, :2].sum()
+            self.miss_shares += [(orders[i], float(total[:, 1].sum() / known))] if known else []
         return fits
 
-    def _line_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
-        """Fit of each large ring by which of its lines miss."""
-        if self._control_misses:
-            return [Fit.UNDECIDED] * len(orders)
-        seen = [MissesByLine(np.zeros(order.count, dtype=np.int64), 0) for order in orders]
+    def _decide_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
+        """Fit of each long chain by which of its lines miss."""
+        misses = [MissesByLine(np.zeros(order.count, dtype=np.int64), 0) for order in orders]
         fits = [Fit.UNDECIDED] * len(orders)
-        for turn in range(LINE_TOP_UPS):
-            still = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
-            if not still:
+        for number in range(LINE_ROUNDS):
+            pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
+            if not pending:
                 break
-            traces = yield [self._each(orders[i], turn) for i in still]
-            self.evidence = (*self.evidence, *(trace.workload for trace in traces))
-            for i, trace in zip(still, traces, strict=True):
-                seen[i] = seen[i].with_more(self._missed(trace.cycles).reshape(-1, orders[i].count))
-                fits[i] = decide_by_line(seen[i])
+            traces = yield [self._timed_chase(orders[i], number) for i in pending]
+            self._record(traces, ())
+            for i, trace in zip(pending, traces, strict=True):
+                assert self.level.bounds is not None  # or nothing could have been counted
+                missed = classify(trace.cycles, self.level.bounds) == MISS
+                misses[i] = misses[i].add(missed.reshape(-1, orders[i].count))
+                fits[i] = misses[i].decide()
         return fits
-
-    def _worth_a_look(self, order: Order) -> bool:
-        return LARGE <= order.count <= LARGEST
 
     @property
     def _control_misses(self) -> bool:
         """Whether the control does not fit itself."""
-        return self._seen.misses > MOST_MISREAD * self._seen.accesses
+        return self.control.misses > MAX_MISREAD_SHARE * self.control.accesses
 
-    def _missed(self, cycles: NDArray[np.int64]) -> NDArray[np.bool_]:
-        bounds = self.level.bounds
-        assert bounds is not None  # or nothing could have been counted
-        return np.asarray((cycles >= bounds.miss_min) & (cycles <= bounds.miss_max))
-
-    def _each(self, order: Order, turn: int) -> Chase:
-        return Chase(path=self.level.path, order=order, timing=Timing.EACH, warmup=WARMUP, laps=LINE_LAPS << turn,
-                     alone=self.level.alone, repetition=turn)  # fmt: skip
-
-    @property
-    def control(self) -> Control:
-        """What the control has told so far."""
-        return self._seen
-
-    def known_for(self, accesses: int) -> Ask[None]:
+    def grow_control(self, accesses: int) -> Ask[None]:
         """Let the control grow to at least so many accesses."""
-        controls = self._controls(accesses)
+        controls = self._control_chases(accesses)
         if controls:
             traces = yield controls
-            self._note(traces, traces)
+            self._record(traces, traces)
 
-    def _note(self, traces: Sequence[Trace], of_control: Sequence[Trace]) -> None:
+    def _record(self, traces: Sequence[Trace], controls: Sequence[Trace]) -> None:
         self.evidence = (*self.evidence, *(trace.workload for trace in traces))
-        for trace in of_control:
+        for trace in controls:
             misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
-            self._seen = Control(self._seen.misses + misses, self._seen.accesses + accesses)
+            self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
-    def _chase(self, order: Order, turn: int, laps: int | None = None) -> Chase:
-        laps = laps or max(LAPS, self.accesses // order.count) << turn
-        return Chase(path=self.level.path, order=order, timing=Timing.COUNT, bounds=self.level.bounds,
-                     warmup=WARMUP, laps=laps, alone=self.level.alone, repetition=turn)  # fmt: skip
+    def _chase(self, order: Order, repetition: int, laps: int | None = None) -> Chase:
+        return Chase(
+            path=self.level.path,
+            order=order,
+            timing=Timing.COUNT,
+            bounds=self.level.bounds,
+            warmup=WARMUP_LAPS,
+            laps=laps or max(MIN_LAPS, self.min_accesses // order.count) << repetition,
+            alone=self.level.alone,
+            repetition=repetition,
+        )
 
-    def _controls(self, accesses: int) -> list[Chase]:
-        """A chase over the control, so that it keeps up with what is held against it."""
-        wanted = accesses - self._seen.accesses
-        if wanted <= 0:
+    def _timed_chase(self, order: Order, repetition: int) -> Chase:
+        return Chase(
+            path=self.level.path,
+            order=order,
+            timing=Timing.EACH,
+            warmup=WARMUP_LAPS,
+            laps=LINE_LAPS << repetition,
+            alone=self.level.alone,
+            repetition=repetition,
+        )
+
+    def _control_chases(self, accesses: int) -> list[Chase]:
+        """A chase over the control, if it has fewer accesses than that."""
+        missing = accesses - self.control.accesses
+        if missing <= 0:
             return []
-        laps = max(LAPS, -(-wanted // self._control.count))
-        return [self._chase(self._control, 1000 + self._seen.accesses, laps)]
+        laps = max(MIN_LAPS, -(-missing // self._control_order.count))
+        return [self._chase(self._control_order, CONTROL_REPETITION + self.control.accesses, laps)]
+
+
+class Inconclusive(Exception):
+    """A group test gave no clear answer."""
+
+
+class ConflictTests:
+    """Residency tests on lines, given by number; they raise `Inconclusive` without a clear answer."""
+
+    def __init__(self, test: ResidencyTest, line: int, bench: Bench) -> None:
+        self.test, self.line, self.bench = test, line, bench
+        self._generators = 0
+
+    def fit(self, groups: Sequence[Array]) -> Ask[list[bool]]:
+        """Whether each of these groups of lines fits."""
+        fits = yield from self.test.decide([self.chain(lines) for lines in groups])
+        if Fit.UNDECIDED in fits:
+            unclear = fits.count(Fit.UNDECIDED)
+            raise Inconclusive(f"of {len(fits)} groups of lines {unclear} neither clearly fit nor miss")
+        return [fit is Fit.FITS for fit in fits]
+
+    def chain(self, lines: Array) -> Explicit:
+        """The lines in random order, a new one each time."""
+        return Explicit(self.rng("ring").permutation(lines) * self.line)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A random generator, a new one each time."""
+        self._generators += 1
+        return self.bench.rng(purpose, self.test.level.element, self._generators)
+
+    def minimal_conflict(self, lines: Array) -> Ask[Array]:
+        """The lines of the one set that gets one line too many; sorted. `lines` must overflow one set by one line.
+
+        One group after another is left out: what fits without a group needs it.
+        """
+        groups = FIRST_GROUPS
+        while True:
+            if lines.size < 2:
+                raise Inconclusive("even a single line does not fit")
+            parts = np.array_split(self.rng("groups").permutation(lines), min(groups, lines.size))
+            without = [np.concatenate([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts))]
+            fits = iter((yield from self.fit([rest for rest in without if rest.size])))
+            needed = [part for part, rest in zip(parts, without, strict=True) if rest.size == 0 or next(fits)]
+            if not needed:
+                raise Inconclusive(f"{lines.size} lines do not fit without any of {len(parts)} groups of them")
+            if all(part.size == 1 for part in parts) and len(needed) == len(parts):
+                return np.sort(lines)
+            lines = np.concatenate(needed)
+            if len(needed) > groups // 2:
+                groups *= 2
+
+
+def ways_of_sets(
+    lines: LinesBySet, guess: int, max_lines: int, conflicts: ConflictTests
+) -> Ask[tuple[int, ...] | None]:
+    """Ways of every set; None if some set has no such number.
+
+    Starts with `guess` lines in each set; a set that overflows gets one less, one that does not gets one more. About
+    `max_lines` lines are tested at a time: a cache may have tags for more lines than it has data for.
+    """
+    if lines.sizes.min() <= guess:
+        return None
+    fitting = np.zeros(lines.sizes.size, dtype=np.int64)
+    overflowing = np.full(lines.sizes.size, np.iinfo(np.int64).max)
+    tried = np.full(lines.sizes.size, guess, dtype=np.int64)
+    for _ in range(MAX_WAYS_STEPS):
+        pending = overflowing - fitting > 1
+        if not pending.any():
+            return tuple(fitting.tolist())
+        fits = np.ones(lines.sizes.size, dtype=bool)
+        for portion in portions(np.where(pending, tried, 0), max_lines):
+            fits &= yield from fits_by_set(lines, portion, conflicts)
+        fitting = np.where(pending & fits, tried, fitting)
+        overflowing = np.where(pending & ~fits, tried, overflowing)
+        tried = np.where(fits, tried + 1, tried - 1)
+        pending = overflowing - fitting > 1
+        if (tried[pending] > lines.sizes[pending]).any():
+            return None
+    return None
+
+
+def portions(quotas: Array, max_lines: int) -> Iterator[Array]:
+    """The quotas of some sets at a time, others 0: at most `max_lines` lines in a portion, or one set."""
+    sets = np.flatnonzero(quotas)
+    count = max(1, -(-int(quotas.sum()) // max(max_lines, 1)))
+    for first in range(min(count, sets.size)):
+        portion = np.zeros_like(quotas)
+        portion[sets[first::count]] = quotas[sets[first::count]]
+        yield portion
+
+
+def fits_by_set(lines: LinesBySet, quotas: Array, conflicts: ConflictTests) -> Ask[NDArray[np.bool_]]:
+    """Whether each set holds as many random lines as its quota (0: not tested, True)."""
+    test, level = conflicts.test, conflicts.test.level
+    assert level.bounds is not None
+    fits = np.ones(quotas.size, dtype=bool)
+    pending = quotas > 0
+    counts = np.empty((0, quotas.size, 3), dtype=np.int64)
+    for number in range(MAX_ROUNDS):
+        order = conflicts.chain(lines.sample(np.where(pending, quotas, 0), conflicts.rng("ways")))
+        laps = WAYS_LAPS << number
+        if order.count * laps > MAX_RECORDS:
+            break
+        yield from test.grow_control(order.count * laps)
+        (trace,) = yield [
+            Chase(path=level.path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps, alone=level.alone)
+        ]
+        sets = lines.set_of[order.offsets() // conflicts.line]
+        counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
+        tested = np.flatnonzero(pending)
+        for number_of_set, fit in zip(tested, decide_each(counts[:, tested], test.control), strict=True):
+            if fit is not Fit.UNDECIDED:
+                fits[number_of_set], pending[number_of_set] = fit is Fit.FITS, False
+        if not pending.any():
+            return fits
+    raise Inconclusive(f"of {quotas.size} sets {int(pending.sum())} neither clearly fit nor overflow")
+
+
+def _count_by_set(trace: Trace, sets: Array, count: int, laps: int, bounds: Bounds) -> Array:
+    """Hits, misses and unknown accesses, shape (laps, sets, 3)."""
+    outcomes = classify(trace.cycles, bounds).reshape(laps, sets.size)
+    places = (np.arange(laps)[:, None] * count + sets[None, :]) * 3 + outcomes
+    return np.bincount(places.ravel(), minlength=laps * count * 3).reshape(laps, count, 3)

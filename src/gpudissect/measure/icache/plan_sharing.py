@@ -12,10 +12,10 @@ from types import NoneType
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_level import Level, slower_than
-from gpudissect.measure.cache.infer_sharing import Laps, Shared, shares
+from gpudissect.measure.cache.infer_level import Level, min_miss_cycles
+from gpudissect.measure.cache.infer_sharing import MissShares, Sharing, classify_sharing
 from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.cache.plan_sharing import NOBODY, sharing_of
+from gpudissect.measure.cache.plan_sharing import NOT_SHARED, sharing_of
 from gpudissect.measure.icache.plan_levels import CODE_LEVELS, ELEMENTS
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
@@ -32,9 +32,9 @@ METHOD = "eviction of constants by code that just fills the level"
 NEARER = "code that fills the level before it evicts constants already"
 
 
-def code_sharing_of(element: str) -> Key[Shared | None]:
+def code_sharing_of(element: str) -> Key[Sharing | None]:
     """Whether an instruction cache is shared with the constants' L1.5; None without a verdict."""
-    return Key(f"sharing.{element}", (Shared, NoneType))
+    return Key(f"sharing.{element}", (Sharing, NoneType))
 
 
 def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
@@ -56,13 +56,14 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     alone, after, *before = (_missing_share(trace) for trace in (yield chases))
     evidence = tuple(digest(chase) for chase in chases)
     estimate = partial(Estimate, element=element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
-    verdict = shares(Laps(alone, after, None))
-    if verdict is Shared.ROOM and before and shares(Laps(alone, before[0], None)) is not Shared.NOTHING:
+    verdict = classify_sharing(MissShares(alone, after, None))
+    by_nearer = classify_sharing(MissShares(alone, before[0], None)) if before else Sharing.NOTHING
+    if verdict is Sharing.CAPACITY and by_nearer is not Sharing.NOTHING:
         return Outcome((estimate(status=Status.AMBIGUOUS, reason=NEARER),))
-    if verdict is Shared.UNCLEAR:
+    if verdict is Sharing.UNCLEAR:
         reason = f"{alone:.0%} of the constants missed without code, {after:.0%} after it"
         return Outcome((estimate(status=Status.AMBIGUOUS, reason=reason),))
-    value = CONSTANT if verdict is Shared.ROOM else "nothing"
+    value = CONSTANT if verdict is Sharing.CAPACITY else "nothing"
     found = partial(estimate, status=Status.FOUND, value=value, confidence=UNTRIED)
     return Outcome((found(caveats=(f"only {CONSTANT} was tried",)),), verdict)
 
@@ -72,17 +73,17 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     yield from ()
     verdicts = {name: known[code_sharing_of(name)] for name in ELEMENTS}
     tried = [name for name, verdict in verdicts.items() if verdict is not None]
-    shared = [name for name in tried if verdicts[name] is Shared.ROOM]
+    shared = [name for name in tried if verdicts[name] is Sharing.CAPACITY]
     data = known[sharing_of(CONSTANT)]
     status, evidence, caveats = (data.status, data.evidence, data.caveats) if data is not None else (None, (), ())
     if not tried or status is Status.AMBIGUOUS or (status is Status.FOUND and not shared):
         return Outcome()
-    others = [str(data.value)] if data is not None and data.value not in (None, NOBODY) else []
+    others = [str(data.value)] if data is not None and data.value not in (None, NOT_SHARED) else []
     caveats += tuple(f"the room of {name}, not the lines" for name in shared)
     if status is not Status.FOUND:
         caveats += (f"only {', '.join(tried)} could be tried",)
     found = partial(Estimate, element=CONSTANT, attribute=ATTRIBUTE, status=Status.FOUND, method=METHOD)
-    found = partial(found, value=", ".join([*others, *shared]) or NOBODY, confidence=UNTRIED)
+    found = partial(found, value=", ".join([*others, *shared]) or NOT_SHARED, confidence=UNTRIED)
     return Outcome((found(evidence=evidence, caveats=caveats),))
 
 
@@ -98,7 +99,7 @@ def _code(size: int) -> PriorAccesses:
 
 def _after(level: Level, *before: PriorAccesses) -> Chase:
     """A lap over the constants of the first of some prior accesses; alone, for SMs may share the level."""
-    slower = slower_than(level.hit)
+    slower = min_miss_cycles(level.hit)
     chase = partial(Chase, path=Path.CONSTANT, order=before[0].order, timing=Timing.COUNT, warmup=0, alone=True)
     return chase(bounds=Bounds(slower - 1, slower, MAX_CYCLES), before=before)
 

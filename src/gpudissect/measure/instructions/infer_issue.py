@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_home_partition import DISTANCE
-from gpudissect.measure.infer_bimodal import in_two
-from gpudissect.measure.infer_latency import DRIFT, Latency
+from gpudissect.measure.cache.infer_l2_partitions import MIN_RELATIVE_DISTANCE
+from gpudissect.measure.infer_bimodal import split_bimodal
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.trace import Trace
 
@@ -231,11 +231,11 @@ def near_far_latency(runs: Sequence[Lifetimes], instructions: int) -> NearFarLat
         for cycles, sm in zip((run.end - run.begin).tolist(), run.sm.tolist(), strict=True):
             by_sm.setdefault(sm, []).append(cycles / instructions)
     latencies = np.array([float(np.median(cycles)) for cycles in by_sm.values()])
-    low, high = float(latencies.min()) * (1 - DRIFT), float(latencies.max()) * (1 + DRIFT)
-    is_far = in_two(latencies)
+    low, high = float(latencies.min()) * (1 - MAX_CLOCK_DRIFT), float(latencies.max()) * (1 + MAX_CLOCK_DRIFT)
+    is_far = split_bimodal(latencies)
     if is_far is not None:
         near, far = float(np.median(latencies[~is_far])), float(np.median(latencies[is_far]))
-        if far - near >= DISTANCE * near:
+        if far - near >= MIN_RELATIVE_DISTANCE * near:
             return NearFarLatency(Latency((near + far) / 2, low, high), near, far, 1 - float(is_far.mean()))
     return NearFarLatency(Latency(float(np.median(latencies)), low, high))
 

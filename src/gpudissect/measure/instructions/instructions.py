@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gpudissect.catalogue.capabilities import allocated_registers, max_block_threads, warp_issues
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
-from gpudissect.measure.shared_memory.infer_banks import WORD, Layout, stride_of
+from gpudissect.measure.shared_memory.infer_banks import WORD, Layout
 from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded
 from gpudissect.measure.throughput.stream_search import UNCACHED_BYTES, footprint_beyond_l2
 from gpudissect.units import WARP_SIZE
@@ -134,7 +134,7 @@ def pattern_of(kind: Kind, bench: Bench, layout: Layout | None) -> tuple[Mix | N
     if kind.bank_passes > 1:
         if layout is None:
             return replace(plain, stride=kind.bank_passes), ("two words between lanes; the banks were not found",)
-        stride = stride_of(layout, kind.bank_passes)
+        stride = layout.stride_for(kind.bank_passes)
         if stride is None:
             return None, (f"no stride makes {kind.bank_passes} lanes access the same bank",)
         return replace(plain, stride=stride), (f"{stride} words between lanes",)
@@ -191,6 +191,6 @@ def issue_bound(kind: Kind, stride: int, info: DeviceInfo, layout: Layout | None
     A bank serves one row per cycle, so an access of a warp takes as many cycles as bank passes.
     """
     if kind.instruction in SHARED_INSTRUCTIONS and layout is not None:
-        return Bound(WARP_SIZE / layout.turns(stride, WORD), "the banks")
+        return Bound(WARP_SIZE / layout.passes(stride, WORD), "the banks")
     issues = warp_issues(info.facts)
     return NO_SCHEDULER_BOUND if issues is None else Bound(float(issues * kind.operations), "the schedulers")

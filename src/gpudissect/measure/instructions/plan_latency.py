@@ -9,9 +9,9 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_home_partition import DISTANCE
+from gpudissect.measure.cache.infer_l2_partitions import MIN_RELATIVE_DISTANCE
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import DRIFT, Latency, lap_latency
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency
 from gpudissect.measure.instructions.infer_issue import Lifetimes, NearFarLatency, median_duration, near_far_latency
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
@@ -25,7 +25,7 @@ from gpudissect.measure.instructions.instructions import (
     why_unsupported,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
+from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
 
@@ -76,7 +76,7 @@ def _latency_of_difference(kind: Kind, pattern: Mix) -> Ask[tuple[Latency, tuple
     long, short = durations[:REPETITIONS], durations[REPETITIONS:]
     estimate = float(np.median(long)) / pattern.instructions
     min_error = MIN_ERROR_CYCLES if kind.resident else MIN_MEMORY_ERROR * estimate
-    min_error += (ERROR_AMPLIFICATION - 1) * DRIFT * estimate
+    min_error += (ERROR_AMPLIFICATION - 1) * MAX_CLOCK_DRIFT * estimate
     latency = lap_latency(long, bodies[0].instructions, short, bodies[1].instructions, min_error)
     return latency, tuple(map(digest, mixes))
 
@@ -95,7 +95,11 @@ def _latency_by_sm(kind: Kind, pattern: Mix) -> Plan:
 def _distribution(found: NearFarLatency) -> str:
     if found.near is None or found.far is None:
         spread = found.latency.high - found.latency.low
-        return "latencies vary, without two groups" if spread > DISTANCE * found.latency.cycles else "latencies agree"
+        return (
+            "latencies vary, without two groups"
+            if spread > MIN_RELATIVE_DISTANCE * found.latency.cycles
+            else "latencies agree"
+        )
     return (
         f"{found.near_share:.0%} of them in the near partition of the L2, {found.near:.1f} cycles, the others in the "
         f"far one, {found.far:.1f} cycles"

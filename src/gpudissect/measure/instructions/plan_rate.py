@@ -29,7 +29,7 @@ from gpudissect.measure.instructions.instructions import (
 )
 from gpudissect.measure.instructions.plan_latency import instruction_latency_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
+from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
 from gpudissect.measure.throughput.infer_throughput import FAR, NEAR, Throughput
 from gpudissect.measure.throughput.rate_estimates import Surface, members_to_repeat, plateau_estimate
 from gpudissect.trace import Trace

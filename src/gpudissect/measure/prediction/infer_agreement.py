@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_held_out import may_be_wrong_twice
-from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes
+from gpudissect.measure.cache.infer_policy import HIT, MISS, UNKNOWN, Outcomes, max_repeated_errors
 from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
 
@@ -177,7 +176,7 @@ def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: 
             f"{counts.possible:.1%} are possible; wrong in both runs"
         )
     else:
-        if wrong <= may_be_wrong_twice(counts.agreement, accesses):
+        if wrong <= max_repeated_errors(counts.agreement, accesses):
             return ""
         pairs = zip(sequences, always, strict=True)
         hits = sum(int(np.sum(mask & (each.predicted > each.observed[0]))) for each, mask in pairs)

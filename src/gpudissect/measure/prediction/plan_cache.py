@@ -10,7 +10,7 @@ import numpy as np
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_policy import UNKNOWN, outcomes
+from gpudissect.measure.cache.infer_policy import UNKNOWN, classify
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_policy import replacement_of
@@ -51,7 +51,7 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome(knowledge=NotPredicted(element, "its sets are not known"))
     if replacement is None:
         return Outcome(knowledge=NotPredicted(element, "its replacement policy is not known"))
-    if level.homes is not None:
+    if level.home_partition is not None:
         return Outcome(knowledge=NotPredicted(element, "it has two partitions: which hits in the other is not known"))
     fetch = level.fetch.fetch or structure.line
     cache = Cache(structure.ways, structure.line, fetch, structure.index, replacement.policy)
@@ -82,7 +82,7 @@ def _measure(
     sequences, wrong = [], []
     for order, trace in zip(orders, traces, strict=True):
         offsets = np.tile(order, LAPS)
-        predicted, observed = predict_misses(cache, offsets), outcomes(trace.cycles, level.bounds)
+        predicted, observed = predict_misses(cache, offsets), classify(trace.cycles, level.bounds)
         sequences.append((predicted, observed))
         wrong.append((offsets, predicted.repeated & (observed != UNKNOWN) & (observed != predicted.misses)))
     evidence = tuple(trace.workload for trace in traces)

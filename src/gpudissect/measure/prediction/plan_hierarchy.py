@@ -156,7 +156,7 @@ def _private_stage(level: Level, limit: int, known: Known) -> Stage | None:
 
 
 def _l2_stage(level: Level, known: Known) -> Stage:
-    stage = _stage_of_sets(level, known) if level.homes is None else None
+    stage = _stage_of_sets(level, known) if level.home_partition is None else None
     if stage is not None:
         return stage
     lines, capacity = known[lines_of("l2")], known[capacity_of("l2")]

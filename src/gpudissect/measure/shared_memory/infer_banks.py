@@ -1,9 +1,9 @@
-"""Banks of shared memory, from what a warp's access costs at every stride (MC16 s6.2, VV16 s2.6).
+"""Banks of shared memory, from the cost of a warp's access at every stride (MC16 s6.2, VV16 s2.6).
 
-Lane l of a warp asks for `width` bytes at byte 4 x stride x l. A bank gives one row at a time, whoever wants it; of
-different rows it gives one after the other. So an access costs as many turns as the bank with the most rows needs,
-and each further turn costs the same again. Every layout that there might be foretells the turns of every stride; the
-likelihood of what was measured tells the layouts apart.
+Lane l of a warp accesses `width` bytes at byte 4 x stride x l. A bank serves one row at a time, to any number of lanes;
+different rows of a bank are served one after the other. So an access takes as many bank passes as the bank with the
+most rows has rows, and each further pass costs the same again. Every candidate layout predicts the passes of every
+stride; the likelihood of the measured cycles selects the layout.
 """
 
 from __future__ import annotations
@@ -16,68 +16,80 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.infer_latency import DRIFT
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
+from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE
 
-LANES = WARP_SIZE
 WORD = 4
-COUNTS = (8, 16, 32, 64)
-INTERLEAVED = ((4, 4), (8, 8), (4, 8))  # bytes after which the next bank comes, bytes of a row of one bank
-AT_ONCE = (16, 32)
-FLOOR = 0.1  # cycles: no measurement is believed to be better
-FLAT = 0.02  # relative: strides that differ by less than this, or by a cycle, show no conflicts
-EXPLAINED = 0.98  # share of the variance that a layout must explain
-ODDS = 10.0  # natural logarithm of the likelihood ratio from which another layout is out
-HIDDEN = 4  # turns from which stores wait for them, and for nothing else
+BANK_COUNTS = (8, 16, 32, 64)
+INTERLEAVE_AND_WIDTH = ((4, 4), (8, 8), (4, 8))  # bytes
+LANE_GROUPS = (16, 32)
+MIN_ERROR_CYCLES = 0.1  # of any measurement
+MAX_FLAT_DIFFERENCE = 0.02  # relative: strides that differ by less, or by a cycle, show no conflicts
+MIN_EXPLAINED = 0.98  # share of the variance
+MIN_LEAD_NATS = 10.0  # by which a layout is rejected
+HIDDEN_PASSES = 4  # from so many on, stores wait for bank passes and nothing else
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which shared memory may be laid out.
+    """A layout of shared memory.
 
     Attributes:
-        banks: how many.
+        banks: number of banks.
         interleave: bytes after which the next bank comes.
-        width: bytes a bank gives at a time, one row of it. More than `interleave` in the 4-byte mode of Kepler, where
-            words as far apart as all banks are still in the same row.
-        at_once: lanes whose accesses are looked at together: a warp, or half of one.
+        width: bytes of a row of one bank. More than `interleave` in the 4-byte mode of Kepler, where words as far
+            apart as all banks are still in the same row.
+        lanes: lanes whose accesses are served together: a warp, or half of one.
     """
 
     banks: int
     interleave: int
     width: int
-    at_once: int
+    lanes: int
 
-    def turns(self, stride: int, width: int) -> int:
-        """Turns that an access of a warp takes: words of 4 B between lanes, bytes of an access.
+    def passes(self, stride: int, width: int) -> int:
+        """Bank passes of a warp's access: `stride` words of 4 B between lanes, `width` bytes of each lane.
 
-        Banks and rows are asked one by one, lane by lane: no formula that could be wrong for odd strides.
+        Counted bank by bank and row by row: no formula that could be wrong for odd strides.
         """
-        return _turns(self, stride, width)
+        return _count_passes(self, stride, width)
+
+    def same_banks(self, other: Layout) -> bool:
+        """Whether both have as many banks, as wide; lanes and interleave may differ."""
+        return replace(self, lanes=other.lanes, interleave=other.interleave) == other
+
+    def stride_for(self, factor: int) -> int | None:
+        """Smallest power-of-two stride at which a word takes `factor` times the passes of stride 1; None beyond 64.
+
+        At such a stride all banks have equally many rows.
+        """
+        passes = factor * self.passes(1, WORD)
+        return next((stride for stride in (1, 2, 4, 8, 16, 32, 64) if self.passes(stride, WORD) == passes), None)
 
 
 @cache
-def _turns(layout: Layout, stride: int, width: int) -> int:
-    turns = 0
-    for start in range(0, LANES, layout.at_once):
+def _count_passes(layout: Layout, stride: int, width: int) -> int:
+    passes = 0
+    for start in range(0, WARP_SIZE, layout.lanes):
         rows: dict[int, set[int]] = {}
-        for lane in range(start, start + layout.at_once):
+        for lane in range(start, start + layout.lanes):
             for byte in range(lane * stride * WORD, lane * stride * WORD + width, WORD):
                 bank = byte // layout.interleave % layout.banks
                 rows.setdefault(bank, set()).add(byte // (layout.width * layout.banks))
-        turns += max(len(each) for each in rows.values())
-    return turns
+        passes += max(map(len, rows.values()))
+    return passes
 
 
 LAYOUTS = tuple(
-    Layout(banks, interleave, width, at_once)
-    for banks, (interleave, width), at_once in product(COUNTS, INTERLEAVED, AT_ONCE)
+    Layout(banks, interleave, width, lanes)
+    for banks, (interleave, width), lanes in product(BANK_COUNTS, INTERLEAVE_AND_WIDTH, LANE_GROUPS)
 )
 
 
 @dataclass(frozen=True)
-class Point:
-    """What an access of a warp took: words between lanes, bytes an access, cycles."""
+class StridedAccess:
+    """Cycles of a warp's access; stride in words between lanes, width in bytes of each lane."""
 
     stride: int
     width: int
@@ -85,13 +97,13 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Banks:
-    """What was made of the points.
+class BankFit:
+    """The layout fitted to strided accesses.
 
     Attributes:
         layout: the likeliest; None if there are no conflicts, or no layout explains them.
         rivals: others that explain them as well.
-        cost, low, high: cycles that each further turn takes, and its bracket.
+        cost, low, high: cycles of each further bank pass, and its bracket.
         explained: share of the variance that the layout explains.
         reason: why there is no layout.
     """
@@ -105,34 +117,31 @@ class Banks:
     reason: str = ""
 
 
-def banks_of(points: Sequence[Point]) -> Banks:
+def fit_layout(accesses: Sequence[StridedAccess]) -> BankFit:
     """The layout that explains the latencies of all strides, by least squares.
 
-    The latency without conflicts may be another for every width; what a turn costs is the same. Stride 0 has no say:
-    broadcasts may have rules of their own. Raises `ValueError` without points.
+    The latency without conflicts may depend on the width; the cost of a pass does not. Stride 0 is ignored: broadcasts
+    may follow other rules. Raises `ValueError` without accesses.
     """
-    told = [point for point in points if point.stride]
-    if not told:
+    accesses = [access for access in accesses if access.stride]
+    if not accesses:
         raise ValueError("banks need accesses at different strides")
-    cycles = np.array([point.cycles for point in told])
-    widths = np.array([point.width for point in told])
+    cycles = np.array([access.cycles for access in accesses])
+    widths = np.array([access.width for access in accesses])
     within = np.concatenate([cycles[widths == w] - np.median(cycles[widths == w]) for w in np.unique(widths)])
-    if np.ptp(within) <= max(1.0, FLAT * float(np.median(cycles))):
-        return Banks(None, reason="no stride is slower than another: no conflicts were seen")
-    fits = [_fit(layout, told, cycles, widths) for layout in LAYOUTS]
+    if np.ptp(within) <= max(1.0, MAX_FLAT_DIFFERENCE * float(np.median(cycles))):
+        return BankFit(None, reason="no stride is slower than another: no conflicts were observed")
+    fits = [_fit(layout, accesses, cycles, widths) for layout in LAYOUTS]
     best = min(fits, key=lambda fit: fit.squares)
-    spread = float(np.sum(within**2))
-    explained = 1 - best.squares / spread
-    if explained < EXPLAINED or best.cost <= 0:
-        reason = f"no layout of banks explains which strides are slow: the best {explained:.0%} of it"
-        return Banks(None, explained=explained, reason=reason)
-    variance = max(best.squares / max(1, len(told) - best.parameters), FLOOR**2)
-    rivals = tuple(
-        fit.layout for fit in fits
-        if fit is not best and fit.cost > 0 and (fit.squares - best.squares) / (2 * variance) < ODDS
-    )  # fmt: skip
-    error = max(3 * best.error, FLOOR / 4) + DRIFT * best.cost
-    return Banks(best.layout, rivals, best.cost, best.cost - error, best.cost + error, explained)
+    explained = 1 - best.squares / float(np.sum(within**2))
+    if explained < MIN_EXPLAINED or best.cost <= 0:
+        reason = f"no layout of banks explains which strides are slow: the best explains {explained:.0%}"
+        return BankFit(None, explained=explained, reason=reason)
+    variance = max(best.squares / max(1, len(accesses) - best.parameters), MIN_ERROR_CYCLES**2)
+    likely = [fit for fit in fits if fit.cost > 0 and (fit.squares - best.squares) / (2 * variance) < MIN_LEAD_NATS]
+    rivals = tuple(fit.layout for fit in likely if fit is not best)
+    error = max(3 * best.error, MIN_ERROR_CYCLES / 4) + MAX_CLOCK_DRIFT * best.cost
+    return BankFit(best.layout, rivals, best.cost, best.cost - error, best.cost + error, explained)
 
 
 @dataclass(frozen=True)
@@ -144,79 +153,64 @@ class _Fit:
     parameters: int
 
 
-DIGITS = 9  # of a slope: what follows is another with every build of the linear algebra
+COST_DIGITS = 9  # further ones differ between builds of the linear algebra
 
 
-def _fit(layout: Layout, points: Sequence[Point], cycles: NDArray[np.float64], widths: NDArray[np.int64]) -> _Fit:
-    """Cycles = (base of that width) + cost x turns, by least squares."""
-    kinds = np.unique(widths)
-    turns = np.array([layout.turns(point.stride, point.width) for point in points], float)
-    bases = (widths[:, None] == kinds[None, :]).astype(float)
-    design = np.column_stack([turns, bases])
+def _fit(layout: Layout, accesses: Sequence[StridedAccess], cycles: NDArray[np.float64], widths: Array) -> _Fit:
+    """Cycles = (base of that width) + cost x passes, by least squares."""
+    passes = np.array([layout.passes(access.stride, access.width) for access in accesses], float)
+    bases = (widths[:, None] == np.unique(widths)).astype(float)
+    design = np.column_stack([passes, bases])
     solution, _, rank, _ = np.linalg.lstsq(design, cycles, rcond=None)
-    left = cycles - design @ solution
-    squares = float(left @ left)
-    spare = max(1, len(points) - int(rank))
-    spread = float(np.sum((turns - bases @ (bases.T @ turns / bases.sum(axis=0))) ** 2))
-    error = float(np.sqrt(squares / spare / spread)) if spread > 0 else float("inf")
-    cost = round(float(solution[0]), DIGITS) if spread > 0 else 0.0
+    residual = cycles - design @ solution
+    squares = float(residual @ residual)
+    freedom = max(1, len(accesses) - int(rank))
+    spread = float(np.sum((passes - bases @ (bases.T @ passes / bases.sum(axis=0))) ** 2))
+    error = float(np.sqrt(squares / freedom / spread)) if spread > 0 else float("inf")
+    cost = round(float(solution[0]), COST_DIGITS) if spread > 0 else 0.0
     return _Fit(layout, squares, cost, error, design.shape[1])
 
 
-def without_wide(points: Sequence[Point]) -> list[Point]:
-    """Only the accesses of one word: the rules for wider ones are the hardware's own."""
-    return [point for point in points if point.width == WORD]
+def single_words(accesses: Sequence[StridedAccess]) -> list[StridedAccess]:
+    """Only the accesses of one word per lane: wider ones may follow rules of their own."""
+    return [access for access in accesses if access.width == WORD]
 
 
 @dataclass(frozen=True)
 class Slope:
-    """Cycles that each further turn adds, and its bracket."""
+    """Cycles that each further bank pass adds, and its bracket."""
 
     cycles: float
     low: float
     high: float
 
 
-def per_turn(points: Sequence[Point], layout: Layout) -> Slope | None:
-    """What each turn adds to the time between two stores: slope over the strides that take `HIDDEN` turns or more.
+def store_cost(stores: Sequence[StridedAccess], layout: Layout) -> Slope | None:
+    """Cycles that each bank pass adds to the time between two stores: slope over `HIDDEN_PASSES` passes or more.
 
-    Fewer may hide behind what starting a store takes anyway. None if there are too few, or they lie on no line.
+    Fewer may be hidden by the start of a store. None if there are too few strides, or they lie on no line.
     """
-    chosen = [point for point in points if point.width == WORD and layout.turns(point.stride, WORD) >= HIDDEN]
-    turns = np.array([layout.turns(point.stride, WORD) for point in chosen], float)
-    if len(np.unique(turns)) < 2:
+    chosen = [store for store in single_words(stores) if layout.passes(store.stride, WORD) >= HIDDEN_PASSES]
+    passes = np.array([layout.passes(store.stride, WORD) for store in chosen], float)
+    if len(np.unique(passes)) < 2:
         return None
-    cycles = np.array([point.cycles for point in chosen])
-    centred = turns - turns.mean()
+    cycles = np.array([store.cycles for store in chosen])
+    centred = passes - passes.mean()
     slope = float(centred @ cycles / (centred @ centred))
-    left = cycles - cycles.mean() - slope * centred
-    spread = float(np.sum((cycles - cycles.mean()) ** 2))
-    if slope <= 0 or float(left @ left) > (1 - EXPLAINED) * spread:
+    residual = cycles - cycles.mean() - slope * centred
+    squares, spread = float(residual @ residual), float(np.sum((cycles - cycles.mean()) ** 2))
+    if slope <= 0 or squares > (1 - MIN_EXPLAINED) * spread:
         return None
-    error = 3 * float(np.sqrt(left @ left / max(1, len(chosen) - 2) / (centred @ centred)))
-    error = max(error, FLOOR / 4) + DRIFT * slope
+    error = 3 * float(np.sqrt(residual @ residual / max(1, len(chosen) - 2) / (centred @ centred)))
+    error = max(error, MIN_ERROR_CYCLES / 4) + MAX_CLOCK_DRIFT * slope
     return Slope(slope, slope - error, slope + error)
 
 
-def hidden(points: Sequence[Point], layout: Layout) -> dict[int, float]:
-    """Cycles between two stores of a word each that take fewer than `HIDDEN` turns, by turns: the median of each."""
-    by_turns: dict[int, list[float]] = {}
-    for point in points:
-        turns = layout.turns(point.stride, WORD) if point.stride else HIDDEN
-        if point.width == WORD and turns < HIDDEN:
-            by_turns.setdefault(turns, []).append(point.cycles)
-    return {turns: float(np.median(cycles)) for turns, cycles in sorted(by_turns.items())}
-
-
-def stride_of(layout: Layout, turns: int) -> int | None:
-    """The power of two that is the smallest stride at which a word takes so many times as many turns as at stride 1.
-
-    Of those all banks have equally much to do. None if there is none up to 64.
-    """
-    least = layout.turns(1, WORD)
-    return next((stride for stride in (1, 2, 4, 8, 16, 32, 64) if layout.turns(stride, WORD) == turns * least), None)
-
-
-def same_answer(one: Layout, other: Layout) -> bool:
-    """Whether two layouts have as many banks, as wide: the lanes looked at together may differ."""
-    return replace(one, at_once=other.at_once, interleave=other.interleave) == other
+def hidden_store_cycles(stores: Sequence[StridedAccess], layout: Layout) -> dict[int, float]:
+    """Median cycles between two stores of a word that take fewer than `HIDDEN_PASSES` passes, by passes."""
+    by_passes: dict[int, list[float]] = {}
+    for store in single_words(stores):
+        passes = layout.passes(store.stride, WORD) if store.stride else HIDDEN_PASSES
+        if passes < HIDDEN_PASSES:
+            by_passes.setdefault(passes, []).append(store.cycles)
+    return {passes: float(np.median(cycles)) for passes, cycles in sorted(by_passes.items())}

@@ -11,7 +11,7 @@ from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
-from gpudissect.measure.shared_memory.plan_banks import BANK_LAYOUT
+from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
 from gpudissect.measure.throughput.infer_throughput import TIMER_STEP_NS, Throughput, rate_per_sm
 from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded, plateau_estimate
 from gpudissect.measure.throughput.stream_search import (

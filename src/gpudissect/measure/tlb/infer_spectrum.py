@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.estimate import Status
-from gpudissect.measure.infer_bimodal import in_two
-from gpudissect.measure.infer_latency import Latency, middle
+from gpudissect.measure.infer_bimodal import split_bimodal
+from gpudissect.measure.infer_latency import Latency, median_with_ranks
 from gpudissect.measure.tlb.infer_tlb_level import MissPenalty
 
 Cycles = NDArray[np.int64]
@@ -84,7 +84,7 @@ def classify_hits(
     the cost of timing an access, is subtracted. P2 and P3 are P1 plus the difference on the same lines, for the lines
     that miss a TLB may be nearer or farther than the others.
     """
-    p1 = Pattern(middle(hits.translated, overhead))
+    p1 = Pattern(median_with_ranks(hits.translated, overhead))
     if first is None:
         absent = Pattern(None, Status.NOT_FOUND, NO_TLB)
         return p1, absent, absent
@@ -96,7 +96,7 @@ def classify_hits(
     if missed.mean() < MIN_SLOW_SHARE:
         absent = _too_few("", float(missed.mean()))
         return p1, absent, absent
-    latency = middle(int(np.median(hits.translated)) + penalties[missed], overhead)
+    latency = median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead)
     if second is None:
         return p1, Pattern(latency, Status.AMBIGUOUS, ONE_TLB), Pattern(None, Status.NOT_FOUND, ONE_TLB)
     threshold = float(np.median(penalties[missed])) + (second.cycles - first.cycles) / 2
@@ -117,7 +117,7 @@ def _page_walk(hits: Hits, threshold: float, overhead: Latency) -> Pattern:
     missed = penalties >= threshold
     if missed.mean() < MIN_SLOW_SHARE:
         return _too_few(" on more pages than the second TLB holds", float(missed.mean()))
-    return Pattern(middle(int(np.median(hits.translated)) + penalties[missed], overhead))
+    return Pattern(median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead))
 
 
 def classify_first_touches(
@@ -151,7 +151,7 @@ def latency_by_partition(touches: FirstTouches, overhead: Latency) -> tuple[tupl
 
     The partition of a line shows over several roles of it. None if the lines do not form two groups.
     """
-    in_far = in_two((touches.translated + touches.near) / 2)
+    in_far = split_bimodal((touches.translated + touches.near) / 2)
     if in_far is None:
         return None
     return tuple(

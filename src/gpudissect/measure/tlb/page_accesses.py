@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_first_miss import Control, Fit, decide, probe_sizes
+from gpudissect.measure.cache.infer_capacity import Control, Fit, decide, probe_sizes
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.tlb.infer_tlb_level import Penalties, count_misses
 from gpudissect.trace import Trace

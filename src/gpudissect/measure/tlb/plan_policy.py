@@ -15,15 +15,18 @@ import numpy as np
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_held_out import MISREAD, drawn_anew, may_be_wrong_twice, wrong_twice
 from gpudissect.measure.cache.infer_policy import (
     DETERMINISTIC,
-    MARGIN,
+    MIN_LEAD_NATS,
+    MIN_MISREAD_SHARE,
     UNKNOWN,
-    Observed,
+    Observation,
     Outcomes,
     agreement,
+    count_repeated_errors,
+    is_random,
     log_likelihood,
+    max_repeated_errors,
     random_log_likelihood,
 )
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
@@ -103,7 +106,7 @@ class _PolicySearch:
         share = float(np.mean(runs))
         evidence = tuple(self.accesses.evidence)
         estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
-        if share < WELL_PREDICTED and drawn_anew(first, second, misread) and self._likely_random(ranking):
+        if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(ranking):
             caveats = (
                 "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known",
             )
@@ -112,8 +115,8 @@ class _PolicySearch:
         if ranking.rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(ranking.rivals)} about as many"
             return estimate(status=Status.AMBIGUOUS, reason=reason)
-        wrong = sum(wrong_twice(*runs) for runs in zip(predicted, first, second, strict=True))
-        max_wrong = may_be_wrong_twice(share, sum(each.size for each in predicted))
+        wrong = sum(count_repeated_errors(*runs) for runs in zip(predicted, first, second, strict=True))
+        max_wrong = max_repeated_errors(share, sum(each.size for each in predicted))
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
             reason = (
                 f"none of the deterministic policies tried: the closest, {best}, predicts {share:.1%} of the accesses, "
@@ -136,13 +139,13 @@ class _PolicySearch:
             sequences += batch
             for kind in kinds:
                 predicted[kind] += [self._predicted(kind, pages) for pages in batch]
-            misread = max(MISREAD, self.accesses.misread_share(self.level.miss.threshold))
+            misread = max(MIN_MISREAD_SHARE, self.accesses.misread_share(self.level.miss.threshold))
             scores = {
                 kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, observed, strict=True))
                 for kind, each in predicted.items()
             }
             best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
-            close = [kind for kind in kinds if scores[kind] > scores[best] - MARGIN]
+            close = [kind for kind in kinds if scores[kind] > scores[best] - MIN_LEAD_NATS]
             rivals = [kind for kind in close if not all(map(np.array_equal, predicted[kind], predicted[best]))]
             if not rivals:
                 break
@@ -153,7 +156,7 @@ class _PolicySearch:
         if self.before:
             return False
         pairs = zip(ranking.sequences, ranking.observed, strict=True)
-        return sum(self._random_score(*pair, ranking.misread) for pair in pairs) - ranking.score >= MARGIN
+        return sum(self._random_score(*pair, ranking.misread) for pair in pairs) - ranking.score >= MIN_LEAD_NATS
 
     def _random_score(self, pages: Pages, observed: Outcomes, misread: float) -> float:
         """Log-likelihood if all ways are replaced with equal probability: of the overfull set; the others all hit."""
@@ -165,7 +168,7 @@ class _PolicySearch:
         lines = np.tile(pages, WARMUP + LAPS)[inside]
         _, first, number = np.unique(lines, return_index=True, return_inverse=True)
         by_visit = np.argsort(np.argsort(first))[number]
-        of_set = random_log_likelihood(Observed(by_visit, outcomes[inside]), self.sets.ways[overfull], misread)
+        of_set = random_log_likelihood(Observation(by_visit, outcomes[inside]), self.sets.ways[overfull], misread)
         return of_set + log_likelihood(np.zeros_like(others), others, misread)
 
     def cache(self, kind: PolicyKind) -> Cache:

@@ -12,7 +12,7 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.measure.cache.infer_index_function import linear_index
+from gpudissect.measure.cache.infer_structure import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel

@@ -35,11 +35,17 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_latency import latency_found
+from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import Latency, lap_latency, middle, middle_half, timing_overhead
+from gpudissect.measure.infer_latency import (
+    Latency,
+    lap_latency,
+    median_with_quartiles,
+    median_with_ranks,
+    timing_overhead,
+)
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_spectrum import (
     FirstTouches,
@@ -145,8 +151,8 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     hits = Hits(pooled["translated"], pooled["first_missed"], walks, *packed)
     touches = _first_touches(pages, shape.spacing, cycles)
     l2 = known[levels_of("l2")].level("l2")
-    mixed = l2 is not None and l2.homes is not None
-    summary = middle_half if mixed else middle
+    mixed = l2 is not None and l2.home_partition is not None
+    summary = median_with_quartiles if mixed else median_with_ranks
     of_hits = classify_hits(hits, *penalties, overhead)
     patterns = (*of_hits, *classify_first_touches(touches, *penalties, summary, overhead))
     caveats = dict(zip(PATTERNS[3:], _partition_caveats(touches, overhead), strict=True)) if mixed else {}
@@ -265,7 +271,7 @@ def _estimate(
 ) -> Estimate:
     latency = pattern.latency
     if latency is not None and pattern.status is Status.FOUND:
-        found = latency_found(element, attribute, latency, METHOD, evidence, TIMED)
+        found = latency_estimate(element, attribute, latency, METHOD, evidence, TIMED)
         return replace(found, caveats=(*pattern.caveats, *caveats))
     low, high = (latency.low, latency.high) if latency else (None, None)
     estimate = partial(Estimate, element=element, attribute=attribute, method=METHOD, evidence=evidence)

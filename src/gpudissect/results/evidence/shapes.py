@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_l2_map import FEWEST_SMS, Visits, additive
+from gpudissect.measure.cache.infer_l2_partitions import MIN_SMS, LatencyMap, fit_additive
 from gpudissect.measure.instructions.infer_issue import median_duration
 from gpudissect.results.model import Number, Series
 from gpudissect.trace import Trace
@@ -109,11 +109,11 @@ def sm_map(element: str, chases: Chases, max_cells: int) -> Series | None:
         if chase.timing is Timing.EACH and chase.sm is not None and chase.laps > 1 and chase.picks is None:
             by_chain[chase.order].setdefault(chase.sm, (chase, trace))
     visits = max(by_chain.values(), key=len, default={})
-    if len(visits) < FEWEST_SMS or len({(chase.laps, chase.order.count) for chase, _ in visits.values()}) > 1:
+    if len(visits) < MIN_SMS or len({(chase.laps, chase.order.count) for chase, _ in visits.values()}) > 1:
         return None
     sms = sorted(visits)
-    hits = Visits.of([visits[sm][1].cycles.reshape(visits[sm][0].laps, -1) for sm in sms]).hits
-    left, _, right = np.linalg.svd(additive(hits).residual, full_matrices=False)
+    hits = LatencyMap.from_laps([visits[sm][1].cycles.reshape(visits[sm][0].laps, -1) for sm in sms]).hits
+    left, _, right = np.linalg.svd(fit_additive(hits).residual, full_matrices=False)
     order = np.argsort(right[0] if left[0, 0] >= 0 else -right[0], kind="stable")
     lines = order[:: -(-hits.size // max_cells)]
     columns = {

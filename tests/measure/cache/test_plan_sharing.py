@@ -1,4 +1,4 @@
-"""Who shares an array and how many copies there are come out, whatever the policy."""
+"""Which caches share an array, and the number of copies, are found for any policy."""
 
 import pytest
 
@@ -10,37 +10,34 @@ from gpudissect.workload import Path
 from tests.measure.conftest import bits, plain_l2
 
 
-def found_on(policy, copies, together, weights=()):
+def survey(policy: Policy, copies: int, unified: bool):
+    """Values found on a GPU whose texture path goes through the L1 (`unified`) or through its read-only cache."""
+
     def cache(size, number):
-        return Cache(
-            (4,) * (size // 128),
-            32,
-            32,
-            bits(5, (size // 128).bit_length() - 1),
-            Policy(policy, weights),
-            copies=number,
-        )
+        sets = size // 128
+        return Cache((4,) * sets, 32, 32, bits(5, sets.bit_length() - 1), policy, copies=number)
 
     caches = {"l1": cache(8192, 1), "texture": cache(4096, copies), "l2": plain_l2()}
-    texture = "l1" if together else "texture"
     routes = {
         Path.GLOBAL: Route(("l1", "l2"), (40, 230), 500, timer=12),
         Path.GLOBAL_L2: Route(("l2",), (230,), 500, timer=12),
-        Path.TEXTURE: Route((texture, "l2"), (90, 260), 530, timer=20),
+        Path.TEXTURE: Route(("l1" if unified else "texture", "l2"), (90, 260), 530, timer=20),
         Path.READONLY: Route(("texture", "l2"), (60, 230), 500, timer=12),
     }
     hierarchy = Hierarchy(caches=caches, routes=routes, sm_count=8)
     device = SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=Noise(seed=4))
-    survey = run_survey(device, elements=["l1", "readonly", "texture"])
-    assert survey.failures == ()
-    return {(each.element, each.attribute): each.value for each in survey.findings}
+    result = run_survey(device, elements=["l1", "readonly", "texture"])
+    assert result.failures == ()
+    return {(each.element, each.attribute): each.value for each in result.findings}
 
 
-@pytest.mark.parametrize(("policy", "weights"), [
-    ("lru", ()), ("fifo", ()), ("plru", ()), ("nru", ()), ("random", ()), ("weighted", (1 / 6, 1 / 2, 1 / 6, 1 / 6)),
-])  # fmt: skip
-def test_pairs_and_copies(policy, weights):
-    found = found_on(PolicyKind(policy), 4, False, weights)
+POLICIES = [Policy(PolicyKind(name)) for name in ("lru", "fifo", "plru", "nru", "random")]
+WEIGHTED = Policy(PolicyKind.WEIGHTED, (1 / 6, 1 / 2, 1 / 6, 1 / 6))
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, WEIGHTED], ids=lambda policy: policy.kind)
+def test_pairs_and_copies(policy):
+    found = survey(policy, 4, unified=False)
     assert found["l1", "shared_with"] == "nothing"
     assert found["readonly", "shared_with"] == "texture"
     assert found["texture", "shared_with"] == "readonly"
@@ -48,7 +45,7 @@ def test_pairs_and_copies(policy, weights):
 
 
 def test_texture_in_the_l1():
-    found = found_on(PolicyKind.LRU, 2, True)
+    found = survey(Policy(PolicyKind.LRU), 2, unified=True)
     assert found["l1", "shared_with"] == "texture"
     assert found["texture", "shared_with"] == "l1"
     assert found["readonly", "shared_with"] == "nothing"

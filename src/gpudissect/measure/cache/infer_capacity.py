@@ -1,0 +1,196 @@
+"""Capacity of a cache: whether a footprint fits, by its misses, and how many lines are resident at any one time.
+
+First miss. If a chain of distinct lines overflows even one set, every lap in steady state misses at least once: a lap
+without a miss would need more lines of that set to be resident at its start than the set has ways. If the chain fits,
+misses are only misread hits, at the rate observed on a control that certainly fits. So one lap without a miss all but
+proves that a chain fits, whatever the policy, the index function or the order of accesses; where misreading is
+frequent, laps add up until one of the two is certain (in the spirit of Wald 1945).
+
+By line. Misread hits fall on any line; the misses of a set that overflows fall on its own few lines, whatever its
+policy. How often two misses fall on one line needs no control and far fewer laps: one miss per lap among twenty misread
+ones shows within some thirty laps, by counting within some hundreds.
+
+Residency. While M distinct elements are visited in turn, M well above what fits, an element chosen at random hits with
+probability (lines the cache holds) / M, whatever the policy, the index function or the sizes of the sets. No element is
+probed twice, so elements probed before are no candidates though they are resident: with one probe for d elements the
+share is too low by the factor 1 + (1 - share) / d, which is corrected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import lgamma, log, log1p
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.trace import Array
+
+SHORT_LAP_PROBABILITY = 1e-3  # that a lap with true misses shows fewer of them
+ERROR_ODDS = 1e-4  # at which a decision is made
+MIN_KNOWN_SHARE = 0.5  # of the accesses of a chain
+EXCESSES = np.array((1, 2, 4, 8, 16, 32, 64, 256, 1024, 4096, 65536))[:, None, None]
+"""True misses per lap that are considered, shape (excesses, 1, 1)."""
+MAX_OVERFLOW_LINES = 64  # of a set that overflows, which share its misses
+SIZE_TOLERANCE = 0.03  # random lines leave some sets unfilled, and other data than the chain takes some lines
+
+
+class Fit(Enum):
+    """Whether a footprint stays resident."""
+
+    FITS = "fits"
+    OVERFLOWS = "overflows"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Control:
+    """Misses and accesses of a footprint that certainly fits: the rate of misread hits."""
+
+    misses: int
+    accesses: int
+
+
+def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
+    """Log odds (nats) of "overflows" against "fits", shape (chains,).
+
+    `counts` (laps, chains, 3) are hits, misses and unknown accesses of each lap of each chain. Misread hits are Poisson
+    at a rate known from the control (gamma posterior, so the total is negative binomial); an overflow adds at least one
+    miss to every lap, but for few: behind a nearer cache, which keeps some of the lines, a lap may show less.
+    """
+    missed = counts[:, :, 1]
+    total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)
+    short_laps = np.sum(missed < EXCESSES, axis=1)  # (excesses, chains)
+    rest = np.maximum(total - EXCESSES[:, 0] * (len(counts) - short_laps), 0)
+    fits, *terms = _log_misread(np.vstack([total, rest]), exposure, control)
+    overflows = np.logaddexp.reduce(terms + short_laps * log(SHORT_LAP_PROBABILITY), axis=0) - log(len(terms))
+    return np.asarray(overflows - fits)
+
+
+def _log_misread(misses: Array, exposure: NDArray[np.float64], control: Control) -> NDArray[np.float64]:
+    """Log probability of `misses` misread hits in `exposure` accesses, given the control; shape (.., chains)."""
+    shape, known = control.misses + 0.5, control.accesses + 1.0
+    counts, which = np.unique(misses, return_inverse=True)
+    ways = np.array([lgamma(count + shape) - lgamma(shape) - lgamma(count + 1) for count in counts.tolist()])
+    chance = shape * np.log1p(exposure / known) + misses * np.log1p(known / exposure)
+    return np.asarray(ways[which].reshape(misses.shape) - chance)
+
+
+def decide(counts: Array, control: Control) -> Fit:
+    """The verdict on counts (laps, 3) of one chain."""
+    return decide_each(counts[:, None, :], control)[0]
+
+
+def decide_each(counts: Array, control: Control) -> list[Fit]:
+    """The verdict on each chain of counts (laps, chains, 3): undecided on thin evidence or mostly unknown accesses."""
+    known = counts[:, :, :2].sum(axis=(0, 2)) >= MIN_KNOWN_SHARE * counts.sum(axis=(0, 2))
+    odds = overflow_log_odds(counts, control)
+    return [_verdict(one) if clear else Fit.UNDECIDED for one, clear in zip(odds, known, strict=True)]
+
+
+def _verdict(log_odds: float) -> Fit:
+    limit = -log(ERROR_ODDS)
+    if log_odds >= limit:
+        return Fit.OVERFLOWS
+    return Fit.FITS if log_odds <= -limit else Fit.UNDECIDED
+
+
+@dataclass(frozen=True)
+class MissesByLine:
+    """Misses of each line of a chain in a number of laps."""
+
+    misses: Array
+    laps: int
+
+    def add(self, missed: NDArray[np.bool_]) -> MissesByLine:
+        """The same with further laps, shape (laps, lines)."""
+        return MissesByLine(self.misses + missed.sum(axis=0), self.laps + len(missed))
+
+    def log_odds(self) -> float:
+        """Log odds (nats) of "overflows" against "fits", from pairs of misses on one line.
+
+        Pairs are Poisson: misread hits alone give C(misses, 2) / lines; one true miss per lap, spread over
+        `MAX_OVERFLOW_LINES` lines, gives C(laps, 2) / MAX_OVERFLOW_LINES more. Fewer lines or more misses give more.
+        """
+        pairs = float(np.sum(self.misses * (self.misses - 1)) / 2)
+        total = int(self.misses.sum())
+        by_chance = total * (total - 1) / 2 / self.misses.size + 0.5
+        excess = self.laps * (self.laps - 1) / 2 / MAX_OVERFLOW_LINES
+        return pairs * log1p(excess / by_chance) - excess
+
+    def decide(self) -> Fit:
+        """The verdict, undecided on thin evidence."""
+        return _verdict(self.log_odds())
+
+
+def probe_sizes(low: int, high: int, step: int, max_count: int) -> list[int]:
+    """Up to `max_count` multiples of `step` strictly between `low` (fits) and `high` (overflows), evenly spread."""
+    first, inner = low // step, high // step - low // step - 1
+    count = max(0, min(inner, max_count))
+    return [step * (first + (i + 1) * (inner + 1) // (count + 1)) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Residency:
+    """Elements resident at any one time: estimate and standard error."""
+
+    elements: float
+    error: float
+
+
+def estimate_residency(hits: int, probes: int, elements: int, between: float) -> Residency:
+    """Resident elements, from hits of random probes while `elements` of them are visited in turn.
+
+    `between` elements are visited between two probes. Raises `ValueError` without probes.
+    """
+    if probes < 1:
+        raise ValueError("residency needs at least one probe")
+    share = hits / probes
+    smoothed = (hits + 1) / (probes + 2)  # Laplace: the error of 0 or all hits is not zero
+    total = elements * (1 + (1 - share) / between)
+    return Residency(share * total, total * float(np.sqrt(smoothed * (1 - smoothed) / probes)))
+
+
+@dataclass(frozen=True)
+class ResidentBytes:
+    """Bytes resident at any one time: estimate, standard error, and bracket."""
+
+    size: float
+    error: float
+    low: float
+    high: float
+
+
+def partition_sizes(
+    near: NDArray[np.bool_], far_lines: NDArray[np.bool_], found: NDArray[np.bool_], total: int, between: float
+) -> tuple[ResidentBytes, ResidentBytes]:
+    """Sizes of the near partition of a cache and of both partitions together, from probes of random lines.
+
+    Args:
+        near: which probes hit in the near partition.
+        far_lines: which probes were of lines whose home is far.
+        found: which probes hit in either partition; counts for far lines only.
+        total: bytes of all lines visited.
+        between: lines visited between two probes.
+
+    The sum is read in two ways: as twice the near partition, for both are taken to be equal; and as the near partition
+    plus what the far one holds, if it holds what the near one fetched last from it. The bracket covers both, the value
+    is the first. Raises `ValueError` without probes.
+    """
+    local = estimate_residency(int(near.sum()), near.size, total, between)
+    probes = int(far_lines.sum())
+    remote = estimate_residency(
+        int((far_lines & (near | found)).sum()), probes, round(total * probes / near.size), between
+    )
+    error = float(np.hypot(local.error, remote.error))
+    twice, both = 2 * local.elements, local.elements + remote.elements
+    return (
+        _resident_bytes(local.elements, local.elements, local.elements, local.error),
+        _resident_bytes(twice, min(both, twice), max(both, twice), max(error, 2 * local.error)),
+    )
+
+
+def _resident_bytes(size: float, low: float, high: float, error: float) -> ResidentBytes:
+    margin = 3 * error
+    return ResidentBytes(size, error, low - margin - SIZE_TOLERANCE * low, high + margin + SIZE_TOLERANCE * high)

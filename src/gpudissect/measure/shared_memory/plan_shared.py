@@ -1,0 +1,172 @@
+"""Shared memory: size, latency, banks, and the cost of conflicts, by a warp's access at every stride (MC16 s6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import NoneType
+
+from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache.plan_dram import stated_by_driver
+from gpudissect.measure.cache.plan_latency import METHOD as LAP_METHOD
+from gpudissect.measure.cache.plan_latency import chains_over, chase_latency, latency_estimate
+from gpudissect.measure.infer_confidence import BANKS, TIMED
+from gpudissect.measure.instructions.infer_issue import median_duration
+from gpudissect.measure.instructions.instructions import why_unsupported
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.shared_memory.infer_banks import (
+    HIDDEN_PASSES,
+    WORD,
+    BankFit,
+    Layout,
+    StridedAccess,
+    fit_layout,
+    hidden_store_cycles,
+    single_words,
+    store_cost,
+)
+from gpudissect.series import Series
+from gpudissect.units import WARP_SIZE
+from gpudissect.workload import Instruction, Mix, Path, Step
+
+ATTRIBUTES = ("banks", "bank_width", "conflict_latency")
+LATENCY_BYTES = 4096
+STRIDES = range(65)  # words
+WIDTHS = (4, 8, 16)
+ACCESSES, ITERATIONS, REPEATS = 64, 4, 2
+METHOD = "one warp, dependent loads at strides of 0 to 64 words, of 4, 8 and 16 bytes; the likeliest layout"
+COST = "slope over the bank passes of each stride"
+ONLY_WORDS = "by loads of 4 bytes alone: no layout explains those of 8 and 16 too"
+FOUR_BYTE_MODE = "4-byte mode: a bank gives 8 bytes, but successive words of 4 lie in successive banks (MC16 fig 18)"
+
+BANK_LAYOUT: Key[Layout | None] = Key("banks.shared", (Layout, NoneType))
+
+
+def latency_plan(bench: Bench, known: Known) -> Plan:
+    """Size of shared memory as the driver states it, and its latency."""
+    limit = bench.info.limit(Path.SHARED)
+    if not limit:
+        reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "capacity", "hit_latency"))
+    chains = chains_over(min(LATENCY_BYTES, limit), WORD)
+    latency, evidence = yield from chase_latency(Path.SHARED, chains, bench)
+    hit = latency_estimate("shared", "hit_latency", latency, LAP_METHOD, evidence)
+    return Outcome((stated_by_driver("shared", "capacity", "shared_per_sm", bench), hit))
+
+
+def banks_plan(bench: Bench, known: Known) -> Plan:
+    """Banks, their width, and the cost of conflicts, cycles. Its knowledge is the layout, None if not found."""
+    reason = why_unsupported(Instruction.LDS, bench.info)
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *ATTRIBUTES))
+    loads, evidence = yield from _strided_accesses(Instruction.LDS)
+    fit, caveats = fit_layout(loads), _broadcast_caveat(loads)
+    if fit.layout is None and (words := fit_layout(single_words(loads))).layout is not None:
+        fit, caveats = words, (*caveats, ONLY_WORDS)
+    unique = fit.layout is not None and all(map(fit.layout.same_banks, fit.rivals))
+    series = _series("latency against stride", loads, evidence)
+    return Outcome(_bank_estimates(fit, caveats, evidence), fit.layout if unique else None, (series,))
+
+
+def write_conflict_plan(bench: Bench, known: Known) -> Plan:
+    """Cycles that each bank pass adds to the time between two stores."""
+    reason = why_unsupported(Instruction.STS, bench.info)
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "write_conflict"))
+    stores, evidence = yield from _strided_accesses(Instruction.STS)
+    series = _series("time between stores against stride", stores, evidence)
+    return Outcome(_store_estimates(stores, known[BANK_LAYOUT], evidence), series=(series,))
+
+
+def _strided_accesses(instruction: Instruction) -> Ask[tuple[list[StridedAccess], tuple[str, ...]]]:
+    """Cycles of one access at every stride of every width, the least of `REPEATS` repetitions."""
+    shapes = [(stride, width) for width in WIDTHS for stride in STRIDES if stride * WORD % width == 0]
+    body = (Step(instruction, ACCESSES),)
+    mixes = [
+        Mix(
+            body=body, warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1, stride=stride, width=width,
+            repetition=repetition,
+        )
+        for stride, width in shapes
+        for repetition in range(REPEATS)
+    ]  # fmt: skip
+    traces = yield mixes
+    cycles = [
+        median_duration(trace.begin, trace.end) / mix.instructions for trace, mix in zip(traces, mixes, strict=True)
+    ]
+    accesses = [
+        StridedAccess(stride, width, min(cycles[i * REPEATS : (i + 1) * REPEATS]))
+        for i, (stride, width) in enumerate(shapes)
+    ]
+    return accesses, tuple(trace.workload for trace in traces)
+
+
+def _broadcast_caveat(loads: Sequence[StridedAccess]) -> tuple[str, ...]:
+    cycles = {load.stride: load.cycles for load in single_words(loads)}
+    difference = cycles[0] - cycles[1]
+    comparison = "is as fast as" if abs(difference) < 1 else f"takes {difference:+.1f} cycles relative to"
+    return (f"one word for all lanes (broadcast) {comparison} one word for each",)
+
+
+def _bank_estimates(fit: BankFit, caveats: tuple[str, ...], evidence: tuple[str, ...]) -> tuple[Estimate, ...]:
+    layout = fit.layout
+    if layout is None:
+        return without(Status.NOT_FOUND, "shared", fit.reason, *ATTRIBUTES)
+    others = [rival for rival in fit.rivals if not rival.same_banks(layout)]
+    if others:
+        named = " or ".join(f"{one.banks} of {one.width} B" for one in (layout, *others))
+        return without(Status.AMBIGUOUS, "shared", f"several layouts explain it as well: {named}", *ATTRIBUTES)
+    if layout.interleave != layout.width:
+        caveats = (*caveats, FOUR_BYTE_MODE)
+    if not fit.rivals:
+        caveats = (f"lanes that are served together: {layout.lanes}", *caveats)
+    caveats = (f"explains {fit.explained:.2%} of the differences between strides", *caveats)
+    cost = found("shared", "conflict_latency", fit.cost, fit.low, fit.high, TIMED, f"{METHOD}; {COST}", evidence)
+    return (
+        *(
+            found("shared", attribute, value, value, value, BANKS, METHOD, evidence, caveats)
+            for attribute, value in (("banks", layout.banks), ("bank_width", layout.width))
+        ),
+        cost,
+    )
+
+
+def _store_estimates(
+    stores: Sequence[StridedAccess], layout: Layout | None, evidence: tuple[str, ...]
+) -> tuple[Estimate, ...]:
+    slope = None if layout is None else store_cost(stores, layout)
+    if layout is None or slope is None:
+        reason = "the time between two stores does not grow with the bank passes that they should take"
+        if layout is None:
+            reason = "the banks are not known, and with them which stores conflict"
+        return without(Status.NOT_FOUND, "shared", reason, "write_conflict")
+    hidden = ", ".join(f"{passes}: {cycles:.1f}" for passes, cycles in hidden_store_cycles(stores, layout).items())
+    caveat = f"from {HIDDEN_PASSES} passes on: fewer may be hidden by the start of a store; cycles by passes {hidden}"
+    method = f"one warp, stores one after the other; {COST}"
+    low, high = slope.low, slope.high
+    caveats = (caveat,) if hidden else ()
+    return (found("shared", "write_conflict", slope.cycles, low, high, TIMED, method, evidence, caveats),)
+
+
+def _series(name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, ...]) -> Series:
+    columns = {
+        "stride": tuple(float(access.stride) for access in accesses),
+        "width": tuple(float(access.width) for access in accesses),
+        "cycles": tuple(access.cycles for access in accesses),
+    }
+    return Series("shared", name, columns, {"stride": "words", "width": "B", "cycles": "cycles"}, evidence)
+
+
+EXPERIMENTS = (
+    Experiment(
+        key=Key("latency.shared"), element="shared", plan=latency_plan, emits=("capacity", "hit_latency"), quick=True
+    ),
+    Experiment(key=BANK_LAYOUT, element="shared", plan=banks_plan, emits=ATTRIBUTES, quick=True),
+    Experiment(
+        key=Key("conflicts.shared"),
+        element="shared",
+        plan=write_conflict_plan,
+        emits=("write_conflict",),
+        needs=(BANK_LAYOUT,),
+        quick=True,
+    ),
+)

@@ -1,0 +1,51 @@
+"""Plateaus lie where the levels are and mixtures define none; bounds lie between forced hits and forced misses."""
+
+import numpy as np
+
+from gpudissect.measure.cache.infer_level import bounds_between, find_plateaus
+
+
+def around(cycles, count=300, seed=0):
+    return np.random.default_rng(seed).integers(-1, 2, count) + cycles
+
+
+def mixture(low, high, share, count=300):
+    return np.where(np.random.default_rng(1).random(count) < share, high, low)
+
+
+def test_two_levels_with_a_mixture_between():
+    points = [(1024 << i, 32) for i in range(6)]
+    samples = [around(40), around(40), mixture(40, 280, 0.3), mixture(40, 280, 0.8), around(280), around(280)]
+    first, second = find_plateaus(points, samples)
+    assert (first.median, second.median) == (40, 280)
+    assert first.points == tuple(points[:2])
+    assert first.largest == 2048
+    assert second.points == tuple(points[4:])
+
+
+def test_one_level_stays_one_in_spite_of_outliers():
+    noisy = around(230)
+    noisy[::50] += 400
+    assert len(find_plateaus([(256, 32), (512, 32)], [noisy, around(231)])) == 1
+
+
+def test_three_levels_in_any_order_of_points():
+    samples = [around(120), around(33), around(450), around(34)]
+    found = find_plateaus([(8192, 64), (512, 64), (65536, 256), (1024, 64)], samples)
+    assert [plateau.median for plateau in found] == [34, 120, 450]
+
+
+def test_bounds_lie_just_below_the_fastest_misses():
+    bounds = bounds_between(np.full(500, 44), np.arange(280, 330))
+    assert 44 < bounds.hit_max < bounds.miss_min <= 280
+    assert bounds.miss_min > 250
+    assert bounds.miss_max >= 330
+
+
+def test_overlapping_distributions_have_no_bounds():
+    same = np.random.default_rng(0).normal(300, 30, 1000).astype(int)
+    assert bounds_between(same, same) is None
+
+
+def test_a_delayed_hit_is_still_a_hit():
+    assert bounds_between(np.full(500, 44), np.full(100, 300)).hit_max > 200

@@ -1,0 +1,52 @@
+"""Group tests find the one overfull set, whatever the index and the ways."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from gpudissect.device_info import DeviceInfo, Origin
+from gpudissect.measure.cache.residency_test import ConflictTests, Inconclusive, ResidencyTest
+from gpudissect.measure.plan import Bench
+from gpudissect.workload import Explicit, Path
+from tests.support.driving import outcome
+from tests.support.one_cache import level
+
+
+class KnownConflicts(ConflictTests):
+    """Answers from known sets: a group of lines fits if no set gets more of them than it has ways."""
+
+    def __init__(self, set_of, ways, seed):
+        info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, {Path.GLOBAL: 1 << 30})
+        super().__init__(ResidencyTest(level(32), Explicit([0])), 32, Bench(info, seed))
+        self.set_of, self.ways, self.tests = set_of, ways, 0
+
+    def fit(self, groups):
+        self.tests += len(groups)
+        counts = (np.bincount(self.set_of[lines], minlength=self.ways.size) for lines in groups)
+        return [bool(np.all(count <= self.ways)) for count in counts]
+        yield
+
+
+@settings(max_examples=150)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=40), st.integers(0, 9999))
+def test_exactly_the_overfull_set_is_left(ways, seed):
+    """Lines come in any order until the first set has one too many."""
+    rng = np.random.default_rng(seed)
+    ways = np.array(ways)
+    set_of = rng.choice(ways.size, size=2 * ways.sum() + 2, p=rng.dirichlet(np.ones(ways.size) * 5))
+    filled = np.cumsum(set_of[:, None] == np.arange(ways.size), axis=0)
+    overfull = np.flatnonzero(np.any(filled > ways, axis=1))
+    assume(overfull.size)
+    end = int(overfull[0])
+    lines = rng.permutation(end + 1)
+    conflicts = KnownConflicts(set_of, ways, seed)
+    found = outcome(conflicts.minimal_conflict(lines), None)
+    assert found.tolist() == np.flatnonzero(set_of[: end + 1] == set_of[end]).tolist()
+    assert conflicts.tests < 150 + 12 * (ways[set_of[end]] + 1) * max(1.0, np.log2(lines.size))
+
+
+def test_lines_that_overflow_two_sets_are_inconclusive():
+    conflicts = KnownConflicts(np.array([0, 0, 0, 1, 1, 1]), np.array([2, 2]), 0)
+    with pytest.raises(Inconclusive):
+        outcome(conflicts.minimal_conflict(np.arange(6)), None)
