@@ -18,8 +18,8 @@ import numpy as np
 from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, attained, between_rounds
-from gpudissect.measure.latency_hiding.mixes import ROUNDS, blocks_of, footprint
+from gpudissect.measure.instructions.infer_issue import Lifetimes
+from gpudissect.measure.latency_hiding.mixes import WAVES, block_sizes, footprint
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 CYCLES, LONG = 150_000, 600_000  # that a warp takes, about
@@ -37,7 +37,7 @@ def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycle
     waits = {Access.STREAMING: 700, Access.RESIDENT: 40, None: 0}[loads]
     each = max(4 * alpha + waits, (alpha + 1) * warps / FASTEST, 17 * warps if loads is Access.STREAMING else 0)
     plain = Mix(body=(adds,) if loads is None else (Step(Instruction.LDG), adds), warps=warps,
-                block_size=blocks_of(warps, info)[-1], iterations=max(24, round(cycles / each)))  # fmt: skip
+                block_size=block_sizes(warps, info)[-1], iterations=max(24, round(cycles / each)))  # fmt: skip
     if loads is None:
         return plain
     return replace(
@@ -48,14 +48,14 @@ def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycle
 def mixes(info: DeviceInfo) -> Iterator[tuple[str, Mix]]:
     """What is run for its rate, by name: on all SMs, in many rounds, on one SM, with hits in the L1, without loads."""
     for warps in WARPS:
-        many = replace(mix_of(info, ALPHA, warps, Access.STREAMING), waves=ROUNDS)
+        many = replace(mix_of(info, ALPHA, warps, Access.STREAMING), waves=WAVES)
         yield "all", many
         yield "one", replace(many, sms=1)
         if warps in WARPS_OF_ROUNDS:
             yield "rounds", replace(many, waves=MANY_ROUNDS)
     for alpha in ALPHAS_OF_L1:
         for warps in OF_L1:
-            yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), waves=ROUNDS)
+            yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), waves=WAVES)
     for length in LENGTHS:
         for warps in WARPS_OF_LENGTHS:
             yield "adds", replace(mix_of(info, length, warps, None, 2 * CYCLES), waves=8)
@@ -75,7 +75,7 @@ def measured(device: Device) -> dict[str, object]:
     for where, mix in mixes(device.info):
         (trace,) = device.run([mix])
         seen = Lifetimes(trace.begin, trace.end, trace.sm)
-        rate = between_rounds(seen, mix.instructions) or attained(seen, mix.instructions)
+        rate = seen.rate_between_waves(mix.instructions) or seen.attained_rate(mix.instructions)
         rates.append({"where": where, "alpha": mix.body[-1].count, "warps": mix.warps, "rate": round(rate, 4)})
     for what, mix in whole(device.info):
         (trace,) = device.run([mix])

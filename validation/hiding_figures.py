@@ -29,7 +29,7 @@ from hiding_runs import (
 )
 from hiding_sections import COMPARED, PERCENTS, measured_machine, random_words
 
-from gpudissect.measure.latency_hiding.infer_warps import Occupancy
+from gpudissect.measure.instructions.infer_issue import Occupancy
 from gpudissect.models import by_key, one_latency, published
 from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import ALPHAS, error_range, warps_needed, warps_observed
@@ -259,7 +259,7 @@ def _figure_4_10() -> Iterator[Figure]:
 
 def _steps(title: str, run: Occupancy) -> Figure:
     """Warps of one SM against time, as a line of steps."""
-    points = np.repeat(run.at, 2)[1:], np.repeat(run.warps, 2)[:-1]
+    points = np.repeat(run.cycles, 2)[1:], np.repeat(run.warps, 2)[:-1]
     return panel(title, "cycles", WARPS, {"warps of one SM": points}, {})
 
 

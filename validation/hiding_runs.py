@@ -19,8 +19,8 @@ from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
 from gpudissect.device.simulated.costs import costs_of
 from gpudissect.errors import UnsupportedWorkload
-from gpudissect.measure.latency_hiding.infer_contention import Distribution, distribution
-from gpudissect.measure.latency_hiding.infer_warps import Lifetimes, Occupancy, attained, occupancy, steady
+from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy
+from gpudissect.measure.latency_hiding.infer_contention import Distribution
 from gpudissect.models import published
 from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import Measurement
@@ -145,8 +145,8 @@ def timeline(gpu: str, instruction: Instruction, warps: int, block: int, *, wave
         footprint=FOOTPRINT if is_load else 0,
     )
     trace = _trace(gpu, mix)
-    lifetimes = Lifetimes(trace.begin, trace.end, trace.sm)
-    return Timeline(attained(lifetimes, mix.instructions), occupancy(lifetimes, int(trace.sm.min())))
+    lifetimes = Lifetimes.of(trace)
+    return Timeline(lifetimes.attained_rate(mix.instructions), lifetimes.occupancy(int(trace.sm.min())))
 
 
 @cache
@@ -203,9 +203,10 @@ def single_loads() -> tuple[SingleLoads, ...]:
         options = {"access": Access.STREAMING, "footprint": FOOTPRINT, "sampled": SAMPLED}
         mix = _loads(warps, SINGLE_LOADS // max(warps, MAX_BLOCK_WARPS), **options)
         trace = _trace(KEPLER, mix)
-        rate = steady(Lifetimes(trace.begin, trace.end, trace.sm), mix.loads)
+        rate = Lifetimes.of(trace).steady_rate(mix.loads)
         gbs = float(machine.bytes_per_second("ldg_streaming", rate)) / 1e9
-        found.append(SingleLoads(warps, gbs, distribution(trace.latency, trace.count, float(trace.overhead[0]))))
+        latencies = Distribution(trace.latency - float(trace.overhead[0]), trace.count)
+        found.append(SingleLoads(warps, gbs, latencies))
     targets = published.tables()["table_6_6"]["gbs"]
     return tuple(min(found, key=lambda each: abs(each.gbs - gbs)) for gbs in targets)
 
@@ -225,7 +226,7 @@ def random_bandwidth(gpu: str) -> tuple[float, ...]:
             mix = _loads(warps, LOADS // 4, access=Access.RANDOM, footprint=size)
             with suppress(UnsupportedWorkload):
                 trace = _trace(gpu, mix)
-                rates.append(attained(Lifetimes(trace.begin, trace.end, trace.sm), mix.instructions))
+                rates.append(Lifetimes.of(trace).attained_rate(mix.instructions))
         best = max(rates, default=nan)
         found.append(best * machine.sms * machine.clock_hz * WARP_SIZE * 4 / 1e9)
     return tuple(found)

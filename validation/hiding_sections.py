@@ -30,7 +30,7 @@ from hiding_runs import (
     single_loads,
 )
 
-from gpudissect.measure.latency_hiding.infer_warps import Occupancy, attained, between_rounds, mean_latency, occupancy
+from gpudissect.measure.instructions.infer_issue import Occupancy
 from gpudissect.models import by_key, published
 from gpudissect.models.base import Curve, Loop, Machine
 from gpudissect.models.evaluation import ALPHAS, Evaluation, Measurement, Quotient, best_samples, evaluate
@@ -187,7 +187,7 @@ def _occupancy() -> Iterator[Row]:
     ratio = run.rate / rates[BALANCED]
     what = "reciprocal roots on Kepler, throughput of 17 warps over that of 16"
     yield Row("s5.8, figure 5.2", what, "0.85", f"{ratio:.3f}", ratio / 0.85)
-    warps, times = run.warps.warps[:-1], np.diff(run.warps.at)
+    warps, times = run.warps.warps[:-1], np.diff(run.warps.cycles)
     shares = {int(n): float(times[warps == n].sum() / times.sum()) for n in np.unique(warps) if n < IMBALANCED}
     left = max(shares, key=shares.__getitem__)
     what = "warps left for a substantial part of the time"
@@ -203,7 +203,7 @@ def _occupancy() -> Iterator[Row]:
     note = "the simulated scheduler is round robin: no warp runs ahead of others" if half > 0.9 else ""
     what = "shared memory on G80: half of the warps end at, of the time"
     yield Row("s5.9, figure 5.4", what, "about 2/3", f"{half:.3f}", half / (2 / 3), note)
-    yield Row("s5.9", "share of the time with less than 9 warps", "0.07", f"{one.warps.below(9):.4f}", note=note)
+    yield Row("s5.9", "share of the time with less than 9 warps", "0.07", f"{one.warps.share_below(9):.4f}", note=note)
     gain = f"{many.rate / one.rate - 1:+.1%}"
     yield Row("s5.9", "throughput oversubscribed over persistent", "larger by a few percent", gain, note=note)
 
@@ -212,7 +212,7 @@ def _time_until(run: Occupancy, warps: int) -> float:
     """Share of the time after which no more than so many warps are left."""
     peak = int(np.argmax(run.warps))
     after = peak + int(np.argmax(run.warps[peak:] <= warps))
-    return float(run.at[after] / run.at[-1])
+    return float(run.cycles[after] / run.cycles[-1])
 
 
 def _streaming() -> Iterator[Row]:
@@ -294,7 +294,7 @@ def scheduling() -> Iterator[str]:
         mix = Mix(body=(Step(Instruction.LDS),), warps=20, block_size=10 * WARP_SIZE, iterations=2000)
         run = scheduled(G80, rule, mix)
         ended = np.sort(run.end - run.begin.min())
-        yield f"| {name} | {ended[run.end.size // 2 - 1] / ended[-1]:.2f} | {occupancy(run, 0).below(9):.0%} |"
+        yield f"| {name} | {ended[run.end.size // 2 - 1] / ended[-1]:.2f} | {run.occupancy(0).share_below(9):.0%} |"
     yield ""
     yield "Largest overestimate of the refined model, by the mean latency of warps that begin together, and by waves of"
     yield "blocks. Where the oldest goes first, mean latency overestimates throughput: warps that end early count, but"
@@ -327,8 +327,8 @@ def _max_error(gpu: str, rule: Scheduling, waves: int) -> float:
                 footprint=1 << 28,
             )
             run = scheduled(gpu, rule, mix)
-            rate = warps * mix.instructions / mean_latency(run)
+            rate = warps * mix.instructions / run.mean_duration
             if waves > 1:
-                rate = between_rounds(run, mix.instructions) or attained(run, mix.instructions)
+                rate = run.rate_between_waves(mix.instructions) or run.attained_rate(mix.instructions)
             errors.append(float(refined.throughput(machine, Loop(alpha=alpha), warps)) / rate)
     return max(errors)

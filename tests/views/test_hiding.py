@@ -52,13 +52,13 @@ def test_single_loads_that_never_came_to_memory_and_those_too_long() -> None:
         "warps": (1.0, 32.0, 64.0),
         "samples": (100.0,) * 3,
         "p0": (485.0, 249.0, 247.0),
-        "beyond": (0.0, 0.0, 4.0),
+        "overflow_count": (0.0, 0.0, 4.0),
     }
     told = {"single latencies": Series(element="hiding", name="single latencies", columns=columns)}
     first, second = of_single_loads(told)
     assert "with 64 warps took 247 cycles; one warp alone had none below 485" in first
     assert second == "With 64 warps 4.0% of them took longer than can be told."
     near = {**columns, "p0": (485.0, 480.0, 470.0)}
-    del near["beyond"]
+    del near["overflow_count"]
     assert not list(of_single_loads({"single latencies": Series(element="hiding", name="x", columns=near)}))
     assert not list(of_single_loads({}))

@@ -69,7 +69,7 @@ def test_errors_of_models_are_drawn_by_powers(figures):
 
 def test_rates_by_size_of_blocks_are_rates(figures):
     figure = figures["throughput by block size, persistent and oversubscribed"]
-    assert figure.ys == ("rate",) and figure.by == "rounds"
+    assert figure.ys == ("rate",) and figure.by == "waves"
 
 
 def test_every_figure_is_drawn_and_on_the_page(figures, h200):

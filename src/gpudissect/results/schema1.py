@@ -24,7 +24,14 @@ PHRASES: Mapping[str, str] = {
     "by ring": "by chain",
 }
 """Older phrases in names of series."""
-COLUMNS: Mapping[str, str] = {"turn": "repetition", "ring": "chain", "earlier turn": "prior accesses"}
+COLUMNS: Mapping[str, str] = {
+    "turn": "repetition",
+    "ring": "chain",
+    "earlier turn": "prior accesses",
+    "rounds": "waves",
+    "short": "below_90_percent",
+    "beyond": "overflow_count",
+}
 """Older names of columns."""
 
 

@@ -1,4 +1,4 @@
-"""The mixes of latency hiding: accesses and additions, at every occupancy that an SM can be given (VV16 ch 5)."""
+"""The mixes of latency hiding: accesses and additions, at every occupancy that an SM can have (VV16 ch 5)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from gpudissect.catalogue.capabilities import max_block_threads, min_blocks_per_sm, schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import max_warps
-from gpudissect.measure.plan import Ask, Bench
+from gpudissect.measure.latency_hiding.infer_loops import Pace
+from gpudissect.measure.plan import Ask
 from gpudissect.measure.throughput.stream_search import MAX_MEMORY_SHARE, UNCACHED_BYTES
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Path, Step
 
-BEYOND_L2 = 32  # footprint of accesses to memory, in L2 capacities
-LINKS_REACH = 1984 << 20  # bytes over which links lead whose lower half additions work on
-CYCLES = 150_000
-"""How long a warp should take: it begins within some cycles of the others."""
-FEWEST, MOST_ITERATIONS = 24, 1 << 16
-ALONE = 64  # additions of an iteration where there is nothing else
-FULL_CLOCK = 0.97  # of the fastest clock seen: what was measured below is measured again
-AGAIN = 2  # times, at most
-ROUNDS = 5  # of blocks, where warps go at unequal paces
+L2_MULTIPLE = 32  # footprint of accesses to memory, in L2 capacities
+MAX_LINK_REACH_BYTES = 1984 << 20  # of links on whose lower half additions work
+WARP_CYCLES = 150_000  # of a mix: warps begin within a few cycles of each other
+MIN_ITERATIONS, MAX_ITERATIONS = 24, 1 << 16
+ADDITIONS_ALONE = 64  # of an iteration without accesses
+FULL_CLOCK = 0.97  # of the fastest observed clock: what ran below it is repeated
+MAX_CLOCK_REPETITIONS = 2
+WAVES = 5  # of blocks, where warps run at unequal paces
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Kind:
     """What stands between additions.
 
     Attributes:
-        element: under which findings stand.
-        name: the kind, as `gpudissect.models.Machine.units` calls it.
+        element: of the findings.
+        name: the kind in `gpudissect.models.Machine.units`.
         instruction: one access.
-        access: how it spreads; `stride` in operands between lanes.
+        access: its pattern.
+        stride: operands between lanes.
 
     """
 
@@ -46,7 +47,7 @@ class Kind:
 
     @property
     def of_memory(self) -> bool:
-        """Whether it is about DRAM, which all SMs share."""
+        """Whether it accesses DRAM, which all SMs share."""
         return self.access is not Access.RESIDENT
 
 
@@ -67,108 +68,94 @@ class Grid:
 
     Attributes:
         alphas: additions per access; infinite for additions alone.
-        every: whether accesses alone and additions alone run at every occupancy, in several block sizes.
-        evenly: warps of a scheduler at which the others run; None for each number.
+        all_occupancies: whether accesses alone and additions alone run at every occupancy, in several block sizes.
+        warps_per_scheduler: at which the others run; None for each number.
 
     """
 
     alphas: tuple[float, ...]
-    every: bool = True
-    evenly: tuple[int, ...] | None = None
+    all_occupancies: bool = True
+    warps_per_scheduler: tuple[int, ...] | None = None
 
 
-STEPS = tuple(float(round(2 ** (k / 2))) for k in range(19) if k != 1)
-"""1 to 512 in steps of sqrt 2 (VV16 s7.9), whole: of 1.4 there is none."""
-FULL = Grid((0.0, 0.25, 0.5, *STEPS, math.inf))
-QUICK = Grid((0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf), every=False, evenly=(2, 4, 6, 8, 10, 12, 14, 16))
+SQRT2_STEPS = tuple(float(round(2 ** (k / 2))) for k in range(19) if k != 1)
+"""1 to 512 in steps of sqrt 2 (VV16 s7.9), rounded: 1.4 is left out."""
+FULL = Grid((0.0, 0.25, 0.5, *SQRT2_STEPS, math.inf))
+QUICK = Grid((0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf), False, (2, 4, 6, 8, 10, 12, 14, 16))
 
 
-def blocks_of(warps: int, info: DeviceInfo) -> list[int]:
-    """Sizes of blocks, in threads, in which an SM can be given so many warps and no more, falling; none: it cannot be.
-
-    It holds no more blocks than its generation's fewest; a block no more warps than its most (VV16 s5.7).
-    """
-    blocks, largest = min_blocks_per_sm(info.facts), max_block_threads(info.facts) // WARP_SIZE
-    fitting = [each for each in range(min(largest, warps), 0, -1) if warps % each == 0 and warps // each <= blocks]
-    return [WARP_SIZE * each for each in fitting] if warps <= max_warps(info) else []
+def block_sizes(warps: int, info: DeviceInfo) -> list[int]:
+    """Threads of the equal blocks that give an SM exactly these warps, falling; empty if no size does (VV16 s5.7)."""
+    max_blocks, largest = min_blocks_per_sm(info.facts), max_block_threads(info.facts) // WARP_SIZE
+    sizes = [n for n in range(min(largest, warps), 0, -1) if warps % n == 0 and warps // n <= max_blocks]
+    return [WARP_SIZE * size for size in sizes] if warps <= max_warps(info) else []
 
 
-def reachable(info: DeviceInfo) -> list[int]:
-    """Warps that an SM can be given, rising."""
-    return [warps for warps in range(1, max_warps(info) + 1) if blocks_of(warps, info)]
+def possible_warps(info: DeviceInfo) -> list[int]:
+    """Numbers of warps that an SM can be given, rising."""
+    return [warps for warps in range(1, max_warps(info) + 1) if block_sizes(warps, info)]
 
 
 def occupancies(grid: Grid, info: DeviceInfo) -> list[int]:
-    """Warps at which all mixes run: equally many for every scheduler (VV16 s5.8), one alone, all that there can be."""
-    each, most = schedulers(info.facts), max_warps(info)
-    all_of_one = most // each
-    some = grid.evenly or range(1, all_of_one)
-    wanted = (*(n for n in some if n < all_of_one), all_of_one)
-    return [warps for warps in dict.fromkeys((1, *(each * n for n in wanted))) if blocks_of(warps, info)]
+    """Warps at which all mixes run: one, equally many for every scheduler (VV16 s5.8), and the maximum."""
+    count = schedulers(info.facts)
+    most = max_warps(info) // count
+    per_scheduler = (*(n for n in grid.warps_per_scheduler or range(1, most) if n < most), most)
+    return [warps for warps in dict.fromkeys((1, *(count * n for n in per_scheduler))) if block_sizes(warps, info)]
 
 
 def body(kind: Kind, alpha: float) -> tuple[Step, ...]:
-    """One iteration: accesses first. Of an alpha below 1 several accesses and one addition."""
+    """One iteration: accesses, then additions; for an alpha below 1 several accesses and one addition."""
     if math.isinf(alpha):
-        return (Step(Instruction.FADD, ALONE),)
+        return (Step(Instruction.FADD, ADDITIONS_ALONE),)
     accesses = Step(kind.instruction, 1 if alpha == 0 or alpha >= 1 else round(1 / alpha))
     return (accesses, Step(Instruction.FADD, max(1, round(alpha)))) if alpha else (accesses,)
 
 
-@dataclass(frozen=True)
-class Paces:
-    """How fast a mix will go, as far as known, to choose how often it runs: cycles, instructions a cycle of an SM."""
-
-    access: float = 500.0
-    access_rate: float = 0.05
-    arithmetic: float = 6.0
-    arithmetic_rate: float = 4.0
+def counts(mix: Mix) -> tuple[int, int]:
+    """Accesses and additions of one iteration."""
+    additions = sum(step.count for step in mix.body if step.instruction is Instruction.FADD)
+    return sum(step.count for step in mix.body) - additions, additions
 
 
 def mix_of(
-    kind: Kind, alpha: float, warps: int, block: int, bench: Bench, paces: Paces, *, width: int = 4, ilp: int = 1
+    kind: Kind, alpha: float, warps: int, info: DeviceInfo, pace: Pace, width: int = 4, chains: int = 1, block: int = 0
 ) -> Mix:
-    """A mix that takes about `CYCLES`."""
-    steps = body(kind, alpha)
-    adds = sum(step.count for step in steps if step.instruction is Instruction.FADD)
-    accesses = sum(step.count for step in steps) - adds
-    waiting = accesses * paces.access + adds * paces.arithmetic
-    working = warps * ilp * max(accesses / paces.access_rate, (adds + accesses) / paces.arithmetic_rate)
-    iterations = min(MOST_ITERATIONS, max(FEWEST, round(CYCLES / max(waiting, working))))
-    plain = Mix(body=steps, warps=warps, block_size=block, iterations=iterations, ilp=ilp)
+    """A mix that takes about `WARP_CYCLES`, in blocks of `block` threads, by default the smallest possible."""
+    plain = Mix(
+        body=body(kind, alpha), warps=warps, block_size=block or block_sizes(warps, info)[-1], iterations=1, ilp=chains
+    )
+    accesses, additions = counts(plain)
+    waiting = accesses * pace.access_latency + additions * pace.arithmetic_latency
+    working = warps * chains * max(accesses / pace.access_rate, (additions + accesses) / pace.arithmetic_rate)
+    iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, round(WARP_CYCLES / max(waiting, working))))
+    mix = replace(plain, iterations=iterations)
     if not (accesses and kind.of_memory):
-        return plain
+        return mix
     words = width // 4 if kind.access is Access.STREAMING else 1
-    return replace(plain, access=kind.access, footprint=footprint(bench.info), width=4 * words,
-                   stride=words * kind.stride)  # fmt: skip
+    return replace(mix, access=kind.access, footprint=footprint(info), width=4 * words, stride=words * kind.stride)
 
 
 def footprint(info: DeviceInfo) -> int:
     """Bytes over which accesses to memory spread."""
     l2 = info.facts.get("l2_size")
-    wanted = min(BEYOND_L2 * l2, LINKS_REACH) if isinstance(l2, int) and l2 else UNCACHED_BYTES
-    return min(wanted, int(MAX_MEMORY_SHARE * info.limit(Path.GLOBAL))) // 4096 * 4096
+    span = min(L2_MULTIPLE * l2, MAX_LINK_REACH_BYTES) if isinstance(l2, int) and l2 else UNCACHED_BYTES
+    return min(span, int(MAX_MEMORY_SHARE * info.limit(Path.GLOBAL))) // 4096 * 4096
 
 
-def at_full_clock(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:
-    """Run mixes; those that ran below the fastest clock seen, again (VV16 s5.4). What ran for good, and its traces.
+def run_at_full_clock(mixes: Sequence[Mix], fastest: float = 0.0) -> Ask[tuple[list[Mix], list[Trace]]]:
+    """Run mixes, and those below the full clock again (VV16 s5.4); returns the final mixes and their traces.
 
-    `fastest`: of what ran before, Hz.
+    `fastest`: the fastest clock of earlier mixes, Hz.
     """
-    ran, traces = list(mixes), list((yield mixes))
-    for _ in range(AGAIN):
+    mixes, traces = list(mixes), list((yield mixes))
+    for _ in range(MAX_CLOCK_REPETITIONS):
         clocks = [trace.context.clock_hz for trace in traces]
         fastest = max([fastest, *(clock for clock in clocks if clock is not None)])
         slow = [n for n, clock in enumerate(clocks) if clock is not None and clock < FULL_CLOCK * fastest]
         if not slow:
             break
-        anew = [replace(ran[n], repetition=ran[n].repetition + 1) for n in slow]
-        for n, mix, trace in zip(slow, anew, (yield anew), strict=True):
-            ran[n], traces[n] = mix, trace
-    return ran, traces
-
-
-def slow_ones(traces: Sequence[Trace]) -> int:
-    """How many still ran below the fastest clock seen."""
-    clocks = [trace.context.clock_hz for trace in traces if trace.context.clock_hz is not None]
-    return sum(clock < FULL_CLOCK * max(clocks) for clock in clocks)
+        repeated = [replace(mixes[n], repetition=mixes[n].repetition + 1) for n in slow]
+        for n, mix, trace in zip(slow, repeated, (yield repeated), strict=True):
+            mixes[n], traces[n] = mix, trace
+    return mixes, traces

@@ -1,9 +1,9 @@
-"""How far models of latency hiding are off what was measured, with parameters of the same device (VV16 s7.9)."""
+"""Errors of models of latency hiding, given parameters measured on the same device (VV16 s7.9)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,101 +12,111 @@ from gpudissect.catalogue.capabilities import schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.latency_hiding.infer_contention import Fit
-from gpudissect.measure.latency_hiding.infer_hiding import Point
-from gpudissect.measure.latency_hiding.known import Hiding
-from gpudissect.measure.latency_hiding.known import needed as measured
+from gpudissect.measure.latency_hiding.infer_loops import LoopData, points_of
 from gpudissect.measure.latency_hiding.mixes import KINDS, Kind
 from gpudissect.measure.latency_hiding.plan_contention import contention_of
-from gpudissect.measure.latency_hiding.plan_hiding import loops_of
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Study
+from gpudissect.measure.latency_hiding.plan_loops import loops_of
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study
 from gpudissect.models import ALL
 from gpudissect.models.base import Contention, Curve, Loop, Machine, Model, Unit
-from gpudissect.models.evaluation import Evaluation, Measurement, evaluate, warps_needed
+from gpudissect.models.evaluation import Evaluation, Measurement, Quotient, evaluate, warps_needed
 from gpudissect.series import Series
-from gpudissect.trace import Trace
-from gpudissect.workload import Workload
 
 SHARE = 0.90
 ARITHMETIC = "fadd"
 
 
-def models_plan(kind: Kind, bench: Bench, known: Known) -> Generator[Sequence[Workload], list[Trace], Outcome]:
-    """Nothing is measured. Knowledge: the machine, None without parameters; series: the error of every model."""
-    hiding = known[loops_of(kind.element)]
-    if hiding is None:
+def models_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
+    """Measures nothing; gives the error of every model as series."""
+    loops = known[loops_of(kind.element)]
+    if loops is None:
         return Outcome()
     yield from ()
-    machine = machine_of(hiding, known[contention_of(kind.element)] if kind.of_memory else None, bench.info)
-    every = [_measured(hiding, alpha) for alpha in hiding.alphas if 1 <= alpha < math.inf]
-    judged = {model: judged for model in ALL if (judged := _judge(model, machine, every)) is not None}
-    return Outcome(knowledge=machine, series=(_errors(kind, judged), _worst(kind, judged), _needed(hiding, machine)))
+    machine = machine_of(kind, loops, known[contention_of(kind.element)] if kind.of_memory else None, bench.info)
+    measurements = [_measurement(kind, loops, alpha) for alpha in loops.alphas if 1 <= alpha < math.inf]
+    evaluations = dict(_evaluations(machine, measurements))
+    series = (_errors(kind, evaluations), _worst_errors(kind, evaluations), _warps_needed(kind, loops, machine))
+    return Outcome(knowledge=machine, series=series)
 
 
-def machine_of(hiding: Hiding, contention: Fit | None, info: DeviceInfo) -> Machine:
+def machine_of(kind: Kind, loops: LoopData, contention: Fit | None, info: DeviceInfo) -> Machine:
     """The parameters of models, as measured."""
-    kind = hiding.kind
-    clocks = [point.clock_hz for point in hiding.points if point.clock_hz is not None]
-    clock = float(np.median(clocks)) if clocks else float(info.facts.get("clock_hz", 1e9))
-    followed = None if kind.of_memory else hiding.followed_latency
+    clocks = [point.clock_hz for point in loops.points if point.clock_hz is not None]
     access = Unit(
-        resource="memory" if kind.of_memory else kind.name, latency=hiding.access_latency,
-        throughput=hiding.accesses.rate, latency_to_core=followed, bytes=float(hiding.access_bytes),
-    )  # fmt: skip
-    adding = Unit(resource="cores", latency=hiding.arithmetic_latency, throughput=hiding.arithmetic.rate)
-    terms = {} if contention is None else {kind.name: Contention(contention.a, ((contention.b, contention.c),))}
+        resource="memory" if kind.of_memory else kind.name,
+        latency=loops.access_latency,
+        throughput=loops.accesses.rate,
+        latency_to_core=None if kind.of_memory else loops.dependent_latency,
+        bytes=float(loops.access_bytes),
+    )
+    arithmetic = Unit(resource="cores", latency=loops.arithmetic_latency, throughput=loops.arithmetic.rate)
     return Machine(
-        name=info.name, sms=info.sm_count, clock_hz=clock, schedulers=schedulers(info.facts), warps=max_warps(info),
-        issue=hiding.issue.rate, units={ARITHMETIC: adding, kind.name: access}, contention=terms,
-        curves={kind.name: _curve(hiding.curve(0.0)), ARITHMETIC: _curve(hiding.curve(math.inf))},
-    )  # fmt: skip
+        name=info.name,
+        sms=info.sm_count,
+        clock_hz=float(np.median(clocks)) if clocks else float(info.facts.get("clock_hz", 1e9)),
+        schedulers=schedulers(info.facts),
+        warps=max_warps(info),
+        issue=loops.issue.rate,
+        units={ARITHMETIC: arithmetic, kind.name: access},
+        contention={kind.name: Contention(contention.a, ((contention.b, contention.c),))} if contention else {},
+        curves={kind.name: _curve(loops, 0.0), ARITHMETIC: _curve(loops, math.inf)},
+    )
 
 
-def _curve(points: dict[int, Point]) -> Curve:
-    return Curve(tuple(float(warps) for warps in points), tuple(point.rate for point in points.values()))
-
-
-def _measured(hiding: Hiding, alpha: float) -> Measurement:
-    points = [point for point in hiding.points if point.alpha == alpha and point.ilp == 1]
+def _measurement(kind: Kind, loops: LoopData, alpha: float) -> Measurement:
+    points = points_of(loops.points, alpha)
     warps, rates = np.array([point.warps for point in points], float), np.array([point.rate for point in points])
-    return Measurement(Loop(alpha=alpha, access=hiding.kind.name), warps, rates)
+    return Measurement(Loop(alpha=alpha, access=kind.name), warps, rates)
 
 
-def _judge(model: Model, machine: Machine, every: Sequence[Measurement]) -> Evaluation | None:
-    """None for a model that this machine has no parameters for."""
-    try:
-        return evaluate(model, machine, every)
-    except ValueError:
-        return None
+def _curve(loops: LoopData, alpha: float) -> Curve:
+    points = loops.curve(alpha)
+    return Curve(tuple(map(float, points)), tuple(point.rate for point in points.values()))
 
 
-def _errors(kind: Kind, judged: dict[Model, Evaluation]) -> Series:
-    """Least and largest quotient of estimate and measurement, by alpha (VV16 figures 7.11 to 7.13)."""
-    rows = [(model.key, each.low.alpha, each.low.value, each.low.warps, each.high.value, each.high.warps)
-            for model, found in judged.items() for each in found.errors]  # fmt: skip
+def _evaluations(machine: Machine, measurements: Sequence[Measurement]) -> Iterable[tuple[Model, Evaluation]]:
+    """Of the models that this machine has the parameters for."""
+    for model in ALL:
+        try:
+            yield model, evaluate(model, machine, measurements)
+        except ValueError:
+            continue
+
+
+def _where(quotient: Quotient) -> tuple[float, float, float]:
+    return quotient.value, quotient.alpha, quotient.warps
+
+
+def _errors(kind: Kind, evaluations: Mapping[Model, Evaluation]) -> Series:
+    """The smallest and the largest quotient of estimate and measurement, by alpha (VV16 figures 7.11 to 7.13)."""
+    rows = [
+        (model.key, error.low.alpha, error.low.value, error.low.warps, error.high.value, error.high.warps)
+        for model, evaluation in evaluations.items()
+        for error in evaluation.errors
+    ]
     names = ("model", "alpha", "low", "low_warps", "high", "high_warps")
-    columns = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
-    return Series(element=kind.element, name="estimate over measurement by alpha", columns=columns)
+    return Series(kind.element, "estimate over measurement by alpha", _columns(names, rows))
 
 
-def _worst(kind: Kind, judged: dict[Model, Evaluation]) -> Series:
-    rows = [(model.key, model.name, found.under.value, found.under.alpha, found.under.warps, found.over.value,
-             found.over.alpha, found.over.warps) for model, found in judged.items()]  # fmt: skip
+def _worst_errors(kind: Kind, evaluations: Mapping[Model, Evaluation]) -> Series:
+    rows = [(model.key, model.name, *_where(found.under), *_where(found.over)) for model, found in evaluations.items()]
     names = ("model", "name", "under", "under_alpha", "under_warps", "over", "over_alpha", "over_warps")
-    columns = {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
-    return Series(element=kind.element, name="worst estimate over measurement", columns=columns)
+    return Series(kind.element, "worst estimate over measurement", _columns(names, rows))
 
 
-def _needed(hiding: Hiding, machine: Machine) -> Series:
+def _columns(names: Sequence[str], rows: Sequence[Sequence[float | str]]) -> dict[str, tuple[float | str, ...]]:
+    return {name: tuple(row[i] for row in rows) for i, name in enumerate(names)}
+
+
+def _warps_needed(kind: Kind, loops: LoopData, machine: Machine) -> Series:
     """Warps for 90 % of the peak, measured and by the models of VV16 (figure 4.6); nan: more than there are."""
-    alphas = [alpha for alpha in hiding.alphas if 0 < alpha < math.inf]
-    seen = [measured(hiding, alpha, SHARE).warps for alpha in alphas]
-    columns: dict[str, tuple[float, ...]] = {
-        "alpha": tuple(alphas), "measured": tuple(math.nan if each is None else float(each) for each in seen)
-    }  # fmt: skip
+    alphas = tuple(alpha for alpha in loops.alphas if 0 < alpha < math.inf)
+    needed: dict[str, list[float | None]] = {"measured": [loops.warps_needed(alpha, SHARE).warps for alpha in alphas]}
     for model in ALL[:2]:
-        found = [warps_needed(model, machine, Loop(alpha=alpha, access=hiding.kind.name), SHARE) for alpha in alphas]
-        columns[model.key] = tuple(math.nan if each is None else each for each in found)
-    return Series(element=hiding.kind.element, name="warps needed for 90 % of the peak", columns=columns)
+        loop = partial(Loop, access=kind.name)
+        needed[model.key] = [warps_needed(model, machine, loop(alpha=alpha), SHARE) for alpha in alphas]
+    columns = {name: tuple(math.nan if n is None else float(n) for n in column) for name, column in needed.items()}
+    return Series(kind.element, "warps needed for 90 % of the peak", {"alpha": alphas} | columns)
 
 
 EXPERIMENTS = tuple(

@@ -138,9 +138,8 @@ def _worst_errors(series: Series, _: Machine | None) -> Iterator[Figure]:
 
 
 def _block_sizes(series: Series, _: Machine | None) -> Iterator[Figure]:
-    waves = "waves" if "waves" in series.columns else "rounds"  # its name in results of schema 1
-    note = f"{waves}: number of waves of blocks (VV16 s5.8)"
-    yield _figure(series, series.name, Kind.LINES, "block", ("rate",), units=series.units, by=waves, note=note)
+    note = "waves: number of waves of blocks (VV16 s5.8)"
+    yield _figure(series, series.name, Kind.LINES, "block", ("rate",), units=series.units, by="waves", note=note)
 
 
 _FIGURES: Mapping[str, Callable[[Series, Machine | None], Iterator[Figure]]] = {

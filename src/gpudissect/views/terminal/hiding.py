@@ -195,9 +195,10 @@ def of_single_loads(series: Mapping[str, Series]) -> Iterator[str]:
         warps = column["warps"][column["p0"].index(loaded)]
         yield (f"Single loads: the fastest with {warps:.0f} warps took {loaded:.0f} cycles; one warp alone had none "
                f"below {alone:.0f}: some hit in the L2, though no warp reads anything twice.")  # fmt: skip
-    for warps, beyond, samples in zip(column["warps"], column.get("beyond", []), column["samples"], strict=False):
-        if beyond:
-            yield f"With {warps:.0f} warps {beyond / samples:.1%} of them took longer than can be told."
+    overflows = column.get("overflow_count", [])
+    for warps, overflow, samples in zip(column["warps"], overflows, column["samples"], strict=False):
+        if overflow:
+            yield f"With {warps:.0f} warps {overflow / samples:.1%} of them took longer than can be told."
 
 
 def _fewest(curve: Mapping[int, float], top: float) -> int | None:
