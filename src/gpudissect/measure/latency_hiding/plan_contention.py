@@ -129,7 +129,7 @@ def _load(mix: Mix, trace: Trace, loops: LoopData, scale: float) -> Load:
     """
     untimed = loops.curve(0.0).get(mix.warps)
     rate = untimed.accesses if untimed else Lifetimes.of(trace).attained_rate(mix.loads)
-    latencies = Distribution(trace.latency - float(trace.overhead[0]), trace.count)
+    latencies = Distribution(trace.latency.astype(np.float64) - float(trace.overhead[0]), trace.count)
     return Load(mix.warps, rate * scale, latencies, trace.overflow_count)
 
 

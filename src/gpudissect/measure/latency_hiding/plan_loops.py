@@ -237,7 +237,9 @@ def _plateau(points: Sequence[Point], info: DeviceInfo, bound: Bound | Unbounded
 def _why_misread(*plateaus: Plateau) -> str:
     """Why one of these must be wrong: it exceeds its bound by more than `MAX_EXCESS`. Empty if none does."""
     worst = max(plateaus, key=lambda plateau: plateau.excess)
-    return f"the measured rate is {worst.excess:.1%} more than {worst.bound} can give" if worst.excess > MAX_EXCESS else ""
+    if worst.excess <= MAX_EXCESS:
+        return ""
+    return f"the measured rate is {worst.excess:.1%} more than {worst.bound} can give"
 
 
 def _estimates(
