@@ -14,7 +14,7 @@ from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.support.driving import outcome
-from tests.support.one_cache import HIT, MISS, ScriptedGpu, levels
+from tests.support.one_cache import HIT, MISS, NO_CACHE, ScriptedGpu, levels, linear
 
 SIZES = (
     *("capacity", "segment_size", "line_size", "fetch_granularity", "sets", "ways", "index_function"),
@@ -22,36 +22,9 @@ SIZES = (
 )
 
 
-def linear(low, high):
-    """Latency that changes linearly in time."""
-    return lambda chase, rng, shape: np.linspace(low, high, shape[0] * shape[1]).reshape(shape)
-
-
-def swing(chase, rng, shape):
-    """The clock swings by a hundredth, and back."""
-    return (400 * (1 + 0.01 * np.sin(np.arange(shape[0] * shape[1]) / 3000))).reshape(shape)
-
-
-def one_slow_access(chase, rng, shape):
-    cycles = np.full(shape, 400)
-    cycles[0, shape[1] // 2] = 4000
-    return cycles
-
-
-FLAT = {
-    "flat": lambda chase, rng, shape: 400,
-    "ramp": lambda chase, rng, shape: 100 + 20 * np.log2(chase.order.span),
-    "drift": linear(300, 450),
-    "swing": swing,
-    "scatter": lambda chase, rng, shape: rng.integers(30, 900, shape),
-    "one slow access": one_slow_access,
-}
-
-
-@pytest.mark.parametrize("cycles", FLAT.values(), ids=FLAT)
+@pytest.mark.parametrize("cycles", NO_CACHE.values(), ids=NO_CACHE)
 def test_no_size_is_claimed_where_there_is_no_cache(cycles):
-    limits = {Path.GLOBAL: 1 << 28, Path.GLOBAL_L2: 1 << 28, Path.CONSTANT: 1 << 16}
-    survey = run_survey(ScriptedGpu(cycles, limits))
+    survey = run_survey(ScriptedGpu(cycles))
     assert survey.failures == ()
     found = [finding for finding in survey.findings if finding.status is Status.FOUND]
     assert [(each.element, each.attribute, each.value) for each in found if each.attribute in SIZES] == []

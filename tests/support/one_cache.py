@@ -15,6 +15,7 @@ from gpudissect.workload.digest import digest
 
 HIT, MISS = 40, 230
 BOUNDS = Bounds(hit_max=100, miss_min=180, miss_max=400)
+LIMITS = {Path.GLOBAL: 1 << 28, Path.GLOBAL_L2: 1 << 28, Path.CONSTANT: 1 << 16}
 
 
 def level(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Level:
@@ -30,9 +31,9 @@ def levels(line: int, element: str = "l1", path: Path = Path.GLOBAL) -> Levels:
 class ScriptedGpu:
     """Times every access with ``cycles(chase, rng, shape)``, shape (laps, count)."""
 
-    def __init__(self, cycles, limits):
+    def __init__(self, cycles, limits=LIMITS):
         self.cycles = cycles
-        self.info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, limits)
+        self.info = DeviceInfo("fake:0", "fake", Origin.SIMULATED, 1, dict(limits))
 
     def run(self, batch):
         return [Trace(digest(chase), self._arrays(chase), Context("fake")) for chase in batch]
@@ -48,6 +49,33 @@ class ScriptedGpu:
             return {"counts": np.stack([hit.sum(1), miss.sum(1), (~hit & ~miss).sum(1)], axis=1)}
         picks = slice(None) if chase.picks is None else list(chase.picks)
         return {"offsets": np.tile(chase.order.offsets()[picks], chase.laps), "cycles": cycles[:, picks].ravel()}
+
+
+def linear(low, high):
+    """Latency that changes linearly in time."""
+    return lambda chase, rng, shape: np.linspace(low, high, shape[0] * shape[1]).reshape(shape)
+
+
+def swing(chase, rng, shape):
+    """The clock swings by a hundredth, and back."""
+    return (400 * (1 + 0.01 * np.sin(np.arange(shape[0] * shape[1]) / 3000))).reshape(shape)
+
+
+def one_slow_access(chase, rng, shape):
+    cycles = np.full(shape, 400)
+    cycles[0, shape[1] // 2] = 4000
+    return cycles
+
+
+NO_CACHE = {
+    "flat": lambda chase, rng, shape: 400,
+    "ramp": lambda chase, rng, shape: 100 + 20 * np.log2(chase.order.span),
+    "drift": linear(300, 450),
+    "swing": swing,
+    "scatter": lambda chase, rng, shape: rng.integers(30, 900, shape),
+    "one slow access": one_slow_access,
+}
+"""Latencies without a cache, as `ScriptedGpu` takes them."""
 
 
 class OneCache:

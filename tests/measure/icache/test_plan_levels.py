@@ -13,7 +13,7 @@ from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexK
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import KIB, plain_l2
-from tests.measure.test_hand_made_traces import Scripted, drift, flat, one_slow_access, ramp, scatter
+from tests.support.one_cache import NO_CACHE, ScriptedGpu
 
 LATENCY = (8.7, 20.0, 42.0, 90.0)
 policies = st.sampled_from([PolicyKind.LRU, PolicyKind.FIFO, PolicyKind.NRU, PolicyKind.SRRIP])
@@ -80,13 +80,13 @@ def test_code_and_constants_in_one_array(together):
         assert found["constant_l15", "shared_with"].value == "nothing"
 
 
-class ScriptedCode(Scripted):
+class ScriptedCode(ScriptedGpu):
     def __init__(self, cycles):
         super().__init__(cycles)
         self.info.span_limits[Path.CODE] = 512 * KIB
 
 
-@pytest.mark.parametrize("cycles", [flat, ramp, drift, scatter, one_slow_access])
+@pytest.mark.parametrize("cycles", NO_CACHE.values(), ids=NO_CACHE)
 def test_no_level_is_claimed_where_there_is_no_cache(cycles):
     survey = run_survey(ScriptedCode(cycles), elements=list(ELEMENTS))
     assert survey.failures == ()
@@ -95,6 +95,6 @@ def test_no_level_is_claimed_where_there_is_no_cache(cycles):
 
 
 def test_a_gpu_without_the_path_is_not_measured():
-    survey = run_survey(Scripted(flat), elements=list(ELEMENTS))
+    survey = run_survey(ScriptedGpu(NO_CACHE["flat"]), elements=list(ELEMENTS))
     assert {each.status for each in survey.findings} == {Status.NOT_SUPPORTED}
     assert survey.workloads == 0 or not np.any([each.evidence for each in survey.findings])

@@ -23,19 +23,13 @@ MAX_LATENCY_RATIO = 0.85  # hit latency of a level relative to that of the next
 
 @dataclass(frozen=True)
 class Plateau:
-    """One plateau of a latency curve.
-
-    Attributes:
-        median, low, high: cycles of a single timed access: median, 0.5 % and 99.5 % quantiles.
-        points: (footprint, stride) in bytes of the chains served here, but for a few per cent of their accesses.
-        samples: all samples of those chains, cycles.
-    """
+    """One plateau of a latency curve; cycles of single timed accesses."""
 
     median: float
-    low: float
-    high: float
-    points: tuple[tuple[int, int], ...]
-    samples: Array
+    low: float  # 0.5 % quantile
+    high: float  # 99.5 % quantile
+    points: tuple[tuple[int, int], ...]  # (footprint, stride) in bytes of the chains served here, nearly all of them
+    samples: Array  # of those chains
 
     @property
     def largest(self) -> int:
@@ -83,66 +77,48 @@ def bounds_between(hits: Array, misses: Array) -> Bounds | None:
     """Bounds for single accesses (cycles, timer included), or None if the two distributions overlap.
 
     The threshold lies just below the fastest forced misses, not half way: a hit can be delayed, a miss is never early.
-    Between the classes lies a band of unknown accesses, and so does everything slower than the forced misses: a delayed
-    hit then seldom looks like a miss.
+    Between the classes lies a band of unknown accesses, and all slower than the forced misses are unknown, so that a
+    delayed hit seldom looks like a miss.
     """
     hit_high = float(np.quantile(hits, 0.95))
     miss_low, miss_median, miss_high = (float(q) for q in np.quantile(misses, [0.01, 0.5, 0.99]))
     gap = miss_low - hit_high
     if gap < 3:
         return None
-    hit_max, miss_min = (miss_low - share * gap for share in UNKNOWN_BELOW_MISSES)
-    hit_max, miss_min = int(np.floor(hit_max)), int(np.ceil(miss_min))
+    highest_hit, lowest_miss = (miss_low - share * gap for share in UNKNOWN_BELOW_MISSES)
+    hit_max = int(np.floor(highest_hit))
     margin = max(UNKNOWN_ABOVE_MISSES * (miss_median - hit_high), 4)
-    return Bounds(hit_max, max(miss_min, hit_max + 1), int(np.ceil(miss_high + margin)))
+    return Bounds(hit_max, max(int(np.ceil(lowest_miss)), hit_max + 1), int(np.ceil(miss_high + margin)))
 
 
 @dataclass(frozen=True)
 class FarPartition:
-    """The far partition of a cache whose near partition keeps copies of its lines.
-
-    Attributes:
-        hits: single accesses that hit in the far partition.
-        overflow_footprint: smallest sampled footprint in bytes that the near partition did not hold.
-    """
+    """The far partition of a cache whose near partition keeps copies of its lines."""
 
     hits: Plateau
-    overflow_footprint: int
+    overflow_footprint: int  # smallest sampled footprint in bytes that the near partition did not hold
 
 
 @dataclass(frozen=True)
 class Level:
-    """One cache as reached by one path.
-
-    Attributes:
-        element: its name in the vocabulary.
-        path: the path.
-        alone: all SMs share the cache, so that each chase must run alone.
-        hit, behind: single-access latencies of this level and of the next, which serves its misses.
-        bounds: thresholds of hits and misses (of the near partition if there is a far one); None where they overlap.
-        fetch: bytes that one miss fetches.
-        evidence: digests of the workloads it was inferred from.
-        home_partition: which lines are near and which far, if first accesses differ.
-        far_partition: of a cache in two partitions; then `home_partition` is known as well.
-        nearest: no other cache of this path comes before it.
-    """
+    """One cache as reached by one path."""
 
     element: str
     path: Path
-    alone: bool
+    alone: bool  # all SMs share the cache, so that each chase must run alone
     hit: Plateau
-    behind: Plateau | None
-    bounds: Bounds | None
+    behind: Plateau | None  # of the next level, which serves its misses
+    bounds: Bounds | None  # of hits and misses (of the near partition if there is a far one); None where they overlap
     fetch: Granularity
     evidence: tuple[str, ...]
-    home_partition: HomePartition | None = None
-    far_partition: FarPartition | None = None
-    nearest: bool = True
+    home_partition: HomePartition | None = None  # if first accesses to lines differ
+    far_partition: FarPartition | None = None  # then `home_partition` is known as well
+    nearest: bool = True  # no other cache of this path comes before it
 
     def split(self, cycles: Array) -> tuple[int, int]:
-        """Count hits and misses among timed accesses; hits in a far partition are misses.
+        """Count hits and misses among timed accesses; hits in a far partition are misses, unknown ones left out.
 
-        Unknown accesses are left out. Raises `ValueError` where hits and misses overlap.
+        Raises `ValueError` where hits and misses overlap.
         """
         if self.behind is None:
             return cycles.size, 0
@@ -181,15 +157,9 @@ def name_levels(
     seconds: SecondAccesses,
     evidence: tuple[str, ...],
 ) -> Levels:
-    """Assign the plateaus of a path to its caches; a plateau as slow as the L2 is none of them.
+    """Assign the plateaus of a path, fastest first, to its private caches `elements`, nearest first.
 
-    Args:
-        path: the path.
-        elements: names of its private caches, nearest first.
-        plateaus: of a sweep over footprints, fastest first; at least one.
-        l2: the L2; None if there is none, then the last plateau is memory.
-        seconds: second accesses after cold ones, for the fetch granularity.
-        evidence: digests of the workloads behind all this.
+    A plateau as slow as the L2 is none of them; without an L2 the last plateau is memory.
     """
     private = [p for p in plateaus if l2 is None or p.median < MAX_LATENCY_RATIO * l2.hit.median]
     if l2 is None and len(private) == len(plateaus):

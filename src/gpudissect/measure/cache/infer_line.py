@@ -39,24 +39,19 @@ class SecondAccesses:
 
 @dataclass(frozen=True)
 class Granularity:
-    """Fetch granularity in bytes, or None and a reason.
-
-    `agreement` is the lowest share of samples that agree at any distance. `ahead`: bytes present behind the start of a
-    block, if more than `fetch`: a prefetch.
-    """
+    """Fetch granularity in bytes, or None and a reason."""
 
     fetch: int | None
-    agreement: float
+    agreement: float  # lowest share of samples that agree at any distance
     reason: str = ""
-    ahead: int | None = None
+    ahead: int | None = None  # bytes present behind the start of a block, if more than `fetch`: a prefetch
 
 
 def fetch_granularity(seconds: SecondAccesses, miss_min: int) -> Granularity:
     """Infer the fetch granularity; `miss_min` is the lowest latency of a miss in cycles.
 
     A miss fetches a whole aligned block: from either end, every distance below the granularity hits, every other
-    misses. Samples that are not monotonic are reported as not found. If more is present after a first access than
-    before one, the amount before it is the granularity.
+    misses. If more is present after a first access than before one, the amount before it is the granularity.
     """
     before, after = _one_direction(seconds.before, miss_min), _one_direction(seconds.after, miss_min)
     if before.fetch is None or after.fetch is None or before.fetch == after.fetch:
