@@ -62,8 +62,7 @@ def random_replacement(capacity: int, hit: float, miss: float) -> Cost:
 
 @pytest.mark.parametrize("noise", [0.0, 0.001, 0.01])
 @pytest.mark.parametrize(
-    "steps",
-    [((16, 11.0),), ((7, 40.0),), ((33, 12.0), (129, 50.0)), ((12, 16.0), (32, 24.0), (128, 64.0))],
+    "steps", [((16, 11.0),), ((7, 40.0),), ((33, 12.0), (129, 50.0)), ((12, 16.0), (32, 24.0), (128, 64.0))]
 )
 def test_cliffs_are_found(steps: tuple[tuple[int, float], ...], noise: float) -> None:
     found = found_in(cliffs(*steps), noise)

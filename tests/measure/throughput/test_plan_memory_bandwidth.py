@@ -105,10 +105,7 @@ def test_a_small_excess_over_a_bound_is_clipped() -> None:
 
 @pytest.mark.parametrize(
     ("device", "element"),
-    [
-        (SteadyGpu(dram=Level(600e-9, 1.02 * PEAK)), "dram"),
-        (SteadyGpu(shared=Level(24, 131)), "shared"),
-    ],
+    [(SteadyGpu(dram=Level(600e-9, 1.02 * PEAK)), "dram"), (SteadyGpu(shared=Level(24, 131)), "shared")],
     ids=["dram", "shared"],
 )
 def test_a_rate_above_its_bound_is_refused(device: SteadyGpu, element: str) -> None:

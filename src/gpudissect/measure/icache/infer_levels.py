@@ -97,10 +97,7 @@ class CurveLevels:
 
 
 def lap_overhead(lines: Sequence[int], laps: Sequence[NDArray[np.int64]]) -> LapOverhead:
-    """Overhead from laps (cycles) of a few short loops: median intercept of all pairs (Theil-Sen).
-
-    Raises `ValueError` for fewer than two loops.
-    """
+    """Overhead: median intercept (Theil-Sen) of laps of a few short loops; `ValueError` for fewer than two loops."""
     if len(lines) < 2:
         raise ValueError(f"the overhead of a lap follows from at least two loops, got {len(lines)}")
     times = [_undisturbed(cycles) for cycles in laps]
@@ -141,10 +138,7 @@ def find_levels(curve: Curve) -> CurveLevels:
 
 
 def narrow_onset(between: Curve, rise: Rise) -> Rise:
-    """Narrow the onset of a rise by a second curve over sizes between `fits` and `overflows`.
-
-    Where sizes that fit and sizes that overflow alternate, the bracket spans them all.
-    """
+    """Narrow a rise by a curve over sizes between `fits` and `overflows`; the bracket spans sizes that alternate."""
     threshold = _threshold(between, rise.before, rise.step)
     missing = between.cycles - rise.before.cycles > threshold
     over = [*between.sizes[missing].tolist(), rise.overflows]
@@ -191,10 +185,7 @@ def _plateau_end(curve: Curve, begin: int) -> int | None:
 
 
 def _rise(curve: Curve, begin: int, left: int, start: int) -> Rise | str | None:
-    """The rise from the plateau at `begin`, which ends at `left`, to one that starts at `start`.
-
-    A text if one condition alone is not met, None if there is no rise.
-    """
+    """The rise from the plateau at `begin` to one at `start`; a text if a single condition is not met; or None."""
     sizes, cycles = curve.sizes, curve.cycles
     stop = int(np.searchsorted(sizes, PLATEAU_SPAN * sizes[start])) + 1
     if stop > sizes.size or stop - start < MIN_PLATEAU_POINTS:

@@ -190,10 +190,7 @@ def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: 
 def refute_policies(
     sequences: Sequence[CheckedSequence], counts: PathCounts, policies: Mapping[str, Policy | None], method: str
 ) -> tuple[Estimate, ...]:
-    """Ambiguous estimates of the policies of caches or TLBs that do not behave as predicted.
-
-    `policies` are those of the levels by name, nearest first; None where none was found.
-    """
+    """Ambiguous estimates of `policies` (by level, nearest first; None: not found) that do not predict their level."""
     evidence = tuple(digest for each in sequences for digest in each.evidence)
     refuted = partial(Estimate, attribute="replacement_policy", status=Status.AMBIGUOUS, method=method)
     return tuple(

@@ -39,10 +39,7 @@ METHOD = "random accesses that nothing was inferred from, compared with the cach
 
 
 def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Knowledge: the `CacheCounts` of `element`, or why it is `NotPredicted`, or None if there is no such cache.
-
-    A policy that predicts too few accesses becomes ambiguous.
-    """
+    """Knowledge: `CacheCounts`, `NotPredicted`, or None if there is no such cache. May refute the policy."""
     level = known[levels_of(element)].level(element)
     if level is None:
         return Outcome()

@@ -1,7 +1,8 @@
-"""Validate the inferred hierarchy of a path on random accesses: which cache answers each of them?
+"""Validate the inferred hierarchy on random accesses: which cache of a path answers each of them, which TLB hits?
 
 Every cache of the path and the TLBs are simulated together. Lines are visited again after few or many others, so that
-every level answers some; each sequence runs twice, for a second run misreads other accesses.
+every level answers some; each sequence runs twice, for a second run misreads other accesses. The TLBs alone are
+validated on page accesses, whose misses show in their penalties.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from gpudissect.measure.prediction.infer_hierarchy import (
     stage_of_capacity,
     stage_of_structure,
 )
+from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, memory_limit
+from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_policy import tlb_caches_to
 from gpudissect.series import Series
@@ -47,7 +51,7 @@ from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import TLBS
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
-FOOTPRINTS = (0.6, 1.0, 1.4)  # relative to the capacity of a cache
+FOOTPRINTS = (0.6, 1.0, 1.4)  # relative to the capacity of a cache or the entries of a TLB
 VISITS = 6  # of each line, through random words of it
 MAX_ACCESSES = 1 << 17  # of a sequence
 SCATTER_RATIO = 8  # lines from which the visited ones are chosen, relative to their number
@@ -56,6 +60,8 @@ MAX_ROWS = 512  # of a series
 L2_SHARE = 0.1  # of an L2 of unknown sets that is visited: it may have two partitions, and others use it too
 MIN_L2_BYTES = 256 << 10  # held by an L2 of unknown capacity
 DEFAULT_L2_LINE = 128
+TRANSLATION, TLB_LAPS = "translation", 3
+TLB_METHOD = "random page accesses that nothing was inferred from, compared with all TLBs simulated as inferred"
 METHOD = "random accesses that nothing was inferred from, compared with all caches and TLBs simulated as inferred"
 
 
@@ -73,10 +79,7 @@ BEHIND_L1: tuple[Key[Any], ...] = (
 
 
 def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> Plan:
-    """Knowledge: the `PathCounts` of a path, or why it is `NotPredicted`.
-
-    `elements` are the caches of the path before the L2. A policy that predicts too few accesses becomes ambiguous.
-    """
+    """Knowledge: `PathCounts` of a path with `elements` before the L2, or `NotPredicted`. May refute policies."""
     model = path_model(path, elements, bench, known)
     if isinstance(model, NotPredicted):
         return Outcome(knowledge=model)
@@ -243,17 +246,74 @@ def _run(path: Path, orders: Sequence[Array], runs: int) -> Ask[list[list[Trace]
     return [traces[i : i + runs] for i in range(0, len(traces), runs)]
 
 
-EXPERIMENTS = tuple(
+def translation_plan(bench: Bench, known: Known) -> Plan:
+    """Knowledge: the `PathCounts` of all TLBs, or why they are `NotPredicted`. May refute their policies."""
+    tlbs = tlb_models(known)
+    if not tlbs:
+        first = known[tlb_of("tlb_l1")]
+        reason = "no TLB was found" if first is None else "the policy of the first TLB was not found"
+        return Outcome(knowledge=NotPredicted(f"path {TRANSLATION}", reason))
+    model = PathModel(PATH, (), 0.0, tlbs)
+    limit = min(memory_limit(bench), translated_bytes(known) or memory_limit(bench))
+    sequences: list[CheckedSequence] = []
+    for number, tlb in enumerate(tlbs):
+        level = known[tlb_of(tlb.element)]
+        assert level is not None  # its model is made from it
+        max_pages = min(len(tlb.cache.index.table), limit // level.page_size)
+        sequences += yield from _check_tlb(model, number, level, max_pages, bench)
+    missing = [element for element in TLBS[len(tlbs) :] if known[tlb_of(element)] is not None]
+    assumed = tuple(f"{element}: not simulated, its policy is not known" for element in missing)
+    counts = count_levels(TRANSLATION, [tlb.element for tlb in tlbs], sequences, assumed)
+    if isinstance(counts, NotPredicted):
+        return Outcome(knowledge=counts)
+    policies = {tlb.element: tlb.cache.policy for tlb in tlbs}
+    return Outcome(refute_policies(sequences, counts, policies, TLB_METHOD), counts)
+
+
+def _check_tlb(
+    model: PathModel, number: int, level: TlbLevel, max_pages: int, bench: Bench
+) -> Ask[list[CheckedSequence]]:
+    """Random visits to about as many pages as one level has entries, each page several times, run twice."""
+    page = level.page_size
+    counts = sorted({max(2, min(max_pages, round(share * level.entries))) for share in FOOTPRINTS})
+    rngs = [bench.rng("unseen pages", number, count) for count in counts]
+    visits = [
+        rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in zip(counts, rngs, strict=True)
+    ]
+    accesses = PageAccesses(page, bench)
+    first = yield from accesses.visits(visits, TLB_LAPS)
+    second = yield from accesses.visits(visits, TLB_LAPS, repetition=1)
+    evidence = zip(accesses.evidence[: len(visits)], accesses.evidence[len(visits) :], strict=True)
+    sequences = []
+    for pages, *runs, digests in zip(visits, first, second, evidence, strict=True):
+        observed = [model.classify(penalties.ravel()) for penalties in runs]
+        levels, resampled = model.predict(np.tile(pages * page, WARMUP + TLB_LAPS))
+        timed, offsets = slice(WARMUP * pages.size, None), np.tile(pages * page, TLB_LAPS)
+        counted = np.ones(offsets.size, dtype=bool)
+        sequences.append(CheckedSequence(offsets, counted, levels[timed], resampled[timed], observed, digests))
+    return sequences
+
+
+EXPERIMENTS = (
     Experiment(
-        key=Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
+        key=Key(f"hierarchy.{TRANSLATION}", (PathCounts, NotPredicted)),
         element="hierarchy",
-        plan=partial(hierarchy_plan, path, elements),
-        revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2", *TLBS)),
-        needs=(
-            *([levels_on(path)] if elements else []),
-            *(key for element in elements for key in cache_keys(element)),
-            *BEHIND_L1,
-        ),
-    )
-    for path, elements in {Path.GLOBAL_L2: (), **CACHES_ON_PATH}.items()
+        plan=translation_plan,
+        revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
+        needs=BEHIND_L1,
+    ),
+    *(
+        Experiment(
+            key=Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
+            element="hierarchy",
+            plan=partial(hierarchy_plan, path, elements),
+            revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2", *TLBS)),
+            needs=(
+                *([levels_on(path)] if elements else []),
+                *(key for element in elements for key in cache_keys(element)),
+                *BEHIND_L1,
+            ),
+        )
+        for path, elements in {Path.GLOBAL_L2: (), **CACHES_ON_PATH}.items()
+    ),
 )

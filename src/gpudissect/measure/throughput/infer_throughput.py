@@ -41,10 +41,7 @@ class Throughput:
 
 
 def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Throughput:
-    """Bytes per second: median over runs (arguments of shape (runs,)), bracketed by its error and the timer's step.
-
-    Raises `ValueError` without runs, or for one too short for the timer.
-    """
+    """Median of runs in B/s, with its error and the timer's step; `ValueError` without runs or for too short ones."""
     if moved.size == 0 or moved.shape != nanoseconds.shape:
         raise ValueError(f"throughput needs runs, got {moved.shape} and {nanoseconds.shape}")
     if nanoseconds.min() <= 2 * TIMER_STEP_NS:
@@ -64,10 +61,7 @@ def _median(rates: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[
 
 
 def alternation(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> float:
-    """Relative distance of two rates between which runs alternate; 0 if they do not or are too few.
-
-    All odd or all even runs are then faster than the others, by far more than either scatters. Args as `throughput`.
-    """
+    """Relative distance of two rates between which runs alternate (all odd runs faster, or all even ones), else 0."""
     rates = moved / nanoseconds
     if rates.size < 2 * MIN_RUNS_PER_RATE:
         return 0.0
@@ -82,10 +76,7 @@ def fastest(rates: Sequence[Throughput]) -> int:
 
 
 def combine_repeats(first: Throughput, again: Throughput) -> Throughput | None:
-    """The rate of a configuration chosen by the first of two measurements; None if they differ.
-
-    The value is the second, for the first was chosen in part by luck; the bracket holds both.
-    """
+    """The second of two measurements, for the first was chosen by luck too, and both brackets; None if they differ."""
     if abs(again.rate - first.rate) > MAX_REPEAT_CHANGE * again.rate:
         return None
     return Throughput(again.rate, min(first.low, again.low), max(first.high, again.high))
@@ -117,10 +108,7 @@ def rate_per_sm(
 
 
 def nearness(rates: Sequence[Throughput]) -> float:
-    """Relative distance below the fastest within which its equals may lie, by the error of a typical configuration.
-
-    Raises `ValueError` without rates.
-    """
+    """Relative distance from the fastest within which its equals may lie; `ValueError` without rates."""
     if not rates:
         raise ValueError("a surface needs at least one rate")
     error = float(np.median([1 - each.low / each.rate for each in rates]))

@@ -141,10 +141,7 @@ class Surface:
 
 
 def members_to_repeat(first: Sequence[Throughput], within: float = FAR) -> list[int]:
-    """Indices of the configurations within `within` (relative) of the fastest, fastest first, at most `MAX_REPEATED`.
-
-    At least `MIN_MEMBERS`: whether the fastest is isolated shows when it is measured again.
-    """
+    """Indices of the configurations to measure again, fastest first: `within` (relative) of it, within limits."""
     order = sorted(range(len(first)), key=lambda i: -first[i].rate)
     near = sum(each.rate >= (1 - within) * first[order[0]].rate for each in first)
     return order[: min(max(near, MIN_MEMBERS), MAX_REPEATED)]
@@ -170,25 +167,23 @@ def plateau_estimate(
     high = max(surface.first[best].rate, *again.values())
     estimate = partial(Estimate, element=element, attribute=attribute, method=method, evidence=surface.evidence)
 
-    def doubt(status: Status, reason: str, low: float | None = None, high: float | None = None) -> Estimate:
-        low, high = (None if end is None else bound.clip(end) for end in (low, high))
-        return estimate(status=status, reason=reason, low=low, high=high, caveats=caveats)
-
+    absent = partial(estimate, status=Status.NOT_FOUND, caveats=caveats)
+    ambiguous = partial(estimate, status=Status.AMBIGUOUS, high=bound.clip(high), caveats=caveats)
     if (reason := refusal(rate, bound, unit)) is not None:
-        return doubt(Status.NOT_FOUND, reason)
+        return absent(reason=reason)
     at_bound = isinstance(bound, Bound) and bound.share(rate) >= 1 - NEAR
     if rising and not at_bound:
         low = min(rate, surface.first[best].rate)
         reason = f"at least {format_rate(low, unit)}: it still rises with the most in flight ({surface.describe(best)})"
-        return doubt(Status.NOT_FOUND, reason, low)
+        return absent(reason=reason, low=bound.clip(low))
     if plateau is None:
         reason = "the fastest configurations gave another rate when measured again"
-        return doubt(Status.AMBIGUOUS, reason, min(again.values()), high)
+        return ambiguous(reason=reason, low=bound.clip(min(again.values())))
     if plateau.isolated and not at_bound:
         peak, *others = sorted(again, key=lambda i: -again[i])
         second = max((again[i] for i in others), default=rate)
         reason = f"a single peak, no plateau: {surface.describe(peak)} is faster than all others both times"
-        return doubt(Status.AMBIGUOUS, reason, min(second, rate), high)
+        return ambiguous(reason=reason, low=bound.clip(min(second, rate)))
     level = clip_throughput(plateau.level, bound)
     if (rising or plateau.isolated) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)

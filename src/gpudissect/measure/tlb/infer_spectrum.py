@@ -33,17 +33,15 @@ MIN_LEAD_NATS = 3.0  # by which a window size must fit better than any other
 
 NO_TLB = "no TLB was found: no access is slower because of its page"
 ONE_TLB = "no second TLB was found: anything behind the first TLB may translate its misses"
+SMALL_CACHE = "the cache holds fewer lines than the second TLB holds translations"
 CONFLICTS = "as many lines within a few pages are slow too: the cache does not keep all of them"
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Latency of one pattern, or the status and reason of having none.
+    """Latency of one pattern, or the status and reason of having none."""
 
-    If ambiguous, `latency` is that of the accesses that may have the pattern.
-    """
-
-    latency: Latency | None
+    latency: Latency | None  # if ambiguous, of the accesses that may have the pattern
     status: Status = Status.FOUND
     reason: str = ""
     caveats: tuple[str, ...] = ()
@@ -51,18 +49,13 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Hits:
-    """Second and later visits to resident lines; cycles of single accesses, timer included, shape (lines,).
-
-    Attributes:
-        both_missed: after visits to more pages than either holds; None if the cache cannot hold so many lines.
-        packed, packed_translated: as many lines within a few pages, after all others and immediately after a visit.
-    """
+    """Second and later visits to resident lines; cycles of single accesses, timer included, shape (lines,)."""
 
     translated: Cycles  # immediately after another visit
     first_missed: Cycles  # after visits to more pages than the first TLB holds, but fewer than the second
-    both_missed: Cycles | None
-    packed: Cycles
-    packed_translated: Cycles
+    both_missed: Cycles | None  # after more pages than either holds; None if the cache cannot hold so many lines
+    packed: Cycles  # as many lines within a few pages, after all others
+    packed_translated: Cycles  # these immediately after a visit
 
 
 @dataclass(frozen=True)
@@ -80,9 +73,8 @@ def classify_hits(
 ) -> tuple[Pattern, Pattern, Pattern]:
     """P1, P2 and P3: hits whose translation is in the first TLB, in the second, or in neither.
 
-    `first` and `second` are the penalties of misses in hits of the L2, None for a TLB that was not found; `overhead`,
-    the cost of timing an access, is subtracted. P2 and P3 are P1 plus the difference on the same lines, for the lines
-    that miss a TLB may be nearer or farther than the others.
+    `first` and `second` are the penalties in hits of the L2, None for a TLB that was not found; `overhead` is the cost
+    of timing an access. P2 and P3 are P1 plus the difference on the same lines: those that miss may be nearer.
     """
     p1 = Pattern(median_with_ranks(hits.translated, overhead))
     if first is None:
@@ -94,7 +86,7 @@ def classify_hits(
     penalties = hits.first_missed - hits.translated
     missed = penalties >= first.threshold
     if missed.mean() < MIN_SLOW_SHARE:
-        absent = _too_few("", float(missed.mean()))
+        absent = _too_few(missed)
         return p1, absent, absent
     latency = median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead)
     if second is None:
@@ -103,34 +95,28 @@ def classify_hits(
     return p1, Pattern(latency), _page_walk(hits, threshold, overhead)
 
 
-def _too_few(where: str, share: float) -> Pattern:
-    status = Status.NOT_FOUND if share < MAX_ABSENT_SHARE else Status.AMBIGUOUS
-    return Pattern(None, status, f"only {share:.0%} of the hits{where} are slower because of their page")
+def _too_few(missed: NDArray[np.bool_]) -> Pattern:
+    status = Status.NOT_FOUND if missed.mean() < MAX_ABSENT_SHARE else Status.AMBIGUOUS
+    return Pattern(None, status, f"only {missed.mean():.0%} of these hits are slower because of their page")
 
 
 def _page_walk(hits: Hits, threshold: float, overhead: Latency) -> Pattern:
     """P3: hits slower than P1 by at least `threshold` cycles."""
     if hits.both_missed is None:
-        reason = "the cache holds fewer lines than the second TLB holds translations"
-        return Pattern(None, Status.NOT_SUPPORTED, reason)
+        return Pattern(None, Status.NOT_SUPPORTED, SMALL_CACHE)
     penalties = hits.both_missed - hits.translated
     missed = penalties >= threshold
     if missed.mean() < MIN_SLOW_SHARE:
-        return _too_few(" on more pages than the second TLB holds", float(missed.mean()))
+        return _too_few(missed)
     return Pattern(median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead))
 
 
 def classify_first_touches(
-    touches: FirstTouches,
-    first: MissPenalty | None,
-    second: MissPenalty | None,
-    summary: Summary,
-    overhead: Latency,
+    touches: FirstTouches, first: MissPenalty | None, second: MissPenalty | None, summary: Summary, overhead: Latency
 ) -> tuple[Pattern, Pattern, Pattern]:
     """P4, P5 and P6: misses whose translation is in the first TLB, in neither, or in another page-table window.
 
-    `summary` is `middle`, or `middle_half` where memory has a near and a far partition. Raises `ValueError` without
-    touches.
+    `summary` is `middle`, or `middle_half` where memory has two partitions. Raises `ValueError` without touches.
     """
     p4 = Pattern(summary(touches.translated, overhead))
     if first is None or second is None:
@@ -147,17 +133,13 @@ def classify_first_touches(
 
 
 def latency_by_partition(touches: FirstTouches, overhead: Latency) -> tuple[tuple[float, float], ...] | None:
-    """Cycles of lines in the near and in the far partition: translated, near and far from the previous page.
-
-    The partition of a line shows over several roles of it. None if the lines do not form two groups.
-    """
+    """Cycles of lines in the near and far partition, by role (translated, near, far); None if there is one group."""
     in_far = split_bimodal((touches.translated + touches.near) / 2)
     if in_far is None:
         return None
-    return tuple(
-        (float(np.median(role[~in_far])) - overhead.cycles, float(np.median(role[in_far])) - overhead.cycles)
-        for role in (touches.translated, touches.near, touches.far)
-    )
+    roles = (touches.translated, touches.near, touches.far)
+    medians = ((float(np.median(role[~in_far])), float(np.median(role[in_far]))) for role in roles)
+    return tuple((near - overhead.cycles, far - overhead.cycles) for near, far in medians)
 
 
 def _window_switch(touches: FirstTouches, summary: Summary, overhead: Latency) -> Pattern:
@@ -184,12 +166,10 @@ def window_size(distances: NDArray[np.int64], switched: NDArray[np.bool_]) -> in
     None unless it leads any other by `MIN_LEAD_NATS` and is within the distances.
     """
     sizes = [1 << bits for bits in range(20, int(distances.max()).bit_length() + 2)]
-    scores = []
+    scores: dict[int, float] = {}
     for size in sizes:
         odds = FALSE_SLOW_SHARE + TRUE_SLOW_SHARE * np.minimum(1.0, distances / size)
-        scores.append(float(np.sum(np.log(np.where(switched, odds, 1 - odds)))))
-    best = int(np.argmax(scores))
-    others = [score for i, score in enumerate(scores) if i != best]
-    if sizes[best] > distances.max() or (others and scores[best] - max(others) < MIN_LEAD_NATS):
-        return None
-    return sizes[best]
+        scores[size] = float(np.sum(np.log(np.where(switched, odds, 1 - odds))))
+    best, *others = sorted(sizes, key=lambda size: -scores[size])
+    clear = not others or scores[best] - scores[others[0]] >= MIN_LEAD_NATS
+    return best if clear and best <= distances.max() else None

@@ -1,8 +1,8 @@
 """A TLB level as inferred, and the step in access time by which the next level shows.
 
-Times are penalties: cycles of an access beyond those of the same line when its translation cannot miss (two lines
-accessed alternately, word by word). lmbench's tlb.c (McVoy & Staelin 1996) compares lines spread over many pages with
-lines packed into few; comparing the same lines cancels their distance from the SM.
+Penalties are cycles of an access beyond those of the same line when its translation cannot miss (two lines accessed
+alternately, word by word). lmbench's tlb.c (McVoy & Staelin 1996) compares lines spread over many pages with lines
+packed into few; comparing the same lines cancels their distance from the SM.
 """
 
 from __future__ import annotations
@@ -33,11 +33,7 @@ class MissPenalty:
 
 @dataclass(frozen=True)
 class MissCosts:
-    """Penalties of misses, cycles, one of each repetition.
-
-    Pages in random order change the window of the page table at almost every miss (MC16 s5.2, P6), pages in order
-    only now and then.
-    """
+    """Penalties of misses, cycles, by repetition; random order often changes the page-table window (P6)."""
 
     in_order: tuple[float, ...]
     at_random: tuple[float, ...]

@@ -37,10 +37,7 @@ class Undecided(Exception):
 
 
 class PageAccesses:
-    """Accesses to pages `spacing` bytes apart, each with one line at a pseudo-random position.
-
-    Every `repetition` measures everything again.
-    """
+    """Accesses to pages `spacing` bytes apart, each with one line; a new `repetition` measures everything again."""
 
     def __init__(self, spacing: int, bench: Bench, repetition: int = 0) -> None:
         self.spacing, self.bench, self.repetition = spacing, bench, repetition
@@ -153,10 +150,7 @@ class PageAccesses:
         self._residuals += [(first - medians[1]).ravel(), (second - medians[0]).ravel()]
 
     def _alternate(self, chains: Sequence[Pages]) -> Ask[list[NDArray[np.int64]]]:
-        """Cycles of lines at these offsets when two lines alternate, word by word: translations hit; (visits, lines).
-
-        The first visit of each line fetches it and its translation and is left out.
-        """
+        """Cycles of all but the first visits, (visits, lines), when two lines alternate, word by word; no misses."""
         parts = [part for offsets in chains for part in np.array_split(offsets, -(-offsets.size // MAX_BASE_LINES))]
         orders = [_alternating(part) for part in parts]
         traces = yield [self._chase(order, BASE_LAPS) for order, _ in orders]

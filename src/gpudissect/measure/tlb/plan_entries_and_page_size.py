@@ -17,13 +17,7 @@ from gpudissect.measure.cache.infer_capacity import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.infer_tlb_level import (
-    PENALTY_ERROR,
-    MissCosts,
-    MissPenalty,
-    TlbLevel,
-    next_miss_penalty,
-)
+from gpudissect.measure.tlb.infer_tlb_level import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.units import MIB, format_bytes
 from gpudissect.vocabulary import TLBS
@@ -112,10 +106,7 @@ class _Search:
         return None
 
     def level(self, miss: MissPenalty, spacing: int, low: int, high: int) -> Ask[TlbLevel | str]:
-        """The level whose misses show with `high` pages `spacing` apart but not with `low`; or why it is no TLB.
-
-        Raises `Undecided`.
-        """
+        """The level whose misses show with `high` pages, not with `low`; or why it is no TLB. Raises `Undecided`."""
         entries = yield from self.max_resident(spacing, miss, low, high)
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
         (ordered,) = yield from self.at(page).visits([np.arange(min(2 * entries, self.limit // page))], LAPS)
@@ -138,10 +129,7 @@ class _Search:
         return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
 
     def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
-        """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`.
-
-        Of slightly more pages than fit only few are slow if the policy is random.
-        """
+        """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`."""
         accesses = self.at(spacing)
         while low > 1 and (yield from accesses.fit([np.arange(low)], miss.threshold)) != [Fit.FITS]:
             low, high = low // 2, low

@@ -7,7 +7,6 @@ misses of the one before it, so all before it are simulated as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 
@@ -48,6 +47,7 @@ WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
 METHOD = "likelihood of observed misses, candidates simulated behind the TLBs before"
 NOT_KNOWN, NOT_KNOWN_BEFORE = "its sets are not known", "the policy of the TLB before it is not known"
 RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
+RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known"
 DIRECT_MAPPED = "sets of one way: there is no choice"
 
 
@@ -75,30 +75,19 @@ def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     return Outcome((estimate,), (*before, search.cache(PolicyKind(str(estimate.value)))))
 
 
-@dataclass(frozen=True)
-class _Ranking:
-    """The likeliest candidate and its rivals."""
-
-    best: PolicyKind  # the likeliest
-    score: float  # its log-likelihood (nats)
-    rivals: tuple[PolicyKind, ...]  # others with another prediction that are about as likely
-    misread: float  # share of the accesses that may be misread
-    sequences: tuple[Pages, ...]  # pages visited
-    observed: tuple[Outcomes, ...]  # outcomes of the visits
-
-
 class _PolicySearch:
     """Visits in random order to one page more than fits."""
 
     def __init__(self, element: str, level: TlbLevel, sets: TlbSets, before: tuple[Cache, ...], bench: Bench) -> None:
         self.element, self.level, self.sets, self.before, self.bench = element, level, sets, before, bench
         self.accesses = PageAccesses(level.page_size, bench)
+        self.sequences: list[Pages] = []
+        self.observed: list[Outcomes] = []
 
     def policy(self) -> Ask[Estimate]:
         """The policy by the likelihoods of the candidates, checked on sequences not used to choose among them."""
-        ranking = yield from self._ranking()
-        best, misread = ranking.best, ranking.misread
-        held_out = [self._sequence(len(ranking.sequences) + i) for i in range(HELD_OUT)]
+        best, score, rivals, misread = yield from self._ranking()
+        held_out = [self._sequence(len(self.sequences) + i) for i in range(HELD_OUT)]
         first = yield from self._misses(held_out)
         second = yield from self._misses(held_out, repetition=1)
         predicted = [self._predicted(best, pages) for pages in held_out]
@@ -106,42 +95,37 @@ class _PolicySearch:
         share = float(np.mean(runs))
         evidence = tuple(self.accesses.evidence)
         estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
-        if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(ranking):
-            caveats = (
-                "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known",
-            )
-            found = partial(estimate, status=Status.FOUND, value=PolicyKind.RANDOM.value)
-            return found(confidence=BRACKETED, caveats=caveats)
-        if ranking.rivals:
-            reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(ranking.rivals)} about as many"
-            return estimate(status=Status.AMBIGUOUS, reason=reason)
-        wrong = sum(count_repeated_errors(*runs) for runs in zip(predicted, first, second, strict=True))
+        found, ambiguous = (partial(estimate, status=status) for status in (Status.FOUND, Status.AMBIGUOUS))
+        if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
+            return found(value=PolicyKind.RANDOM.value, confidence=BRACKETED, caveats=(RANDOM_MISSES,))
+        if rivals:
+            reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(rivals)} about as many"
+            return ambiguous(reason=reason)
+        wrong = sum(count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
         max_wrong = max_repeated_errors(share, sum(each.size for each in predicted))
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
-            reason = (
-                f"none of the deterministic policies tried: the closest, {best}, predicts {share:.1%} of the accesses, "
-                f"but {wrong} of them wrongly in both runs"
-            )
-            return estimate(status=Status.AMBIGUOUS, reason=reason)
-        caveats = (f"it predicts {share:.2%} of the accesses of sequences not used to choose it",)
-        found = partial(estimate, status=Status.FOUND, value=best.value, caveats=caveats)
-        return found(confidence=EXACT if share >= WELL_PREDICTED else BRACKETED)
+            reason = f"predicts {share:.1%} of the accesses, but {wrong} of them wrongly in both runs"
+            return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
+        confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
+        caveat = f"it predicts {share:.2%} of the accesses of sequences not used to choose it"
+        return found(value=best.value, confidence=confidence, caveats=(caveat,))
 
-    def _ranking(self) -> Ask[_Ranking]:
-        """Visit until one candidate leads all that predict otherwise, or `MAX_ROUNDS` are over."""
+    def _ranking(self) -> Ask[tuple[PolicyKind, float, list[PolicyKind], float]]:
+        """Visit until one candidate leads all that predict otherwise, or `MAX_ROUNDS` are over.
+
+        Gives the likeliest, its log-likelihood (nats), its rivals, and the share of accesses that may be misread.
+        """
         kinds = [kind for kind in DETERMINISTIC if self._possible(kind)]
-        sequences: list[Pages] = []
-        observed: list[Outcomes] = []
         predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(MAX_ROUNDS):
-            batch = [self._sequence(len(sequences) + i) for i in range(SEQUENCES)]
-            observed += yield from self._misses(batch)
-            sequences += batch
+            batch = [self._sequence(len(self.sequences) + i) for i in range(SEQUENCES)]
+            self.observed += yield from self._misses(batch)
+            self.sequences += batch
             for kind in kinds:
                 predicted[kind] += [self._predicted(kind, pages) for pages in batch]
             misread = max(MIN_MISREAD_SHARE, self.accesses.misread_share(self.level.miss.threshold))
             scores = {
-                kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, observed, strict=True))
+                kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, self.observed, strict=True))
                 for kind, each in predicted.items()
             }
             best = max(kinds, key=lambda kind: scores[kind])  # the first of equals
@@ -149,14 +133,14 @@ class _PolicySearch:
             rivals = [kind for kind in close if not all(map(np.array_equal, predicted[kind], predicted[best]))]
             if not rivals:
                 break
-        return _Ranking(best, scores[best], tuple(rivals), misread, tuple(sequences), tuple(observed))
+        return best, scores[best], rivals, misread
 
-    def _likely_random(self, ranking: _Ranking) -> bool:
+    def _likely_random(self, score: float, misread: float) -> bool:
         """Whether random replacement is far likelier; behind another TLB that cannot be decided."""
         if self.before:
             return False
-        pairs = zip(ranking.sequences, ranking.observed, strict=True)
-        return sum(self._random_score(*pair, ranking.misread) for pair in pairs) - ranking.score >= MIN_LEAD_NATS
+        pairs = zip(self.sequences, self.observed, strict=True)
+        return sum(self._random_score(*pair, misread) for pair in pairs) - score >= MIN_LEAD_NATS
 
     def _random_score(self, pages: Pages, observed: Outcomes, misread: float) -> float:
         """Log-likelihood if all ways are replaced with equal probability: of the overfull set; the others all hit."""

@@ -11,7 +11,7 @@ from types import NoneType
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status, Value
+from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
@@ -148,25 +148,23 @@ class _SetSearch:
 
 
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
-    ways = tuple(sorted(sets.ways, reverse=True))
-    total = sum(ways)
-
-    def found(attribute: str, value: Value, *caveats: str) -> Estimate:
-        number = value if isinstance(value, int | float) else None
-        estimate = partial(Estimate, element=element, attribute=attribute, status=Status.FOUND, method=METHOD)
-        estimate = partial(estimate, value=value, low=number, high=number, confidence=EXACT)
-        return estimate(evidence=sets.evidence, caveats=caveats)
-
+    ways, total = tuple(sorted(sets.ways, reverse=True)), sum(sets.ways)
+    exact = partial(Estimate, element=element, status=Status.FOUND, confidence=EXACT, method=METHOD)
+    found = partial(exact, evidence=sets.evidence)
     estimates = (
-        found("sets", len(ways)),
-        found("ways", ways if len(set(ways)) > 1 else ways[0]),
-        found("index_function", _index(sets, level.page_size)),
+        found(attribute="sets", value=len(ways), low=len(ways), high=len(ways)),
+        found(attribute="ways", value=ways)
+        if len(set(ways)) > 1
+        else found(attribute="ways", value=ways[0], low=ways[0], high=ways[0]),
+        found(attribute="index_function", value=_index(sets, level.page_size)),
     )
     if total == level.entries:
         return estimates
     # Consecutive pages overflow one set before the others are full.
-    caveat = f"the ways of all sets; only {level.entries} consecutive pages fit"
-    return (*estimates, found("entries", total, caveat), found("reach", total * level.page_size, caveat))
+    revised = partial(found, caveats=(f"the ways of all sets; only {level.entries} consecutive pages fit",))
+    reach = total * level.page_size
+    entries = revised(attribute="entries", value=total, low=total, high=total)
+    return (*estimates, entries, revised(attribute="reach", value=reach, low=reach, high=reach))
 
 
 def _index(sets: TlbSets, page: int) -> str:
