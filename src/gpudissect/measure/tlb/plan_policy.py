@@ -115,7 +115,7 @@ class _PolicySearch:
 
         Gives the likeliest, its log-likelihood (nats), its rivals, and the share of accesses that may be misread.
         """
-        kinds = [kind for kind in DETERMINISTIC if self._possible(kind)]
+        kinds: list[PolicyKind] = [kind for kind in DETERMINISTIC if self._possible(kind)]
         predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(MAX_ROUNDS):
             batch = [self._sequence(len(self.sequences) + i) for i in range(SEQUENCES)]
