@@ -29,7 +29,7 @@ def test_info() -> None:
 @pytest.mark.parametrize(("major", "lacking"), [(6, {"cluster", "tma", "code"}), (8, {"cluster", "tma"})])
 def test_older_gpus_lack_paths(major: int, lacking: set[str]) -> None:
     context = FakeContext()
-    context.properties.compute_capability_major = major
+    context.capability = (major, 0)
     gpu = fake_gpu(context)
     assert set(gpu.info.unsupported) == lacking and not lacking & set(gpu.info.span_limits)
     assert bool(gpu.info.instructions) == (major >= 7)
@@ -55,7 +55,7 @@ def test_traces_of_mixes_and_launches_come_back_in_order() -> None:
 
 def test_a_gpu_without_mixes_refuses_them() -> None:
     context = MixContext()
-    context.properties.compute_capability_major = 6
+    context.capability = (6, 0)
     with pytest.raises(DeviceError, match="cannot run a Mix"):
         fake_gpu(context).run([Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=1)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,14 +29,9 @@ def test_clock_rate_of_short_blocks_by_a_coarse_timer() -> None:
     [((6, 1), 0, 48), ((7, 0), 0, 8), ((7, 5), 0, 32), ((8, 0), KIB, 7), ((9, 0), KIB, 7)],
 )
 def test_shared_memory_beside_the_l1(capability: tuple[int, int], reserved: int, size: int) -> None:
-    properties = SimpleNamespace(
-        compute_capability_major=capability[0],
-        compute_capability_minor=capability[1],
-        reserved_shared_memory_per_block=reserved,
-        max_shared_memory_per_block_optin=0,
-        max_shared_memory_per_block=48 * KIB,
-    )
-    assert shared_bytes_beside_l1(properties) == size * KIB
+    properties = SimpleNamespace(reserved_shared_memory_per_block=reserved)
+    context: Any = SimpleNamespace(capability=capability, properties=properties, max_shared_bytes=48 * KIB)
+    assert shared_bytes_beside_l1(context) == size * KIB
 
 
 def test_without_nvml_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

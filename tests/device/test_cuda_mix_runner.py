@@ -64,7 +64,7 @@ class MixContext(FakeContext):
 
 
 def runner(context: MixContext) -> MixRunner:
-    return MixRunner(*parts(context), Arena(context, 1 << 24), capability=(9, 0))
+    return MixRunner(*parts(context), Arena(context, 1 << 24))
 
 
 def run(context: MixContext, **fields: Any) -> Trace:

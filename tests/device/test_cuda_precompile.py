@@ -25,7 +25,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def compiler(tmp_path: FilePath) -> Compiler:
-    return Compiler(*CAPABILITY, tmp_path)
+    return Compiler("sm_90", tmp_path)
 
 
 def test_kernels_of_a_batch_are_compiled(compiler: Compiler) -> None:
@@ -49,7 +49,7 @@ def test_no_module_comes_from_the_working_folder(
 def test_without_a_safe_folder_no_process_starts(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.subprocess, "Popen", None)
     tmp_path.chmod(0o777)
-    precompile(MIXES, CAPABILITY, Compiler(*CAPABILITY, tmp_path))
+    precompile(MIXES, CAPABILITY, Compiler("sm_90", tmp_path))
 
 
 def test_few_kernels_are_compiled_when_needed(compiler: Compiler) -> None:
@@ -70,5 +70,5 @@ def test_without_processes_kernels_are_compiled_when_needed(
 
 def test_a_kernel_that_does_not_compile_does_not_stop_the_others(compiler: Compiler) -> None:
     good = next(iter(module._codes([STREAM], CAPABILITY)))
-    compile_all(compiler.arch, compiler.folder, [("mix.cu", "NONSENSE"), good])
+    compile_all(compiler, [("mix.cu", "NONSENSE"), good])
     assert compiler.has(*good)

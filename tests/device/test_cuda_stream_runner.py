@@ -63,7 +63,7 @@ class StreamContext(FakeContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kernels: list[tuple[FakeKernel, int]] = []  # with their shared memory
+        self.requests: list[tuple[FakeKernel, int]] = []  # with their shared memory
         self.missing_words = 0  # at the end of what is written
         self.missing_runs = False  # all but the first
         self.tamper_reports: Any = lambda reports: None
@@ -88,7 +88,7 @@ class StreamContext(FakeContext):
     def _stream(
         self, kernel: FakeKernel, blocks: int, threads: int, shared: int, arguments: tuple[int, ...], cluster: int
     ) -> None:
-        self.kernels.append((kernel, shared))
+        self.requests.append((kernel, shared))
         self.launches.append(kernel.name)
         reports = self.view(arguments[kernel.name == "stream_tma"], STREAM_REPORT, blocks)
         numbers = np.arange(blocks)
@@ -152,14 +152,14 @@ def test_a_cluster() -> None:
     assert trace.context.clock_hz == pytest.approx(2e9)
     assert (trace.context.notes["sms"], trace.context.notes["all_at_once"]) == ("8", "yes")
     assert context.launches == ["stream_cluster"] * 3
-    assert context.kernels[0][0].macros == ("WIDTH=16", "ILP=2", "THREADS=64") and context.kernels[0][1] == MAX_SHARED
+    assert context.requests[0][0].macros == ("WIDTH=16", "ILP=2", "THREADS=64") and context.requests[0][1] == MAX_SHARED
 
 
 def test_bulk_copies() -> None:
     context = StreamContext()
     assert run(context, BULK).bytes.tolist() == [5 << 16] * 3
     assert context.launches == ["fill"] + ["stream_tma"] * 4
-    assert context.kernels[0][1] == 2 * (1024 + 8)
+    assert context.requests[0][1] == 2 * (1024 + 8)
 
 
 def test_short_blocks_give_no_clock_rate() -> None:
@@ -207,8 +207,8 @@ def test_tiles(fields: dict[str, Any], transfer: Transfer) -> None:
     assert trace.cycles.shape == (2, stream.blocks)
     assert trace.cycles[1].tolist() == [2 * (50_200 + block) for block in range(stream.blocks)]
     assert trace.context.notes["blocks_per_sm"] == "1"
-    assert [size for _, size in context.kernels] == [stream.footprint * copies if shared else 0] * 3
-    kernel = context.kernels[0][0]
+    assert [size for _, size in context.requests] == [stream.footprint * copies if shared else 0] * 3
+    kernel = context.requests[0][0]
     assert kernel.carveout == (100 if shared else 0)
     lanes = 4 if stream.threads == 20 else 32
     path = () if shared else (f"PATH_{stream.path.name}",)
@@ -257,7 +257,7 @@ def test_registers_for_accesses_in_flight(fields: dict[str, Any], threads: int) 
 
     context = StreamContext()
     run(context, of_threads(threads))
-    assert f"THREADS={threads}" in context.kernels[0][0].macros
+    assert f"THREADS={threads}" in context.requests[0][0].macros
     if threads < 1024:
         with pytest.raises(UnsupportedWorkload, match=f"take more registers .* at most {threads} threads"):
             run(StreamContext(), of_threads(threads + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpudissect.device.cuda.chase.runner import ChaseRunner
-from gpudissect.device.cuda.context import KernelLoader, LaunchBuffers
+from gpudissect.device.cuda.context import LaunchBuffers
 from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.device.cuda.layout import CHAIN, JOB, PRIOR, PRIOR_PATHS, REPORT, TRAITS, UNCHAINED, ChainKind
 from gpudissect.device.cuda.memory import Arena
@@ -24,27 +23,13 @@ CHAIN_IN_SHARED = {"PATH_SHARED": 4, "PATH_CLUSTER": 8}
 """Paths whose chain is copied to shared memory, and the bytes of a link."""
 UNCHAINED_MACROS = [TRAITS[path].macro for path in UNCHAINED]
 SMS, SHARED_PER_SM, SHARED_RESERVED, THREADS_PER_SM = 4, 64 * KIB, KIB, 2048
-PROPERTIES = {
-    "compute_capability_major": 9,
-    "compute_capability_minor": 0,
-    "multiprocessor_count": SMS,
-    "l2_cache_size": MIB,
-    "max_shared_memory_per_block": 48 * KIB,
-    "max_shared_memory_per_block_optin": SHARED_PER_SM - SHARED_RESERVED,
-    "max_shared_memory_per_multiprocessor": SHARED_PER_SM,
-    "reserved_shared_memory_per_block": SHARED_RESERVED,
-    "max_blocks_per_multiprocessor": 32,
-    "max_threads_per_multiprocessor": THREADS_PER_SM,
-    "max_threads_per_block": 1024,
-    "max_registers_per_multiprocessor": 64 * KIB,
-    "maximum_texture1d_linear_width": 1 << 27,
-    "total_constant_memory": 64 * KIB,
-    "clock_rate": 1_980_000,
-    "memory_clock_rate": 3_200_000,
-    "global_memory_bus_width": 512,
-    "warp_size": 32,
-    "ecc_enabled": True,
-}
+PROPERTIES = dict.fromkeys(("warp_size", "max_blocks_per_multiprocessor"), 32)
+PROPERTIES |= dict.fromkeys(("total_constant_memory", "max_registers_per_multiprocessor"), 64 * KIB)
+PROPERTIES |= {"multiprocessor_count": SMS, "l2_cache_size": MIB, "maximum_texture1d_linear_width": 1 << 27}
+PROPERTIES |= {"max_threads_per_multiprocessor": THREADS_PER_SM, "max_threads_per_block": 1024}
+PROPERTIES |= {"max_shared_memory_per_multiprocessor": SHARED_PER_SM}
+PROPERTIES |= {"reserved_shared_memory_per_block": SHARED_RESERVED, "ecc_enabled": True}
+PROPERTIES |= {"clock_rate": 1_980_000, "memory_clock_rate": 3_200_000, "global_memory_bus_width": 512}
 
 
 class FakeKernel:
@@ -63,27 +48,6 @@ class FakeKernel:
         self.any_cluster = True
 
 
-class FakeModule:
-    def __init__(self, context: FakeContext, macros: tuple[str, ...]) -> None:
-        self._context, self._macros = context, macros
-
-    def kernel(self, name: str) -> FakeKernel:
-        return FakeKernel(name, self._macros)
-
-    def symbol(self, name: str) -> int:
-        assert name == "bank"
-        return self._context.bank
-
-
-class FakeCompiler:
-    """Cubins that hold their macros."""
-
-    version, arch, folder = "0.0", "sm_00", None
-
-    def cubin(self, source: str, *macros: str) -> bytes:
-        return json.dumps(macros).encode()
-
-
 class FakeContext:
     """Cycles are 30 + (a number by lap and position); `tamper` may change results before the download."""
 
@@ -91,6 +55,9 @@ class FakeContext:
         self.index = 0
         self.device = SimpleNamespace(name="fake")
         self.properties = SimpleNamespace(**PROPERTIES)
+        self.capability = (9, 0)
+        self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
+        self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None)
         self.driver: Any = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
         self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
         self.results = 0
@@ -100,7 +67,7 @@ class FakeContext:
         self.shared_requests: list[int] = []
         self.threads: list[int] = []
         self.prior: list[tuple[str, int]] = []
-        self.loaded: set[tuple[str, ...]] = set()
+        self.kernels: dict[tuple[str, ...], FakeKernel] = {}
         self.tamper: Callable[[FakeContext], None] | None = None
         self.sms: Callable[[int], int] = lambda block: block
         self.lost = False
@@ -122,10 +89,12 @@ class FakeContext:
 
     def free(self, address: int) -> None: ...
 
-    def load(self, cubin: bytes) -> FakeModule:
-        macros = tuple(json.loads(cubin))
-        self.loaded.add(macros)
-        return FakeModule(self, macros)
+    def kernel(self, source: str, name: str, *macros: str) -> FakeKernel:
+        return self.kernels.setdefault((source, name, *macros), FakeKernel(name, macros))
+
+    def symbol(self, name: str, source: str, *macros: str) -> int:
+        assert name == "bank"
+        return self.bank
 
     def upload(self, address: int, data: Any) -> None:
         raw = np.ascontiguousarray(data).view(np.uint8).ravel()
@@ -284,10 +253,9 @@ class FakeContext:
         self.view(self.results + REPORT.itemsize, np.uint64, slots)[:] = records[:slots]
 
 
-def parts(context: FakeContext) -> tuple[Any, Any, Any]:
-    """The context, a kernel loader and launch buffers on it."""
-    kernels = KernelLoader(context, FakeCompiler())  # type: ignore[arg-type]
-    return context, kernels, LaunchBuffers(context, kernels)  # type: ignore[arg-type]
+def parts(context: FakeContext) -> tuple[Any, LaunchBuffers]:
+    """The context, and launch buffers on it."""
+    return context, LaunchBuffers(context)  # type: ignore[arg-type]
 
 
 def chase_runner(context: FakeContext) -> ChaseRunner:
@@ -297,4 +265,4 @@ def chase_runner(context: FakeContext) -> ChaseRunner:
 def fake_gpu(context: FakeContext) -> CudaGpu:
     """The device on a fake context."""
     nvml = SimpleNamespace(driver=str, throttling=lambda: None, other_processes=lambda: None, close=lambda: None)
-    return CudaGpu(context, FakeCompiler(), nvml)  # type: ignore[arg-type]
+    return CudaGpu(context, nvml)  # type: ignore[arg-type]

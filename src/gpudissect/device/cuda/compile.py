@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path as FilePath
 
@@ -24,10 +25,7 @@ _DIGEST_BYTES = 32  # of SHA-256
 
 
 def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
-    """The cubin of ``kernels/<source>`` for `arch`, such as ``sm_90``.
-
-    Raises `KernelFailed` with the compiler's first error.
-    """
+    """The cubin of ``kernels/<source>`` for `arch`, such as ``sm_90``. Raises `KernelFailed` with the first error."""
     from cuda.core import Program, ProgramOptions
 
     options = ProgramOptions(std=_STANDARD, arch=arch, include_path=[str(KERNELS)], define_macro=list(macros) or None)
@@ -61,10 +59,9 @@ def supported_archs() -> tuple[int, ...]:
 
 
 def choose_arch(major: int, minor: int, known: tuple[int, ...]) -> str:
-    """The best architecture of `known` whose cubins run on a GPU of this compute capability.
+    """The best of the `known` architectures for a GPU of this compute capability. Raises `DeviceError` without any.
 
-    A cubin runs on every GPU of its own major capability from its own minor one up. Raises `DeviceError` if there
-    is none.
+    A cubin runs on every GPU of its own major capability from its own minor one up.
     """
     capability = 10 * major + minor
     compatible = [arch for arch in known if arch // 10 == major and arch <= capability]
@@ -107,7 +104,7 @@ class CubinCache:
         return self.folder is not None and (self.folder / f"{key}.cubin").is_file()
 
     def _store(self, path: FilePath, content: bytes) -> None:
-        try:
+        with suppress(OSError):
             handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -115,8 +112,6 @@ class CubinCache:
                 os.replace(temporary, path)
             except OSError:
                 os.unlink(temporary)
-        except OSError:
-            return
 
 
 def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> str:
@@ -133,9 +128,9 @@ def cubin_key(source: str, macros: tuple[str, ...], arch: str, version: str) -> 
 class Compiler:
     """Cubins for one architecture, each compiled at most once."""
 
-    def __init__(self, major: int, minor: int, folder: FilePath | None = None) -> None:
+    def __init__(self, arch: str, folder: FilePath | None = None) -> None:
         self.version = compiler_version()
-        self.arch = choose_arch(major, minor, supported_archs())
+        self.arch = arch
         self._cache = CubinCache(folder or cache_folder("cubins"))
         self.folder = self._cache.folder
 

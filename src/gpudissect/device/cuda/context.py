@@ -8,12 +8,13 @@ Everything raises `DeviceError` or a subclass, in one line.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.compile import Compiler
+from gpudissect.device.cuda.compile import Compiler, choose_arch, supported_archs
 from gpudissect.device.cuda.driver import check, start_driver
 from gpudissect.device.cuda.memory import Arena, ClearingTimer
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory
@@ -26,7 +27,7 @@ _SWEEP_BLOCKS, _SWEEP_THREADS = 1024, 256
 
 
 class CudaContext:
-    """The primary context of one GPU, current in this thread, and one stream."""
+    """The primary context of one GPU, current in this thread, with one stream and the kernels that were loaded."""
 
     def __init__(self, index: int) -> None:
         self.driver = start_driver()
@@ -43,6 +44,9 @@ class CudaContext:
         except Exception as error:  # cuda.core's own error is not exported
             raise DeviceError(f"CUDA GPU {index} cannot be used: {error}") from error
         self.properties = self.device.properties
+        self.compiler = Compiler(choose_arch(*self.capability, supported_archs()))
+        self._modules: dict[tuple[str, ...], Any] = {}
+        self._kernels: dict[tuple[str, ...], Kernel] = {}
         self._textures: list[Any] = []
         self._timed_out = False
         bus_bits, clock_khz = int(self.properties.global_memory_bus_width), int(self.properties.memory_clock_rate)
@@ -52,7 +56,16 @@ class CudaContext:
         """Make this context current: the thread may have used another one meanwhile."""
         self.device.set_current()
 
-    # ---- memory ------------------------------------------------------------------------------------------------
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability, major and minor."""
+        return int(self.properties.compute_capability_major), int(self.properties.compute_capability_minor)
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """Bytes of shared memory that one block may have."""
+        return int(self.properties.max_shared_memory_per_block_optin or self.properties.max_shared_memory_per_block)
+
     def free_memory(self) -> tuple[int, int]:
         """Free and total bytes of device memory."""
         status, free, total = self.driver.cuMemGetInfo()
@@ -81,26 +94,26 @@ class CudaContext:
 
     def upload(self, address: int, data: NDArray[Any]) -> None:
         """Queue a copy to the device; `data` must stay as it is until the next `wait`."""
-        (status,) = self.driver.cuMemcpyHtoDAsync(address, data.ctypes.data, data.nbytes, self._stream)
-        self.check(status, "a copy to the GPU failed", KernelFailed)
+        self._queue("a copy to the GPU", self.driver.cuMemcpyHtoDAsync, address, data.ctypes.data, data.nbytes)
 
     def fill_zeros(self, address: int, size: int) -> None:
         """Queue zeros into device memory."""
-        (status,) = self.driver.cuMemsetD8Async(address, 0, size, self._stream)
-        self.check(status, "GPU memory could not be cleared", KernelFailed)
+        self._queue("clearing GPU memory", self.driver.cuMemsetD8Async, address, 0, size)
 
     def copy(self, target: int, source: int, size: int) -> None:
         """Queue a copy within the device."""
-        (status,) = self.driver.cuMemcpyDtoDAsync(target, source, size, self._stream)
-        self.check(status, "a copy on the GPU failed", KernelFailed)
+        self._queue("a copy on the GPU", self.driver.cuMemcpyDtoDAsync, target, source, size)
 
     def download(self, address: int, size: int) -> NDArray[np.uint8]:
         """Copy from the device, after everything queued before."""
         data = np.empty(size, np.uint8)
-        (status,) = self.driver.cuMemcpyDtoHAsync(data.ctypes.data, address, size, self._stream)
-        self.check(status, "a copy from the GPU failed", KernelFailed)
+        self._queue("a copy from the GPU", self.driver.cuMemcpyDtoHAsync, data.ctypes.data, address, size)
         self.wait(_COPY_TIMEOUT_S)
         return data
+
+    def _queue(self, what: str, call: Callable[..., Any], *arguments: int) -> None:
+        (status,) = call(*arguments, self._stream)
+        self.check(status, f"{what} failed", KernelFailed)
 
     def create_texture(self, address: int, size: int) -> int:
         """A texture object over `size` bytes of 32-bit texels. It lives until `close`."""
@@ -118,18 +131,39 @@ class CudaContext:
         self._textures.append(texture)
         return int(texture)
 
-    # ---- kernels -----------------------------------------------------------------------------------------------
-    def load(self, cubin: bytes) -> Module:
-        """Load machine code."""
-        return Module(self, cubin)
+    def kernel(self, source: str, name: str, *macros: str) -> Kernel:
+        """A kernel of ``kernels/<source>`` compiled with these macros. Raises `KernelFailed`."""
+        key = (source, name, *macros)
+        if key not in self._kernels:
+            module = self._module(source, *macros)
+            try:
+                self._kernels[key] = Kernel(self, name, module.get_kernel(name))
+            except Exception as error:
+                raise KernelFailed(f"kernel {name} did not load: {error}") from error
+        return self._kernels[key]
+
+    def symbol(self, name: str, source: str, *macros: str) -> int:
+        """Address of a global or constant variable of ``kernels/<source>`` compiled with these macros."""
+        library = self.driver.CUlibrary(int(self._module(source, *macros).handle))
+        status, address, _ = self.driver.cuLibraryGetGlobal(library, name.encode())
+        self.check(status, f"no variable {name} in the machine code", KernelFailed)
+        return int(address)
+
+    def _module(self, *code: str) -> Any:
+        from cuda.core import ObjectCode
+
+        if code not in self._modules:
+            cubin = self.compiler.cubin(*code)
+            try:
+                self._modules[code] = ObjectCode.from_cubin(cubin)
+            except Exception as error:
+                raise KernelFailed(f"machine code did not load: {error}") from error
+        return self._modules[code]
 
     def launch(
         self, kernel: Kernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
     ) -> None:
-        """Queue a kernel; every argument is 8 bytes. `grid` counts blocks, also where `cluster` of them go together.
-
-        Raises `KernelFailed`.
-        """
+        """Queue a kernel; every argument is 8 bytes. `grid` counts blocks, also in clusters of `cluster` blocks."""
         from cuda.core import launch
 
         self.wait_until_cleared()
@@ -160,10 +194,7 @@ class CudaContext:
             return 0
 
     def wait(self, seconds: float, stream: Any = None) -> None:
-        """Wait for everything queued in a stream, the context's own by default.
-
-        Raises `KernelFailed` when it fails or takes longer than `seconds`.
-        """
+        """Wait for a stream, the context's own by default. Raises `KernelFailed`, also after so many `seconds`."""
         not_ready = self.driver.CUresult.CUDA_ERROR_NOT_READY
         begin = time.perf_counter()
         while True:
@@ -208,34 +239,6 @@ def _configuration(grid: tuple[int, int], block: int, shared: int, cluster: int)
     return LaunchConfig(grid=(grid[0] // cluster, grid[1]), cluster=cluster, block=block, shmem_size=shared)
 
 
-class Module:
-    """Machine code loaded in a context."""
-
-    def __init__(self, context: CudaContext, cubin: bytes) -> None:
-        from cuda.core import ObjectCode
-
-        self._context = context
-        try:
-            self._code = ObjectCode.from_cubin(cubin)
-        except Exception as error:
-            raise KernelFailed(f"machine code did not load: {error}") from error
-
-    def kernel(self, name: str) -> Kernel:
-        """A kernel by its name."""
-        try:
-            return Kernel(self._context, name, self._code.get_kernel(name))
-        except Exception as error:
-            raise KernelFailed(f"kernel {name} did not load: {error}") from error
-
-    def symbol(self, name: str) -> int:
-        """Address of a global or constant variable."""
-        driver = self._context.driver
-        library = driver.CUlibrary(int(self._code.handle))
-        status, address, _ = driver.cuLibraryGetGlobal(library, name.encode())
-        self._context.check(status, f"no variable {name} in the machine code", KernelFailed)
-        return int(address)
-
-
 class Kernel:
     """A kernel and its attributes. Setting an attribute to the value it has costs nothing."""
 
@@ -246,10 +249,7 @@ class Kernel:
         self._attributes: dict[Any, int] = {}
 
     def configure(self, *, shared: int, carveout: int) -> int:
-        """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent of it per SM.
-
-        Returns the percentage that the driver then reports as preferred.
-        """
+        """Allow `shared` bytes of dynamic shared memory and prefer `carveout` percent; what the driver then prefers."""
         names = self._context.driver.CUfunction_attribute
         self._set(names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         preferred = names.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
@@ -275,37 +275,12 @@ class Kernel:
         self._attributes[attribute] = value
 
 
-class KernelLoader:
-    """Kernels of one context, compiled and loaded when first requested."""
-
-    def __init__(self, context: CudaContext, compiler: Compiler) -> None:
-        self._context = context
-        self._compiler = compiler
-        self._modules: dict[tuple[str, ...], Module] = {}
-        self._kernels: dict[tuple[str, ...], Kernel] = {}
-
-    def __call__(self, source: str, name: str, *macros: str) -> Kernel:
-        """A kernel of ``kernels/<source>`` compiled with these macros. Raises `KernelFailed`."""
-        key = (source, name, *macros)
-        if key not in self._kernels:
-            self._kernels[key] = self.module(source, *macros).kernel(name)
-        return self._kernels[key]
-
-    def module(self, source: str, *macros: str) -> Module:
-        """``kernels/<source>`` compiled with these macros."""
-        code = (source, *macros)
-        if code not in self._modules:
-            self._modules[code] = self._context.load(self._compiler.cubin(*code))
-        return self._modules[code]
-
-
 class LaunchBuffers:
     """Device memory that launches of every kind use in turn: parameters and results, and a sweep over the L2."""
 
-    def __init__(self, context: CudaContext, kernels: KernelLoader) -> None:
+    def __init__(self, context: CudaContext) -> None:
         total = context.free_memory()[1]
         self._context = context
-        self._kernels = kernels
         self._arena = Arena(context, total)
         self._sweep = Arena(context, total)
         self._words = _SWEEP_L2_SIZES * max(int(context.properties.l2_cache_size), MIB) // 16
@@ -329,5 +304,5 @@ class LaunchBuffers:
 
     def _launch_sweep(self, name: str, *arguments: int) -> None:
         buffer = self._sweep.reserve(16 * (self._words + 1))
-        kernel = self._kernels("chains.cu", name)
+        kernel = self._context.kernel("chains.cu", name)
         self._context.launch(kernel, (_SWEEP_BLOCKS, 1), _SWEEP_THREADS, 0, buffer, self._words, *arguments)

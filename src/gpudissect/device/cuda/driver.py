@@ -13,10 +13,7 @@ _NO_GPU = "the NVIDIA driver finds no GPU: is it visible here (CUDA_VISIBLE_DEVI
 
 
 def start_driver() -> Any:
-    """Initialize the driver and return ``cuda.bindings.driver``.
-
-    Raises `DeviceError` when the packages, the driver or a GPU are missing, or the driver is too old for them.
-    """
+    """Initialize the driver and return ``cuda.bindings.driver``. Raises `DeviceError`, also for a driver too old."""
     try:
         import cuda.core  # noqa: F401  (`CudaContext` uses it; missing together or not at all)
         from cuda.bindings import driver
@@ -31,7 +28,7 @@ def start_driver() -> Any:
     check(driver, status, "the NVIDIA driver did not start")
     _, version = driver.cuDriverGetVersion()
     if version // 1000 < driver.CUDA_VERSION // 1000:
-        supported, needed = _dotted(version), _dotted(driver.CUDA_VERSION)
+        supported, needed = dotted_version(version), dotted_version(driver.CUDA_VERSION)
         raise DeviceError(
             f"the NVIDIA driver is for CUDA {supported}, the CUDA packages for {needed}: "
             "update the driver, or pip install 'gpudissect[cuda12]'"
@@ -39,12 +36,8 @@ def start_driver() -> Any:
     return driver
 
 
-def driver_version(driver: Any) -> str:
-    """CUDA version of the driver, such as ``13.0``."""
-    return _dotted(driver.cuDriverGetVersion()[1])
-
-
-def _dotted(version: int) -> str:
+def dotted_version(version: int) -> str:
+    """A CUDA version as people write it: ``13.0`` for 13000."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -57,10 +50,7 @@ def check(driver: Any, status: Any, what: str, error: type[DeviceError] = Device
 
 
 def list_gpus() -> list[tuple[int, str, str | None]]:
-    """Index and name of every CUDA GPU of this machine, and why it cannot be used (None if it can).
-
-    Starts nothing on a GPU. Raises `DeviceError` when the driver, a GPU or the CUDA packages are missing.
-    """
+    """Index and name of every CUDA GPU, and why it cannot be used (None if it can). Raises as `start_driver`."""
     driver = start_driver()
     from cuda.core import Device
 

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner
-from gpudissect.device.cuda.compile import Compiler
-from gpudissect.device.cuda.context import CudaContext, KernelLoader, LaunchBuffers
-from gpudissect.device.cuda.info import (
-    NvmlMonitor,
-    active_clusters,
-    cluster_facts,
-    driver_facts,
-    environment,
-    max_shared_bytes,
-    shared_bytes_beside_l1,
-    unsupported_code,
-)
+from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
+from gpudissect.device.cuda.info import NvmlMonitor, active_clusters, driver_facts, environment, shared_bytes_beside_l1
 from gpudissect.device.cuda.launch import LaunchRunner
-from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES, TRAITS
+from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
@@ -41,40 +31,31 @@ _TEXEL_BYTES = 4
 _UNLIMITED = 2**62
 
 
-class Runner(Protocol):
-    """Runs workloads of one kind, each with nothing else on the GPU."""
-
-    def run(self, workload: Any, /) -> Trace:
-        """Run one. Raises `DeviceError`."""
-
-    def release(self) -> None:
-        """Free what a workload needed: chases may need the memory."""
+Runner = StreamRunner | MixRunner | LaunchRunner
+"""Runs workloads of one kind, each with nothing else on the GPU."""
 
 
 class CudaGpu(Device):
     """A CUDA GPU. Close it, or use it as a context manager. Not for several threads at once."""
 
-    def __init__(self, context: CudaContext, compiler: Compiler, nvml: NvmlMonitor) -> None:
+    def __init__(self, context: CudaContext, nvml: NvmlMonitor) -> None:
         self._context = context
-        self._compiler = compiler
         self._nvml = nvml
         self._broken: str | None = None
         self._closed = False
         properties = context.properties
         usable = int(context.free_memory()[0] * _MEMORY_SHARE)
-        shared = max_shared_bytes(properties)
+        shared = context.max_shared_bytes
         texture = min(usable, properties.maximum_texture1d_linear_width * _TEXEL_BYTES)
-        self._capability = (int(properties.compute_capability_major), int(properties.compute_capability_minor))
 
-        kernels = KernelLoader(context, compiler)
-        buffers = self._buffers = LaunchBuffers(context, kernels)
-        self._chases = ChaseRunner(context, kernels, buffers, Arena(context, usable), texture)
-        self._streams = StreamRunner(context, kernels, buffers, Arena(context, usable), shared)
-        self._mixes = MixRunner(context, kernels, buffers, Arena(context, usable), self._capability)
-        self._launches = LaunchRunner(context, kernels, buffers)
+        buffers = self._buffers = LaunchBuffers(context)
+        self._chases = ChaseRunner(context, buffers, Arena(context, usable), texture)
+        self._streams = StreamRunner(context, buffers, Arena(context, usable), shared)
+        self._mixes = MixRunner(context, buffers, Arena(context, usable))
+        self._launches = LaunchRunner(context, buffers)
 
-        clusters, unsupported = _clusters(context, kernels, shared)
-        unsupported |= unsupported_code(properties)
+        clusters = active_clusters(context, shared)
+        unsupported = _unsupported_paths(context, clusters)
         spans = {
             Path.NOTHING: _UNLIMITED,
             Path.GLOBAL: usable,
@@ -94,7 +75,7 @@ class CudaGpu(Device):
             spans=spans,
             shared_per_block=shared,
             shared_per_sm=properties.max_shared_memory_per_multiprocessor,
-            shared_beside_l1=shared_bytes_beside_l1(properties),
+            shared_beside_l1=shared_bytes_beside_l1(context),
             max_cluster=max(clusters, default=1),
             unsupported=MappingProxyType(unsupported),
         )
@@ -106,18 +87,17 @@ class CudaGpu(Device):
             span_limits=MappingProxyType(spans),
             unsupported=MappingProxyType(unsupported),
             streams=tuple(path for path in STREAM_PATHS if path in spans),
-            instructions=supported_instructions(self._capability),
+            instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
-            facts=MappingProxyType(driver_facts(context) | cluster_facts(clusters)),
-            environment=MappingProxyType(environment(context, compiler, nvml)),
+            facts=MappingProxyType(driver_facts(context, clusters)),
+            environment=MappingProxyType(environment(context, nvml)),
         )
 
     @classmethod
     def open(cls, index: int) -> Self:
         """Open GPU `index`. Raises `DeviceError`."""
         context = CudaContext(index)
-        compiler = Compiler(context.properties.compute_capability_major, context.properties.compute_capability_minor)
-        return cls(context, compiler, NvmlMonitor(context.device.pci_bus_id))
+        return cls(context, NvmlMonitor(context.device.pci_bus_id))
 
     @property
     def info(self) -> DeviceInfo:
@@ -125,14 +105,10 @@ class CudaGpu(Device):
         return self._info
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch; one trace a workload, in the order of the batch.
-
-        Raises `DeviceError` (`OutOfMemory`, `KernelFailed`). After a kernel that hung or crashed the device is not
-        usable any more, and every further run says so.
-        """
+        """Run a batch; one trace a workload, in its order. Raises `DeviceError`, always after a kernel that crashed."""
         if self._closed or self._broken:
             raise DeviceError(self._broken or f"{self._info.spec} is closed: open it again")
-        precompile(batch, self._capability, self._compiler)
+        precompile(batch, self._context.capability, self._context.compiler)
         self._context.activate()
         runners = {index: runner for index, workload in enumerate(batch) if (runner := self._runner(workload))}
         others = [index for index in range(len(batch)) if index not in runners]
@@ -211,12 +187,14 @@ class CudaGpu(Device):
             self._context.close()
 
 
-def _clusters(context: CudaContext, kernels: KernelLoader, shared: int) -> tuple[dict[int, int], dict[Path, str]]:
-    """Clusters that run at once, by size; and Hopper's own paths that this GPU lacks, with the reason."""
-    if context.properties.compute_capability_major < FIRST_WITH_CLUSTERS:
-        return {}, dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDS_CLUSTERS)
-    try:
-        clusters = active_clusters(context, kernels("chase.cu", "chase_lap", TRAITS[Path.CLUSTER].macro), shared)
-    except DeviceError as error:
-        return {}, {Path.CLUSTER: str(error)}
-    return clusters, {} if clusters else {Path.CLUSTER: "the driver takes no cluster of blocks with an SM each"}
+def _unsupported_paths(context: CudaContext, clusters: dict[int, int]) -> dict[Path, str]:
+    """Paths that the GPU lacks, with the reason."""
+    major, minor = context.capability
+    reasons: dict[Path, str] = {}
+    if major < 7:  # up to Pascal an instruction has 8 bytes, and every fourth (on Kepler: eighth) word holds none
+        reasons[Path.CODE] = f"needs instructions of 16 bytes, compute capability 7.0; this GPU has {major}.{minor}"
+    if major < FIRST_WITH_CLUSTERS:
+        reasons |= dict.fromkeys((Path.CLUSTER, Path.TMA), NEEDS_CLUSTERS)
+    elif not clusters:
+        reasons[Path.CLUSTER] = "the driver takes no cluster of blocks with an SM each"
+    return reasons

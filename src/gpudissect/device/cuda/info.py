@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.catalogue.capabilities import smallest_carveout
-from gpudissect.device.cuda.compile import Compiler
-from gpudissect.device.cuda.context import CudaContext, Kernel
-from gpudissect.device.cuda.driver import driver_version
+from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, smallest_carveout
+from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.driver import dotted_version
+from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.errors import KernelFailed
 from gpudissect.workload import Path
 
 _CLUSTER_SIZES = (2, 4, 8, 16)
@@ -28,15 +29,15 @@ _THROTTLE_REASONS = {
 """Bits of NVML's clock event reasons that mean a lower clock than requested (nvml.h, nvmlClocksEventReason*)."""
 
 
-def driver_facts(context: CudaContext) -> dict[str, int | float | str]:
+def driver_facts(context: CudaContext, clusters: dict[int, int]) -> dict[str, int | float | str]:
     """What the driver reports, under the names of `DeviceInfo.facts`."""
     properties: Any = context.properties
-    fetch_limit = context.l2_fetch_limit()
-    return ({} if fetch_limit is None else {"l2_fetch_limit": fetch_limit}) | {
+    limit = context.l2_fetch_limit()
+    facts = ({} if limit is None else {"l2_fetch_limit": limit}) | {
         "l2_size": properties.l2_cache_size,
         "memory_size": context.free_memory()[1],
         "shared_per_sm": properties.max_shared_memory_per_multiprocessor,
-        "shared_per_block": max_shared_bytes(properties),
+        "shared_per_block": context.max_shared_bytes,
         "constant_size": properties.total_constant_memory,
         "clock_hz": properties.clock_rate * 1000,
         "memory_clock_hz": properties.memory_clock_rate * 1000,
@@ -46,64 +47,49 @@ def driver_facts(context: CudaContext) -> dict[str, int | float | str]:
         "threads_per_block": properties.max_threads_per_block,
         "blocks_per_sm": properties.max_blocks_per_multiprocessor,
         "registers_per_sm": properties.max_registers_per_multiprocessor,
-        "compute_capability": f"{properties.compute_capability_major}.{properties.compute_capability_minor}",
+        "compute_capability": ".".join(map(str, context.capability)),
     }
+    facts |= {"cluster_size": max(clusters)} if clusters else {}
+    return facts | {f"clusters_{size}": count for size, count in clusters.items()}
 
 
-def max_shared_bytes(properties: Any) -> int:
-    """Bytes of shared memory that one block may have."""
-    return int(properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block)
-
-
-def shared_bytes_beside_l1(properties: Any) -> int:
+def shared_bytes_beside_l1(context: CudaContext) -> int:
     """Bytes of shared memory that a block can use without taking anything from the L1.
 
     Up to Pascal shared memory is an array of its own. From Volta on it is carved out of the L1's, in steps; of the
     smallest that holds a block the driver reserves some (1 KiB from Ampere on). Measured on an H200: up to 7168 B leave
     the L1 at 241 KiB, 7680 B take 9 KiB from it.
     """
-    max_shared = max_shared_bytes(properties)
-    major, minor = properties.compute_capability_major, properties.compute_capability_minor
-    if major < 7:
-        return max_shared
-    smallest = smallest_carveout({"compute_capability": f"{major}.{minor}"})
-    return min(smallest - int(properties.reserved_shared_memory_per_block), max_shared)
+    if context.capability < (7, 0):
+        return context.max_shared_bytes
+    smallest = smallest_carveout({"compute_capability": ".".join(map(str, context.capability))})
+    return min(smallest - int(context.properties.reserved_shared_memory_per_block), context.max_shared_bytes)
 
 
-def unsupported_code(properties: Any) -> dict[Path, str]:
-    """Why straight-line code cannot run, if it cannot."""
-    major, minor = properties.compute_capability_major, properties.compute_capability_minor
-    if major >= 7:
+def active_clusters(context: CudaContext, shared: int) -> dict[int, int]:
+    """Clusters that run at once, by their size, each block taking `shared` bytes, all that an SM has; empty if none."""
+    if context.capability[0] < FIRST_WITH_CLUSTERS:
         return {}
-    # Up to Pascal an instruction has 8 bytes, and every fourth (on Kepler: eighth) word holds no instruction.
-    return {Path.CODE: f"needs instructions of 16 bytes, compute capability 7.0; this GPU has {major}.{minor}"}
-
-
-def active_clusters(context: CudaContext, kernel: Kernel, shared: int) -> dict[int, int]:
-    """Clusters that run at once, by their size, each block taking `shared` bytes, all that an SM has."""
-    kernel.configure(shared=shared, carveout=100)
-    kernel.allow_any_cluster()
+    try:
+        kernel = context.kernel("chase.cu", "chase_lap", TRAITS[Path.CLUSTER].macro)
+        kernel.configure(shared=shared, carveout=100)
+        kernel.allow_any_cluster()
+    except KernelFailed:
+        return {}
     counts = {size: context.max_active_clusters(kernel, size, 1, shared) for size in _CLUSTER_SIZES}
     return {size: count for size, count in counts.items() if count > 0}
 
 
-def cluster_facts(clusters: dict[int, int]) -> dict[str, int | float | str]:
-    """What `DeviceInfo.facts` holds of clusters."""
-    if not clusters:
-        return {}
-    return {"cluster_size": max(clusters), **{f"clusters_{size}": count for size, count in clusters.items()}}
-
-
-def environment(context: CudaContext, compiler: Compiler, nvml: NvmlMonitor) -> dict[str, str]:
+def environment(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
     """Versions of everything between this program and the GPU."""
     import cuda.bindings
     import cuda.core
 
     versions = {
         "driver": nvml.driver(),
-        "cuda_driver": driver_version(context.driver),
-        "nvrtc": compiler.version,
-        "arch": compiler.arch,
+        "cuda_driver": dotted_version(context.driver.cuDriverGetVersion()[1]),
+        "nvrtc": context.compiler.version,
+        "arch": context.compiler.arch,
         "cuda_core": cuda.core.__version__,
         "cuda_bindings": cuda.bindings.__version__,
         "ecc": "on" if context.properties.ecc_enabled else "off",
@@ -112,10 +98,7 @@ def environment(context: CudaContext, compiler: Compiler, nvml: NvmlMonitor) -> 
 
 
 def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
-    """SM clock in Hz from cycles of the SM and nanoseconds of the global timer, each (n,); None if the latter are 0.
-
-    Over all n together: the global timer moves in steps, too coarse for a short block alone.
-    """
+    """SM clock in Hz from all cycles and nanoseconds, each (n,): the global timer is too coarse for short blocks."""
     total_ns = float(np.sum(np.asarray(ns, np.float64)))
     return float(np.sum(np.asarray(cycles, np.float64))) / total_ns * 1e9 if total_ns > 0 else None
 
@@ -148,10 +131,7 @@ class NvmlMonitor:
         return ", ".join(text for bit, text in _THROTTLE_REASONS.items() if (bits or 0) & bit) or None
 
     def other_processes(self) -> str | None:
-        """Number of other processes with a context on this GPU, None if there is none or not known.
-
-        Queried at most once a second: it takes longer than most launches.
-        """
+        """Number of other processes on this GPU, None if 0 or unknown. Queried once a second: that takes long."""
         now = time.monotonic()
         if now - self._processes_at >= 1:
             self._processes_at = now

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.context import CudaContext, KernelLoader, LaunchBuffers
+from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.errors import KernelFailed
 from gpudissect.trace import Context, Trace
 from gpudissect.units import WARP_SIZE
@@ -25,50 +26,48 @@ _MAX_ATTEMPTS = 4  # each with four times as long
 _MARK_BYTES = 8
 _TIMEOUT_S = 10.0
 
-Call = tuple[Any, tuple[int, ...]]
-"""A kernel and its arguments of 64 bits."""
+Call = tuple[Any, tuple[int, ...]]  # a kernel and its arguments of 64 bits
 
 
+@dataclass(eq=False)
 class LaunchRunner:
-    """Runs launches in one context, in a CUDA stream of their own.
+    """Runs launches in a CUDA stream of their own.
 
     (Once a process has started kernels in a second stream, kernels follow one another later in all streams: on an H200
     every 0.67 us within a graph, not 0.50. With a second stream from the start it is the same in every process.)
     """
 
-    def __init__(self, context: CudaContext, kernels: KernelLoader, buffers: LaunchBuffers) -> None:
-        self._context = context
-        self._kernels = kernels
-        self._buffers = buffers
-        self._stream: Any = None
+    context: CudaContext
+    buffers: LaunchBuffers
+    _stream: Any = None
 
     def run(self, launch: Launch) -> Trace:
         """Run a launch. Raises `KernelFailed`, and `OutOfMemory`."""
-        self._context.wait(_TIMEOUT_S)
-        self._context.wait_until_cleared()
+        self.context.wait(_TIMEOUT_S)
+        self.context.wait_until_cleared()
         if self._stream is None:
             self._open_stream()
         times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
         clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
-        context = Context(device=self._context.device.name, notes={f"{launch.clock}_clock": clock})
+        context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
         return Trace(workload=digest(launch), arrays={"nanoseconds": times}, context=context)
 
     def release(self) -> None:
         """Destroy the stream."""
         if self._stream is not None:
-            self._context.driver.cuStreamDestroy(self._stream)
+            self.context.driver.cuStreamDestroy(self._stream)
         self._stream = None
 
     def _open_stream(self) -> None:
-        self._stream = self._call("stream", self._context.driver.cuStreamCreate, _NON_BLOCKING)
-        for stream in (self._context.stream.handle, self._stream):
+        self._stream = self._call("stream", self.context.driver.cuStreamCreate, _NON_BLOCKING)
+        for stream in (self.context.stream.handle, self._stream):
             self._launch([(self._function("empty"), ())], stream)
-            self._context.wait(_TIMEOUT_S, stream)
+            self.context.wait(_TIMEOUT_S, stream)
 
     def _time_by_host(self, launch: Launch) -> NDArray[np.int64]:
         """Nanoseconds of every run, from before the first call until the end of the last kernel is known."""
         times = np.zeros(_WARM_UP_RUNS + launch.runs, np.int64)
-        synchronize = self._context.driver.cuStreamSynchronize
+        synchronize = self.context.driver.cuStreamSynchronize
         with self._starter(launch.method, [(self._function("empty"), ())] * launch.kernels) as start:
             for run in range(times.size):
                 begin = time.perf_counter_ns()
@@ -80,12 +79,12 @@ class LaunchRunner:
 
     def _time_by_gpu(self, launch: Launch) -> NDArray[np.int64]:
         """Nanoseconds from a mark before the kernels to one after them, of every run."""
-        marks = self._buffers.reserve(2 * _MARK_BYTES)
+        marks = self.buffers.reserve(2 * _MARK_BYTES)
         mark, empty = self._function("mark"), self._function("empty")
         calls = [(mark, (marks,)), *[(empty, ())] * launch.kernels, (mark, (marks + _MARK_BYTES,))]
         with self._starter(launch.method, calls) as start:
             start()  # the first run of a graph takes another time
-            self._context.wait(_TIMEOUT_S, self._stream)
+            self.context.wait(_TIMEOUT_S, self._stream)
             times = [self._time_held(start, launch.kernels, marks) for _ in range(launch.runs)]
         return np.array(times, np.int64)
 
@@ -98,26 +97,19 @@ class LaunchRunner:
             self._launch([(hold, (hold_ns,))], self._stream)
             start()
             queued_ns = time.perf_counter_ns() - begin
-            self._context.wait(_TIMEOUT_S, self._stream)
+            self.context.wait(_TIMEOUT_S, self._stream)
             if 2 * queued_ns < hold_ns:
-                first, last = self._context.download(marks, 2 * _MARK_BYTES).view(np.uint64)
+                first, last = self.context.download(marks, 2 * _MARK_BYTES).view(np.uint64)
                 return int(last) - int(first)
         raise KernelFailed(f"the host was too slow to queue {kernels} kernels while the GPU was busy with another")
 
     @contextmanager
     def _starter(self, method: LaunchMethod, calls: Sequence[Call]) -> Iterator[Callable[[], None]]:
-        """A function that starts these kernels: by calls, or by a graph of them."""
+        """A function that starts these kernels: by calls, or by a graph of them in the GPU's memory."""
         if method is LaunchMethod.STREAM:
             yield lambda: self._launch(calls, self._stream)
             return
-        start = self._context.driver.cuGraphLaunch
-        with self._graph(calls) as graph:
-            yield lambda: self._check(start(graph, self._stream)[0], "a graph did not start")
-
-    @contextmanager
-    def _graph(self, calls: Sequence[Call]) -> Iterator[Any]:
-        """A graph of these kernels in the GPU's memory, ready to be started."""
-        driver, stream = self._context.driver, self._context.stream.handle
+        driver, stream = self.context.driver, self.context.stream.handle
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._call("capture", driver.cuStreamBeginCapture, stream, mode)
         try:
@@ -125,20 +117,17 @@ class LaunchRunner:
         except BaseException:
             driver.cuGraphDestroy(driver.cuStreamEndCapture(stream)[1])
             raise
-        graph = self._call("capture", driver.cuStreamEndCapture, stream)
-        try:
+        with ExitStack() as stack:
+            graph = self._call("capture", driver.cuStreamEndCapture, stream)
+            stack.callback(driver.cuGraphDestroy, graph)
             executable = self._call("graph", driver.cuGraphInstantiate, graph, 0)
-            try:
-                self._call("graph", driver.cuGraphUpload, executable, stream)
-                self._context.wait(_TIMEOUT_S)  # it starts in another stream
-                yield executable
-            finally:
-                driver.cuGraphExecDestroy(executable)
-        finally:
-            driver.cuGraphDestroy(graph)
+            stack.callback(driver.cuGraphExecDestroy, executable)
+            self._call("graph", driver.cuGraphUpload, executable, stream)
+            self.context.wait(_TIMEOUT_S)  # it starts in another stream
+            yield lambda: self._check(driver.cuGraphLaunch(executable, self._stream)[0], "a graph did not start")
 
     def _launch(self, calls: Sequence[Call], stream: Any) -> None:
-        start, success = self._context.driver.cuLaunchKernel, self._context.driver.CUresult.CUDA_SUCCESS
+        start, success = self.context.driver.cuLaunchKernel, self.context.driver.CUresult.CUDA_SUCCESS
         for function, values in calls:
             arguments = (values, (ctypes.c_uint64,) * len(values)) if values else 0
             (status,) = start(function, 1, 1, 1, WARP_SIZE, 1, 1, 0, stream, arguments, 0)
@@ -146,8 +135,8 @@ class LaunchRunner:
                 self._check(status, "an empty kernel did not start")
 
     def _function(self, name: str) -> Any:
-        kernel = self._kernels("launch.cu", name).driver_handle
-        return self._call("kernel", self._context.driver.cuKernelGetFunction, kernel)
+        kernel = self.context.kernel("launch.cu", name).driver_handle
+        return self._call("kernel", self.context.driver.cuKernelGetFunction, kernel)
 
     def _call(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call the driver; what it returns besides the status. Raises `KernelFailed`."""
@@ -156,5 +145,5 @@ class LaunchRunner:
         return results[0] if results else None
 
     def _check(self, status: Any, what: str) -> None:
-        if status != self._context.driver.CUresult.CUDA_SUCCESS:
+        if status != self.context.driver.CUresult.CUDA_SUCCESS:
             raise KernelFailed(f"{what}: {status.name}")

@@ -21,44 +21,25 @@ def _fields(declaration: str) -> list[tuple[str, str]]:
     return [(name, kind) for kind, *names in groups for name in names]
 
 
-JOB = np.dtype(
-    _fields(
-        "u8 start results chain prior; u4 chain_bytes slots_offset slots count laps; i4 first; u4 hit_max miss_min "
-        "miss_max one prior_count sm taken peer"
-    )
-)
-"""What one block of a chase is to do."""
-REPORT = np.dtype(_fields("u8 start end base sm peer_sm cycles ns"))
-"""What one block of a chase reports, besides its records."""
-CHAIN = np.dtype(
-    _fields(
-        "u8 region origin table picks mark stride start first; u4 count pick_count kind seed half link_bytes shift "
-        "reserved"
-    )
-)
-"""A chain to be written to memory."""
-PRIOR = np.dtype(_fields("u8 start; u4 accesses path warp sm done actual_sm broken laps"))
-"""Accesses before a chase."""
+_JOB = "u8 start results chain prior; u4 chain_bytes slots_offset slots count laps; i4 first; "
+_JOB += "u4 hit_max miss_min miss_max one prior_count sm taken peer"
+_CHAIN = "u8 region origin table picks mark stride start first; "
+_CHAIN += "u4 count pick_count kind seed half link_bytes shift reserved"
+JOB = np.dtype(_fields(_JOB))  # of one block of a chase
+REPORT = np.dtype(_fields("u8 start end base sm peer_sm cycles ns"))  # of one block of a chase
+CHAIN = np.dtype(_fields(_CHAIN))  # to be written to memory
+PRIOR = np.dtype(_fields("u8 start; u4 accesses path warp sm done actual_sm broken laps"))  # accesses before a chase
 PRIOR_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.READONLY, Path.TEXTURE, Path.CONSTANT, Path.CODE)
 """Paths of prior accesses, as ``kernels/prior.cuh`` numbers them."""
-STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])
-"""What one block of a stream reports."""
-MIX_REPORT = np.dtype(_fields("u8 begin end begin_ns end_ns; u4 sm broken"))
-"""What one warp of a mix reports."""
-GRID_BARRIER = np.dtype([*_fields("u4 arrived done warm ranks; u8 cycles ns"), ("starts", "u8", (1024,))])
-"""Where the blocks of a mix wait for each other."""
-SAMPLES = np.dtype([*_fields("u4 overhead reserved"), ("bins", "u4", (65536,))])
-"""Histogram of the latencies of a mix's single loads."""
-POINTER_BYTES = 8
-"""Bytes of a link that is an address; a longer link begins with it."""
-SLOT_BYTES = 8
-"""Bytes of one record in shared memory."""
-CODE_BYTES = 512 * KIB
-"""Bytes of straight-line code in ``kernels/code.cuh``."""
-CONSTANT_BANK_BYTES = 64 * KIB
-"""Bytes of constant memory that a module may have."""
-UNCHAINED = (Path.NOTHING, Path.CODE)
-"""Paths without a chain in memory."""
+STREAM_REPORT = np.dtype([*_fields("u8 begin end cycles; u4 sm rank sum"), ("unused", "u4", (7,))])  # of one block
+MIX_REPORT = np.dtype(_fields("u8 begin end begin_ns end_ns; u4 sm broken"))  # of one warp
+GRID_BARRIER = np.dtype([*_fields("u4 arrived done warm ranks; u8 cycles ns"), ("starts", "u8", (1024,))])  # of a mix
+SAMPLES = np.dtype([*_fields("u4 overhead reserved"), ("bins", "u4", (65536,))])  # latencies of a mix's single loads
+POINTER_BYTES = 8  # of a link that is an address; a longer link begins with it
+SLOT_BYTES = 8  # of one record in shared memory
+CODE_BYTES = 512 * KIB  # of straight-line code in ``kernels/code.cuh``
+CONSTANT_BANK_BYTES = 64 * KIB  # of constant memory that a module may have
+UNCHAINED = (Path.NOTHING, Path.CODE)  # paths without a chain in memory
 
 
 class ChainKind(IntEnum):
@@ -71,26 +52,15 @@ class ChainKind(IntEnum):
 
 @dataclass(frozen=True)
 class Traits:
-    """The links of a path, and what its load needs.
+    """The links of a path, and what its load needs."""
 
-    Attributes:
-        macro: what ``kernels/path.cuh`` is compiled with.
-        absolute: links are addresses; otherwise they count from the start of the memory that the load addresses.
-        shift: links count ``offset >> shift``.
-        mark: the bit of a link that marks a picked position.
-        through_l1: shared memory for records is taken from the cache under test.
-        front_bytes: bytes at the start of a block's shared memory that the load itself needs.
-        chain_in_shared: the chain is copied to the start of a block's shared memory.
-
-    """
-
-    macro: str
-    absolute: bool = False
-    shift: int = 0
-    mark: int = 1
-    through_l1: bool = False
-    front_bytes: int = 0
-    chain_in_shared: bool = False
+    macro: str  # with which ``kernels/path.cuh`` is compiled
+    absolute: bool = False  # links are addresses; otherwise they count from the start of the memory
+    shift: int = 0  # links count ``offset >> shift``
+    mark: int = 1  # the bit of a link that marks a picked position
+    through_l1: bool = False  # shared memory for records is taken from the cache under test
+    front_bytes: int = 0  # of a block's shared memory that the load itself needs
+    chain_in_shared: bool = False  # the chain is copied to the start of a block's shared memory
 
 
 TRAITS = {

@@ -1,8 +1,7 @@
 """Compiles the kernels that a batch needs in several processes: the compiler runs on one core of a process.
 
 Run as a module it is one of those processes: ``python -P -m gpudissect.device.cuda.precompile sm_90 FOLDER``, with
-sources and macros as JSON on its standard input. It ignores errors: whoever needs the kernel compiles it again and
-reports them.
+sources and macros as JSON on its standard input. It ignores errors: whoever needs a kernel reports them.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path as FilePath
 
-from gpudissect.device.cuda.compile import Code, Compiler, CubinCache, compile_cubin, compiler_version, cubin_key
+from gpudissect.device.cuda.compile import Code, Compiler
 from gpudissect.device.cuda.mix.body import build_body
 from gpudissect.device.cuda.stream.backends import global_code, shared_code
 from gpudissect.errors import DeviceError, KernelFailed
@@ -70,16 +68,13 @@ def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[C
                     yield shared_code(workload)
 
 
-def compile_all(arch: str, folder: FilePath, codes: Iterable[Code]) -> None:
-    """Compile kernels one after the other into a folder."""
-    cache = CubinCache(folder)
-    for source, *options in codes:
-        macros = tuple(options)
+def compile_all(compiler: Compiler, codes: Iterable[Code]) -> None:
+    """Compile kernels one after the other into the compiler's folder."""
+    for code in codes:
         with contextlib.suppress(KernelFailed):
-            key = cubin_key(source, macros, arch, compiler_version())
-            cache.get(key, partial(compile_cubin, source, macros, arch))
+            compiler.cubin(*code)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
-    compile_all(sys.argv[1], FilePath(sys.argv[2]), [tuple(code) for code in json.load(sys.stdin)])
+    compile_all(Compiler(sys.argv[1], FilePath(sys.argv[2])), json.load(sys.stdin))

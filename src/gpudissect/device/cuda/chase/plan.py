@@ -1,14 +1,11 @@
-"""Which chases of a batch run in which launch, where their chains lie and how many records a launch keeps.
-
-Pure: nothing here touches a GPU.
-"""
+"""Which chases of a batch run in which launch, where their chains lie, how many records a launch keeps. Uses no GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from gpudissect.device.cuda.layout import SLOT_BYTES, TRAITS, UNCHAINED
+from gpudissect.device.cuda.layout import REPORT, SLOT_BYTES, TRAITS, UNCHAINED
 from gpudissect.device.cuda.memory import place
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -17,28 +14,16 @@ from gpudissect.workload import Chase, Order, Path, Stream, Workload
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What the plan needs to know of the GPU.
-
-    Attributes:
-        sm_count: blocks that run at once, one on each SM.
-        blocks_per_sm: blocks that an SM can hold.
-        spans: bytes that all chases of one launch may span together, by path.
-        shared_per_block: bytes of shared memory that one block may have.
-        shared_per_sm: bytes of shared memory that an SM may have.
-        shared_beside_l1: bytes of shared memory that the smallest carve-out offers, which take nothing from the L1.
-        max_cluster: blocks of the largest cluster, each on an SM of its own; 1 where there are no clusters.
-        unsupported: paths that it lacks, each with the reason; they have no limit.
-
-    """
+    """What the plan needs to know of the GPU; shared memory in bytes."""
 
     sm_count: int
-    blocks_per_sm: int
-    spans: Mapping[Path, int]
+    blocks_per_sm: int  # at most
+    spans: Mapping[Path, int]  # bytes that all chases of one launch may span together
     shared_per_block: int
     shared_per_sm: int
-    shared_beside_l1: int
-    max_cluster: int = 1
-    unsupported: Mapping[Path, str] = field(default_factory=dict)
+    shared_beside_l1: int  # in the smallest carve-out: takes nothing from the L1
+    max_cluster: int = 1  # blocks, each on an SM of its own
+    unsupported: Mapping[Path, str] = field(default_factory=dict)  # with the reason
 
 
 @dataclass(frozen=True)
@@ -64,32 +49,20 @@ class ChaseLaunch:
     The latter has accesses before it (one block an SM that has any), must run on a certain SM (as many blocks as the
     GPU holds), or goes through the shared memory of another block (a cluster).
 
-    Attributes:
-        indices: places of the chases in the batch.
-        chases: they agree in path, timing, carve-out and flush.
-        chains: the chain of every chase, in their order, then those of prior accesses.
-        prior: for each of the accesses before the one chase the number of its chain in `chains`.
-        blocks: blocks of the launch.
-        cluster: blocks of a cluster, 1 for none.
-        carveout: percent of the on-chip array preferred as shared memory.
-        arena_bytes: memory that the chains need.
-        slots: records that a chase keeps in one run; if one has more, the launch is repeated with the window moved.
-        slots_offset: where the slots begin in a block's shared memory.
-        shared: bytes of shared memory of a block: chain, slots and the spare slot, see `recording_bytes`.
-
+    A chase keeps `slots` records in one run; if one has more, the launch is repeated with the window moved.
     """
 
-    indices: tuple[int, ...]
-    chases: tuple[Chase, ...]
-    chains: tuple[Chain, ...]
-    prior: tuple[int, ...]
+    indices: tuple[int, ...]  # of the chases in the batch
+    chases: tuple[Chase, ...]  # they agree in path, timing, carve-out and flush
+    chains: tuple[Chain, ...]  # of every chase, in their order, then those of prior accesses
+    prior: tuple[int, ...]  # for each of the accesses before the one chase the number of its chain
     blocks: int
-    cluster: int
-    carveout: int
-    arena_bytes: int
+    cluster: int  # blocks of a cluster, 1 for none
+    carveout: int  # percent of the on-chip array preferred as shared memory
+    arena_bytes: int  # that the chains need
     slots: int
-    slots_offset: int
-    shared: int
+    slots_offset: int  # bytes, in a block's shared memory
+    shared: int  # bytes of a block: chain, slots and a spare slot, see `recording_bytes`
 
     @property
     def first(self) -> Chase:
@@ -113,6 +86,11 @@ class ChaseLaunch:
         return WARP_SIZE * (1 + max(prior.warp for prior in before)) if before else 1
 
     @property
+    def result_bytes(self) -> int:
+        """Bytes of the report and the records of a chase."""
+        return int(REPORT.itemsize) + self.slots * SLOT_BYTES
+
+    @property
     def windows(self) -> int:
         """Runs that the longest trace needs."""
         return -(-max(chase.records for chase in self.chases) // self.slots)
@@ -121,9 +99,8 @@ class ChaseLaunch:
 def plan_launches(batch: Sequence[Workload], device: DeviceLimits) -> list[ChaseLaunch]:
     """Distribute a batch over launches.
 
-    Chases share a launch if they agree in path, timing, carve-out and flush, need no launch of their own, number at
-    most one an SM and fit into memory together. All chases of a launch share the constant bank, so there only equal
-    chains go together.
+    Chases share a launch if they agree in path, timing, carve-out and flush, need none of their own, number at most one
+    an SM and fit into memory together. They share the constant bank, so chains in it must be equal.
     Raises `DeviceError` for what this device cannot do and `OutOfMemory` for what does not fit.
     """
     groups: dict[object, list[tuple[int, Chase]]] = {}
@@ -229,10 +206,7 @@ def _is_same(chain: Chain, other: Chain) -> bool:
 
 
 def max_resident_blocks(shared: int, device: DeviceLimits) -> int:
-    """Blocks with so many bytes of shared memory that the GPU can hold: with so many, every SM has one.
-
-    With a carve-out smaller than an SM's shared memory it holds fewer; the rest then runs later and has nothing to do.
-    """
+    """Blocks with so many bytes of shared memory that the GPU can hold at most: with so many, every SM has one."""
     return device.sm_count * min(max(device.shared_per_sm // max(shared, 1), 1), device.blocks_per_sm)
 
 

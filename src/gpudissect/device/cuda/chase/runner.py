@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import astuple, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +11,8 @@ from numpy.typing import NDArray
 from gpudissect.device.cuda.chase.chains import ChainTable
 from gpudissect.device.cuda.chase.plan import ChaseLaunch
 from gpudissect.device.cuda.chase.traces import Window, build_trace
-from gpudissect.device.cuda.context import CudaContext, Kernel, KernelLoader, LaunchBuffers
-from gpudissect.device.cuda.layout import (
-    CONSTANT_BANK_BYTES,
-    JOB,
-    PRIOR,
-    PRIOR_PATHS,
-    REPORT,
-    SLOT_BYTES,
-    TRAITS,
-    UNCHAINED,
-)
+from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
+from gpudissect.device.cuda.layout import CONSTANT_BANK_BYTES, JOB, PRIOR, PRIOR_PATHS, REPORT, TRAITS, UNCHAINED
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
@@ -37,9 +28,8 @@ class BlocksShareSm(KernelFailed):
     """Two blocks of a launch ran on one SM: each had only a part of its caches."""
 
 
-@dataclass(frozen=True)
-class _Addresses:
-    """Where a launch finds its chain table, jobs and prior accesses, and writes its results."""
+class _Addresses(NamedTuple):
+    """Addresses in the launch buffers."""
 
     chains: int
     jobs: int
@@ -47,90 +37,73 @@ class _Addresses:
     results: int
 
 
+@dataclass(eq=False)
 class ChaseRunner:
-    """Runs launches of chases in one context."""
+    """Runs launches of chases. `arena` holds their chains."""
 
-    def __init__(
-        self, context: CudaContext, kernels: KernelLoader, buffers: LaunchBuffers, arena: Arena, texture_limit: int
-    ) -> None:
-        self._context = context
-        self._kernels = kernels
-        self._buffers = buffers
-        self._arena = arena
-        self._texture_limit = texture_limit
-        self._textures: dict[tuple[int, int], int] = {}
+    context: CudaContext
+    buffers: LaunchBuffers
+    arena: Arena
+    texture_limit: int  # bytes
+    _textures: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def run(self, launch: ChaseLaunch) -> dict[int, Trace]:
-        """Run a launch, as often as its longest trace needs; the trace of every chase by its index.
-
-        Raises `OutOfMemory`, `KernelFailed`, and `BlocksShareSm` if two blocks kept sharing an SM and so its caches.
-        """
-        base = self._arena.reserve(launch.arena_bytes)
+        """Run a launch, as often as its longest trace needs; the trace of every chase by its index."""
+        base = self.arena.reserve(launch.arena_bytes)
         addresses = self._write_chains(launch, base)
         macros = _macros(launch)
-        kernel = self._kernels("chase.cu", f"chase_{launch.first.timing}", *macros)
+        kernel = self.context.kernel("chase.cu", f"chase_{launch.first.timing}", *macros)
         preferred = kernel.configure(shared=launch.shared, carveout=launch.carveout)
         if launch.cluster > 1:
             kernel.allow_any_cluster()
         if launch.constant_region is not None:
-            bank = self._kernels.module("chase.cu", *macros).symbol("bank")
-            self._context.copy(bank, base + launch.constant_region, CONSTANT_BANK_BYTES)
+            bank = self.context.symbol("bank", "chase.cu", *macros)
+            self.context.copy(bank, base + launch.constant_region, CONSTANT_BANK_BYTES)
         texture = self._texture(base) if Path.TEXTURE in launch.paths else 0
         windows = [self._run_window(launch, n, base, addresses, kernel, texture) for n in range(launch.windows)]
         notes = {"carveout_preferred": f"{preferred} %"}
-        name = self._context.device.name
+        name = self.context.device.name
         traces = (build_trace(launch, n, windows, base, name, notes) for n in range(len(launch.chases)))
         return dict(zip(launch.indices, traces, strict=True))
 
     def release(self) -> None:
         """Free the memory of the chains."""
-        self._arena.release()
+        self.arena.release()
 
     def _write_chains(self, launch: ChaseLaunch, base: int) -> _Addresses:
         """Write the chains of a launch and make room for its jobs and results."""
         table = ChainTable(launch, base)
-        jobs = table.size
-        prior = jobs + len(launch.chases) * JOB.itemsize
-        results = prior + len(launch.prior) * PRIOR.itemsize
-        address = self._buffers.reserve(results + len(launch.chases) * _result_bytes(launch))
+        count = len(launch.chases)
+        sizes = (table.size, count * JOB.itemsize, len(launch.prior) * PRIOR.itemsize, count * launch.result_bytes)
+        address = self.buffers.reserve(sum(sizes))
         if launch.first.path not in UNCHAINED:
-            content = table.content(address)  # must outlive the copy: hence the wait
-            self._context.upload(address, content)
+            content = table.content(address)  # must outlive the copy
+            self.context.upload(address, content)
             blocks = -(-int(table.records["count"].max()) // _WRITER_THREADS)
             grid = (min(blocks, _MAX_WRITER_BLOCKS), len(table.records))
-            self._context.launch(self._kernels("chains.cu", "write_chains"), grid, _WRITER_THREADS, 0, address)
-            if table.records["pick_count"].any():
-                self._context.launch(self._kernels("chains.cu", "mark_picks"), grid, _WRITER_THREADS, 0, address)
-            self._context.wait(_TIMEOUT_S)
-        return _Addresses(address, address + jobs, address + prior, address + results)
+            for name in ("write_chains", "mark_picks") if table.records["pick_count"].any() else ("write_chains",):
+                self.context.launch(self.context.kernel("chains.cu", name), grid, _WRITER_THREADS, 0, address)
+            self.context.wait(_TIMEOUT_S)
+        return _Addresses(*(address + sum(sizes[:part]) for part in range(len(sizes))))
 
     def _run_window(
         self, launch: ChaseLaunch, number: int, base: int, addresses: _Addresses, kernel: Kernel, texture: int
     ) -> Window:
         """Run the kernel for one window; again, up to a limit, while two blocks share an SM."""
         jobs, prior = _jobs(launch, number, base, addresses), _prior(launch, addresses)
-        accesses = int((jobs["count"].astype(np.int64) * jobs["laps"]).max()) + int(
-            prior["accesses"].sum(dtype=np.int64)
-        )
-        size = _result_bytes(launch)
+        accesses = (jobs["count"].astype(np.int64) * jobs["laps"]).max() + prior["accesses"].sum(dtype=np.int64)
+        request = (kernel, (launch.blocks, 1), launch.threads, launch.shared, addresses.jobs, texture)
+        size = launch.result_bytes
         for _ in range(_MAX_ATTEMPTS):
-            self._context.upload(addresses.jobs, jobs)
+            self.context.upload(addresses.jobs, jobs)
             if prior.size:
-                self._context.upload(addresses.prior, prior)
+                self.context.upload(addresses.prior, prior)
             if launch.first.flush:
-                self._buffers.sweep_l2()
-            self._context.launch(
-                kernel,
-                (launch.blocks, 1),
-                launch.threads,
-                launch.shared,
-                addresses.jobs,
-                texture,
-                cluster=launch.cluster,
-            )
-            self._context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * accesses)
+                self.buffers.sweep_l2()
+            self.context.launch(*request, cluster=launch.cluster)
+            self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * int(accesses))
             self._check_sm(launch, addresses)
-            rows = self._context.download(addresses.results, len(jobs) * size).reshape(len(jobs), size)
+            rows = self.context.download(addresses.results, len(jobs) * size).reshape(len(jobs), size)
             reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
             slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
             prior_sms = self._prior_sms(addresses, prior)
@@ -141,22 +114,22 @@ class ChaseRunner:
     def _check_sm(self, launch: ChaseLaunch, addresses: _Addresses) -> None:
         """Check that a chase for a certain SM has run: SM numbers may have gaps."""
         sm = launch.first.sm
-        if sm is not None and not self._context.download(addresses.jobs, JOB.itemsize).view(JOB)["taken"][0]:
+        if sm is not None and not self.context.download(addresses.jobs, JOB.itemsize).view(JOB)["taken"][0]:
             raise DeviceError(f"no block came to SM {sm}: this device numbers its SMs otherwise, or shares them")
 
     def _prior_sms(self, addresses: _Addresses, prior: NDArray[Any]) -> tuple[int, ...]:
         """The SMs that prior accesses ran on. Raises `KernelFailed` if one left its chain."""
         if not prior.size:
             return ()
-        done = self._context.download(addresses.prior, prior.nbytes).view(PRIOR)
+        done = self.context.download(addresses.prior, prior.nbytes).view(PRIOR)
         if done["broken"].any() or not done["done"].all():
             raise KernelFailed("chain broken: accesses before a chase did not end where they began")
         return tuple(done["actual_sm"].tolist())
 
     def _texture(self, base: int) -> int:
-        key = (base, min(self._arena.size, self._texture_limit))
+        key = (base, min(self.arena.size, self.texture_limit))
         if key not in self._textures:
-            self._textures[key] = self._context.create_texture(*key)
+            self._textures[key] = self.context.create_texture(*key)
         return self._textures[key]
 
 
@@ -195,21 +168,16 @@ def _jobs(launch: ChaseLaunch, window: int, base: int, addresses: _Addresses) ->
         timed_laps = -(-min(chase.records, done + launch.slots) // per_lap)
         unmarked = chase.path is Path.NOTHING and chase.timing is Timing.EACH  # every access is a record
         job["start"] = ChainTable.start(addresses.chains, block)
-        job["results"] = addresses.results + block * _result_bytes(launch)
+        job["results"] = addresses.results + block * launch.result_bytes
         job["slots_offset"], job["slots"] = launch.slots_offset, launch.slots
         job["count"] = per_lap if unmarked else chase.order.count
-        job["laps"] = chase.warmup + timed_laps
-        job["first"] = -(chase.warmup * per_lap + done)
-        job["one"] = 1
-        job["peer"] = chase.peer
-        chain = launch.chains[block]
-        if TRAITS[chase.path].chain_in_shared:
-            job["chain"], job["chain_bytes"] = base + chain.region, chain.size
+        job["laps"], job["first"] = chase.warmup + timed_laps, -(chase.warmup * per_lap + done)
+        job["one"], job["peer"], job["sm"] = 1, chase.peer, chase.sm or 0
         job["prior"], job["prior_count"] = addresses.prior, len(launch.prior)
-        job["sm"] = chase.sm or 0
+        if TRAITS[chase.path].chain_in_shared:
+            job["chain"], job["chain_bytes"] = base + launch.chains[block].region, launch.chains[block].size
         if chase.bounds is not None:
-            job["hit_max"], job["miss_min"] = chase.bounds.hit_max, chase.bounds.miss_min
-            job["miss_max"] = chase.bounds.miss_max
+            job["hit_max"], job["miss_min"], job["miss_max"] = astuple(chase.bounds)
     return jobs
 
 
@@ -223,7 +191,3 @@ def _prior(launch: ChaseLaunch, addresses: _Addresses) -> NDArray[Any]:
         record["path"] = PRIOR_PATHS.index(accesses.path)
         record["warp"], record["sm"] = accesses.warp, accesses.sm
     return records
-
-
-def _result_bytes(launch: ChaseLaunch) -> int:
-    return int(REPORT.itemsize) + launch.slots * SLOT_BYTES

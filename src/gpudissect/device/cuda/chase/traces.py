@@ -22,27 +22,17 @@ _LOW_32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Window:
-    """Results of one run of the kernel.
+    """Results of one run of the kernel."""
 
-    Attributes:
-        reports: one `REPORT` for each chase.
-        slots: records of each chase, shape (chases, slots).
-        prior_sms: the SM that each of the prior accesses ran on.
-
-    """
-
-    reports: NDArray[Any]
-    slots: NDArray[np.uint64]
-    prior_sms: tuple[int, ...] = ()
+    reports: NDArray[Any]  # a `REPORT` for each chase
+    slots: NDArray[np.uint64]  # records, shape (chases, slots)
+    prior_sms: tuple[int, ...] = ()  # of each of the prior accesses
 
 
 def build_trace(
     launch: ChaseLaunch, number: int, windows: Sequence[Window], base: int, device: str, notes: Mapping[str, str]
 ) -> Trace:
-    """The trace of chase `number` of a launch whose arena was at `base`.
-
-    Raises `KernelFailed` if the chase did not follow its chain, or ran on another SM than it must.
-    """
+    """The trace of chase `number`; chains are at `base`. Raises `KernelFailed` if it left its chain or its SM."""
     chase = launch.chases[number]
     windows = windows[: -(-chase.records // launch.slots)]
     records = np.concatenate([window.slots[number] for window in windows])[: chase.records]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from gpudissect.catalogue.capabilities import SM_REGISTERS, max_sm_threads
 from gpudissect.device.cuda.compile import Code
@@ -12,8 +13,7 @@ from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
 
-FIRST_CAPABILITY = (7, 0)
-"""Compute capability from which on mixes run: older machine code was never read."""
+FIRST_CAPABILITY = (7, 0)  # from which on mixes run: older machine code was never read
 SINK_BYTES = 512
 """Bytes at the start of a block's shared memory to which ends of chains are stored, as in ``kernels/mix.cu``; as many
 again for the warp that times single loads."""
@@ -33,73 +33,50 @@ class State(StrEnum):
 
     WORD = "WORD"
     WIDE = "WIDE"
-    BOTH = "BOTH"  # from word to wide and back, alternately
+    BOTH = "WORD WIDE"  # from one to the other and back, alternately
     SUMS = "SUMS"
     PRODUCTS = "PRODUCTS"
 
 
 @dataclass(frozen=True)
 class Form:
-    """The kernels' form of an instruction.
+    """The kernels' form of an instruction."""
 
-    Attributes:
-        name: of its struct in ``kernels/arithmetic.cuh``, ``memory.cuh`` or ``matrix.cuh``.
-        state: the part of a chain that it works on.
-        neutral: whether it leaves the chain unchanged, whatever bits that holds.
-        fast: whether an SM may start it at the rate at which it fetches instructions.
-        capability: compute capability from which on it exists.
-        macro: what else must be defined.
-
-    """
-
-    name: str
+    name: str  # of its struct in ``kernels/arithmetic.cuh``, ``memory.cuh`` or ``matrix.cuh``
     state: State = State.WORD
-    neutral: bool = True
-    fast: bool = False
-    capability: tuple[int, int] = FIRST_CAPABILITY
-    macro: str | None = None
+    neutral: bool = True  # it leaves the chain unchanged, whatever bits that holds
+    fast: bool = False  # an SM may start it at the rate at which it fetches instructions
+    capability: tuple[int, int] = FIRST_CAPABILITY  # from which on it exists
+    macro: str | None = None  # to be defined in addition
+
+
+def _forms(*instructions: Instruction, **fields: Any) -> dict[Instruction, Form]:
+    """Forms whose structs have the names of their instructions: ``Fadd``, ``MmaF16``."""
+    names = ("".join(map(str.capitalize, instruction.value.split("_"))) for instruction in instructions)
+    return {instruction: Form(name, **fields) for instruction, name in zip(instructions, names, strict=True)}
 
 
 _AMPERE = (8, 0)
 _WITH_DOUBLE_MATRICES = (9, 10)  # major compute capabilities all of whose GPUs have units for them
+_I = Instruction
 FORMS = {
-    Instruction.FADD: Form("Fadd", fast=True),
-    Instruction.FMUL: Form("Fmul", fast=True),
-    Instruction.FFMA: Form("Ffma", fast=True),
-    Instruction.IADD: Form("Iadd", fast=True),
-    Instruction.IMAD: Form("Imad", fast=True),
-    Instruction.LOP: Form("Lop", fast=True),
-    Instruction.SHIFT: Form("Shift", fast=True),
-    Instruction.HFMA2: Form("Hfma2", neutral=False, fast=True),  # half an address may be no number
-    Instruction.DADD: Form("Dadd", State.WIDE, fast=True),
-    Instruction.DFMA: Form("Dfma", State.WIDE, fast=True),
-    Instruction.I2F: Form("I2f", neutral=False),
-    Instruction.F2I: Form("F2i", neutral=False),
-    Instruction.F2F: Form("F2f", State.BOTH),
-    Instruction.RCP: Form("Rcp", neutral=False),
-    Instruction.RSQ: Form("Rsq", neutral=False),
-    Instruction.SIN: Form("Sin", neutral=False),
-    Instruction.EX2: Form("Ex2", neutral=False),
-    Instruction.LG2: Form("Lg2", neutral=False),
-    Instruction.SHUFFLE: Form("Shuffle"),
-    Instruction.LDS: Form("Lds"),
-    Instruction.STS: Form("Sts"),
-    Instruction.ATOMS: Form("Atoms", neutral=False),
-    Instruction.LDG: Form("Ldg"),
-    Instruction.ATOMG: Form("Atomg", neutral=False),
-    Instruction.BARRIER: Form("Barrier"),
-    Instruction.MMA_F16: Form("MmaF16", State.SUMS, capability=_AMPERE, macro="MATRIX_F16"),
-    Instruction.MMA_BF16: Form("MmaBf16", State.SUMS, capability=_AMPERE, macro="MATRIX_BF16"),
-    Instruction.MMA_TF32: Form("MmaTf32", State.SUMS, capability=_AMPERE, macro="MATRIX_TF32"),
-    Instruction.MMA_S8: Form("MmaS8", State.SUMS, capability=_AMPERE, macro="MATRIX_S8"),
-    Instruction.MMA_F64: Form("MmaF64", State.PRODUCTS, capability=_AMPERE),
+    **_forms(_I.FADD, _I.FMUL, _I.FFMA, _I.IADD, _I.IMAD, _I.LOP, _I.SHIFT, fast=True),
+    **_forms(_I.HFMA2, neutral=False, fast=True),  # half an address may be no number
+    **_forms(_I.DADD, _I.DFMA, state=State.WIDE, fast=True),
+    **_forms(_I.F2F, state=State.BOTH),
+    **_forms(_I.I2F, _I.F2I, _I.RCP, _I.RSQ, _I.SIN, _I.EX2, _I.LG2, _I.ATOMS, _I.ATOMG, neutral=False),
+    **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.BARRIER),
+    **_forms(_I.MMA_F16, state=State.SUMS, capability=_AMPERE, macro="MATRIX_F16"),
+    **_forms(_I.MMA_BF16, state=State.SUMS, capability=_AMPERE, macro="MATRIX_BF16"),
+    **_forms(_I.MMA_TF32, state=State.SUMS, capability=_AMPERE, macro="MATRIX_TF32"),
+    **_forms(_I.MMA_S8, state=State.SUMS, capability=_AMPERE, macro="MATRIX_S8"),
+    **_forms(_I.MMA_F64, state=State.PRODUCTS, capability=_AMPERE),
 }
-_STATE_MACROS = {State.BOTH: ("USES_WORD", "USES_WIDE")}  # others: one, with their own name
 
 
 def supported_instructions(capability: tuple[int, int]) -> tuple[Instruction, ...]:
     """The instructions that a GPU of this compute capability runs in mixes."""
-    return tuple(instruction for instruction in FORMS if _why_unsupported(instruction, capability) is None)
+    return tuple(instruction for instruction in Instruction if _why_unsupported(instruction, capability) is None)
 
 
 def _why_unsupported(instruction: Instruction, capability: tuple[int, int]) -> str | None:
@@ -114,22 +91,13 @@ def _why_unsupported(instruction: Instruction, capability: tuple[int, int]) -> s
 
 @dataclass(frozen=True)
 class Body:
-    """A body ready to be compiled.
+    """A body ready to be compiled."""
 
-    Attributes:
-        macros: what ``mix.cu`` is compiled with.
-        loops: iterations of its loop; with the copies behind it, that makes the iterations of the mix.
-        shared: bytes of shared memory that a block needs.
-        uses_links: whether chains go through global memory.
-        counter_stride: bytes of global memory from the counters of one warp to those of the next, 0 without counters.
-
-    """
-
-    macros: tuple[str, ...]
-    loops: int
-    shared: int
-    uses_links: bool
-    counter_stride: int
+    macros: tuple[str, ...]  # of ``mix.cu``
+    loops: int  # iterations of its loop; with the copies behind it, that makes the iterations of the mix
+    shared: int  # bytes of shared memory that a block needs
+    uses_links: bool  # chains go through global memory
+    counter_stride: int  # bytes from the counters of one warp to those of the next, 0 without counters
 
     @property
     def code(self) -> Code:
@@ -147,7 +115,7 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     unroll, loops, rest = unrolled(mix)
     steps = " ".join(_step(step, has_address) for step in mix.body)
     macros = [f"BODY={steps}", f"UNROLL={unroll}", f"REST={rest}", f"ILP={mix.ilp}", f"WIDTH={mix.width}"]
-    macros += dict.fromkeys(macro for state in states for macro in _STATE_MACROS.get(state, (f"USES_{state}",)))
+    macros += dict.fromkeys(f"USES_{part}" for state in states for part in state.split())
     macros += sorted(macro for instruction in instructions if (macro := FORMS[instruction].macro))
     flags = {
         "IN_SHARED": in_shared,

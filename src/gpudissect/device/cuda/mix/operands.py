@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpudissect.device.cuda.context import CudaContext, KernelLoader
+from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -14,8 +14,7 @@ from gpudissect.workload.order import feistel_half_bits
 
 _BLOCKS, _THREADS = 2048, 256
 _TIMEOUT_S = 60.0
-_HALF_BYTES = 1 << 31
-"""Memory that 31 bits address. Near either end of it, the lower half of an address is no normal number as a single."""
+_HALF_BYTES = 1 << 31  # near either end of it, the lower half of an address is no normal number as a single
 _EDGE_BYTES = 1 << 23
 _MAX_NORMAL_BYTES = _HALF_BYTES - 2 * _EDGE_BYTES
 _MAX_PLACES = 2**31 - 1
@@ -23,28 +22,18 @@ _MAX_PLACES = 2**31 - 1
 
 @dataclass(frozen=True)
 class Operands:
-    """Words in memory that lead to one another, or counters.
-
-    Attributes:
-        address: of the first.
-        count: tiles or lines; 0 where every lane has one word that leads to itself.
-        half: bits of half a Feistel network, see ``kernels/permutation.cuh``; 0 without lines.
-
-    """
+    """Words in memory that lead to one another, or counters."""
 
     address: int
-    count: int = 0
-    half: int = 0
+    count: int = 0  # tiles or lines; 0 where every lane has one word that leads to itself
+    half: int = 0  # lines: bits of half a Feistel network, see ``kernels/permutation.cuh``
 
 
-def write_links(mix: Mix, chains: int, context: CudaContext, kernels: KernelLoader, arena: Arena) -> Operands:
-    """Write the links of a mix whose warps have `chains` chains in all.
-
-    Raises `UnsupportedWorkload` if not every chain can have a place of its own, and `OutOfMemory`.
-    """
+def write_links(mix: Mix, chains: int, context: CudaContext, arena: Arena) -> Operands:
+    """Write the links of a mix of `chains` chains. Raises `UnsupportedWorkload` if they have too few places."""
 
     def launch(name: str, grid: int, threads: int, *arguments: int) -> None:
-        kernel = kernels("mix_links.cu", name, f"WIDTH={mix.width}")
+        kernel = context.kernel("mix_links.cu", name, f"WIDTH={mix.width}")
         context.launch(kernel, (grid, 1), threads, 0, *arguments)
         context.wait(_TIMEOUT_S)
 

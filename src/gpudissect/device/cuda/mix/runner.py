@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.context import CudaContext, Kernel, KernelLoader, LaunchBuffers
-from gpudissect.device.cuda.info import clock_rate, max_shared_bytes
+from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
+from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import GRID_BARRIER, MIX_REPORT, SAMPLES
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import Body, build_body
 from gpudissect.device.cuda.mix.operands import Operands, write_links
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
-from gpudissect.trace import Context, Trace
+from gpudissect.trace import Array, Context, Trace
 from gpudissect.units import WARP_SIZE, format_bytes
 from gpudissect.workload import Access, Mix
 from gpudissect.workload.digest import digest
@@ -33,20 +33,12 @@ _CLOCK_CYCLES = 100_000  # over which the clock rate is measured
 
 @dataclass(frozen=True)
 class Grid:
-    """The blocks of a launch.
+    """The blocks of a launch."""
 
-    Attributes:
-        sms: SMs that count.
-        per_sm: blocks of each SM at a time.
-        resident: blocks that fit onto all SMs at once: the first wave.
-        blocks: all blocks; those behind `resident` replace some that count.
-
-    """
-
-    sms: int
-    per_sm: int
-    resident: int
-    blocks: int
+    sms: int  # that count
+    per_sm: int  # blocks of each SM at a time
+    resident: int  # blocks that fit onto all SMs at once: the first wave
+    blocks: int  # all blocks; those behind `resident` replace some that count
 
     @property
     def at_once(self) -> int:
@@ -54,75 +46,63 @@ class Grid:
         return self.sms * self.per_sm
 
 
-@dataclass(frozen=True)
-class MixResults:
-    """Results of one launch: the barrier, every warp's report, the histogram of single loads if any were timed."""
-
-    barrier: NDArray[Any]
-    reports: NDArray[Any]
-    samples: NDArray[Any] | None
-
-
+@dataclass(eq=False)
 class MixRunner:
-    """Runs mixes in one context, one after the other. `arena` holds their operands in global memory."""
+    """Runs mixes one after the other. `arena` holds their operands in global memory."""
 
-    def __init__(
-        self,
-        context: CudaContext,
-        kernels: KernelLoader,
-        buffers: LaunchBuffers,
-        arena: Arena,
-        capability: tuple[int, int],
-    ) -> None:
-        self._context = context
-        self._kernels = kernels
-        self._buffers = buffers
-        self._arena = arena
-        self._capability = capability
-        self._sm_count = int(context.properties.multiprocessor_count)
-        self._links: tuple[object, Operands] | None = None
-        self._position = 0  # of the links, behind what mixes have read so far
+    context: CudaContext
+    buffers: LaunchBuffers
+    arena: Arena
+    _links: tuple[object, Operands] | None = None
+    _position: int = 0  # of the links, behind what mixes have read so far
 
     def run(self, mix: Mix) -> Trace:
-        """Run a mix.
-
-        Raises `UnsupportedWorkload`, `DeviceError` when SMs kept having more or fewer warps than their share,
-        `OutOfMemory`, and `KernelFailed`, also when a chain did not give the result it should.
-        """
-        body = build_body(mix, self._capability)
+        """Run a mix. Raises `DeviceError`, also when SMs keep having other than their share of warps."""
+        body = build_body(mix, self.context.capability)
         grid = self._grid(mix)
-        kernel = self._kernels("mix.cu", "mix", *body.macros)
+        kernel = self.context.kernel("mix.cu", "mix", *body.macros)
         shared = self._set_occupancy(mix, body, grid, kernel)
         operands = self._operands(mix, body, grid)
         for _ in range(_MAX_ATTEMPTS):
             if mix.cold:
-                self._buffers.sweep_l2()
-                self._buffers.read_back_sweep()
-            results = self._launch(mix, body, grid, kernel, shared, operands)
-            problem = _wrong_shares(mix, grid, results.reports)
+                self.buffers.sweep_l2()
+                self.buffers.read_back_sweep()
+            barrier, reports, samples = self._launch(mix, body, grid, kernel, shared, operands)
+            problem = _wrong_shares(mix, grid, reports)
             if problem is None:
-                return _trace(mix, grid, results, self._context.device.name, shared)
-        raise DeviceError(problem)
+                break
+        else:
+            raise DeviceError(problem)
+        arrays = _arrays(mix, reports) | ({} if samples is None else _histogram(samples))
+        notes = {"shared_bytes": str(shared), "all_at_once": "yes" if _all_at_once(mix, grid, reports) else "no"}
+        context = Context(
+            device=self.context.device.name,
+            clock_hz=clock_rate(barrier["cycles"], barrier["ns"]),
+            sm=int(arrays["sm"][0]) if grid.sms == 1 else None,
+            notes=notes,
+        )
+        return Trace(workload=digest(mix), arrays=arrays, context=context)
 
     def release(self) -> None:
         """Free the operands."""
-        self._arena.release()
+        self.arena.release()
         self._links = None
 
     def _grid(self, mix: Mix) -> Grid:
-        sms = self._sm_count if mix.sms is None else mix.sms
-        if sms > self._sm_count:
-            raise UnsupportedWorkload(f"this device has {self._sm_count} SMs, the mix needs {sms}")
+        sm_count = self.context.properties.multiprocessor_count
+        sms = sm_count if mix.sms is None else mix.sms
+        if sms > sm_count:
+            raise UnsupportedWorkload(f"this device has {sm_count} SMs, the mix needs {sms}")
         per_sm = mix.warps * WARP_SIZE // mix.block_size
-        resident = self._sm_count * per_sm
+        resident = sm_count * per_sm
         return Grid(sms, per_sm, resident, resident + sms * per_sm * (mix.waves - 1))
 
     def _set_occupancy(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel) -> int:
         """Let an SM run exactly `grid.per_sm` blocks at once; bytes of shared memory that each requests for that."""
-        properties = self._context.properties
+        properties = self.context.properties
         share = int(properties.max_shared_memory_per_multiprocessor) // grid.per_sm // _SHARED_GRANULE * _SHARED_GRANULE
         share -= int(properties.reserved_shared_memory_per_block)
-        shared = min(share // _SHARED_GRANULE * _SHARED_GRANULE, max_shared_bytes(properties))
+        shared = min(share // _SHARED_GRANULE * _SHARED_GRANULE, self.context.max_shared_bytes)
         if shared < body.shared:
             needed, available = format_bytes(body.shared), format_bytes(max(shared, 0))
             raise UnsupportedWorkload(
@@ -130,7 +110,7 @@ class MixRunner:
                 f"{available}"
             )
         kernel.configure(shared=shared, carveout=100)
-        blocks = self._context.max_active_blocks(kernel, mix.block_size, shared)
+        blocks = self.context.max_active_blocks(kernel, mix.block_size, shared)
         if blocks != grid.per_sm:
             raise UnsupportedWorkload(
                 f"an SM of this device runs {blocks * mix.block_size // WARP_SIZE} warps of this mix at once "
@@ -143,26 +123,28 @@ class MixRunner:
         if not body.uses_links:
             self._links = None
             warps = grid.blocks * mix.block_size // WARP_SIZE
-            return Operands(self._arena.reserve(max(body.counter_stride, 1) * warps))
+            return Operands(self.arena.reserve(max(body.counter_stride, 1) * warps))
         chains = grid.sms * mix.warps * mix.ilp
         key = (mix.access, mix.footprint, mix.width, mix.stride, chains)
         if self._links is None or self._links[0] != key:
             self._links = None
-            self._links = (key, write_links(mix, chains, self._context, self._kernels, self._arena))
+            self._links = (key, write_links(mix, chains, self.context, self.arena))
             self._position = 0
         return self._links[1]
 
-    def _launch(self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, operands: Operands) -> MixResults:
-        """Launch once. Reports include those of warps that do not count."""
+    def _launch(
+        self, mix: Mix, body: Body, grid: Grid, kernel: Kernel, shared: int, operands: Operands
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+        """The barrier, the reports of all warps, and the histogram of single loads if any were timed."""
         parts = [np.zeros(1, GRID_BARRIER), np.zeros(grid.blocks * mix.block_size // WARP_SIZE, MIX_REPORT)]
         if mix.sampled:
             parts.append(np.zeros(1, SAMPLES))
             parts[-1]["overhead"] = np.iinfo(np.uint32).max  # the kernel keeps the least of all SMs
         ends = np.cumsum([part.nbytes for part in parts]).tolist()
-        buffer = self._buffers.reserve(ends[-1])
+        buffer = self.buffers.reserve(ends[-1])
         for part, end in zip(parts, ends, strict=True):
-            self._context.upload(buffer + end - part.nbytes, part)
-        keeps_off = grid.sms < self._sm_count and mix.waves > 1
+            self.context.upload(buffer + end - part.nbytes, part)
+        keeps_off = grid.at_once < grid.resident and mix.waves > 1
         arguments = {
             "reports": buffer + ends[0],
             "barrier": buffer,
@@ -185,13 +167,13 @@ class MixRunner:
             loads = (mix.iterations * (mix.waves + 1)) * (mix.loads // mix.iterations // mix.ilp)
             step = grid.sms * mix.warps * mix.ilp if mix.access is Access.STREAMING else 1
             self._position = (self._position + loads * step) % operands.count
-        self._context.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
-        clock = self._kernels("mix_links.cu", "measure_clock", f"WIDTH={mix.width}")
-        self._context.launch(clock, (1, 1), 1, 0, buffer, _CLOCK_CYCLES)
-        self._context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_INSTRUCTION * mix.instructions * mix.waves)
-        content = self._context.download(buffer, ends[-1])
+        self.context.launch(kernel, (grid.blocks, 1), mix.block_size, shared, *arguments.values())
+        clock = self.context.kernel("mix_links.cu", "measure_clock", f"WIDTH={mix.width}")
+        self.context.launch(clock, (1, 1), 1, 0, buffer, _CLOCK_CYCLES)
+        self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_INSTRUCTION * mix.instructions * mix.waves)
+        content = self.context.download(buffer, ends[-1])
         samples = content[ends[1] :].view(SAMPLES) if mix.sampled else None
-        return MixResults(content[: ends[0]].view(GRID_BARRIER), content[ends[0] : ends[1]].view(MIX_REPORT), samples)
+        return content[: ends[0]].view(GRID_BARRIER), content[ends[0] : ends[1]].view(MIX_REPORT), samples
 
 
 def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
@@ -211,30 +193,29 @@ def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     return None
 
 
-def _trace(mix: Mix, grid: Grid, results: MixResults, device: str, shared: int) -> Trace:
-    """The trace of a mix whose SMs all had their share."""
-    ran = np.flatnonzero(results.reports["end"] > 0)
-    warps = results.reports[ran]
+def _all_at_once(mix: Mix, grid: Grid, reports: NDArray[Any]) -> bool:
+    """Whether on each SM there was a moment at which all warps of the first wave ran."""
+    wave = reports[: grid.resident * mix.block_size // WARP_SIZE]
+    wave = wave[wave["end"] > 0]
+    by_sm = (wave[wave["sm"] == sm] for sm in np.unique(wave["sm"]))
+    return all(part["begin"].max() < part["end"].min() for part in by_sm)
+
+
+def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
+    """Arrays of a trace from the reports of all warps. Raises `KernelFailed` for a chain with a wrong result."""
+    ran = np.flatnonzero(reports["end"] > 0)
+    warps = reports[ran]
     if warps["broken"].any():
         raise KernelFailed("chain broken: a mix did not give the result of its instructions")
     begin_ns, end_ns = warps["begin_ns"], warps["end_ns"]
+    blocks = np.unique(ran * WARP_SIZE // mix.block_size, return_inverse=True)[1]
+    arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
     span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
-    first_wave = ran < grid.resident * mix.block_size // WARP_SIZE
-    by_sm = [warps[first_wave & (warps["sm"] == sm)] for sm in np.unique(warps["sm"])]
-    all_at_once = all(part["begin"].max() < part["end"].min() for part in by_sm)
-    context = Context(
-        device=device,
-        clock_hz=clock_rate(results.barrier["cycles"], results.barrier["ns"]),
-        sm=int(warps["sm"][0]) if grid.sms == 1 else None,
-        notes={"shared_bytes": str(shared), "all_at_once": "yes" if all_at_once else "no"},
-    )
-    arrays = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
-    arrays["block"] = np.unique(ran * WARP_SIZE // mix.block_size, return_inverse=True)[1].astype(np.int64)
-    arrays["nanoseconds"] = np.array([span], np.int64)
-    if results.samples is not None:
-        bins = results.samples["bins"][0]
-        arrays["latency"] = np.flatnonzero(bins).astype(np.int64)
-        arrays["count"] = bins[bins > 0].astype(np.int64)
-        arrays["overflow_count"] = bins[-1:].astype(np.int64)
-        arrays["overhead"] = results.samples["overhead"].astype(np.int64)
-    return Trace(workload=digest(mix), arrays=arrays, context=context)
+    return arrays | {"block": blocks.astype(np.int64), "nanoseconds": np.array([span], np.int64)}
+
+
+def _histogram(samples: NDArray[Any]) -> dict[str, Array]:
+    """Arrays of single loads: cycles, their counts, loads longer than the last bin, cycles of an empty window."""
+    bins = samples["bins"][0].astype(np.int64)
+    arrays = {"latency": np.flatnonzero(bins), "count": bins[bins > 0], "overflow_count": bins[-1:]}
+    return arrays | {"overhead": samples["overhead"].astype(np.int64)}

@@ -6,14 +6,14 @@ earlier run left is noticed.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.catalogue.capabilities import MAX_THREAD_REGISTERS, SM_REGISTERS
 from gpudissect.device.cuda.compile import Code
-from gpudissect.device.cuda.context import CudaContext, Kernel, KernelLoader
+from gpudissect.device.cuda.context import CudaContext, Kernel
 from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.device.cuda.memory import Arena, place
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
@@ -35,33 +35,27 @@ _COUNTER_BYTES = 8  # of the number of wrong words
 _BARRIER_BYTES = 8  # one behind the buffers for each copy in flight
 
 
-class Backend(Protocol):
-    """One stream, ready to run."""
+class Backend:
+    """One stream, ready to run, every block of which writes a `STREAM_REPORT`."""
 
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel, every block of which writes a `STREAM_REPORT`."""
+    kernel: Kernel
+    shared: int  # bytes of dynamic shared memory of a block
+    carveout = 100  # percent of the on-chip array preferred as shared memory
 
-    @property
-    def shared(self) -> int:
-        """Bytes of dynamic shared memory of a block."""
-
-    @property
-    def carveout(self) -> int:
-        """Percent of the on-chip array preferred as shared memory."""
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
+        raise NotImplementedError
 
     def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
-        """Whether anything was not moved in run number `run`, or came from elsewhere."""
+        """Whether anything was not moved in run number `run`, or came from elsewhere: blocks counted wrong words."""
+        return bool(reports["sum"].any())
 
 
 def macros(stream: Stream) -> tuple[str, ...]:
-    """Macros of ``kernels/round.cuh`` for this stream.
-
-    Raises `UnsupportedWorkload` if a block of so many threads has too few registers for its accesses in flight.
-    """
+    """Macros of ``kernels/tile.cuh`` for a stream. Raises `UnsupportedWorkload` if a block has too few registers."""
     words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
@@ -84,7 +78,7 @@ def shared_code(stream: Stream) -> Code:
     return ("stream_shared.cu", *macros(stream))
 
 
-class GlobalStream:
+class GlobalStream(Backend):
     """Paths GLOBAL and GLOBAL_L2: blocks take the tiles of a footprint in global memory one after the other.
 
     What was read is summed up and compared; what was written or copied is read back after each run, and inverted, so
@@ -98,16 +92,15 @@ class GlobalStream:
     shared = 0
     carveout = 0  # the largest L1
 
-    def __init__(self, stream: Stream, context: CudaContext, kernels: KernelLoader, arena: Arena) -> None:
+    def __init__(self, stream: Stream, context: CudaContext, arena: Arena) -> None:
+        super().__init__(stream)
         tile = stream.threads * stream.ilp * stream.width
         tiles = stream.footprint // tile
         if tiles > _MAX_TILES:
             raise UnsupportedWorkload(f"a footprint has at most {_MAX_TILES} tiles of {tile} bytes, got {tiles}")
         source, *options = global_code(stream)
-        self.kernel = kernels(source, "stream_global", *options)
-        self._stream = stream
+        self.kernel = context.kernel(source, "stream_global", *options)
         self._context = context
-        self._kernels = kernels
         copies = 2 if stream.transfer is Transfer.COPY else 1
         (*regions, counter), size = place([stream.footprint] * copies + [_COUNTER_BYTES])
         base = arena.reserve(size)
@@ -141,31 +134,29 @@ class GlobalStream:
         return bool(self._context.download(self._counter, _COUNTER_BYTES).view(np.uint64)[0])
 
     def _launch(self, name: str, address: int, *arguments: int) -> None:
-        kernel = self._kernels("stream_words.cu", name)
+        kernel = self._context.kernel("stream_words.cu", name)
         self._context.launch(kernel, _GRID, _THREADS, 0, address, self._stream.footprint // 4, *arguments)
 
 
-class SharedStream:
+class SharedStream(Backend):
     """Path SHARED: every block traverses shared memory of its own."""
 
-    carveout = 100
-
-    def __init__(self, stream: Stream, kernels: KernelLoader, max_shared: int) -> None:
+    def __init__(self, stream: Stream, context: CudaContext, max_shared: int) -> None:
+        super().__init__(stream)
         self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         check_shared(self.shared, max_shared)
         source, *options = shared_code(stream)
-        self.kernel = kernels(source, "stream_shared", *options)
-        self._stream = stream
+        self.kernel = context.kernel(source, "stream_shared", *options)
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """As ``kernels/stream_shared.cu`` takes them."""
         return [reports, self._stream.footprint, self._stream.passes, salt(run)]
 
     def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
-        """READ: whether a block's sum differs from that of its words. Else the blocks have counted wrong words."""
+        """READ: whether a block's sum differs from that of its words."""
         stream = self._stream
         if stream.transfer is not Transfer.READ:
-            return bool(reports["sum"].any())
+            return super().is_wrong(reports, run)
         words = stream.footprint // 4
         # Block b has words of salt ~(salt + b), which is -1 - salt - b.
         first = stream.passes * _sum_of_words(0, words, -1 - salt(run)) & _LOW_32
@@ -173,25 +164,20 @@ class SharedStream:
         return bool((reports["sum"] != np.uint64(first) - less & np.uint64(_LOW_32)).any())
 
 
-class ClusterStream:
-    """Path CLUSTER: every block reads the shared memory of the next one of its cluster.
+class ClusterStream(Backend):
+    """Path CLUSTER: every block, on an SM of its own, reads the shared memory of the next one of its cluster."""
 
-    A block takes all the shared memory it can have, so that it has an SM of its own.
-    """
-
-    carveout = 100
-
-    def __init__(self, stream: Stream, kernels: KernelLoader, max_shared: int) -> None:
+    def __init__(self, stream: Stream, context: CudaContext, max_shared: int) -> None:
+        super().__init__(stream)
         check_shared(stream.footprint, max_shared)
         if stream.ilp > _MAX_CLUSTER_LOADS:
             raise UnsupportedWorkload(
                 f"a thread has at most {_MAX_CLUSTER_LOADS} loads in flight on path 'cluster', got {stream.ilp}"
             )
         options = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"THREADS={stream.threads}")
-        self.kernel = kernels("stream_cluster.cu", "stream_cluster", *options)
+        self.kernel = context.kernel("stream_cluster.cu", "stream_cluster", *options)
         self.kernel.allow_any_cluster()
-        self.shared = max_shared
-        self._stream = stream
+        self.shared = max_shared  # so that no two blocks share an SM
         self._ranks = np.arange(stream.blocks) % stream.cluster
         # Word i of the block of rank r is i + (r + 1) * _WORD_STEP.
         words, neighbors = stream.footprint // 4, [(rank + 1) % stream.cluster for rank in range(stream.cluster)]
@@ -209,30 +195,22 @@ class ClusterStream:
         return bool((reports["sum"] != self._sums).any())
 
 
-class BulkStream:
+class BulkStream(Backend):
     """Path TMA: bulk copies from global into shared memory."""
 
-    carveout = 100
-
-    def __init__(
-        self, stream: Stream, context: CudaContext, kernels: KernelLoader, arena: Arena, max_shared: int
-    ) -> None:
+    def __init__(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
+        super().__init__(stream)
         self.shared = stream.ilp * (stream.width + _BARRIER_BYTES)
         check_shared(self.shared, max_shared)
-        self._stream = stream
         self._source = arena.reserve(stream.footprint)
-        fill = kernels("stream_tma.cu", "fill")
+        fill = context.kernel("stream_tma.cu", "fill")
         context.launch(fill, _GRID, _THREADS, 0, self._source, stream.footprint // 8)
-        self.kernel = kernels("stream_tma.cu", "stream_tma")
+        self.kernel = context.kernel("stream_tma.cu", "stream_tma")
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """As ``kernels/stream_tma.cu`` takes them."""
         stream = self._stream
         return [self._source, reports, stream.footprint, stream.passes, stream.width, stream.ilp]
-
-    def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
-        """Whether a copy did not hold the words of its place; blocks count them."""
-        return bool(reports["sum"].any())
 
 
 def check_shared(needed: int, available: int) -> None:

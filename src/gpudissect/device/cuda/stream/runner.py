@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.context import CudaContext, KernelLoader, LaunchBuffers
+from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT
 from gpudissect.device.cuda.memory import Arena
@@ -38,44 +38,26 @@ _CYCLES_BY_BLOCK = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED)  # paths whose tra
 
 @dataclass(frozen=True)
 class StreamRun:
-    """Results of one run.
+    """Results of one run."""
 
-    Attributes:
-        nanoseconds: from the first block's begin to the last one's end.
-        block_ns: nanoseconds of all blocks together.
-        cycles: of each block, by its SM's clock, shape (blocks,).
-        blocks_by_sm: number of blocks of each SM that ran any.
-        all_at_once: whether there was a moment at which all blocks ran.
-
-    """
-
-    nanoseconds: int
-    block_ns: int
-    cycles: NDArray[np.int64]
-    blocks_by_sm: NDArray[np.int64]
-    all_at_once: bool
+    nanoseconds: int  # from the first block's begin to the last one's end
+    block_ns: int  # of all blocks together
+    cycles: NDArray[np.int64]  # of each block, by its SM's clock, shape (blocks,)
+    blocks_by_sm: NDArray[np.int64]  # of each SM that ran any
+    all_at_once: bool  # there was a moment at which all blocks ran
 
 
+@dataclass(eq=False)
 class StreamRunner:
-    """Runs streams in one context, one after the other, each alone.
+    """Runs streams one after the other. `arena` holds footprints; a block has at most `max_shared` bytes."""
 
-    `arena` holds their footprints, `max_shared` is the shared memory that one block may have, in bytes.
-    """
-
-    def __init__(
-        self, context: CudaContext, kernels: KernelLoader, buffers: LaunchBuffers, arena: Arena, max_shared: int
-    ) -> None:
-        self._context = context
-        self._kernels = kernels
-        self._buffers = buffers
-        self._arena = arena
-        self._max_shared = max_shared
+    context: CudaContext
+    buffers: LaunchBuffers
+    arena: Arena
+    max_shared: int
 
     def run(self, stream: Stream) -> Trace:
-        """Run a stream, once untimed and then its timed runs.
-
-        Raises `UnsupportedWorkload`, `OutOfMemory`, and `KernelFailed`, also when not everything was moved.
-        """
+        """Run a stream, once untimed and then its timed runs. Raises `DeviceError`, also when bytes are missing."""
         if stream.blocks > _MAX_BLOCKS or stream.passes > _MAX_PASSES:
             raise UnsupportedWorkload(
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
@@ -84,43 +66,41 @@ class StreamRunner:
         backend = self._backend(stream)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         size = stream.blocks * STREAM_REPORT.itemsize
-        address = self._buffers.reserve(size)
+        address = self.buffers.reserve(size)
         grid = (stream.blocks, 1)
         runs = []
         for run in range(1 + stream.runs):
-            self._context.fill_zeros(address, size)
+            self.context.fill_zeros(address, size)
             arguments = backend.arguments(address, run)
-            self._context.launch(
+            self.context.launch(
                 backend.kernel, grid, stream.threads, backend.shared, *arguments, cluster=stream.cluster
             )
-            self._context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * stream.moved)
-            reports = self._context.download(address, size).view(STREAM_REPORT)
+            self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_BYTE * stream.moved)
+            reports = self.context.download(address, size).view(STREAM_REPORT)
             runs.append(_read(stream, reports))
             if backend.is_wrong(reports, run):
                 raise KernelFailed(f"a stream on path {stream.path.value}: not all bytes were moved")
-        return _trace(stream, runs[1:], self._context.device.name, backend.shared)
+        return _trace(stream, runs[1:], self.context.device.name, backend.shared)
 
     def release(self) -> None:
         """Free the footprints."""
-        self._arena.release()
+        self.arena.release()
 
     def _backend(self, stream: Stream) -> Backend:
         match stream.path:
             case Path.CLUSTER:
-                return ClusterStream(stream, self._kernels, self._max_shared)
+                return ClusterStream(stream, self.context, self.max_shared)
             case Path.TMA:
-                return BulkStream(stream, self._context, self._kernels, self._arena, self._max_shared)
+                return BulkStream(stream, self.context, self.arena, self.max_shared)
             case Path.SHARED:
-                return SharedStream(stream, self._kernels, self._max_shared)
+                return SharedStream(stream, self.context, self.max_shared)
             case _:
-                return GlobalStream(stream, self._context, self._kernels, self._arena)
+                return GlobalStream(stream, self.context, self.arena)
 
 
 def _read(stream: Stream, reports: NDArray[Any]) -> StreamRun:
-    """Results of a run from its reports. Raises `KernelFailed` if not every block ran.
-
-    (Columns are copied first: with a hundred thousand records, reading one in place takes longer than all of this.)
-    """
+    """Results of a run from its reports. Raises `KernelFailed` if not every block ran."""
+    # Columns are copied first: with 100 000 records, reading one in place takes longer than all of this.
     begin, end, cycles, sm = (reports[name].astype(np.int64) for name in ("begin", "end", "cycles", "sm"))
     if not (begin.all() and cycles.all() and (end >= begin).all()):  # a block with nothing to do may end as it begins
         raise KernelFailed(f"a stream on path {stream.path.value}: not every block ran")
