@@ -1,4 +1,4 @@
-"""Instructions a cycle of an SM against its warps, by kind: latency first, then the width of the pipeline."""
+"""Instructions per cycle of an SM against its warps, by kind: latency first, then the width of the pipeline."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Latency against size: one step for every cache that a footprint outgrows."""
+"""Latency against size: one step per cache that the footprint exceeds."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Latency against stride (Saavedra 1992): it rises until every access is on a line of its own."""
+"""Latency against stride (Saavedra 1992): it rises until every access has a line of its own."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Which lines miss in which lap, of a footprint one line larger than the L1 (MC16 figure 11)."""
+"""Misses by line and lap of a footprint one line larger than the L1 (MC16 figure 11)."""
 
 import sys
 
@@ -8,8 +8,8 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 l1 = gd.discover(DEVICE, elements=["l1"], quick=True)
 capacity, line = l1.finding("l1", "capacity").value, l1.finding("l1", "line_size").value
 
-ring = gd.Sequential(capacity // line + 1, line)
-chase = gd.Chase(path=gd.Path.GLOBAL, order=ring, timing=gd.Timing.EACH, warmup=2, laps=30)
+chain = gd.Sequential(capacity // line + 1, line)
+chase = gd.Chase(path=gd.Path.GLOBAL, order=chain, timing=gd.Timing.EACH, warmup=2, laps=30)
 trace = gd.run(chase, DEVICE)
 print(trace.summary())
 trace.save("miss_map.svg")

@@ -10,9 +10,9 @@ from gpudissect.results.machine import machine_of
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 ALPHA = 8.0
 result = gd.hide(DEVICE, quick=True)
-seen = result.observed("hiding", "throughput against warps and alpha").columns
-measured = {warps: rate for alpha, warps, rate in zip(seen["alpha"], seen["warps"], seen["rate"], strict=True)
-            if alpha == ALPHA}  # fmt: skip
+columns = result.observed("hiding", "throughput against warps and alpha").columns
+points = zip(columns["alpha"], columns["warps"], columns["rate"], strict=True)
+measured = {warps: rate for alpha, warps, rate in points if alpha == ALPHA}
 
 machine, loop = machine_of(result), Loop(alpha=ALPHA, access="ldg_streaming")
 rows = [("measured", warps, rate) for warps, rate in sorted(measured.items())]

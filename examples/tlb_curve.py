@@ -1,4 +1,4 @@
-"""What an access takes as pages become more: the TLB curve (MC16 section 5.2), one line in each page."""
+"""Latency against the number of pages, one line in each: the TLB curve (MC16 section 5.2)."""
 
 import sys
 
@@ -7,7 +7,7 @@ import numpy as np
 import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-PAGE, LINES = 2 << 20, 8192  # a page of most GPUs up to Volta, and places for a line in it: the same would conflict
+PAGE, LINES = 2 << 20, 8192  # page of most GPUs up to Volta, and its lines: the same one in each would conflict
 counts = [*range(4, 24, 2), *range(24, 100, 4), *range(100, 161, 10)]
 
 rng = np.random.default_rng(1)

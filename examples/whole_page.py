@@ -1,4 +1,4 @@
-"""A result and its page, with the traces behind every finding; progress on the way."""
+"""A result and its page, with the traces behind every finding and a progress report."""
 
 import sys
 
@@ -8,7 +8,7 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 
 
 def progress(done: int, total: int, what: str) -> None:
-    """Say how far it is."""
+    """Report the share done."""
     print(f"{done} of {total}: {what:.60}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Hold brackets of throughput against truth: of random simulated SMs, how often does each hold what is true?"""
+"""Compare brackets of throughput with the truth of random simulated SMs: how often does each hold it?"""
 
 from __future__ import annotations
 
@@ -19,63 +19,60 @@ from gpudissect.survey.registry import experiments
 
 KINDS = ("bandwidth", "banks", "conflicts", "rate", "latency", "warps", "launch", "stores")
 """First words of the names of the experiments that are run."""
-PAGE_HEAD = "| confidence | what | answers | right | share right (95 %) | no answer |\n|---|---|---|---|---|---|"
+HEAD = "| confidence | what | answers | right | share right (95 %) | no answer |\n|---|---|---|---|---|---|"
 
 
 class KnownL1:
-    """That there is an L1: its structure is not what is asked here."""
+    """That there is an L1, whatever its structure."""
 
     absent: dict[str, Any] = {}  # noqa: RUF012
 
     def level(self, element: str) -> str:
-        """Give anything but None."""
+        """Anything but None."""
         return element
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One finding and the truth."""
+    """One finding and the truth; `is_right`: whether the bracket holds it, None if nothing was found."""
 
     seed: int
     found: Estimate
     truth: float
 
     @property
-    def right(self) -> bool | None:
-        """Whether the bracket holds the truth; None if nothing was found."""
-        it = self.found
-        if it.status is not Status.FOUND or it.low is None or it.high is None:
+    def is_right(self) -> bool | None:
+        low, high = self.found.low, self.found.high
+        if self.found.status is not Status.FOUND or low is None or high is None:
             return None
-        return it.low <= self.truth <= it.high
+        return low <= self.truth <= high
 
 
-def measured(seed: int) -> list[Answer]:
-    """What is found of the throughput of a random GPU, where the truth is known."""
+def answers_of(seed: int) -> list[Answer]:
+    """Findings about the throughput of a random GPU for which the truth is known."""
     gpu = random_processor(seed)
     elements = {element for element, _ in gpu.truth}
+    declared = experiments(Study.DISCOVER)
     known: dict[str, Any] = {"levels.global": KnownL1(), "capacity.l1": gpu.l1, "capacity.l2": gpu.l2}
     found: list[Estimate] = []
-    for name, experiment in experiments(Study.DISCOVER).items():
-        if name.partition(".")[0] in KINDS and experiment.element in elements and _of_throughput(name):
+    for name, experiment in declared.items():
+        kind, _, element = name.partition(".")
+        is_memory_latency = kind == "latency" and f"rate.{element}" not in declared
+        if kind in KINDS and experiment.element in elements and not is_memory_latency:
             _run(name, gpu, seed, known, found)
-    return [
-        Answer(seed, each, gpu.truth[each.element, each.attribute])
-        for each in found if (each.element, each.attribute) in gpu.truth
-    ]  # fmt: skip
-
-
-def _of_throughput(name: str) -> bool:
-    kind, _, element = name.partition(".")
-    return kind != "latency" or f"rate.{element}" in experiments(Study.DISCOVER)
+    truth = gpu.truth
+    names = [(each.element, each.attribute) for each in found]
+    return [Answer(seed, each, truth[name]) for each, name in zip(found, names, strict=True) if name in truth]
 
 
 def _run(name: str, gpu: RandomProcessor, seed: int, known: dict[str, Any], found: list[Estimate]) -> None:
-    """Run an experiment and what it needs."""
+    """Run an experiment and those that it needs."""
     if name in known:
         return
-    for need in (key.name for key in experiments(Study.DISCOVER)[name].needs):
-        _run(need, gpu, seed, known, found)
-    plan = experiments(Study.DISCOVER)[name].plan(Bench(gpu.device.info, seed), Known(known))
+    experiment = experiments(Study.DISCOVER)[name]
+    for key in experiment.needs:
+        _run(key.name, gpu, seed, known, found)
+    plan = experiment.plan(Bench(gpu.device.info, seed), Known(known))
     try:
         batch = next(plan)
         while True:
@@ -88,36 +85,32 @@ def _run(name: str, gpu: RandomProcessor, seed: int, known: dict[str, Any], foun
 
 def table(answers: Sequence[Answer]) -> Iterator[str]:
     """How often each kind of answer is right, in Markdown."""
-    kinds: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    kinds: dict[str, list[Answer]] = defaultdict(list)
     for each in answers:
-        kinds[each.found.element, each.found.attribute].append(each)
-    yield PAGE_HEAD
-    for (element, attribute), own in sorted(kinds.items()):
-        told = [each for each in own if each.right is not None]
-        right = sum(bool(each.right) for each in told)
-        if not told:
-            yield f"| | {element} {attribute} | 0 | | | {len(own)} |"
+        kinds[f"{each.found.element} {each.found.attribute}"].append(each)
+    yield HEAD
+    for name, own in sorted(kinds.items()):
+        answered = [each for each in own if each.is_right is not None]
+        count, right, missing = len(answered), sum(bool(each.is_right) for each in answered), len(own) - len(answered)
+        if not answered:
+            yield f"| | {name} | 0 | | | {missing} |"
             continue
-        low, high = wilson_interval(right, len(told))
-        yield (f"| {told[0].found.confidence} | {element} {attribute} | {len(told)} | {right} | "
-               f"{right / len(told):.1%} ({low:.1%} .. {high:.1%}) | {len(own) - len(told)} |")  # fmt: skip
+        low, high = wilson_interval(right, count)
+        share = f"{right / count:.1%} ({low:.1%} .. {high:.1%})"
+        yield f"| {answered[0].found.confidence} | {name} | {count} | {right} | {share} | {missing} |"
 
 
 def wrong(answers: Sequence[Answer]) -> Iterator[str]:
-    """What the brackets did not hold."""
+    """Answers whose bracket does not hold the truth."""
     for each in answers:
         it = each.found
-        if each.right is False:
-            said = f"{it.value} [{it.low}, {it.high}]"
-        elif each.right is None:
-            said = f"{it.status.value}: {it.reason}"
-        else:
-            continue
-        yield f"- seed {each.seed}, {it.element} {it.attribute}: {said}, truth {each.truth}"
+        text = f"{it.status.value}: {it.reason}" if each.is_right is None else f"{it.value} [{it.low}, {it.high}]"
+        if not each.is_right:
+            yield f"- seed {each.seed}, {it.element} {it.attribute}: {text}, truth {each.truth}"
 
 
 def main() -> None:
-    """Draw, measure, print."""
+    """Measure random GPUs and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=1000, help="first seed")
     parser.add_argument("--gpus", type=int, default=100)
@@ -125,10 +118,9 @@ def main() -> None:
     options = parser.parse_args()
     answers: list[Answer] = []
     with ProcessPoolExecutor(options.workers) as pool:
-        for own in pool.map(measured, range(options.first, options.first + options.gpus)):
+        for own in pool.map(answers_of, range(options.first, options.first + options.gpus)):
             answers += own
-            for line in wrong(own):
-                print(line, flush=True)
+            print(*wrong(own), sep="\n", flush=True)
     print(*table(answers), sep="\n")
 
 
