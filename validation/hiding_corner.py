@@ -18,7 +18,7 @@ import numpy as np
 from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
 from gpudissect.device_info import DeviceInfo
-from gpudissect.measure.latency_hiding.infer_warps import Lifetimes
+from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.latency_hiding.mixes import WAVES, block_sizes, footprint
 from gpudissect.workload import Access, Instruction, Mix, Step
 
