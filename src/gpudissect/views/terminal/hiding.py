@@ -1,11 +1,10 @@
-"""Latency hiding in plain language: how many warps this GPU needs, why, and what models say of it."""
+"""Latency hiding in sentences and tables: how many warps this GPU needs, why, and how accurate models of it are."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
@@ -16,191 +15,177 @@ from gpudissect.results.machine import CURVES, KINDS, curve_of, machine_of
 from gpudissect.results.model import Result, Series
 from gpudissect.units import cycles_to_ns
 
-SHARE = 0.9
-SHOWN_ALPHAS = (0.0, 1.0, 8.0, 32.0, 64.0, 128.0, 512.0, math.inf)
-MATTERING = (0.0, 32.0, math.inf, 8.0, 128.0, 1.0, 64.0, 512.0)  # those of them first that a narrow terminal shows
-SHOWN_WARPS = 12
-NEARER = 0.75  # of the fastest load of one warp: what is faster came from nearer by
-CELL, MODEL = 11, "   model at alpha 32"
-BESIDE = 112  # characters from which on a model and its quotients stand in one line
-_ACCESS = {"ldg_streaming": "a load", "ldg_stride2": "a load of stride 2", "ldg_random": "a load of random words",
-           "rsq": "a reciprocal root", "lds": "a load from shared memory"}  # fmt: skip
-_MANY = {"ldg_streaming": "loads", "ldg_stride2": "loads of stride 2", "ldg_random": "loads of random words",
-         "rsq": "reciprocal roots", "lds": "loads from shared memory"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Worst:
-    """The largest and the least estimate over measurement of a model, and where."""
-
-    name: str
-    over: float
-    over_alpha: float
-    over_warps: float
-    under: float
-    under_alpha: float
-    under_warps: float
+PEAK_SHARE = 0.9
+ALPHAS = (0.0, 32.0, math.inf, 8.0, 128.0, 1.0, 64.0, 512.0)  # of the table, those first that a narrow one shows
+MODEL_ALPHA = 32.0
+MAX_TABLE_ROWS = 12
+MAX_NEAR_RATIO = 0.75  # to the fastest load of one warp: faster loads were served by a nearer cache
+CELL_WIDTH = 11
+MODEL_HEAD = f"   model at alpha {MODEL_ALPHA:g}"
+WIDE = 112  # characters from which on a model and its ratios share a line
+_NOUNS = {
+    "ldg_streaming": ("a load", "loads"),
+    "ldg_stride2": ("a load of stride 2", "loads of stride 2"),
+    "ldg_random": ("a load of random words", "loads of random words"),
+    "rsq": ("a reciprocal root", "reciprocal roots"),
+    "lds": ("a load from shared memory", "loads from shared memory"),
+}
+_COSTS = (
+    "{access} takes {latency:.4g} cycles ({ns:.4g} ns) unloaded, at most {rate:.3g} per cycle and SM{bandwidth}. "
+    "An addition takes {add_latency:.3g} cycles, at most {add_rate:.3g} per cycle."
+)
+_ENOUGH = "{warps} per SM {verb} the latency of {access} at alpha 0 (90 % of the peak)."
+_NOT_ENOUGH = "{most} warps per SM do not hide the latency of {access} at alpha 0."
+_TOO_FEW = "At alpha {alphas} even {most} warps are too few ({share:.0%} of the peak at alpha {alpha:g}): {demand}."
+_MOST = "Most warps, {warps}, are needed at alpha {alpha:g}: {demand}."
+_ADDITIONS = "{warps} {verb} the latency of additions alone (90 % of the peak)."
+_SCHEDULERS = "Only warp counts divisible by the {schedulers} schedulers were considered."
+_NEAR = (
+    "Single loads: the fastest with {warps:.0f} warps took {loaded:.0f} cycles, with one warp {alone:.0f}: "
+    "some loads were served by a nearer cache."
+)
+_OVERFLOW = "With {warps:.0f} warps {share:.1%} of the loads took longer than the histogram covers."
 
 
 def is_answered(result: Result) -> bool:
-    """Whether it holds what `lines` needs."""
-    return any(each.element in KINDS and each.attribute == "access_rate" and each.status is Status.FOUND
-               for each in result.findings)  # fmt: skip
+    """Whether the result has what `lines` needs."""
+    found = (each for each in result.findings if each.status is Status.FOUND)
+    return any(each.element in KINDS and each.attribute == "access_rate" for each in found)
 
 
 def lines(result: Result, width: int) -> Iterator[str]:
-    """The answer, table and all, in lines of so many characters, if they can be so short.
+    """Sentences and tables of every kind of access, in lines of at most `width` characters where they can be broken.
 
-    Raises `UsageError` for a result without latency hiding, or with columns that are none.
+    Raises `UsageError` for a result without latency hiding, or with invalid columns.
     """
+    machine = machine_of(result)
     try:
-        yield from _lines(result, machine_of(result), width)
+        for element, kind in KINDS.items():
+            series = {each.name: each for each in result.series if each.element == element}
+            if kind in machine.units and CURVES in series:
+                yield ""
+                for sentence in (*answer(machine, kind, series[CURVES]), *single_loads(series)):
+                    yield from textwrap.wrap(sentence, width)
+                yield from throughput_table(series[CURVES], machine, kind, width)
+                yield from model_errors(series, width)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise UsageError(f"invalid series of latency hiding in this result: {error}") from None
 
 
-def _lines(result: Result, machine: Machine, width: int) -> Iterator[str]:
-    for element, kind in KINDS.items():
-        series = {each.name: each for each in result.series if each.element == element}
-        if kind not in machine.units or CURVES not in series:
-            continue
-        for sentence in answer(machine, kind, series[CURVES]):
-            yield from textwrap.wrap(sentence, width) or [""]
-        for sentence in of_single_loads(series):
-            yield from textwrap.wrap(sentence, width)
-        yield from table(series[CURVES], machine, kind, width)
-        yield from of_models(series, width)
-
-
 def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
-    """What is needed, in sentences."""
-    unit, adding = machine.unit(kind), machine.unit("fadd")
-    moved = f", {float(machine.bytes_per_second(kind, unit.throughput)) / 1e9:.4g} GB/s" if unit.bytes else ""
-    yield ""
-    ns = cycles_to_ns(unit.latency, machine.clock_hz)
-    yield (f"{_ACCESS[kind].capitalize()} takes {unit.latency:.4g} cycles ({ns:.4g} ns) at best; at most "
-           f"{unit.throughput:.3g} a cycle of each SM{moved}. "
-           f"An addition takes {adding.latency:.3g} cycles, at most {adding.throughput:.3g} a cycle.")  # fmt: skip
-    curves = {alpha: curve for alpha in _alphas(series) if (curve := curve_of(series, alpha))}
-    wanted = {alpha: _fewest(_evenly(curve, machine), peak(machine, Loop(alpha=alpha, access=kind)))
-              for alpha, curve in curves.items()}  # fmt: skip
-    if wanted.get(0.0) is not None:
-        yield f"{_hide(wanted[0.0], ' per SM')} the latency of {_ACCESS[kind]} at alpha 0 (90 % of the peak)."
-    elif 0.0 in wanted:
-        yield f"Not even {max(curves[0.0])} warps per SM hide the latency of {_ACCESS[kind]} at alpha 0."
-    short = [alpha for alpha, warps in wanted.items() if warps is None and 0 < alpha < math.inf]
-    if short:
-        yield _why_not(machine, kind, short, curves)
-    elif most := max((warps for warps in wanted.values() if warps is not None), default=None):
-        at = next(alpha for alpha, warps in wanted.items() if warps == most)
-        yield f"Most are needed at alpha {at:g}: {most}. {_split(machine, kind, at)}"
-    if wanted.get(math.inf) is not None:
-        yield f"{_hide(wanted[math.inf])} the latency of additions alone (90 % of the peak)."
+    """How many warps are needed, in sentences."""
+    unit, add, (access, _) = machine.unit(kind), machine.unit("fadd"), _NOUNS[kind]
+    bandwidth = float(machine.bytes_per_second(kind, unit.throughput)) / 1e9
+    yield _COSTS.format(
+        access=access.capitalize(),
+        latency=unit.latency,
+        ns=cycles_to_ns(unit.latency, machine.clock_hz),
+        rate=unit.throughput,
+        bandwidth=f", {bandwidth:.4g} GB/s" if unit.bytes else "",
+        add_latency=add.latency,
+        add_rate=add.throughput,
+    )
+    alphas = sorted({float(alpha) for alpha in series.columns["alpha"] if alpha is not None})
+    curves = {alpha: curve for alpha in alphas if (curve := curve_of(series, alpha))}
+    peaks = {alpha: peak(machine, Loop(alpha=alpha, access=kind)) for alpha in curves}
+    needed = {alpha: _min_warps(curve, machine.schedulers, peaks[alpha]) for alpha, curve in curves.items()}
+    known = {alpha: warps for alpha, warps in needed.items() if warps is not None}
+    if 0.0 in needed:
+        warps = _hide(known[0.0]) if 0.0 in known else {}
+        yield (_ENOUGH if warps else _NOT_ENOUGH).format(access=access, most=max(curves[0.0]), **warps)
+    if too_few := [alpha for alpha in needed if alpha not in known and 0 < alpha < math.inf]:
+        at = too_few[len(too_few) // 2]
+        yield _TOO_FEW.format(
+            alphas=f"{at:g}" if len(too_few) == 1 else f"{too_few[0]:g} to {too_few[-1]:g}",
+            most=max(curves[at]),
+            share=max(curves[at].values()) / peaks[at],
+            alpha=at,
+            demand=_demand(machine, kind, at),
+        )
+    elif known:
+        at = max(known, key=lambda alpha: known[alpha])
+        yield _MOST.format(warps=known[at], alpha=at, demand=_demand(machine, kind, at))
+    if math.inf in known:
+        yield _ADDITIONS.format(**_hide(known[math.inf]))
     if machine.schedulers > 1:
-        yield f"All of this of occupancies that give each of {machine.schedulers} schedulers equally many warps."
+        yield _SCHEDULERS.format(schedulers=machine.schedulers)
 
 
-def _hide(warps: int | None, where: str = "") -> str:
-    return f"{warps} warp{where} hides" if warps == 1 else f"{warps} warps{where} hide"
+def _hide(warps: int) -> dict[str, str]:
+    return {"warps": _count(warps), "verb": "hides" if warps == 1 else "hide"}
 
 
-def _some(warps: float) -> str:
+def _count(warps: float) -> str:
     return "1 warp" if round(warps) == 1 else f"{warps:.0f} warps"
 
 
-def _why_not(machine: Machine, kind: str, short: Sequence[float], curves: Mapping[float, Mapping[int, float]]) -> str:
-    at = short[len(short) // 2]
-    most = max(curves[at])
-    got = max(curves[at].values()) / peak(machine, Loop(alpha=at, access=kind))
-    where = f"{at:g}: they" if len(short) == 1 else f"{short[0]:g} to {short[-1]:g}: at alpha {at:g} they"
-    return (f"{most} are not enough at alpha {where} reach {got:.0%} of the peak, because "
-            f"{_split(machine, kind, at)}")  # fmt: skip
+def _min_warps(curve: Mapping[int, float], schedulers: int, top: float) -> int | None:
+    """The smallest warp count that reaches `PEAK_SHARE` of the peak, of counts that all schedulers share evenly."""
+    even = {warps: rate for warps, rate in curve.items() if warps % schedulers == 0} or curve
+    return next((warps for warps, rate in even.items() if rate >= PEAK_SHARE * top * (1 - 1e-9)), None)
 
 
-def _split(machine: Machine, kind: str, alpha: float) -> str:
-    """Where the warps are, by Little's law (VV16 s4.6)."""
+def _demand(machine: Machine, kind: str, alpha: float) -> str:
+    """How many warps must wait and compute at the peak, by Little's law (VV16 s4.6)."""
     loop = Loop(alpha=alpha, access=kind)
     top = peak(machine, loop)
     waiting = loop.access_share * top * machine.unit(kind).latency
     adding = loop.arithmetic_share * top * machine.unit("fadd").latency
-    extra = ", and more as latency grows under load" if kind in machine.contention else ""
     if not round(waiting):
-        return f"{adding:.0f} must add at once."
-    others = "1 adds" if round(adding) == 1 else f"{adding:.0f} add"
-    return (f"{_some(waiting)} must wait for {_MANY[kind]} while {others}, "
-            f"{waiting + adding:.0f} at once{extra}.")  # fmt: skip
+        return f"by Little's law {_count(adding)} must compute"
+    extra = ", more as latency grows under load" if kind in machine.contention else ""
+    return f"by Little's law {_count(waiting)} must wait for {_NOUNS[kind][1]} and {adding:.0f} compute{extra}"
 
 
-def table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[str]:
-    """Throughput in percent of the peak, warps down, as many alphas across as there is room for."""
-    there = [alpha for alpha in SHOWN_ALPHAS if curve_of(series, alpha)]
-    room = max(1, (width - len("warps") - len(MODEL)) // CELL)
-    alphas = sorted(sorted(there, key=MATTERING.index)[:room])
-    curves = {alpha: curve_of(series, alpha) for alpha in alphas}
-    every = sorted(set.intersection(*(set(curve) for curve in curves.values())))
-    step = max(1, -(-len(every) // SHOWN_WARPS))
-    shown = sorted({every[0], *every[::-1][::step]})
-    yield ""
-    yield from textwrap.wrap(f"throughput of {kind} and fadd, percent of the peak; alpha: fadd per {kind}", width)
-    yield "warps" + "".join(f"{f'alpha {alpha:g}':>{CELL}}" for alpha in alphas) + MODEL
-    model = Basic()
-    loop = Loop(alpha=32.0, access=kind)
-    tops = {alpha: peak(machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
-    for warps in shown:
-        shares = "".join(f"{curves[alpha][warps] / tops[alpha]:>{CELL}.0%}" for alpha in alphas)
-        said = float(model.throughput(machine, loop, warps)) / peak(machine, loop)
-        yield f"{warps:>5}{shares}{said:>{len(MODEL)}.0%}"
-    bound = {alpha: warps_needed(model, machine, Loop(alpha=alpha, access=kind)) for alpha in alphas}
-    said_of = ", ".join(f"{warps:.0f} at alpha {alpha:g}" for alpha, warps in bound.items() if warps is not None)
-    yield from textwrap.wrap(f"warps for the whole peak by the basic model: {said_of}", width)
-
-
-def of_models(series: Mapping[str, Series], width: int) -> Iterator[str]:
-    """The worst quotients of every model, best model first."""
-    found = series.get("worst estimate over measurement")
-    if found is None or not found.columns.get("model"):
-        return
-    names = ("name", "over", "over_alpha", "over_warps", "under", "under_alpha", "under_warps")
-    rows = [Worst(str(row[0]), *(float(each or 1) for each in row[1:]))
-            for row in zip(*(found.columns[name] for name in names), strict=True)]  # fmt: skip
-    yield ""
-    yield from textwrap.wrap("models with these parameters: worst estimate over measurement, alpha 1 to 512", width)
-    for row in sorted(rows, key=lambda row: max(row.over, 1 / row.under)):
-        quotients = (f"{row.over:6.2f} at alpha {row.over_alpha:g}, {row.over_warps:g} warps;  "
-                     f"{row.under:5.2f} at alpha {row.under_alpha:g}, {row.under_warps:g} warps")  # fmt: skip
-        if width >= BESIDE:
-            yield f"{row.name:<55} {quotients}"
-        else:
-            yield from (row.name, f"  {quotients}")
-
-
-def _alphas(series: Series) -> list[float]:
-    return sorted({float(alpha) for alpha in series.columns["alpha"] if alpha is not None})
-
-
-def _evenly(curve: Mapping[int, float], machine: Machine) -> dict[int, float]:
-    """Of occupancies those that give each scheduler equally many warps: else all wait for one that has more."""
-    even = {warps: rate for warps, rate in curve.items() if warps % machine.schedulers == 0}
-    return even or dict(curve)
-
-
-def of_single_loads(series: Mapping[str, Series]) -> Iterator[str]:
-    """What single loads tell that means do not: some never came to memory, some were too long to be told apart."""
+def single_loads(series: Mapping[str, Series]) -> Iterator[str]:
+    """What single latencies show beyond their means: loads served by a nearer cache, and loads too slow to be told."""
     found = series.get("single latencies")
     if found is None or not found.columns.get("p0"):
         return
     column = {name: [float(each or 0) for each in values] for name, values in found.columns.items()}
     alone, loaded = column["p0"][0], min(column["p0"])
-    if loaded < NEARER * alone:
-        warps = column["warps"][column["p0"].index(loaded)]
-        yield (f"Single loads: the fastest with {warps:.0f} warps took {loaded:.0f} cycles; one warp alone had none "
-               f"below {alone:.0f}: some hit in the L2, though no warp reads anything twice.")  # fmt: skip
-    overflows = column.get("overflow_count", [])
-    for warps, overflow, samples in zip(column["warps"], overflows, column["samples"], strict=False):
-        if overflow:
-            yield f"With {warps:.0f} warps {overflow / samples:.1%} of them took longer than can be told."
+    if loaded < MAX_NEAR_RATIO * alone:
+        yield _NEAR.format(warps=column["warps"][column["p0"].index(loaded)], loaded=loaded, alone=alone)
+    overflow = column.get("overflow_count", [])
+    for warps, count, samples in zip(column["warps"], overflow, column["samples"], strict=False):
+        if count:
+            yield _OVERFLOW.format(warps=warps, share=count / samples)
 
 
-def _fewest(curve: Mapping[int, float], top: float) -> int | None:
-    """The fewest warps from which on 90 % of the peak is reached at some occupancy."""
-    return next((warps for warps, rate in curve.items() if rate >= SHARE * top * (1 - 1e-9)), None)
+def throughput_table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[str]:
+    """Throughput in percent of the peak, by warps (rows) and as many alphas (columns) as fit."""
+    curves = {alpha: curve for alpha in ALPHAS if (curve := curve_of(series, alpha))}
+    columns = max(1, (width - len("warps") - len(MODEL_HEAD)) // CELL_WIDTH)
+    curves = dict(sorted(list(curves.items())[:columns]))
+    loops = {alpha: Loop(alpha=alpha, access=kind) for alpha in (*curves, MODEL_ALPHA)}
+    tops = {alpha: peak(machine, loop) for alpha, loop in loops.items()}
+    counts = sorted(set.intersection(*(set(curve) for curve in curves.values())))
+    step = max(1, -(-len(counts) // MAX_TABLE_ROWS))
+    yield ""
+    title = f"throughput of {kind} and fadd in percent of the peak; alpha: fadd per {kind}"
+    yield from textwrap.wrap(title, width)
+    yield "warps" + "".join(f"{f'alpha {alpha:g}':>{CELL_WIDTH}}" for alpha in curves) + MODEL_HEAD
+    model = Basic()
+    for warps in sorted({counts[0], *counts[::-1][::step]}):
+        shares = "".join(f"{curve[warps] / tops[alpha]:>{CELL_WIDTH}.0%}" for alpha, curve in curves.items())
+        predicted = float(model.throughput(machine, loops[MODEL_ALPHA], warps)) / tops[MODEL_ALPHA]
+        yield f"{warps:>5}{shares}{predicted:>{len(MODEL_HEAD)}.0%}"
+    needed = {alpha: warps_needed(model, machine, loops[alpha]) for alpha in curves}
+    texts = ", ".join(f"{warps:.0f} at alpha {alpha:g}" for alpha, warps in needed.items() if warps is not None)
+    yield from textwrap.wrap(f"warps needed for 100 % of the peak (Volkov's basic model): {texts}", width)
+
+
+def model_errors(series: Mapping[str, Series], width: int) -> Iterator[str]:
+    """Worst ratios of every model, best model first."""
+    found = series.get("worst estimate over measurement")
+    if found is None or not found.columns.get("model"):
+        return
+    names = ("over", "over_alpha", "over_warps", "under", "under_alpha", "under_warps")
+    ratios = [[float(each or 1) for each in row] for row in zip(*(found.columns[name] for name in names), strict=True)]
+    rows = sorted(zip(ratios, found.columns["name"], strict=True), key=lambda row: max(row[0][0], 1 / row[0][3]))
+    yield ""
+    yield from textwrap.wrap("model error: worst predicted/measured ratios, alpha 1 to 512", width)
+    for (over, over_alpha, over_warps, under, under_alpha, under_warps), name in rows:
+        high = f"{over:6.2f} at alpha {over_alpha:g}, {over_warps:g} warps"
+        low = f"{under:5.2f} at alpha {under_alpha:g}, {under_warps:g} warps"
+        yield from (f"{name!s:<55} {high};  {low}",) if width >= WIDE else (str(name), f"  {high};  {low}")
