@@ -40,7 +40,7 @@ def test_a_pipe_gets_one_plain_line_a_finding(result):
     assert "throttling while measuring: power" in lines
     assert not any("580.1" in line for line in lines)
     assert lines[-2] == "failed: line.texture: KernelFailed: misaligned"
-    assert lines[-1] == "interrupted: what was measured until then"
+    assert lines[-1] == "interrupted: only what was measured until then"
 
 
 def test_older_methods_have_a_table_of_their_own(result):

@@ -51,13 +51,13 @@ def predict(
     """
     from gpudissect.results.files import load
     from gpudissect.results.machine import machine_of
-    from gpudissect.views.terminal.worksheet import as_text, forecast, to_json
+    from gpudissect.views.terminal.worksheet import predict_mix, to_json, to_text
 
     result = load(file)
     machine = machine_of(result)
     _check_warps(warps, machine, result.device.facts)
-    prediction = forecast(machine, _counts(run, alpha, access, machine), warps)
-    typer.echo(to_json(prediction) if as_json else as_text(prediction), nl=False)
+    prediction = predict_mix(machine, _counts(run, alpha, access, machine), warps)
+    typer.echo(to_json(prediction) if as_json else to_text(prediction), nl=False)
 
 
 def _check_warps(warps: int, machine: Machine, facts: Mapping[str, object]) -> None:

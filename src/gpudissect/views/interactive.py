@@ -120,9 +120,9 @@ class Result(model.Result):
         return _printed(lambda out: print_result(out, self))
 
     def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import of_result
+        from gpudissect.views.notebook import result_html
 
-        return of_result(self)
+        return result_html(self)
 
 
 class Row(compare.Row):
@@ -183,9 +183,9 @@ class Comparison(compare.Comparison):
         return _printed(lambda out: print_comparison(out, self, everything=False))
 
     def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import of_comparison
+        from gpudissect.views.notebook import comparison_html
 
-        return of_comparison(self)
+        return comparison_html(self)
 
 
 def data_frame(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> pandas.DataFrame:

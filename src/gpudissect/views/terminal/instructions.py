@@ -1,4 +1,4 @@
-"""Instructions have a table of their own, one row each: thirty of them with three findings would bury the rest."""
+"""Findings of instructions, one row per instruction, so that they do not bury the others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.text import Text
 from gpudissect.results.model import Finding
 from gpudissect.results.text import clean, quantity
 from gpudissect.results.verdict import Verdict
-from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS, unit_of
+from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 
-COLUMNS = ("instruction", "latency (cycles)", "rate (ops/cycle of an SM)", "warps needed", "published", "verdict")
+COLUMNS = ("instruction", "latency (cycles)", "rate (ops/cycle/SM)", "warps needed", "published", "verdict")
 _ATTRIBUTES = ("latency", "rate", "warps_needed")
-_GRAVEST = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.OVERLAPS, Verdict.FINER, Verdict.AGREES)
+_BY_SEVERITY = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.OVERLAPS, Verdict.FINER, Verdict.AGREES)
 
 
 def is_of_instruction(finding: Finding) -> bool:
@@ -23,47 +23,38 @@ def is_of_instruction(finding: Finding) -> bool:
 
 
 def rows(findings: Sequence[Finding]) -> Iterator[tuple[Text, ...]]:
-    """A row of `COLUMNS` for each instruction of which anything was found; a dash for what was not.
+    """A row of `COLUMNS` for each instruction with a value; a dash for missing values.
 
-    The published values stand in the order of the columns, the verdict is the gravest of them.
+    Published values are in the order of the columns; the verdict is the worst of them.
     """
-    own = [finding for finding in findings if is_of_instruction(finding)]
-    for element, group in groupby(own, key=lambda finding: finding.element):
+    for element, group in groupby(filter(is_of_instruction, findings), key=lambda finding: finding.element):
         by_name = {finding.attribute: finding for finding in group}
         if not any(finding.status.has_value for finding in by_name.values()):
             continue
+        columns = [by_name.get(name) for name in _ATTRIBUTES]
         verdicts = {finding.published.verdict for finding in by_name.values() if finding.published is not None}
-        gravest = next((verdict for verdict in _GRAVEST if verdict in verdicts), None)
-        published = [_published(by_name.get(name)) for name in _ATTRIBUTES] if verdicts else []
+        worst = next((verdict for verdict in _BY_SEVERITY if verdict in verdicts), None)
+        values = [None if each is None or not each.status.has_value else each.value for each in columns]
+        published = [None if each is None or each.published is None else each.published.value for each in columns]
         yield (
             Text(clean(element), "bold"),
-            *(_value(by_name.get(name)) for name in _ATTRIBUTES),
-            Text(", ".join(published)),
-            Text("" if gravest is None else gravest.value, "bold red" if gravest is Verdict.DIFFERS else "green"),
+            *(Text(_number(value), "dim" if value is None else "bold") for value in values),
+            Text(", ".join(map(_number, published)) if verdicts else ""),
+            Text("" if worst is None else worst.value, "bold red" if worst is Verdict.DIFFERS else "green"),
         )
 
 
-def together(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Notes of (element, attributes, why) with those of instructions that say the same in one: ``fadd, fmul``."""
-    joined: dict[tuple[str, str, str], list[str]] = {}
-    for element, attributes, why in lines:
+def merge_notes(notes: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Notes of (element, attributes, reason), those of instructions with the same text in one: ``fadd, fmul``."""
+    merged: dict[tuple[str, str, str], list[str]] = {}
+    for element, attributes, reason in notes:
         of_instruction = element in INSTRUCTIONS or element in ACCESSES
-        joined.setdefault(("" if of_instruction else element, attributes, why), []).append(element)
-    return [(", ".join(elements), attributes, why) for (_, attributes, why), elements in joined.items()]
+        merged.setdefault(("" if of_instruction else element, attributes, reason), []).append(element)
+    return [(", ".join(elements), attributes, reason) for (_, attributes, reason), elements in merged.items()]
 
 
-def _value(finding: Finding | None) -> Text:
-    if finding is None or not finding.status.has_value:
-        return Text("-", "dim")
-    return Text(_bare(finding.value, unit_of(finding.attribute)), "bold")
-
-
-def _published(finding: Finding | None) -> str:
-    if finding is None or finding.published is None or finding.published.value is None:
+def _number(value: object) -> str:
+    """Four digits; the unit stands in the heading."""
+    if value is None:
         return "-"
-    return _bare(finding.published.value, unit_of(finding.attribute))
-
-
-def _bare(value: object, unit: str) -> str:
-    """A number with four digits; its unit stands above."""
-    return f"{value:.4g}" if isinstance(value, int | float) else quantity(str(value), unit)
+    return f"{value:.4g}" if isinstance(value, int | float) else quantity(str(value), "")

@@ -1,8 +1,8 @@
-"""The table of a result for a terminal, or for a pipe: the same lines, plain."""
+"""The table of a result for a terminal; for a pipe the same rows as plain text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import IO
 
@@ -15,64 +15,57 @@ from rich.text import Text
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.model import Finding, Prediction, Result
-from gpudissect.results.text import bracket, brief, clean, percent, provenance, published_words, quantity
+from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, published_words, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import instructions
 from gpudissect.vocabulary import LIST_INDEX
 
-ALL = 0.995  # of accesses: what is possible is not worth a word
-WIDEST = 40  # characters of a value in the table; longer ones stand below it
-PLAIN_WIDTH = 400  # a pipe has no edge: lines are kept whole, for grep and awk
+MAX_VALUE_WIDTH = 40  # characters; longer values stand below the table
 MAX_RESTRICTION_LENGTH = 400  # characters
+PIPE_WIDTH = 400  # so that lines stay whole, for grep and awk
+MIN_POSSIBLE_SHARE = 0.995  # of predictable accesses, from which on it is not mentioned
+MAX_SHOWN_EVIDENCE = 6
 _COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
-_DISPENSABLE = (
-    "source",
-    "why",
-    "ns",
-    "published",
-    "bracket",
-    "confidence",
-    "verdict",
-)  # on a narrow terminal, in this order
+_OPTIONAL = ("source", "why", "ns", "published", "bracket", "confidence", "verdict")  # in the order they are dropped
 _FACTS = (
     ("compute_capability", "compute capability", ""),
     ("clock_hz", "clock", "Hz"),
     ("l2_size", "L2", "B"),
-    ("shared_per_sm", "shared memory an SM", "B"),
+    ("shared_per_sm", "shared memory per SM", "B"),
     ("memory_size", "memory", "B"),
 )
-_CAUTIONS = ("throttling", "other_processes")  # notes of the conditions that every reader must see
+_WARNINGS = ("throttling", "other_processes")  # notes of the conditions that are always shown
 _VERDICT_STYLE = {
-    Verdict.AGREES: "green", Verdict.FINER: "green", Verdict.OVERLAPS: "yellow", Verdict.AS_PRINTED: "yellow",
+    Verdict.AGREES: "green",
+    Verdict.FINER: "green",
+    Verdict.OVERLAPS: "yellow",
+    Verdict.AS_PRINTED: "yellow",
     Verdict.DIFFERS: "bold red",
-}  # fmt: skip
+}
 
 
 def console(stream: IO[str]) -> Console:
     """A console for this stream; colours only on a terminal, and none with NO_COLOR."""
-    width = None if stream.isatty() else PLAIN_WIDTH
+    width = None if stream.isatty() else PIPE_WIDTH
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
 
 
 def print_result(out: Console, result: Result, *, details: bool = False) -> None:
-    """Print title, table, what has no value and why, what failed; with `details` also how each was found."""
+    """Print title, table, missing values with reasons, failures; with `details` also method and evidence."""
     out.print(_title(result))
-    if facts := _facts(result):
-        out.print(Text(facts, "dim"))
-    if only := restriction(result):
-        out.print(Text(clean(only), "dim"))
-    of_instructions = list(instructions.rows(result.findings)) if out.is_terminal else []  # a pipe: a line a finding
-    findings = [each for each in result.findings if not (out.is_terminal and instructions.is_of_instruction(each))]
+    for text in (_facts(result), restriction(result)):
+        if text:
+            out.print(Text(clean(text), "dim"))
+    separate = out.is_terminal  # a pipe gets one line per finding
+    findings = [each for each in result.findings if not (separate and instructions.is_of_instruction(each))]
     if findings:
-        print_table(out, _table(out, findings))
-    if of_instructions:
+        print_table(out, _findings_table(out, findings))
+    if separate and (rows := list(instructions.rows(result.findings))):
         out.print(Text("\ninstructions", "bold"))
-        print_table(out, _instructions(out, of_instructions))
+        print_table(out, _instructions_table(out, rows))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
-        print_table(out, _comparisons(out, result))
-    if read_by := _read_by(result):
-        out.print(Text(read_by, "dim"))
+        print_table(out, _methods_table(out, result))
     for note in _notes(result):
         out.print(note)
     if details:
@@ -80,11 +73,12 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
             _print_details(out, finding)
 
 
-def _title(result: Result) -> Text:
-    device = result.device
-    origin = provenance(device.origin, device.recorded_origin)
-    style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
-    return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+def print_table(out: Console, table: Table) -> None:
+    """Print a table without trailing spaces."""
+    with out.capture() as captured:
+        out.print(table)
+    for row in captured.get().splitlines():  # rich pads every line to the table's width
+        out.file.write(row.rstrip() + "\n")
 
 
 def restriction(result: Result) -> str:
@@ -94,84 +88,86 @@ def restriction(result: Result) -> str:
     return f"limited to (--only): {brief(', '.join(result.options.elements), MAX_RESTRICTION_LENGTH)}"
 
 
+def _title(result: Result) -> Text:
+    device = result.device
+    origin = provenance(device.origin, device.recorded_origin)
+    style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
+    return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+
+
 def _facts(result: Result) -> str:
-    """What the driver (or a simulated GPU's file) says of the device, in a line, apart from what was found."""
-    facts = result.device.facts
+    """What the driver, or the file of a simulated GPU, states of the device."""
     parts = [f"{result.device.sm_count} SMs"]
-    for name, what, unit in _FACTS:
-        value = facts.get(name)
+    for name, label, unit in _FACTS:
+        value = result.device.facts.get(name)
         if isinstance(value, int | float):
-            parts.append(f"{what} {quantity(value, unit)}" if unit != "Hz" else f"{what} {value / 1e6:.7g} MHz")
+            parts.append(f"{label} {f'{value / 1e6:.7g} MHz' if unit == 'Hz' else quantity(value, unit)}")
         elif isinstance(value, str):
-            parts.append(f"{what} {clean(value)}")
+            parts.append(f"{label} {value}")
     simulated = Origin.SIMULATED in (result.device.origin, result.device.recorded_origin)
-    return f"stated by {'its GPU file' if simulated else 'the driver'}: " + ", ".join(parts)
+    return f"stated by {'its GPU file' if simulated else 'the driver'}: {', '.join(parts)}"
 
 
-def print_table(out: Console, table: Table) -> None:
-    """Print a table whose lines end where their text does."""
-    with out.capture() as captured:
-        out.print(table)
-    for row in captured.get().splitlines():  # rich pads every line to the table's width
-        out.file.write(row.rstrip() + "\n")
-
-
-def _empty_table(out: Console, columns: Sequence[str], gap: int = 2) -> Table:
+def _table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Text]], gap: int = 2) -> Table:
     table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, gap, 0, 0))
     for name in columns:
         table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _comparisons(out: Console, result: Result) -> Table:
-    table = _empty_table(out, ("element", "attribute", "value", "method", "note"))
-    for item in result.comparisons:
-        value = "nothing" if item.value is None else quantity(item.value, clean(item.unit))
-        texts = (item.element, item.attribute, value, item.method, item.note)
-        table.add_row(*(Text(clean(text)) for text in texts))
-    return table
+def _methods_table(out: Console, result: Result) -> Table:
+    rows = [
+        (each.element, each.attribute, quantity(each.value, each.unit) or "nothing", each.method, each.note)
+        for each in result.comparisons
+    ]
+    columns = ("element", "attribute", "value", "method", "note")
+    return _table(out, columns, [[Text(clean(text)) for text in row] for row in rows])
 
 
-def _instructions(out: Console, rows: Sequence[tuple[Text, ...]]) -> Table:
-    """One row an instruction, without the columns that hold nothing, or for which there is no room."""
+def _instructions_table(out: Console, rows: Sequence[tuple[Text, ...]]) -> Table:
+    """One row per instruction, without empty columns and those that do not fit."""
     kept = [n for n in range(len(instructions.COLUMNS)) if any(row[n].plain for row in rows)]
-    while True:
-        table = _empty_table(out, [instructions.COLUMNS[n] for n in kept])
-        for row in rows:
-            table.add_row(*(row[n] for n in kept))
-        if len(kept) <= 2 or Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
-            return table
-        kept.pop()
+
+    def table(columns: Sequence[int]) -> Table:
+        return _table(out, [instructions.COLUMNS[n] for n in columns], [[row[n] for n in columns] for row in rows])
+
+    return first_fitting(out, (table(kept[:n]) for n in range(len(kept), 1, -1)))
 
 
-def _table(out: Console, findings: Sequence[Finding]) -> Table:
-    """The table with as many columns as fit, the dispensable ones going first."""
-    columns = [name for name in _COLUMNS if any(_cells(finding)[name] for finding in findings)]
-    for dropped in range(len(_DISPENSABLE) + 1):
-        kept = [name for name in columns if name not in _DISPENSABLE[:dropped]]
-        for gap in (2, 1, 0) if out.is_terminal else (2,):
-            table = _table_of(out, findings, kept, gap)
-            if Measurement.get(out, out.options.update_width(PLAIN_WIDTH), table).maximum <= out.width:
-                return table
-    return table
+def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
+    """One row per finding, with as many columns as fit."""
+    rows = [_cells(finding) for finding in findings]
+    columns = [name for name in _COLUMNS if any(row[name] for row in rows)]
+    layouts = [
+        ([name for name in columns if name not in _OPTIONAL[:dropped]], gap)
+        for dropped in range(len(_OPTIONAL) + 1)
+        for gap in ((2, 1, 0) if out.is_terminal else (2,))
+    ]
+
+    def table(columns: Sequence[str], gap: int) -> Table:
+        made = _table(out, columns, (), gap)
+        for _, group in groupby(rows, key=lambda row: row["element"].plain):
+            for number, row in enumerate(group):
+                repeated = number > 0 and out.is_terminal  # a pipe gets the element on every line
+                made.add_row(*(Text() if repeated and name == "element" else row[name] for name in columns))
+            made.add_section()
+        return made
+
+    return first_fitting(out, (table(*layout) for layout in layouts))
 
 
-def _table_of(out: Console, findings: Sequence[Finding], columns: Sequence[str], gap: int) -> Table:
-    plain = not out.is_terminal
-    table = _empty_table(out, columns, gap)
-    for _, group in groupby(findings, key=lambda finding: finding.element):
-        for number, finding in enumerate(group):
-            cells = _cells(finding)
-            if number and not plain:
-                cells["element"] = Text()  # people want it once, grep on every line
-            table.add_row(*(cells[name] for name in columns))
-        table.add_section()
+def first_fitting(out: Console, tables: Iterable[Table]) -> Table:
+    """The first table that fits into the console without broken lines, or else the last one."""
+    for table in tables:
+        if Measurement.get(out, out.options.update_width(PIPE_WIDTH), table).maximum <= out.width:
+            break
     return table
 
 
 def _cells(finding: Finding) -> dict[str, Text]:
-    unit = clean(finding.unit)
-    value = Text(_short(_said(finding)), "bold")
+    value = Text(cut(_value(finding), MAX_VALUE_WIDTH), "bold")
     if not finding.status.has_value:
         value = Text(finding.status.value, "yellow")
     cells = dict.fromkeys(_COLUMNS, Text()) | {
@@ -179,102 +175,93 @@ def _cells(finding: Finding) -> dict[str, Text]:
         "attribute": Text(clean(finding.attribute)),
         "value": value,
         "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.4g}"),
-        "bracket": Text(bracket(finding.low, finding.high, unit)),
+        "bracket": Text(bracket(finding.low, finding.high, clean(finding.unit))),
         "confidence": Text("stated" if finding.status is Status.STATED else percent(finding.confidence)),
     }
-    if (known := finding.published) is not None:
-        unit = clean(known.unit)
-        cells["published"] = Text(_short(published_words(known.value, known.low, known.high, unit)))
-        cells["source"] = Text(clean(known.source))
-        cells["verdict"] = Text(known.verdict.value, _VERDICT_STYLE.get(known.verdict, "dim"))
-        if known.verdict in (Verdict.DIFFERS, Verdict.FINER, Verdict.OVERLAPS):
-            cells["why"] = Text(clean(known.text))
+    if (published := finding.published) is not None:
+        text = published_words(published.value, published.low, published.high, clean(published.unit))
+        cells["published"] = Text(cut(text, MAX_VALUE_WIDTH))
+        cells["source"] = Text(clean(published.source))
+        cells["verdict"] = Text(published.verdict.value, _VERDICT_STYLE.get(published.verdict, "dim"))
+        if published.verdict in (Verdict.DIFFERS, Verdict.FINER, Verdict.OVERLAPS):
+            cells["why"] = Text(clean(published.text))
     return cells
 
 
-def _said(finding: Finding) -> str:
+def _value(finding: Finding) -> str:
     return quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
 
 
-def _short(text: str) -> str:
-    """As much of a text as leaves room for the other columns."""
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 4]} ..."
-
-
-def _notes(result: Result) -> list[Text]:
-    unfound: dict[tuple[str, Status, str], list[str]] = {}  # one reason often speaks for several attributes
+def _notes(result: Result) -> Iterator[Text]:
+    """Lines below the table: versions, long values, missing values, the prediction check, warnings."""
+    version, code = brief(result.environment.get("gpudissect", ""), 40), brief(result.code, 40)
+    if version or code:
+        yield Text(f"analysed with gpudissect {version}" + (f" (analysis build {code})" if code else ""), "dim")
+    for finding in result.findings:
+        if len(text := _value(finding)) > MAX_VALUE_WIDTH:
+            yield Text(f"{clean(finding.element)} {clean(finding.attribute)}: {text}")
+    missing: dict[tuple[str, str], list[str]] = {}  # attributes that share a reason
     for finding in result.findings:
         if not finding.status.has_value:
-            unfound.setdefault((finding.element, finding.status, finding.reason), []).append(finding.attribute)
-    told = [
-        (element, ", ".join(attributes), f"{status.value}: {reason}")
-        for (element, status, reason), attributes in unfound.items()
-    ]
-    lines = [Text(f"{clean(elements)} {clean(attributes)}: {clean(why)}", "dim")
-             for elements, attributes, why in instructions.together(told)]  # fmt: skip
-    whole = [(each, said) for each in result.findings if len(said := _said(each)) > WIDEST]
-    lines[:0] = [Text(f"{clean(each.element)} {clean(each.attribute)}: {said}") for each, said in whole]
+            reason = f"{finding.status.value}: {finding.reason}"
+            missing.setdefault((finding.element, reason), []).append(finding.attribute)
+    lines = [(element, ", ".join(attributes), reason) for (element, reason), attributes in missing.items()]
+    for elements, attributes, reason in instructions.merge_notes(lines):
+        yield Text(clean(f"{elements} {attributes}: {reason}"), "dim")
     if result.prediction is not None:
-        lines.append(Text(_foretold(result.prediction), "bold"))
-        lines += [Text(line, "dim") for line in _unforetold(result.prediction)]
-    against = result.device.catalogue
-    if against is not None and against not in result.device.spec and any(each.published for each in result.findings):
-        lines.append(Text(f"held against what is published of the catalogue's {clean(against)}", "dim"))
-    lines += [Text(f"{name} while measuring: {clean('; '.join(result.conditions.notes[name]))}", "bold yellow")
-              for name in _CAUTIONS if result.conditions.notes.get(name)]  # fmt: skip
-    lines += [Text(f"failed: {clean(item.experiment)}: {clean(item.reason)}", "bold red") for item in result.failures]
+        yield from _prediction_notes(result.prediction)
+    catalogue = result.device.catalogue
+    if catalogue and catalogue not in result.device.spec and any(each.published for each in result.findings):
+        yield Text(f'"published" refers to the catalogue entry {clean(catalogue)}, not to this GPU', "dim")
+    for name in _WARNINGS:
+        if texts := result.conditions.notes.get(name):
+            yield Text(f"{name} while measuring: {clean('; '.join(texts))}", "bold yellow")
+    for failure in result.failures:
+        yield Text(clean(f"failed: {failure.experiment}: {failure.reason}"), "bold red")
     if result.interrupted:
-        lines.append(Text("interrupted: what was measured until then", "bold yellow"))
-    return lines
+        yield Text("interrupted: only what was measured until then", "bold yellow")
 
 
-def _read_by(result: Result) -> str:
-    """Which version, and which code, read the traces."""
-    version = clean(result.environment.get("gpudissect", ""))[:40]
-    code = f"code {clean(result.code)[:40]}" if result.code else ""
-    told = ", ".join(each for each in (version, code) if each)
-    return f"read by gpudissect {told}" if told else ""
-
-
-def _foretold(prediction: Prediction) -> str:
-    """How much of what was not seen before came as foretold."""
-    parts = []
-    for each in prediction.elements:
-        parts.append(f"{clean(each.element)} {each.agreement:.1%}{_of_possible(each.possible)}")
+def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
+    parts = [(each.element, each.agreement, each.possible) for each in prediction.elements]
+    parts += [(f"path {each.path}", each.agreement, each.possible) for each in prediction.paths]
+    shares = [
+        f"{clean(name)} {agreement:.1%}" + ("" if possible > MIN_POSSIBLE_SHARE else f" of {possible:.1%} possible")
+        for name, agreement, possible in parts
+    ]
+    total = f"{prediction.agreement:.2%} of {prediction.accesses:,} held-out accesses predicted correctly"
+    interval = f"(95 %: {prediction.low:.2%} .. {prediction.high:.2%})"
+    yield Text(f"prediction check: {total} {interval}; {', '.join(shares)}", "bold")
     for path in prediction.paths:
-        parts.append(f"whole path {clean(path.path)} {path.agreement:.1%}{_of_possible(path.possible)}")
-    share = f"{prediction.agreement:.2%} (95 %: {prediction.low:.2%} .. {prediction.high:.2%})"
-    return f"foretold of {prediction.accesses} random accesses: {share}; {', '.join(parts)}"
-
-
-def _of_possible(possible: float) -> str:
-    return "" if possible > ALL else f" of {possible:.1%} possible"
-
-
-def _unforetold(prediction: Prediction) -> list[str]:
-    """What was assumed to foretell, and what could not be foretold."""
-    lines = [f"assumed of path {clean(path.path)}: {clean('; '.join(path.assumed))}"
-             for path in prediction.paths if path.assumed]  # fmt: skip
-    return lines + [f"not foretold: {clean(name)}: {clean(why)}" for name, why in prediction.not_predicted.items()]
+        if path.assumed:
+            yield Text(clean(f"assumed for path {path.path}: {'; '.join(path.assumed)}"), "dim")
+    for name, reason in prediction.not_predicted.items():
+        yield Text(clean(f"not predicted: {name} ({reason})"), "dim")
 
 
 def _print_details(out: Console, finding: Finding) -> None:
     out.print(Text(f"\n{clean(finding.element)} {clean(finding.attribute)}", "bold"))
-    evidence = ", ".join(name[:8] for name in finding.evidence[:6])
-    more = f" and {len(finding.evidence) - 6} more" if len(finding.evidence) > 6 else ""
+    evidence = ", ".join(name[:8] for name in finding.evidence[:MAX_SHOWN_EVIDENCE])
+    more = len(finding.evidence) - MAX_SHOWN_EVIDENCE
     rows = [
         ("status", finding.status.value),
         ("reason", finding.reason),
         ("method", finding.method),
         ("bracket", bracket(finding.low, finding.high, finding.unit)),
-        ("evidence", f"{len(finding.evidence)} workloads: {evidence}{more}" if finding.evidence else ""),
+        ("evidence", f"{len(finding.evidence)} workloads: {evidence}" if evidence else ""),
         *(("caveat", caveat) for caveat in finding.caveats),
+        ("experiment", finding.experiment),
     ]
-    if (known := finding.published) is not None:
-        value = quantity(known.value, known.unit)
-        rows.append(("published", f"{value} {known.source}; {known.verdict.value}: {known.text}"))
-        rows.append(("printed", "" if known.printed is None else str(known.printed)))
-        rows.append(("note", known.note))
+    if more > 0:
+        rows[4] = ("evidence", f"{rows[4][1]} and {more} more")
+    for earlier in finding.revised:
+        value = quantity(earlier.value, finding.unit) or earlier.status.value
+        rows.append(("revised", f"{earlier.experiment}: {value}"))
+    if (published := finding.published) is not None:
+        value = quantity(published.value, published.unit)
+        rows.append(("published", f"{value} {published.source}; {published.verdict.value}: {published.text}"))
+        rows.append(("printed", "" if published.printed is None else str(published.printed)))
+        rows.append(("note", published.note))
     for label, text in rows:
         if text:
             out.print(Text(f"  {label:<10}{clean(text)}"))

@@ -1,4 +1,4 @@
-"""What a worksheet says of a mix at an occupancy, as text and as JSON (VV16 s3.8, tables 3.2 to 3.4)."""
+"""Predicted throughput of a mix of instructions, as text and as JSON (VV16 s3.8, tables 3.2 to 3.4)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpudissect.results.text import clean
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """A mix at an occupancy.
+class MixPrediction:
+    """Predicted throughput of a mix.
 
     Attributes:
         counts: instructions of a warp by kind.
-        sheet: bounds, throughput in warps a cycle, the binding limit.
-        refined: throughput in warps a cycle with latency under load (VV16 s6.5); None for a mix that is more than one
-            access and additions, or without coefficients.
+        sheet: bounds, throughput in warps per cycle, the binding limit.
+        refined: throughput in warps per cycle with latency under load (VV16 s6.5); None for a mix that is not one
+            kind of access with additions, or without coefficients.
 
     """
 
@@ -30,13 +30,13 @@ class Forecast:
 
     @property
     def instructions(self) -> float:
-        """Of a warp."""
+        """Instructions of a warp."""
         return sum(self.counts.values())
 
 
-def forecast(machine: Machine, counts: Mapping[str, float], warps: int) -> Forecast:
+def predict_mix(machine: Machine, counts: Mapping[str, float], warps: int) -> MixPrediction:
     """Fill in the worksheet. Raises `ValueError` for what `models.worksheet.worksheet` refuses."""
-    return Forecast(dict(counts), worksheet(machine, counts, warps), _refined(machine, counts, warps))
+    return MixPrediction(dict(counts), worksheet(machine, counts, warps), _refined(machine, counts, warps))
 
 
 def _refined(machine: Machine, counts: Mapping[str, float], warps: int) -> float | None:
@@ -46,50 +46,57 @@ def _refined(machine: Machine, counts: Mapping[str, float], warps: int) -> float
         return None
     arithmetic = others[0] if others else "fadd"
     loop = Loop(alpha=counts.get(arithmetic, 0.0) / counts[accesses[0]], arithmetic=arithmetic, access=accesses[0])
-    rate = float(Refined().throughput(machine, loop, warps))
-    return rate / sum(counts.values())
+    return float(Refined().throughput(machine, loop, warps)) / sum(counts.values())
 
 
-def as_text(found: Forecast) -> str:
+def to_text(prediction: MixPrediction) -> str:
     """The worksheet for people."""
-    sheet, machine = found.sheet, found.sheet.machine
-    mix = ", ".join(f"{count:g} {kind}" for kind, count in found.counts.items())
-    rows = [f"{machine.name}: {mix}; {sheet.warps:g} warps an SM", "",
-            f"{'resource':<14} {'instruction':<16} {'cycles each':>12} {'count':>8} {'cycles':>10}"]  # fmt: skip
-    for row in sheet.rows:
-        rows.append(f"{row.resource:<14} {row.kind:<16} {row.cycles_each:>12.4g} {row.count:>8g} {row.cycles:>10.4g}")
-    rows += ["", f"bound by latency      {sheet.latency_bound:.4g} warps a cycle: {sheet.warps:g} warps of "
-                 f"{sheet.latency:.4g} cycles each"]  # fmt: skip
+    sheet, machine = prediction.sheet, prediction.sheet.machine
+    mix = ", ".join(f"{count:g} {kind}" for kind, count in prediction.counts.items())
+    bounds = [("latency", sheet.latency_bound, f"{sheet.warps:g} warps of {sheet.latency:.4g} cycles each")]
     for resource, cycles in sorted(sheet.totals.items(), key=lambda item: -item[1]):
-        rows.append(f"bound by {resource:<12} {1 / cycles:.4g} warps a cycle: {cycles:.4g} cycles of a warp")
-    rows += ["", _said("throughput", found, sheet.throughput), f"limited by            {sheet.limit.value}",
-             f"warps needed          {sheet.needed:.3g} of {machine.warps}"]  # fmt: skip
-    if found.refined is not None:
-        rows.append(_said("under load", found, found.refined))
-    return "\n".join(clean(row) for row in rows) + "\n"
+        bounds.append((resource, 1 / cycles, f"{cycles:.4g} cycles per warp"))
+    lines = [
+        f"{machine.name}: {mix}; {sheet.warps:g} warps per SM",
+        "",
+        f"{'resource':<14} {'instruction':<16} {'cycles each':>12} {'count':>8} {'cycles':>10}",
+        *(
+            f"{row.resource:<14} {row.kind:<16} {row.cycles_each:>12.4g} {row.count:>8g} {row.cycles:>10.4g}"
+            for row in sheet.rows
+        ),
+        "",
+        *(f"bound by {name:<12} {bound:.4g} warps per cycle: {reason}" for name, bound, reason in bounds),
+        "",
+        f"{'throughput':<21} {_rate(prediction, sheet.throughput)}",
+        f"{'limited by':<21} {sheet.limit.value}",
+        f"{'warps needed':<21} {sheet.needed:.3g} of {machine.warps}",
+    ]
+    if prediction.refined is not None:
+        lines.append(f"{'under load':<21} {_rate(prediction, prediction.refined)}")
+    return "\n".join(map(clean, lines)) + "\n"
 
 
-def _said(what: str, found: Forecast, warps: float) -> str:
-    rate = warps * found.instructions
-    moved = found.sheet.bytes_per_second(warps)
-    return f"{what:<21} {rate:.4g} instructions a cycle of an SM" + (f", {moved / 1e9:.4g} GB/s" if moved else "")
+def _rate(prediction: MixPrediction, warps: float) -> str:
+    rate = f"{warps * prediction.instructions:.4g} instructions per cycle and SM"
+    moved = prediction.sheet.bytes_per_second(warps)
+    return f"{rate}, {moved / 1e9:.4g} GB/s" if moved else rate
 
 
-def to_json(found: Forecast) -> str:
-    """The same for programs."""
-    sheet = found.sheet
-    told = {
+def to_json(prediction: MixPrediction) -> str:
+    """The worksheet for programs."""
+    sheet = prediction.sheet
+    content = {
         "device": sheet.machine.name,
-        "mix": dict(found.counts),
+        "mix": dict(prediction.counts),
         "warps": sheet.warps,
         "latency_cycles": sheet.latency,
         "latency_bound": sheet.latency_bound,
         "throughput_bounds": {resource: 1 / cycles for resource, cycles in sheet.totals.items()},
         "throughput": sheet.throughput,
-        "instructions_per_cycle": sheet.throughput * found.instructions,
+        "instructions_per_cycle": sheet.throughput * prediction.instructions,
         "bytes_per_second": sheet.bytes_per_second(),
         "limit": sheet.limit.value,
         "warps_needed": sheet.needed,
-        "throughput_under_load": found.refined,
+        "throughput_under_load": prediction.refined,
     }
-    return json.dumps(told, indent=2) + "\n"
+    return json.dumps(content, indent=2) + "\n"
