@@ -4,70 +4,64 @@ import pytest
 
 from gpudissect import catalogue
 from gpudissect.models import published
-from gpudissect.models.base import Unit
 
-ALL = pytest.mark.parametrize("gpu", published.gpus())
+EACH_GPU = pytest.mark.parametrize("gpu", published.gpus())
 
 
-@ALL
-def test_table_4_1_follows_from_table_6_4(gpu):  # VV16 s4.1: peak / (SMs clock 128)
+def numbers(gpu, *places):
+    """Numbers by ``table.column``."""
+    return [published.value(gpu, *place.split(".")) for place in places]
+
+
+@EACH_GPU
+def test_table_4_1_follows_from_other_tables(gpu):
     machine = published.machine(gpu)
-    peak = published.value(gpu, "table_6_4", "peak_gbs") * 1e9
-    assert machine.bytes_per_second("ldg_streaming", machine.unit("ldg_streaming").throughput) == pytest.approx(
-        peak, rel=3e-3
-    )
+    sustained = machine.bytes_per_second("ldg_streaming", machine.unit("ldg_streaming").throughput)
+    (peak,) = numbers(gpu, "table_6_4.peak_gbs")
+    assert sustained == pytest.approx(peak * 1e9, rel=3e-3)  # VV16 s4.1: peak / (SMs clock 128)
+    add, schedulers, interval = numbers(gpu, "table_6_1.add", "table_2_6.schedulers", "table_2_8.issue_interval")
+    assert numbers(gpu, "table_4_1.alu_thru", "table_4_1.issue_thru") == [add * schedulers / 32, schedulers / interval]
+    latencies = numbers(gpu, "table_4_1.alu_lat", "table_4_1.mem_lat")
+    assert latencies == numbers(gpu, "table_6_2.add", "table_6_2.stream")
 
 
-@ALL
-def test_table_4_1_follows_from_tables_6_1_and_6_2(gpu):
-    rate = published.value(gpu, "table_6_1", "add") * published.value(gpu, "table_2_6", "schedulers") / 32
-    assert published.value(gpu, "table_4_1", "alu_thru") == rate
-    assert published.value(gpu, "table_4_1", "alu_lat") == published.value(gpu, "table_6_2", "add")
-    assert published.value(gpu, "table_4_1", "mem_lat") == published.value(gpu, "table_6_2", "stream")
-    issue = published.value(gpu, "table_2_6", "schedulers") / published.value(gpu, "table_2_8", "issue_interval")
-    assert published.value(gpu, "table_4_1", "issue_thru") == issue
-
-
-@ALL
+@EACH_GPU
 def test_table_6_4_linear_is_latency_times_throughput(gpu):
     unit = published.machine(gpu).unit("ldg_streaming")
-    schedulers = published.value(gpu, "table_2_6", "schedulers")
-    linear = published.value(gpu, "table_6_4", "linear")
+    schedulers, linear = numbers(gpu, "table_2_6.schedulers", "table_6_4.linear")
     assert unit.latency * unit.throughput / schedulers == pytest.approx(linear, abs=0.25)
 
 
-@ALL
+@EACH_GPU
 def test_table_6_7_follows_from_table_6_2(gpu):  # VV16 s6.7: over 32 transactions less those of a coalesced access
-    further = 32 - published.value(gpu, "section_6_7", "transactions")
-    more = published.value(gpu, "table_6_2", "random") - published.value(gpu, "table_6_2", "stream")
-    assert more / further == pytest.approx(published.value(gpu, "table_6_7", "transaction_latency"), rel=0.02)
+    random, stream, transactions, latency = numbers(
+        gpu, "table_6_2.random", "table_6_2.stream", "section_6_7.transactions", "table_6_7.transaction_latency"
+    )
+    assert (random - stream) / (32 - transactions) == pytest.approx(latency, rel=0.02)
 
 
-@ALL
-def test_the_ratios_of_s4_3(gpu):
-    ratio = published.value(gpu, "table_6_3", "stream") / published.value(gpu, "table_6_3", "add")
-    assert ratio == pytest.approx(published.value(gpu, "section_4_3", "ratio"), abs=0.06)
+@EACH_GPU
+def test_ratios_of_s4_3(gpu):
+    stream, add, ratio = numbers(gpu, "table_6_3.stream", "table_6_3.add", "section_4_3.ratio")
+    assert stream / add == pytest.approx(ratio, abs=0.06)
 
 
-@ALL
+@EACH_GPU
 def test_the_catalogue_has_the_same_numbers(gpu):
-    processor = catalogue.load(gpu).processor()
-    machine = published.machine(gpu)
-    assert processor.sms == machine.sms
-    assert processor.schedulers == machine.schedulers
-    assert processor.warps == machine.warps
+    processor, machine = catalogue.load(gpu).processor(), published.machine(gpu)
+    for name in ("sms", "schedulers", "warps"):
+        assert getattr(processor, name) == getattr(machine, name)
     assert processor.memory.latency == machine.unit("ldg_streaming").latency
     by_name = {instruction.value: operation for instruction, operation in processor.operations.items()}
     for kind in ("fadd", "rsq", "lds"):
-        unit: Unit = machine.unit(kind)
-        assert (by_name[kind].latency, by_name[kind].latency_to_core) == (unit.latency, unit.latency_to_core)
+        unit, operation = machine.unit(kind), by_name[kind]
+        assert (operation.latency, operation.latency_to_core) == (unit.latency, unit.latency_to_core)
 
 
 def test_stride_2_and_random_on_maxwell():  # VV16 s4.3
-    machine = published.machine("gtx980")
-    assert (machine.unit("ldg_stride2").latency, machine.unit("ldg_stride2").throughput) == (376, 0.041)
-    assert machine.unit("ldg_random").latency == 534
-    assert machine.unit("ldg_random").throughput == pytest.approx(0.0029, abs=5e-5)
+    stride, random = (published.machine("gtx980").unit(kind) for kind in ("ldg_stride2", "ldg_random"))
+    assert (stride.latency, stride.throughput, random.latency) == (376, 0.041, 534)
+    assert random.throughput == pytest.approx(0.0029, abs=5e-5)
 
 
 def test_percentiles_rise_with_load_and_rank():  # VV16 table 6.6
@@ -77,6 +71,6 @@ def test_percentiles_rise_with_load_and_rank():  # VV16 table 6.6
     assert medians == sorted(medians)
 
 
-def test_other_gpus_are_not_in_it():
+def test_other_gpus_are_refused():
     with pytest.raises(ValueError, match="VV16 has no 'h200'"):
         published.machine("h200")
