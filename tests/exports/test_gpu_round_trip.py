@@ -1,0 +1,108 @@
+"""A result, exported and simulated, gives the same result again."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from gpudissect import catalogue
+from gpudissect.device.find import open_device
+from gpudissect.estimate import Status
+from gpudissect.exports import export
+from gpudissect.results.build import build
+from gpudissect.results.files import load
+from gpudissect.results.model import Options
+from gpudissect.survey.run import run_survey
+
+RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("max_miss_rate", "replacement_policy")}
+"""With random victims chance decides how many misses there are, and whether a policy shows."""
+MORE_TAGS_THAN_LINES = {("l1", what) for what in ("sets", "ways", "index_function", "max_miss_rate")}
+"""An H200's L1 has tags for more lines than it has room for, which no simulated cache has."""
+TRANSLATED = {("dram", "wide_latency")}  # the share of TLBs, if those were not found
+NOT_IN_A_FILE = {("shared", "conflict_latency"), ("l1", "write_rate")}
+"""A result has no numbers for half warps, nor for what an L2 that was not measured takes."""
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return load(Path(__file__).parents[2] / "docs" / "results" / "h200.json")
+
+
+def discover(spec, options):
+    with open_device(spec, seed=options.seed) as device:
+        survey = run_survey(device, elements=options.elements, quick=options.quick, seed=options.seed)
+        assert survey.failures == ()
+        return build(device.info, survey, options)
+
+
+def differences(one, other):
+    """What one found, if only a lower bound, and the other did not; a GPU file holds no lists by SM."""
+    others = {(finding.element, finding.attribute): finding for finding in other.findings}
+    found = {(finding.element, finding.attribute): finding for finding in one.findings}
+    return {
+        name
+        for name, finding in found.items()
+        if (finding.value, finding.low) != (None, None)
+        and not finding.attribute.endswith("_by_sm")
+        and not _same(finding, others[name])
+    }
+
+
+def _same(mine, other):
+    """Sizes and names exactly, latencies to a cycle, bracketed numbers within the bracket."""
+    if None in (mine.value, other.value):
+        return (mine.status, mine.value, mine.low) == (other.status, other.value, other.low)
+    if mine.unit == "ns":
+        return abs(mine.value - other.value) <= 0.02 * mine.value  # of the host, not of the GPU
+    if mine.unit == "cycles" and abs(mine.value - other.value) <= 1:
+        return True
+    bracketed = other.low is not None and other.high is not None and other.low < other.high
+    return other.low <= mine.value <= other.high if bracketed else mine.value == other.value
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("v100", Options(seed=3, elements=("l1", "readonly", "texture"))),  # one array in three views
+        ("gtx980", Options(seed=1, quick=True)),
+        ("h100", Options(seed=2, quick=True)),  # an L2 in two partitions
+        ("gtx280", Options(seed=1, quick=True)),  # no L2
+    ],
+)
+def test_a_simulated_gpu_comes_back(name, options, tmp_path):
+    first = discover(f"sim:{name}", options)
+    file = tmp_path / f"{name}.toml"
+    file.write_text(export(first, "gpu"), encoding="utf-8")
+    again = discover(f"sim:{file}", options)
+    assert again.device.name == first.device.name
+    assert differences(first, again) <= TRANSLATED | RANDOM | NOT_IN_A_FILE
+
+
+def test_the_catalogues_h200_is_made_of_its_result(h200):
+    """When the result is renewed: gpudissect export docs/results/h200.json -f gpu -o <this file>."""
+    file = resources.files("gpudissect.catalogue") / "gpus" / "h200.toml"
+    assert file.read_text("utf-8") == export(h200, "gpu")
+
+
+@pytest.mark.parametrize(
+    "options", [Options(elements=("l1", "constant_l1", "tlb_l1")), Options(elements=("l2", "dram"), quick=True)]
+)
+def test_the_simulated_h200_is_found_to_be_the_measured_one(options, h200):
+    published = catalogue.load("h200").published()
+    not_simulated = {(each.element, each.attribute) for each in published if not each.simulated}
+    assert {("l2", "miss_penalty"), ("dram", "hit_latency"), ("dram", "wide_latency")} <= not_simulated
+    simulated = discover("sim:h200", options)
+    names = {(each.element, each.attribute) for each in simulated.findings if each.status is not Status.SKIPPED}
+    findings = tuple(each for each in h200.findings if (each.element, each.attribute) in names)
+    differing = differences(h200.model_copy(update={"findings": findings}), simulated)
+    assert differing <= not_simulated | MORE_TAGS_THAN_LINES | NOT_IN_A_FILE
+
+
+def test_the_simulated_h200s_driver_states_what_the_measured_ones_does(h200):
+    with open_device("sim:h200") as gpu:
+        facts = gpu.info.facts
+    differing = {key for key, value in h200.device.facts.items() if facts.get(key) != value}
+    # The limit of what a miss fetches and registers are not simulated, clusters as far as they were found; the clock is
+    # the observed one, the L2 size the one that was found.
+    clusters = {key for key in differing if key.startswith("cluster")}
+    assert differing - clusters == {"l2_fetch_limit", "clock_hz", "l2_size", "registers_per_sm"}
