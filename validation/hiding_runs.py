@@ -17,7 +17,7 @@ import numpy as np
 from gpudissect import catalogue
 from gpudissect.device.base import Device
 from gpudissect.device.find import open_device
-from gpudissect.device.simulated.costs import costs_of
+from gpudissect.device.simulated.costs import mix_costs
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy
 from gpudissect.measure.latency_hiding.infer_contention import Distribution
@@ -242,7 +242,7 @@ def scheduled(gpu: str, rule: Scheduling, mix: Mix) -> Lifetimes:
     """Run a mix on an SM of a GPU whose schedulers follow another rule."""
     processor = replace(processor_of(gpu), scheduling=rule)
     per_block = mix.block_size // WARP_SIZE
-    body = costs_of(mix, processor, catalogue.load(gpu).hierarchy())
+    body = mix_costs(mix, processor, catalogue.load(gpu).hierarchy())
     job = Job(body, mix.warps, per_block, mix.iterations, 1, mix.waves * mix.warps // per_block)
     done = run(processor, job, SEED)
     return Lifetimes(done.begin, done.end, np.zeros(done.begin.size, np.int64))

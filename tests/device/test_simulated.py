@@ -116,7 +116,7 @@ def test_chunks_do_not_show(timing: Timing, monkeypatch: pytest.MonkeyPatch) -> 
         chase = replace(chase, picks=(0, 7, 99))
     noise = Noise(drift=0.3)
     whole = run(chase, noise)
-    monkeypatch.setattr(memory, "CHUNK", 33)
+    monkeypatch.setattr(memory, "CHUNK_ACCESSES", 33)
     pieces = run(chase, noise)
     for name, array in whole.arrays.items():
         assert pieces.arrays[name].tolist() == array.tolist()
@@ -186,7 +186,7 @@ def test_a_path_it_lacks() -> None:
 
 
 def test_more_than_a_path_has() -> None:
-    with pytest.raises(OutOfMemory, match="has 49152 bytes, asked for 49156"):
+    with pytest.raises(OutOfMemory, match="has 49152 bytes, got 49156"):
         run(Chase(path=Path.SHARED, order=Sequential(12289, 4), timing=Timing.LAP))
 
 

@@ -231,7 +231,7 @@ def test_blocks_that_do_not_fit_wait() -> None:
 @pytest.mark.parametrize(
     ("stream", "error", "words"),
     [
-        (replace(COPY, footprint=3 << 30), OutOfMemory, "path 'global_l2' has 4294967296 bytes, asked for 6442450944"),
+        (replace(COPY, footprint=3 << 30), OutOfMemory, "path 'global_l2' has 4294967296 bytes, got 6442450944"),
         (replace(COPY, path=Path.SHARED, footprint=32 << 10), DeviceError, "needs 64 KiB of shared memory"),
         (replace(COPY, path=Path.CONSTANT, transfer=Transfer.READ), DeviceError, "streams on no path 'constant'"),
     ],

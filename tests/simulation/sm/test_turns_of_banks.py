@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudissect.simulation.sm.banks import addresses, further_turns, passes, ways
+from gpudissect.simulation.sm.banks import addresses, bank_passes, conflict_ways, extra_passes
 from gpudissect.simulation.sm.description import SharedMemory
 
 FERMI = SharedMemory()
@@ -18,12 +18,12 @@ KEPLER_4, KEPLER_8 = SharedMemory(width=8, interleave=4), SharedMemory(width=8, 
 @pytest.mark.parametrize("stride", range(1, 65))
 def test_ways_are_the_greatest_common_divisor_with_32(stride: int) -> None:
     """MC16 s6.2."""
-    assert ways(FERMI, addresses(stride)) == np.gcd(stride, 32)
+    assert conflict_ways(FERMI, addresses(stride)) == np.gcd(stride, 32)
 
 
 @pytest.mark.parametrize("shared", [FERMI, TESLA, KEPLER_4, KEPLER_8])
 def test_one_word_for_all_is_a_broadcast(shared: SharedMemory) -> None:
-    assert ways(shared, addresses(0)) == 1
+    assert conflict_ways(shared, addresses(0)) == 1
 
 
 @pytest.mark.parametrize(
@@ -31,45 +31,45 @@ def test_one_word_for_all_is_a_broadcast(shared: SharedMemory) -> None:
 )
 def test_keplers_two_modes(stride: int, four: int, eight: int) -> None:
     """MC14 s4.1, fig 6-7, MC16 fig 18: stride 2 is free in both modes, stride 6 in the 8-byte mode only."""
-    assert ways(KEPLER_4, addresses(stride)) == four
-    assert ways(KEPLER_8, addresses(stride)) == eight
+    assert conflict_ways(KEPLER_4, addresses(stride)) == four
+    assert conflict_ways(KEPLER_8, addresses(stride)) == eight
 
 
 def test_half_a_warp_at_a_time() -> None:
     """VV16 s2.6: two rounds without a conflict, and 2 ways twice as many."""
-    assert passes(TESLA, addresses(1)) == 2
-    assert ways(TESLA, addresses(2)) == 2
-    assert ways(TESLA, addresses(32)) == 16
+    assert bank_passes(TESLA, addresses(1)) == 2
+    assert conflict_ways(TESLA, addresses(2)) == 2
+    assert conflict_ways(TESLA, addresses(32)) == 16
 
 
 @pytest.mark.parametrize("shared", [TESLA, SharedMemory(banks=16)], ids=["halves", "as banks have words"])
 def test_16_banks_serve_half_a_warp_whoever_says_so(shared: SharedMemory) -> None:
     """So a GPU file need not say it; and a 2-way conflict is one further turn of each half (VV16 s6.2)."""
-    assert (ways(shared, addresses(1)), further_turns(shared, addresses(1))) == (1, 0)
-    assert (ways(shared, addresses(2)), further_turns(shared, addresses(2))) == (2, 2)
+    assert (conflict_ways(shared, addresses(1)), extra_passes(shared, addresses(1))) == (1, 0)
+    assert (conflict_ways(shared, addresses(2)), extra_passes(shared, addresses(2))) == (2, 2)
 
 
 @given(stride=st.integers(0, 64), shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8]))
 def test_a_conflict_costs_what_it_takes_more(stride: int, shared: SharedMemory) -> None:
-    free = passes(shared, addresses(1))
-    assert further_turns(shared, addresses(stride)) == passes(shared, addresses(stride)) - free
-    assert ways(shared, addresses(stride)) * free == passes(shared, addresses(stride))
+    free = bank_passes(shared, addresses(1))
+    assert extra_passes(shared, addresses(stride)) == bank_passes(shared, addresses(stride)) - free
+    assert conflict_ways(shared, addresses(stride)) * free == bank_passes(shared, addresses(stride))
 
 
 def test_different_degrees_the_largest_decides() -> None:
     """VV16 s2.6, fig 2.2: access (1, 3, 5, 8) to four banks."""
     four = SharedMemory(banks=4)
-    assert passes(four, np.array([1, 3, 5, 8]) * 4) == 2
+    assert bank_passes(four, np.array([1, 3, 5, 8]) * 4) == 2
 
 
 @pytest.mark.parametrize(("width", "rounds"), [(4, 1), (8, 2), (16, 4)])
 def test_wide_words_that_lie_side_by_side_take_a_round_for_128_bytes(width: int, rounds: int) -> None:
-    assert passes(FERMI, addresses(width // 4), width) == rounds
+    assert bank_passes(FERMI, addresses(width // 4), width) == rounds
 
 
 def test_atomics_on_one_word_are_not_merged() -> None:
-    assert passes(FERMI, addresses(0), merged=False) == 32
-    assert passes(FERMI, addresses(1), merged=False) == 1
+    assert bank_passes(FERMI, addresses(0), merged=False) == 32
+    assert bank_passes(FERMI, addresses(1), merged=False) == 1
 
 
 def counted(shared: SharedMemory, words: list[int]) -> int:
@@ -94,4 +94,4 @@ def counted(shared: SharedMemory, words: list[int]) -> int:
     shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, interleave=8)]),
 )
 def test_against_rounds_played_one_by_one(words: list[int], shared: SharedMemory) -> None:
-    assert passes(shared, np.array(words, dtype=np.int64) * 4) == counted(shared, words)
+    assert bank_passes(shared, np.array(words, dtype=np.int64) * 4) == counted(shared, words)

@@ -1,4 +1,4 @@
-"""A GPU made of a known memory hierarchy, with a noisy clock."""
+"""A simulated GPU: a known memory hierarchy with a noisy clock."""
 
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise

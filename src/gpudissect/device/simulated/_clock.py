@@ -1,4 +1,4 @@
-"""The compiled part of the simulated clock. Imports numba: import it only when a simulation is about to run."""
+"""The compiled part of the simulated clock. Imports numba: import it only to simulate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def disturb(
         latencies: float64 (n,), cycles.
         timer: cycles added to each.
         settings: float64 (6,): jitter, outliers, mean of the outliers, drift, its period and phase in accesses.
-        draws: uint64 (1,), state of a SplitMix64 stream, changed by it; one draw an access, one more an outlier.
+        draws: uint64 (1,), state of a SplitMix64 stream, modified: one number per access, one more per outlier.
         done: timed accesses of this workload before these.
 
     """
@@ -38,23 +38,23 @@ def disturb(
             scale = 1.0 + drift * math.sin(2.0 * math.pi * (phase + block / period))
         cycles = latencies[i] * scale + timer
         if jitter + outliers > 0.0:
-            drawn = uniform(draws, 0)
-            if drawn < jitter:
-                cycles += 1.0 if drawn < 0.5 * jitter else -1.0
-            elif drawn >= 1.0 - outliers:
+            number = uniform(draws, 0)
+            if number < jitter:
+                cycles += 1.0 if number < 0.5 * jitter else -1.0
+            elif number >= 1.0 - outliers:
                 cycles -= mean * math.log(1.0 - uniform(draws, 0))
         latencies[i] = max(cycles, 0.0)
 
 
 @compiled
 def read(durations: NDArray[np.float64], phase: float, cycles: NDArray[np.int64]) -> float:
-    """What a clock that counts whole cycles shows for durations one after the other.
+    """Readings of a clock that counts whole cycles, for consecutive durations.
 
-    The clock is read before and after each: durations of 30.5 cycles read 30 and 31 in turns, whole ones read true.
+    The clock is read before and after each: durations of 30.5 cycles alternately read 30 and 31, whole ones are exact.
 
     Args:
         durations: float64 (n,), cycles.
-        phase: fraction of a cycle, in [0, 1), at which the first begins.
+        phase: fraction of a cycle, in [0, 1), at the begin of the first.
         cycles: int64 (n,), out.
 
     Returns the phase after the last.

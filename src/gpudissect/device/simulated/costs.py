@@ -1,25 +1,77 @@
-"""What an instruction of a mix costs on a simulated SM: conflicts of its operands, the tier that serves them."""
+"""Costs of memory accesses on a simulated SM: the tiers that serve them, and the instructions of a mix."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.simulated.tiers import L2_VARIABILITY, share_of, tiers_on
-from gpudissect.simulation.cache.geometry import Hierarchy
-from gpudissect.simulation.sm.banks import addresses, further_turns, ways
-from gpudissect.simulation.sm.description import Operation, Pipe, Processor
+from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Hierarchy, Scope
+from gpudissect.simulation.sm.banks import addresses, conflict_ways, extra_passes
+from gpudissect.simulation.sm.description import Bandwidth, Operation, Pipe, Processor
 from gpudissect.simulation.sm.engine import Cost, Queue
 from gpudissect.units import WARP_SIZE
-from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path
+from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path, Transfer
 
-LINE = 128  # bytes that one look-up in an L1 gives
-SECTOR = 32  # the fewest bytes that go from an L2 to an SM
-WORD = 4  # bytes that each lane wants of a line of its own
+L2_VARIABILITY = 0.6  # of the services of an L2, see `MemorySystem`: nearly equal
+L1_LINE_BYTES = 128  # of one look-up in an L1
+SECTOR_BYTES = 32  # minimum transfer from an L2 to an SM
+WORD_BYTES = 4  # that each lane of a random access loads
 
 
-def costs_of(mix: Mix, processor: Processor, hierarchy: Hierarchy) -> tuple[Cost, ...]:
-    """The body of a mix, instruction by instruction, as one SM runs it when as many as the mix asks for do.
+@dataclass(frozen=True)
+class Tier:
+    """A cache on a path, or the memory behind them.
+
+    Attributes:
+        name: ``l1``, ``l2`` or ``dram``.
+        capacity: bytes; infinite for memory.
+        latency: cycles of a single access.
+        bandwidth: B/cycle of one SM if the tier is `private`, else of the whole GPU.
+        private: whether every SM has its own.
+        variability: of its services.
+
+    """
+
+    name: str
+    capacity: float
+    latency: float
+    bandwidth: Bandwidth
+    private: bool
+    variability: float
+
+    def rate(self, transfer: Transfer) -> float:
+        """B/cycle of one kind of transfer."""
+        bandwidth = self.bandwidth
+        rates = {Transfer.READ: bandwidth.read, Transfer.WRITE: bandwidth.write, Transfer.COPY: bandwidth.copy}
+        return rates[transfer]
+
+
+def tiers_of(path: Path, processor: Processor, hierarchy: Hierarchy) -> list[Tier]:
+    """The tiers of a path with a known bandwidth, nearest first, memory last."""
+    route, tiers = hierarchy.routes[path], []
+    for name, latency in zip(route.caches, route.latency, strict=True):
+        cache, private = hierarchy.caches[name], hierarchy.caches[name].scope is Scope.SM
+        bandwidth = processor.l1 if private else processor.l2
+        if bandwidth is None:
+            continue
+        partitioned = hierarchy.partition is not None and hierarchy.partition.cache == name
+        capacity = (PARTITION_COUNT if partitioned else 1) * cache.capacity
+        tiers.append(Tier("l1" if private else "l2", capacity, latency, bandwidth, private, L2_VARIABILITY))
+    memory = processor.memory
+    tiers.append(Tier("dram", math.inf, memory.latency, processor.dram, False, memory.variability))
+    return tiers
+
+
+def sm_share(processor: Processor, share: float) -> float:
+    """Share of a GPU's bandwidth of an SM with `share` of all requests: limited by its own connection."""
+    return min(share, processor.memory.alone / processor.sms)
+
+
+def mix_costs(mix: Mix, processor: Processor, hierarchy: Hierarchy) -> tuple[Cost, ...]:
+    """Costs of the body of a mix, instruction by instruction, on one of its SMs.
 
     Raises `KeyError` for an instruction that the processor does not have.
     """
@@ -29,71 +81,66 @@ def costs_of(mix: Mix, processor: Processor, hierarchy: Hierarchy) -> tuple[Cost
 
 def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
     operation = processor.operations[instruction]
+    pipe, latency, to_core, slots = operation.pipe, operation.latency, operation.latency_to_core, operation.slots
     if instruction in SHARED_INSTRUCTIONS:
-        return _shared(instruction, operation, mix, processor)
+        return _shared_cost(instruction, operation, mix, processor)
     if instruction is Instruction.ATOMG:
-        queue = Queue("l2", operation.interval, L2_VARIABILITY)
-        return Cost(operation.pipe, 1.0, operation.latency, slots=operation.slots, queue=queue)
-    if instruction is Instruction.LDG and mix.access is Access.RANDOM:
-        return _random(operation, mix, processor, hierarchy)
+        return Cost(pipe, 1.0, latency, slots=slots, queue=Queue("l2", operation.interval, L2_VARIABILITY))
     if instruction is Instruction.LDG:
-        return _load(operation, mix, processor, hierarchy)
-    return Cost(
-        operation.pipe, operation.interval, operation.latency, operation.latency_to_core, operation.slots,
-        core=operation.pipe is Pipe.CORE, barrier=instruction is Instruction.BARRIER,
-    )  # fmt: skip
+        cost = _random_cost if mix.access is Access.RANDOM else _load_cost
+        return cost(operation, mix, processor, hierarchy)
+    is_barrier = instruction is Instruction.BARRIER
+    return Cost(pipe, operation.interval, latency, to_core, slots, core=pipe is Pipe.CORE, barrier=is_barrier)
 
 
-def _shared(instruction: Instruction, operation: Operation, mix: Mix, processor: Processor) -> Cost:
-    """An access to shared memory: each further turn keeps the banks for as long as the first."""
-    banks, to_core = processor.shared, operation.latency_to_core
-    lanes, merged = addresses(mix.stride), instruction is not Instruction.ATOMS
-    taken = ways(banks, lanes, mix.width, merged=merged)
-    each = banks.write_conflict if instruction is Instruction.STS else banks.conflict_latency
-    more = further_turns(banks, lanes, mix.width, merged=merged) * each
-    return Cost(
-        operation.pipe, operation.interval * taken, operation.latency + more,
-        None if to_core is None else to_core + more, operation.slots,
-    )  # fmt: skip
+def _shared_cost(instruction: Instruction, operation: Operation, mix: Mix, processor: Processor) -> Cost:
+    """Cost of an access to shared memory: each extra pass occupies the banks as long as the first."""
+    banks, lanes, merged = processor.shared, addresses(mix.stride), instruction is not Instruction.ATOMS
+    interval = operation.interval * conflict_ways(banks, lanes, mix.width, merged=merged)
+    per_pass = banks.write_conflict if instruction is Instruction.STS else banks.conflict_latency
+    extra = extra_passes(banks, lanes, mix.width, merged=merged) * per_pass
+    to_core = None if operation.latency_to_core is None else operation.latency_to_core + extra
+    return Cost(operation.pipe, interval, operation.latency + extra, to_core, operation.slots)
 
 
-def _load(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
-    """A load of words that lie together: from the nearest tier, or where a footprint fits that all SMs share."""
-    tiers = tiers_on(Path.GLOBAL, processor, hierarchy)
-    resident = mix.access is Access.RESIDENT
-    lanes = addresses(mix.stride)
-    if resident and tiers[0].private:
-        each = LINE / tiers[0].bandwidth.read
-        lines = _touched(lanes, mix.width, LINE)
-        interval = max(operation.interval, lines * each)
-        return Cost(operation.pipe, interval, operation.latency + (lines - 1) * each, slots=operation.slots)
-    tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
-    rate = tier.bandwidth.read * _share(mix, processor)
-    transaction = LINE // processor.memory.transactions
-    taken = _touched(lanes, mix.width, transaction)
-    coalesced = _touched(addresses(mix.width // WORD), mix.width, transaction)
-    latency = tier.latency + (taken - coalesced) * processor.memory.transaction_latency
-    queue = Queue(tier.name, transaction * taken / rate, tier.variability)
+def _load_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
+    """Cost of a load of nearby words: from the nearest tier, or where a footprint fits that all SMs share."""
+    tiers, lanes = tiers_of(Path.GLOBAL, processor, hierarchy), addresses(mix.stride)
+    if mix.access is Access.RESIDENT and tiers[0].private:
+        line_cycles = L1_LINE_BYTES / tiers[0].bandwidth.read
+        lines = _granules(lanes, mix.width, L1_LINE_BYTES)
+        interval = max(operation.interval, lines * line_cycles)
+        return Cost(operation.pipe, interval, operation.latency + (lines - 1) * line_cycles, slots=operation.slots)
+    tier = _shared_tier(tiers, mix)
+    transaction_bytes = L1_LINE_BYTES // processor.memory.transactions
+    transactions = _granules(lanes, mix.width, transaction_bytes)
+    coalesced = _granules(addresses(mix.width // WORD_BYTES), mix.width, transaction_bytes)
+    latency = tier.latency + (transactions - coalesced) * processor.memory.transaction_latency
+    service = transaction_bytes * transactions / (tier.bandwidth.read * _share(mix, processor))
+    queue = Queue(tier.name, service, tier.variability)
     return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
 
 
-def _random(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
-    """A load of which every lane wants a word of another line (VV16 s6.7)."""
-    memory, tiers = processor.memory, tiers_on(Path.GLOBAL, processor, hierarchy)
-    tier = next(each for each in tiers if not each.private and mix.footprint <= each.capacity)
+def _random_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
+    """Cost of a load of words in different lines for all lanes (VV16 s6.7)."""
+    memory, tier = processor.memory, _shared_tier(tiers_of(Path.GLOBAL, processor, hierarchy), mix)
     latency = tier.latency + (WARP_SIZE - memory.transactions) * memory.transaction_latency
+    size, bandwidth, variability = WARP_SIZE * SECTOR_BYTES, tier.bandwidth.read, tier.variability
     if tier.name == "dram":
-        service = WARP_SIZE * WORD / (memory.random_bandwidth * _share(mix, processor))
-        queue = Queue(tier.name, service, memory.random_variability)
-    else:
-        queue = Queue(tier.name, WARP_SIZE * SECTOR / (tier.bandwidth.read * _share(mix, processor)), tier.variability)
+        size, bandwidth, variability = WARP_SIZE * WORD_BYTES, memory.random_bandwidth, memory.random_variability
+    queue = Queue(tier.name, size / (bandwidth * _share(mix, processor)), variability)
     return Cost(operation.pipe, operation.interval, latency, slots=operation.slots, queue=queue)
+
+
+def _shared_tier(tiers: list[Tier], mix: Mix) -> Tier:
+    """The nearest tier that all SMs share and that holds the footprint."""
+    return next(tier for tier in tiers if not tier.private and mix.footprint <= tier.capacity)
 
 
 def _share(mix: Mix, processor: Processor) -> float:
-    return share_of(processor, 1 / min(mix.sms or processor.sms, processor.sms))
+    return sm_share(processor, 1 / min(mix.sms or processor.sms, processor.sms))
 
 
-def _touched(lanes: NDArray[np.int64], width: int, granule: int) -> int:
-    """How many granules the operands of a warp touch; they are aligned to their width, so none lies in two."""
+def _granules(lanes: NDArray[np.int64], width: int, granule: int) -> int:
+    """Number of granules of the operands of a warp; operands are aligned to their width."""
     return int(np.unique(lanes // granule).size) if width <= granule else lanes.size

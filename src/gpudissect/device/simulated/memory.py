@@ -15,19 +15,17 @@ from gpudissect.simulation.cache.models import Actor, HierarchyModel
 from gpudissect.trace import Array
 from gpudissect.workload import Bounds, Chase, Order, Path, Timing
 
-CHUNK = 1 << 16  # accesses simulated at a time: their latencies stay in the host's caches, and Ctrl-C gets through
-
-
-REGION = 2 << 20  # constant memory and code start at multiples of this: the large page, so that they share none
+CHUNK_ACCESSES = 1 << 16  # simulated at a time: latencies stay in the host's caches, and Ctrl-C is handled between
+REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large page, so that they share none
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some accesses of the timed laps, one after the other.
+    """Consecutive accesses of the timed laps.
 
     Attributes:
         first: number of the first, counted from the first timed access.
-        cycles: float64 (n,), latency with noise (and the timer's cost), not yet rounded by the clock.
+        cycles: float64 (n,), latencies with noise (and the timer's cost), not yet rounded by the clock.
 
     """
 
@@ -41,107 +39,113 @@ class Memory:
     def __init__(self, model: HierarchyModel, noise: Noise) -> None:
         self._model = model
         self._noise = noise
-        self._levels = np.empty(CHUNK, dtype=np.int8)
-        self._latencies = np.empty(CHUNK, dtype=np.float64)
+        self._levels = np.empty(CHUNK_ACCESSES, dtype=np.int8)
+        self._latencies = np.empty(CHUNK_ACCESSES, dtype=np.float64)
 
-    def run(self, chase: Chase, digest: str, timer: float, farther: float = 0.0) -> dict[str, Array]:
-        """Run a chase from cold caches.
+    def run(self, chase: Chase, digest: str, timer: float, extra: float = 0.0) -> dict[str, Array]:
+        """The arrays of a chase's trace, from cold caches.
 
         Args:
-            chase: what to do; its path must be one of the hierarchy's routes.
-            digest: the chase's, which with the noise's seed determines all randomness.
+            chase: the chase; its path is one of the hierarchy's routes.
+            digest: its digest, which with the noise's seed determines all randomness.
             timer: cycles that timing one access adds; not used with whole laps.
-            farther: cycles that every access takes longer than the hierarchy says.
-
-        Returns:
-            The arrays of the chase's trace, see `Trace`.
+            extra: cycles added to the latency of every access.
 
         """
-        ring = _ring(chase.order)
+        chain = _offsets(chase.order)
+        timed = self._timed(chase, chain, digest, extra + (0.0 if chase.timing is Timing.LAP else timer))
         match chase.timing:
             case Timing.EACH:
-                return self._each(chase, ring, self._timed(chase, ring, digest, timer + farther))
+                return _each(chase, chain, timed)
             case Timing.LAP:
-                return self._lap(chase, ring, self._timed(chase, ring, digest, farther))
+                return _lap(chase, chain, timed)
             case Timing.COUNT:
-                return self._count(chase, ring, self._timed(chase, ring, digest, timer + farther))
+                return _count(chase, chain, timed)
 
     def reach(self, path: Path) -> int:
         """End of the byte offsets that can be simulated on a path."""
         return self._model.reach(path)
 
-    def _timed(self, chase: Chase, ring: NDArray[np.int64], digest: str, timer: float) -> Iterator[Chunk]:
-        """Walk all laps and give the timed ones with their noise, chunk by chunk, in a buffer that is reused."""
+    def _timed(self, chase: Chase, chain: NDArray[np.int64], digest: str, timer: float) -> Iterator[Chunk]:
+        """Run all laps and yield the timed ones with their noise, chunk by chunk, in a buffer that is reused."""
         from gpudissect.device.simulated._clock import disturb
 
         replacement, clock, phase = seeds(self._noise.seed, digest)
         self._model.reset(replacement, end=chase.span)
-        for turn in chase.before:
-            laid = _ring(turn.order) + region(chase, turn.path)
-            self._untimed(turn.path, laid, turn.laps, Actor(turn.sm, turn.warp))
-        ring = ring + region(chase, chase.path) if chase.before else ring
+        for prior in chase.before:
+            offsets = _offsets(prior.order) + region(chase, prior.path)
+            self._untimed(prior.path, offsets, prior.laps, Actor(prior.sm, prior.warp))
+        chain = chain + region(chase, chase.path) if chase.before else chain
         actor = Actor(first_sm=chase.sm or 0)
-        position = self._untimed(chase.path, ring, chase.warmup, actor)
+        position = self._untimed(chase.path, chain, chase.warmup, actor)
         noise = self._noise
         settings = np.array([noise.jitter, noise.outliers, OUTLIER_MEAN, noise.drift, DRIFT_PERIOD, phase])
         draws = np.array([clock], dtype=np.uint64)
-        for first, n in _chunks(chase.laps * ring.size):
+        for first, n in _chunks(chase.laps * chain.size):
             latencies = self._latencies[:n]
-            position = self._model.walk(chase.path, ring, position, self._levels[:n], latencies, actor)
+            position = self._model.walk(chase.path, chain, position, self._levels[:n], latencies, actor)
             disturb(latencies, timer, settings, draws, first)
             yield Chunk(first, latencies)
 
-    def _untimed(self, path: Path, ring: NDArray[np.int64], laps: int, actor: Actor) -> int:
-        """Walk some laps that nobody times; gives the position where they end."""
+    def _untimed(self, path: Path, chain: NDArray[np.int64], laps: int, actor: Actor) -> int:
+        """Run untimed laps; returns the position of the next access."""
         position = 0
-        for _, n in _chunks(laps * ring.size):
-            position = self._model.walk(path, ring, position, self._levels[:n], self._latencies[:0], actor)
+        for _, n in _chunks(laps * chain.size):
+            position = self._model.walk(path, chain, position, self._levels[:n], self._latencies[:0], actor)
         return position
-
-    def _each(self, chase: Chase, ring: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
-        picks = None if chase.picks is None else np.array(chase.picks, dtype=np.int64)
-        cycles = np.empty(chase.laps * chase.timed_per_lap, dtype=np.int64)
-        done = 0
-        for first, read in _read(chunks):
-            if picks is not None:
-                read = read[_picked(picks, ring.size, first, read.size)]
-            cycles[done : done + read.size] = read
-            done += read.size
-        visited = ring if picks is None else ring[picks]
-        return {"offsets": np.tile(visited, chase.laps), "cycles": cycles}
-
-    @staticmethod
-    def _lap(chase: Chase, ring: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
-        sums = np.zeros(chase.laps)
-        for chunk in chunks:
-            laps, starts = _laps(chunk.first, chunk.cycles.size, ring.size)
-            sums[laps] += np.add.reduceat(chunk.cycles, starts)
-        return {"cycles": np.rint(sums).astype(np.int64)}
-
-    @staticmethod
-    def _count(chase: Chase, ring: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
-        assert chase.bounds is not None  # Chase sees to it
-        counts = np.zeros((chase.laps, 3), dtype=np.int64)
-        for first, read in _read(chunks):
-            laps, starts = _laps(first, read.size, ring.size)
-            counts[laps] += np.add.reduceat(_classes(read, chase.bounds), starts)
-        return {"counts": counts}
 
 
 def region(chase: Chase, path: Path) -> int:
-    """Where the memory behind a path begins: constant memory, then code, lie beyond what all rings reach into."""
+    """Begin of the memory of a path: constant memory, then code, are beyond the span of all chains."""
     if not chase.before:
         return 0
-    beyond = {Path.CONSTANT: 1, Path.CODE: 2}.get(path, 0)
-    return -(-chase.span // REGION) * REGION * beyond
+    number = {Path.CONSTANT: 1, Path.CODE: 2}.get(path, 0)
+    return -(-chase.span // REGION_BYTES) * REGION_BYTES * number
+
+
+def seeds(seed: int, digest: str) -> tuple[int, int, float]:
+    """Seeds of replacement and clock, and the phase of the drift in [0, 1): all randomness of one workload."""
+    digits = hashlib.sha256(f"{seed}:{digest}".encode()).digest()
+    words = [int.from_bytes(digits[i : i + 8], "little") for i in (0, 8, 16)]
+    return words[0], words[1], words[2] / 2**64
+
+
+def _each(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
+    picks = None if chase.picks is None else np.array(chase.picks, dtype=np.int64)
+    cycles = np.empty(chase.laps * chase.timed_per_lap, dtype=np.int64)
+    done = 0
+    for first, read in _read(chunks):
+        if picks is not None:
+            read = read[_picked(picks, chain.size, first, read.size)]
+        cycles[done : done + read.size] = read
+        done += read.size
+    visited = chain if picks is None else chain[picks]
+    return {"offsets": np.tile(visited, chase.laps), "cycles": cycles}
+
+
+def _lap(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
+    sums = np.zeros(chase.laps)
+    for chunk in chunks:
+        laps, starts = _laps(chunk.first, chunk.cycles.size, chain.size)
+        sums[laps] += np.add.reduceat(chunk.cycles, starts)
+    return {"cycles": np.rint(sums).astype(np.int64)}
+
+
+def _count(chase: Chase, chain: NDArray[np.int64], chunks: Iterator[Chunk]) -> dict[str, Array]:
+    assert chase.bounds is not None  # `Chase` ensures it
+    counts = np.zeros((chase.laps, 3), dtype=np.int64)
+    for first, read in _read(chunks):
+        laps, starts = _laps(first, read.size, chain.size)
+        counts[laps] += np.add.reduceat(_classes(read, chase.bounds), starts)
+    return {"counts": counts}
 
 
 def _read(chunks: Iterator[Chunk]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Read every access with a clock that counts whole cycles; buffers are reused."""
     from gpudissect.device.simulated._clock import read
 
-    cycles = np.empty(CHUNK, dtype=np.int64)
-    phase = 0.5  # half a cycle off, so that the rounding of sums cannot tip whole latencies
+    cycles = np.empty(CHUNK_ACCESSES, dtype=np.int64)
+    phase = 0.5  # half a cycle off, so that rounding of sums does not change whole latencies
     for chunk in chunks:
         part = cycles[: chunk.cycles.size]
         phase = read(chunk.cycles, phase, part)
@@ -159,31 +163,24 @@ def _classes(cycles: NDArray[np.int64], bounds: Bounds) -> NDArray[np.int64]:
 
 def _chunks(total: int) -> Iterator[tuple[int, int]]:
     """Start and length of the chunks of `total` accesses."""
-    for first in range(0, total, CHUNK):
-        yield first, min(CHUNK, total - first)
+    for first in range(0, total, CHUNK_ACCESSES):
+        yield first, min(CHUNK_ACCESSES, total - first)
 
 
 def _laps(first: int, n: int, count: int) -> tuple[slice, NDArray[np.int64]]:
-    """The laps that n accesses from number `first` on fall into, and where among them each begins."""
+    """The laps of n accesses from number `first` on, and where among them each begins."""
     laps = np.arange(first // count, (first + n - 1) // count + 1)
     return slice(int(laps[0]), int(laps[-1]) + 1), np.maximum(laps * count - first, 0)
 
 
 def _picked(picks: NDArray[np.int64], count: int, first: int, n: int) -> NDArray[np.int64]:
-    """Which of n accesses from number `first` on are picked positions of their lap: indices, rising."""
+    """Rising indices of those of n accesses from number `first` on that are picked positions of their lap."""
     laps = np.arange(first // count, (first + n - 1) // count + 1)
     numbers = (laps[:, None] * count + picks - first).reshape(-1)
     return numbers[(numbers >= 0) & (numbers < n)]
 
 
 @lru_cache(maxsize=2)
-def _ring(order: Order) -> NDArray[np.int64]:
-    """The ring's offsets, in an array that the compiled loop takes. Chases often repeat an order."""
+def _offsets(order: Order) -> NDArray[np.int64]:
+    """The offsets of an order, in an array for the compiled loop. Chases often repeat an order."""
     return np.array(order.offsets(), dtype=np.int64)
-
-
-def seeds(seed: int, digest: str) -> tuple[int, int, float]:
-    """Seeds of replacement and clock, and the drift's phase in [0, 1): all that is random about one workload."""
-    bytes_ = hashlib.sha256(f"{seed}:{digest}".encode()).digest()
-    words = [int.from_bytes(bytes_[i : i + 8], "little") for i in (0, 8, 16)]
-    return words[0], words[1], words[2] / 2**64

@@ -1,23 +1,30 @@
-"""`Noise`: what a simulated clock adds to the truth."""
+"""`Noise`: deviations of a simulated clock from the truth."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gpudissect.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+OUTLIER_MEAN = 300.0
+DRIFT_PERIOD = 1 << 20
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How far timings stray. The same noise and the same workload always give the same numbers.
+    """Deviations of timings. The same noise and the same workload always give the same numbers.
 
     Attributes:
         seed: of all randomness, that of random replacement policies included.
         jitter: probability that an access takes one cycle more or less, half each.
-        outliers: probability that an access takes much longer (an interrupt, a refresh of DRAM): by an
-            exponentially distributed number of cycles with mean `OUTLIER_MEAN`.
-        drift: relative amplitude of a slow swing of all latencies (sine, `DRIFT_PERIOD` accesses, random phase).
+        outliers: probability that an access is delayed (an interrupt, a DRAM refresh) by an exponentially distributed
+            number of cycles with mean `OUTLIER_MEAN`.
+        drift: relative amplitude of a slow oscillation of all latencies (sine, `DRIFT_PERIOD` accesses, random phase).
 
     Raises `UsageError` for probabilities outside [0, 1] or a drift outside [0, 1).
 
@@ -36,9 +43,15 @@ class Noise:
 
     @classmethod
     def none(cls, seed: int = 0) -> Self:
-        """The bare truth; `seed` still drives random replacement."""
+        """No deviation; `seed` is that of random replacement."""
         return cls(seed=seed, jitter=0.0, outliers=0.0, drift=0.0)
 
+    def disturb(self, durations: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Durations in cycles, shape (rows, n), with noise: jitter and outliers of each, a drift of each row."""
+        import numpy as np
 
-OUTLIER_MEAN = 300.0
-DRIFT_PERIOD = 1 << 20
+        jitter = np.sign(rng.random(durations.shape) - 0.5) * (rng.random(durations.shape) < self.jitter)
+        delays = rng.exponential(OUTLIER_MEAN, durations.shape) * (rng.random(durations.shape) < self.outliers)
+        drift = 1 + self.drift * np.sin(2 * np.pi * rng.random((durations.shape[0], 1)))
+        disturbed: NDArray[np.float64] = np.maximum(durations * drift + jitter + delays, 0.0)
+        return disturbed

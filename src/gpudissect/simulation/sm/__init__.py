@@ -1,5 +1,5 @@
-"""A streaming multiprocessor, cycle by cycle: schedulers, pipelines, banks and the queue before memory. Pure and fast.
+"""A streaming multiprocessor, cycle by cycle: schedulers, pipelines, banks and the queue before memory.
 
-`description` says what there can be, `banks` what a conflict costs, `engine` runs warps. Only the engine loads numba,
-and only when used.
+`description` describes it, `banks` counts bank passes, `engine` runs warps. Only the engine loads numba, and only when
+it runs.
 """

@@ -1,12 +1,13 @@
 """The compiled inner loop of an SM. Imports numba: import it only to simulate.
 
-Time goes in cycles, from one at which a scheduler may issue to the next such; nothing happens in between. All state is
-in flat arrays that the caller makes; the columns have names here.
+Time advances from one cycle at which a scheduler may issue to the next. All state is in flat arrays of the caller;
+their columns have names here.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,39 +26,77 @@ OPERATION = 11
 # number of pipes, cycles until a block is replaced.
 M_SCHEDULERS, M_STEP, M_WIDTH, M_REISSUE, M_OLDEST, M_PIPES, M_REPLACEMENT, M_SIZE = range(8)
 
-# The job: warps at once, warps of a block, chains, iterations, blocks, and how many of these have started.
-# Of how many accesses of warp 0 one is timed, and how many it made.
-J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_BLOCKS, J_STARTED, J_SAMPLED, J_SEEN, J_SIZE = range(9)
+# The job: warps at once, warps of a block, chains, iterations, blocks, started blocks; sampling interval of the queued
+# accesses of warp 0, and their number so far.
+J_WARPS, J_PER_BLOCK, J_CHAINS, J_ITERATIONS, J_BLOCKS, J_STARTED, J_SAMPLED, J_ACCESSES, J_SIZE = range(9)
 
 # Columns of a warp: position in the body, chain, iteration, when its next instruction may be issued, its record.
 W_POSITION, W_CHAIN, W_ITERATION, W_AT, W_RECORD, W_SIZE = range(6)
 
-# Columns of a block's seat: warps not yet ended, and at the barrier.
+# Columns of the place of a resident block: warps not yet ended, and at the barrier.
 B_LEFT, B_ARRIVED, B_SIZE = range(3)
 
-# Columns of a scheduler: when it looks again, from when on it may issue, which of its warps issued last.
+# Columns of a scheduler: next cycle to look for a warp, first cycle to issue, warp that issued last.
 S_NEXT, S_FREE, S_LAST, S_SIZE = range(4)
 
-# The random numbers: a SplitMix64 state, how many were drawn, the order of the parts of the run under way.
+# Random numbers: a SplitMix64 state, how many were used, the order of the strata of the current run.
 D_STATE, D_COUNT, D_ORDER, D_SIZE = range(4)
 STRATA = 256  # a power of two
 
-# Columns of a record: when a warp began and ended.
+# Columns of a record: begin and end of a warp.
 R_BEGIN, R_END, R_SIZE = range(3)
+
+
+class State(NamedTuple):
+    """The arrays of a run.
+
+    Attributes:
+        machine: (M_SIZE,), see the M_ names.
+        job: (J_SIZE,), see the J_ names; J_STARTED and J_ACCESSES are modified.
+        operations: (operations, OPERATION). UNIT: number of a pipe that all schedulers share, else -1 minus the number;
+            INTERVAL, LATENCY, CORE_LATENCY: see `Operation`; IS_CORE, BARRIER, AWAITED: 1 or 0; SLOTS; QUEUE: -1 for
+            none; SERVICE: mean cycles of one service, with VARIABILITY. The chain of an access that is not AWAITED goes
+            on when it has been served.
+        body: operations of one iteration, in order.
+        warps: (warps, W_SIZE), zeros except W_RECORD, the number of the warp.
+        ready: (warps, chains), zeros: when the last result of each chain is available.
+        residents: (resident blocks, B_SIZE), zeros except B_LEFT, the warps of a block.
+        schedulers: (schedulers, S_SIZE), zeros except S_LAST.
+        units: (pipes * (1 + schedulers),), zeros: when each pipe accepts the next instruction.
+        queues: (queues,), zeros: when all accesses in each queue will have been served.
+        records: (warps of all blocks, R_SIZE), out, cycles.
+        draws: (D_SIZE,), zeros except D_STATE, the seed.
+        samples: (bins,), out: number of timed accesses by cycles, the last bin for as many or more.
+
+    """
+
+    machine: I64
+    job: I64
+    operations: F64
+    body: I64
+    warps: I64
+    ready: I64
+    residents: I64
+    schedulers: I64
+    units: F64
+    queues: F64
+    records: I64
+    draws: U64
+    samples: I64
 
 
 @inlined
 def _aligned(time: Int, step: Int) -> Int:
-    """First cycle, from this one on, at which schedulers issue."""
+    """First cycle at or after `time` at which schedulers issue."""
     return (time + step - 1) // step * step
 
 
 @inlined
-def _spread(draws: U64) -> Float:
-    """Next number in [0, 1): random, but each run of STRATA of them has one in each of as many equal parts.
+def _stratified(draws: U64) -> Float:
+    """Next number in [0, 1): stratified, each run of STRATA numbers has one in each of as many equal strata.
 
-    So means over some thousand accesses come out alike whatever the seed is, as they do of as many SMs at once.
-    The parts are gone through in an order drawn anew for each run (a bijection of their numbers).
+    So means over some thousand accesses hardly depend on the seed, as those of many SMs at once. The order of the
+    strata is random in each run (a bijection of their numbers).
     """
     count = draws[D_COUNT] & np.uint64(STRATA - 1)
     if count == 0:
@@ -75,25 +114,25 @@ def _spread(draws: U64) -> Float:
 
 @inlined
 def _service(mean: Float, variability: Float, draws: U64) -> Float:
-    """How long one access is served: `variability` is half of one plus the squared coefficient of variation.
+    """Service time of one access: `variability` is half of one plus the squared coefficient of variation.
 
-    From 1 on most accesses are free and the others exponential (rows of memory that are open, or are not); below a
-    constant part and an exponential one.
+    From 1 on many accesses are free and the others exponential (open and closed rows of memory); below, a constant part
+    plus an exponential one.
     """
     if variability <= 0.5:
         return mean
-    drawn = _spread(draws)
+    number = _stratified(draws)
     if variability < 1.0:
         share = math.sqrt(2.0 * variability - 1.0)
-        return mean * (1.0 - share - share * math.log(1.0 - drawn))
-    if drawn * variability >= 1.0:
+        return mean * (1.0 - share - share * math.log(1.0 - number))
+    if number * variability >= 1.0:
         return 0.0
-    return -mean * variability * math.log(1.0 - drawn * variability)
+    return -mean * variability * math.log(1.0 - number * variability)
 
 
 @inlined
 def _wake(schedulers: I64, warp: Int, at: Int, count: Int, step: Int) -> None:
-    """Have the scheduler of a warp look when the warp can go on."""
+    """Schedule the next look of a warp's scheduler for when the warp can go on."""
     s = warp % count
     look = max(schedulers[s, S_FREE], _aligned(at, step))
     if look < schedulers[s, S_NEXT]:
@@ -101,26 +140,24 @@ def _wake(schedulers: I64, warp: Int, at: Int, count: Int, step: Int) -> None:
 
 
 @inlined
-def _free_at(units: F64, operations: F64, operation: Int, scheduler: Int, pipes: Int) -> tuple[Int, Float]:
-    """The pipe of an operation (each scheduler's own, or from row 0 if there is one for all) and when it is free."""
-    unit = np.int64(operations[operation, UNIT])
-    place = unit if unit >= 0 else np.int64(-1 - unit) + pipes * (1 + scheduler)
-    return place, units[place]
+def _free_at(state: State, operation: Int, scheduler: Int) -> tuple[Int, Float]:
+    """Place of the pipe of an operation in `units` (shared pipes first), and when it is free."""
+    unit = np.int64(state.operations[operation, UNIT])
+    place = unit if unit >= 0 else np.int64(-1 - unit) + state.machine[M_PIPES] * (1 + scheduler)
+    return place, state.units[place]
 
 
 @inlined
-def _issue(
-    machine: I64, job: I64, operations: F64, body: I64, warps: I64, ready: I64, seats: I64,
-    schedulers: I64, units: F64, queues: F64, records: I64, draws: U64, samples: I64, w: Int, t: Int,
-) -> np.int64:  # fmt: skip
-    """Issue the next instruction of warp `w` at cycle `t`; the warp's state afterwards says when it can go on.
+def _issue(state: State, w: Int, t: Int) -> np.int64:
+    """Issue the next instruction of warp `w` at cycle `t`, and update when the warp can go on.
 
-    Returns the issue cycles that it took, negative if the pipe is one that all schedulers share.
+    Returns its issue cycles, negative if all schedulers share the pipe.
     """
+    machine, job, operations, body, warps, ready, residents, schedulers, units, queues, _, draws, samples = state
     position, chain = warps[w, W_POSITION], warps[w, W_CHAIN]
     operation = body[position]
     count, step = machine[M_SCHEDULERS], machine[M_STEP]
-    place, free = _free_at(units, operations, operation, w % count, machine[M_PIPES])
+    place, free = _free_at(state, operation, w % count)
     start = max(free, np.float64(t))
     units[place] = start + operations[operation, INTERVAL]
 
@@ -140,13 +177,13 @@ def _issue(
             served += max(latency - mean, 0.0)
         done = max(np.int64(math.ceil(served)), t + np.int64(1))
         if w == 0 and job[J_SAMPLED] > 0:
-            if job[J_SEEN] % job[J_SAMPLED] == 0:
-                took = np.int64(min(done - t, np.int64(samples.size - 1)))
-                samples[took] += 1
-            job[J_SEEN] += 1
+            if job[J_ACCESSES] % job[J_SAMPLED] == 0:
+                cycles = np.int64(min(done - t, np.int64(samples.size - 1)))
+                samples[cycles] += 1
+            job[J_ACCESSES] += 1
     ready[w, chain] = done
 
-    seat = w // job[J_PER_BLOCK]
+    resident = w // job[J_PER_BLOCK]
     chain += 1
     if chain == job[J_CHAINS]:
         chain = 0
@@ -157,33 +194,32 @@ def _issue(
     warps[w, W_AT] = max(t + machine[M_REISSUE], ready[w, chain])
 
     if operations[operation, BARRIER] > 0.0:
-        seats[seat, B_ARRIVED] += 1
+        residents[resident, B_ARRIVED] += 1
         warps[w, W_AT] = NEVER
-        if seats[seat, B_ARRIVED] == job[J_PER_BLOCK]:
-            seats[seat, B_ARRIVED] = 0
-            first = seat * job[J_PER_BLOCK]
+        if residents[resident, B_ARRIVED] == job[J_PER_BLOCK]:
+            residents[resident, B_ARRIVED] = 0
+            first = resident * job[J_PER_BLOCK]
             for other in range(first, first + job[J_PER_BLOCK]):
                 at = max(done, ready[other, warps[other, W_CHAIN]])
                 warps[other, W_AT] = at
-                for each in range(job[J_CHAINS]):  # what ends with the barrier ends for all that wait at it
-                    ready[other, each] = max(ready[other, each], done)
+                for number in range(job[J_CHAINS]):  # the barrier ends for all waiting warps at once
+                    ready[other, number] = max(ready[other, number], done)
                 _wake(schedulers, other, at, count, step)
 
     if warps[w, W_ITERATION] == job[J_ITERATIONS]:
         warps[w, W_AT] = NEVER
-        seats[seat, B_LEFT] -= 1
-        if seats[seat, B_LEFT] == 0:
-            _end_block(machine, job, warps, ready, seats, schedulers, records, seat)
+        residents[resident, B_LEFT] -= 1
+        if residents[resident, B_LEFT] == 0:
+            _end_block(state, resident)
     slots = np.int64(operations[operation, SLOTS])
     return slots if operations[operation, UNIT] < 0.0 else -slots
 
 
 @inlined
-def _end_block(
-    machine: I64, job: I64, warps: I64, ready: I64, seats: I64, schedulers: I64, records: I64, seat: Int
-) -> None:  # fmt: skip
-    """Note when the warps of a block ended, and seat the next block if there is one."""
-    first = seat * job[J_PER_BLOCK]
+def _end_block(state: State, resident: Int) -> None:
+    """Record the end of the warps of a block, and start the next block in its place."""
+    machine, job, warps, ready, records = state.machine, state.job, state.warps, state.ready, state.records
+    first = resident * job[J_PER_BLOCK]
     last = np.int64(0)
     for w in range(first, first + job[J_PER_BLOCK]):
         end = np.int64(0)
@@ -196,7 +232,7 @@ def _end_block(
     block = job[J_STARTED]
     job[J_STARTED] += 1
     begin = last + machine[M_REPLACEMENT]
-    seats[seat, B_LEFT] = job[J_PER_BLOCK]
+    state.residents[resident, B_LEFT] = job[J_PER_BLOCK]
     for w in range(first, first + job[J_PER_BLOCK]):
         record = block * job[J_PER_BLOCK] + w - first
         records[record, R_BEGIN] = begin
@@ -205,79 +241,46 @@ def _end_block(
         warps[w, W_RECORD] = record
         for chain in range(job[J_CHAINS]):
             ready[w, chain] = begin
-        _wake(schedulers, w, begin, machine[M_SCHEDULERS], machine[M_STEP])
+        _wake(state.schedulers, w, begin, machine[M_SCHEDULERS], machine[M_STEP])
 
 
 @compiled
-def simulate(
-    machine: I64,
-    job: I64,
-    operations: F64,
-    body: I64,
-    warps: I64,
-    ready: I64,
-    seats: I64,
-    schedulers: I64,
-    units: F64,
-    queues: F64,
-    records: I64,
-    draws: U64,
-    samples: I64,
-) -> None:
-    """Run all blocks of a job on one SM.
-
-    Args:
-        machine: (M_SIZE,), see the M_ names.
-        job: (J_SIZE,), see the J_ names; J_STARTED is changed by it.
-        operations: (operations, OPERATION). UNIT: its pipe, counted from 0, if there is one for all schedulers, else
-            -1 less that; INTERVAL, LATENCY, CORE_LATENCY: see `Operation`; IS_CORE, BARRIER, AWAITED: 1 or 0; SLOTS;
-            QUEUE: -1 for none; SERVICE: cycles of one service, with VARIABILITY. Of an access that is not AWAITED
-            the chain goes on when it has been served.
-        body: operations of one iteration, in order.
-        warps: (warps, W_SIZE), zeros, but W_RECORD, the warp's number.
-        ready: (warps, chains), zeros: when the last result of each chain is there.
-        seats: (blocks at once, B_SIZE), zeros, but B_LEFT, the warps of a block.
-        schedulers: (schedulers, S_SIZE), zeros.
-        units: (pipes * (1 + schedulers),), zeros: when each pipe takes the next instruction.
-        queues: (queues,), zeros: when all that waits in each will have been served.
-        records: (warps of all blocks, R_SIZE), out, cycles.
-        draws: (D_SIZE,), zeros, but D_STATE, the seed.
-        samples: (bins,), out: how many of the timed accesses took so many cycles, the last: or more.
-
-    """
+def simulate(state: State) -> None:
+    """Run all blocks of a job on one SM."""
+    machine, job, operations, body, warps, ready, _, schedulers, _, _, _, _, _ = state
     count, step, width = machine[M_SCHEDULERS], machine[M_STEP], machine[M_WIDTH]
-    turn = np.int64(0)
-    alike = True
+    next_scheduler = np.int64(0)
+    one_pipe = True
     for operation in body:
-        alike = alike and operations[operation, UNIT] == operations[body[0], UNIT]
+        one_pipe = one_pipe and operations[operation, UNIT] == operations[body[0], UNIT]
     while True:
         t = schedulers[0, S_NEXT]
         for s in range(1, count):
             t = min(t, schedulers[s, S_NEXT])
         if t >= NEVER:
             return
-        first = turn
+        first = next_scheduler
         for k in range(count):
             s = (first + k) % count
             if schedulers[s, S_NEXT] != t:
                 continue
-            if alike:  # all wait for the same pipe: no need to ask each
-                _, free = _free_at(units, operations, body[0], s, machine[M_PIPES])
+            if one_pipe:  # all warps wait for the same pipe
+                _, free = _free_at(state, body[0], s)
                 if free >= t + step:
                     schedulers[s, S_NEXT] = _aligned(np.int64(math.floor(free)) - step + 1, step)
                     continue
-            mine = (job[J_WARPS] - s + count - 1) // count
+            own_warps = (job[J_WARPS] - s + count - 1) // count
             soonest, chosen = np.int64(NEVER), np.int64(-1)
             after = np.int64(0) if machine[M_OLDEST] else schedulers[s, S_LAST] + 1
-            for j in range(mine):
-                own = after + j
-                if own >= mine:
-                    own -= mine
-                w = own * count + s
+            for j in range(own_warps):
+                number = after + j
+                if number >= own_warps:
+                    number -= own_warps
+                w = number * count + s
                 if warps[w, W_AT] > t:
                     soonest = min(soonest, warps[w, W_AT])
                     continue
-                _, free = _free_at(units, operations, body[warps[w, W_POSITION]], s, machine[M_PIPES])
+                _, free = _free_at(state, body[warps[w, W_POSITION]], s)
                 if free >= t + step:
                     soonest = min(soonest, np.int64(math.floor(free)) - step + 1)
                     continue
@@ -286,7 +289,7 @@ def simulate(
                         chosen = w
                     continue
                 chosen = w
-                schedulers[s, S_LAST] = own
+                schedulers[s, S_LAST] = number
                 break
             if chosen < 0:
                 schedulers[s, S_NEXT] = _aligned(soonest, step) if soonest < NEVER else NEVER
@@ -295,16 +298,13 @@ def simulate(
             for n in range(width):
                 if n > 0:
                     position = warps[chosen, W_POSITION]
-                    _, free = _free_at(units, operations, body[position], s, machine[M_PIPES])
+                    _, free = _free_at(state, body[position], s)
                     waits = ready[chosen, warps[chosen, W_CHAIN]] > t or operations[body[position], BARRIER] > 0.0
                     if warps[chosen, W_AT] >= NEVER or waits or free >= t + step:
                         break
-                taken = _issue(
-                    machine, job, operations, body, warps, ready, seats, schedulers, units, queues, records, draws,
-                    samples, chosen, t,
-                )  # fmt: skip
-                if taken < 0:
-                    turn = (s + 1) % count
-                slots = max(slots, taken if taken > 0 else -taken)
+                issued = _issue(state, chosen, t)
+                if issued < 0:
+                    next_scheduler = (s + 1) % count
+                slots = max(slots, abs(issued))
             schedulers[s, S_FREE] = t + step * slots
             schedulers[s, S_NEXT] = schedulers[s, S_FREE]

@@ -1,4 +1,4 @@
-"""What an SM and the memory behind it are made of, as far as throughput goes (VV16 ch 2)."""
+"""Description of an SM and the memory behind it, as far as throughput depends on it (VV16 ch 2)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpudissect.workload import Instruction
 
 
 class Pipe(StrEnum):
-    """Functional units that instructions of several kinds share."""
+    """Functional units shared by instructions of several kinds."""
 
-    CORE = "core"  # single-precision arithmetic, and the integers that share its cores
-    INTEGER = "integer"  # integers with cores of their own
+    CORE = "core"  # single precision, and integers that share its cores
+    INTEGER = "integer"  # integers with their own cores
     HALF = "half"
     DOUBLE = "double"
     SPECIAL = "special"  # reciprocals, roots, transcendental functions
@@ -26,22 +26,22 @@ class Pipe(StrEnum):
 
 
 class Scheduling(StrEnum):
-    """Which of the warps that could issue does."""
+    """Which of the eligible warps issues."""
 
-    ROUND_ROBIN = "round_robin"  # the next one after the one that issued last
-    OLDEST = "oldest"  # the one whose block began first, nearly the order that Huang 2014 models (VV16 s7.6)
+    ROUND_ROBIN = "round_robin"  # the next after the one that issued last
+    OLDEST = "oldest"  # of the block that began first, nearly the order modelled by Huang 2014 (VV16 s7.6)
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What one instruction costs.
+    """Cost of one instruction.
 
     Attributes:
-        pipe: which units execute it.
-        interval: cycles for which one warp's instruction keeps one such unit, free of conflicts; may be a fraction.
-        latency: cycles until an instruction that needs its result can be issued, free of conflicts.
-        latency_to_core: the same if that one is executed by the cores; None for no difference (VV16 s4.7).
-        slots: issue cycles it takes of its scheduler (VV16 s4.7).
+        pipe: units that execute it.
+        interval: cycles of one unit per instruction of a warp, without conflicts; may be a fraction.
+        latency: cycles until a dependent instruction can be issued, without conflicts.
+        latency_to_core: the same for a dependent instruction of the cores; None for no difference (VV16 s4.7).
+        slots: issue cycles of its scheduler (VV16 s4.7).
 
     """
 
@@ -57,14 +57,14 @@ class SharedMemory:
     """Banks of shared memory (VV16 table 2.5, MC16 s6).
 
     Attributes:
-        banks: how many.
+        banks: number of banks.
         width: bytes that a bank reads at a time.
-        interleave: bytes that lie side by side in one bank: the next ones are in the next bank (Kepler: 4 or 8).
-        lanes: of a warp that are served at once: 32, or half of them (G80, GT200); never more than all banks have words
-            for.
-        conflict_latency: cycles that each further turn of the banks takes until the result is there. Half warps take
-            their turns one after the other: a 2-way conflict is one further turn of a warp, or two of its halves.
-        write_conflict: cycles that each adds to the time between two stores of a warp.
+        interleave: contiguous bytes of one bank; the next ones are in the next bank (Kepler: 4 or 8).
+        lanes: lanes of a warp served together: 32, or half of them (G80, GT200); at most as many as all banks have
+            words for.
+        conflict_latency: cycles by which each extra bank pass delays the result. Half warps are served one after the
+            other: a 2-way conflict is one extra pass of a warp, or two of its halves.
+        write_conflict: cycles that each extra bank pass adds to the time between two stores of a warp.
 
     """
 
@@ -78,20 +78,20 @@ class SharedMemory:
 
 @dataclass(frozen=True)
 class MemorySystem:
-    """DRAM and the way there, as one queue for each SM with its share of the bandwidth.
+    """DRAM and the path to it, as one queue per SM with its share of the bandwidth.
 
-    An access takes `latency` when it is alone: a constant way there and back and one mean service. Services are served
-    one after the other; their times vary, so that throughput saturates gradually (VV16 s6.4).
+    A single access takes `latency`: a constant time on the path and one mean service. Services follow one another;
+    their times vary, so that throughput saturates gradually (VV16 s6.4).
 
     Attributes:
-        latency: cycles of a coalesced access that is alone.
-        variability: how long accesses wait, over how long they would if services were exponentially distributed: half
-            of one plus the squared coefficient of variation (Pollaczek and Khinchine). 0.5: all services are equal.
-        transactions: into which a coalesced access of a warp is split; one that diverges has 32.
-        transaction_latency: cycles that each further one takes (VV16 table 6.7).
-        random_bandwidth: bytes a cycle of the whole GPU when each lane of 32 asks for 4 bytes of another line.
+        latency: cycles of a single coalesced access.
+        variability: waiting time relative to that with exponentially distributed services: half of one plus the squared
+            coefficient of variation (Pollaczek and Khinchine). 0.5: all services are equal.
+        transactions: transactions of a coalesced access of a warp; a divergent one has 32.
+        transaction_latency: cycles of each further transaction (VV16 table 6.7).
+        random_bandwidth: bytes per cycle of the whole GPU when each of 32 lanes loads 4 bytes of another line.
         random_variability: as `variability`, of such accesses.
-        alone: how much more than an equal share of bandwidth one SM can have.
+        alone: bandwidth of a single SM relative to an equal share.
 
     """
 
@@ -106,9 +106,9 @@ class MemorySystem:
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """Bytes a cycle (of the SM's clock) of one tier: of the whole GPU, or of one SM if it is private.
+    """Bytes per cycle (of the SM's clock) of one tier: of the whole GPU, or of one SM if it is private.
 
-    What an L1 takes (`write`) it hands on as well: whoever stores through it waits for the slower of the two.
+    An L1 writes through: stores are limited by its `write` and by that of the next tier.
     """
 
     read: float
@@ -118,7 +118,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Launches:
-    """What starting work costs: kernels in nanoseconds, the replacement of a block in cycles."""
+    """Cost of starting work: kernels in nanoseconds, the replacement of a block in cycles."""
 
     kernel_start: float = 5000.0
     kernel_interval: float = 2000.0
@@ -129,24 +129,24 @@ class Launches:
 
 @dataclass(frozen=True)
 class Processor:
-    """An SM, and how many of them there are.
+    """The SMs of a GPU.
 
     Attributes:
-        sms: SMs of the GPU.
+        sms: number of SMs.
         clock_hz: of the SM.
-        schedulers: of an SM; warp number w belongs to scheduler w modulo that.
+        schedulers: per SM; warp w belongs to scheduler w modulo their number.
         issue_interval: cycles from one issue of a scheduler to the next.
-        issue_width: instructions of one warp, independent of one another, that may be issued at once.
+        issue_width: independent instructions of one warp that may be issued at once.
         reissue: cycles from one issue of a warp to its next, even of an independent instruction (VV16 s3.7).
-        warps, blocks: most of them that an SM holds.
-        block_size: most threads of a block.
-        operations: what it can execute.
-        single: the pipes of which there is one an SM, shared by all schedulers; of the others each has its own.
-        shared: its banks.
-        memory: what lies behind.
-        dram, l2: bandwidth of the whole GPU; l1: of one SM. None where there is no such level.
+        warps, blocks: limits of an SM.
+        block_size: maximum threads of a block.
+        operations: supported instructions.
+        single: pipes that all schedulers of an SM share; of the others each has its own.
+        shared: banks of shared memory.
+        memory: memory behind the SM.
+        dram, l2: bandwidth of the whole GPU; l1: of one SM. None without such a level.
         launches: cost of starting.
-        scheduling: which warp goes first.
+        scheduling: order of eligible warps.
 
     """
 
