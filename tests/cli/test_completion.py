@@ -69,10 +69,7 @@ def test_completions(script, words, expected):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [
-        (("discover", "-d", "sim", ":"), {"gtx980", "h200"}),
-        (("discover", "--device", "="), {"cuda:0", "sim:gtx980"}),
-    ],
+    [(("discover", "-d", "sim", ":"), {"gtx980", "h200"}), (("discover", "--device", "="), {"cuda:0", "sim:gtx980"})],
 )
 def test_all_names_follow_a_bare_colon_or_equals_sign(script, words, expected):
     assert expected <= set(completions(script, *words))

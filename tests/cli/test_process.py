@@ -63,8 +63,7 @@ def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
 
 
 @pytest.mark.parametrize(
-    ("command", "code"),
-    [("chase -d nope 2>&-", 3), ("chase -d nope >&- 2>/dev/full", 3), ("schema >/dev/full", 2)],
+    ("command", "code"), [("chase -d nope 2>&-", 3), ("chase -d nope >&- 2>/dev/full", 3), ("schema >/dev/full", 2)]
 )
 def test_closed_and_full_streams_change_no_exit_code(command, code):
     line = f"{' '.join(COMMAND)} {command}"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -42,24 +43,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    discover.discover,
-    discover.devices,
-    chase.chase,
-    stream.stream,
-    mix.mix,
-    hide.hide,
-    predict.predict,
-    results.show,
-    results.check,
-    results.compare,
-    results.export,
-    results.schema,
-):
+COMMANDS: list[Callable[..., Any]] = [discover.discover, discover.devices, chase.chase, stream.stream, mix.mix]
+COMMANDS += [hide.hide, predict.predict, results.show, results.check, results.compare, results.export, results.schema]
+for command in COMMANDS:
     app.command()(command)
 
 
-def _print_version(requested: bool) -> None:
+def _version(requested: bool) -> None:
     if requested:
         typer.echo(f"gpudissect {gpudissect.__version__}")
         raise typer.Exit
@@ -68,10 +58,8 @@ def _print_version(requested: bool) -> None:
 @app.callback(invoke_without_command=True)
 def _common_options(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Print the traceback of an error.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
 from gpudissect.cli.raw import check_span, run_and_print
@@ -23,27 +23,23 @@ TimingName = StrEnum("TimingName", "EACH LAP COUNT")
 
 def chase(
     device: DeviceOption = None,
-    path: Annotated[PathName, typer.Option(help="Memory space and caches that a load uses.")] = PathName.GLOBAL,
-    size: Annotated[str, typer.Option(metavar="BYTES", help="Footprint, such as 24KiB.")] = "16KiB",
-    stride: Annotated[str, typer.Option(metavar="BYTES", help="Distance of neighbours.")] = "32",
-    order: Annotated[OrderName, typer.Option(help="Order of the accesses of a lap.")] = OrderName.SEQUENTIAL,
+    path: Annotated[PathName, Option(help="Memory space and caches that a load uses.")] = PathName.GLOBAL,
+    size: Annotated[str, Option(metavar="BYTES", help="Footprint, such as 24KiB.")] = "16KiB",
+    stride: Annotated[str, Option(metavar="BYTES", help="Distance of neighbours.")] = "32",
+    order: Annotated[OrderName, Option(help="Order of the accesses of a lap.")] = OrderName.SEQUENTIAL,
     timing: Annotated[
-        TimingName, typer.Option(help="Time each access, a whole lap, or count hits and misses.")
+        TimingName, Option(help="Time each access or whole laps, or count hits and misses.")
     ] = TimingName.EACH,
-    warmup: Annotated[int, typer.Option(min=0, help="Laps before timing starts.")] = 1,
-    laps: Annotated[int, typer.Option(min=1, help="Timed laps.")] = 1,
+    warmup: Annotated[int, Option(min=0, help="Laps before timing starts.")] = 1,
+    laps: Annotated[int, Option(min=1, help="Timed laps.")] = 1,
     bounds: Annotated[
-        str | None, typer.Option(metavar="HIT,MISS,MAX", help="With count: hit <= HIT, MISS <= miss <= MAX cycles.")
+        str | None, Option(metavar="HIT,MISS,MAX", help="Cycles: hit <= HIT, MISS <= miss <= MAX.")
     ] = None,
-    carveout: Annotated[
-        int | None, typer.Option(min=0, max=100, help="Percent of the on-chip array as shared memory.")
-    ] = None,
-    sm: Annotated[int | None, typer.Option(min=0, help="The SM that runs it, by the hardware's number.")] = None,
-    flush: Annotated[bool, typer.Option("--flush", help="Evict the data from every cache first.")] = False,
-    peer: Annotated[
-        int, typer.Option(min=0, max=15, help="With path cluster: rank of the block whose shared memory is read.")
-    ] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
+    carveout: Annotated[int | None, Option(min=0, max=100, help="Percent of the L1's array as shared memory.")] = None,
+    sm: Annotated[int | None, Option(min=0, help="The SM that runs it, by the hardware's number.")] = None,
+    flush: Annotated[bool, Option("--flush", help="Evict the data from every cache first.")] = False,
+    peer: Annotated[int, Option(min=0, max=15, help="With path cluster: rank of the block that is read.")] = 1,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: TraceOption = None,
     record: RecordOption = None,
     as_json: TraceJsonOption = False,

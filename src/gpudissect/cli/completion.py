@@ -61,19 +61,15 @@ def known_accesses(ctx: Context, incomplete: str) -> list[str]:
 
 def _known(ctx: Context) -> list[str]:
     from gpudissect.errors import GpudissectError
+    from gpudissect.results.files import load
+    from gpudissect.results.machine import machine_of
     from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 
-    words = [word for word in ctx.args if not word.startswith("-")]  # before the option that is being completed
-    file = ctx.params.get("file") or next(iter(words), None)
+    words = (word for word in ctx.args if not word.startswith("-"))  # before the option that is being completed
     try:
-        if file is not None:
-            from gpudissect.results.files import load
-            from gpudissect.results.machine import machine_of
-
-            return sorted(machine_of(load(Path(file))).units)
+        return sorted(machine_of(load(Path(ctx.params.get("file") or next(words, "")))).units)
     except GpudissectError:
-        pass
-    return [*INSTRUCTIONS, *ACCESSES]
+        return [*INSTRUCTIONS, *ACCESSES]
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:

@@ -7,20 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import finish, print_note, progress_on_stderr
 from gpudissect.cli.options import DeviceOption, HtmlOption, RecordOption, ResultOption, TracesOption
 from gpudissect.cli.results import print_results
-from gpudissect.errors import DeviceError, GpudissectError
+from gpudissect.errors import DeviceError, GpudissectError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Result
+    from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
 
 
-def devices(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False) -> None:
+def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False) -> None:
     """List real, simulated and recorded devices, and why a real one cannot be used."""
     from gpudissect.device.find import list_devices
 
@@ -54,44 +56,57 @@ def discover(
     record: RecordOption = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ELEMENT",
-            autocompletion=completion.elements,
-            help="Only this element, such as l1; may be repeated.",
+        Option(
+            metavar="ELEMENT", autocompletion=completion.elements, help="Only this element, such as l1; repeatable."
         ),
     ] = None,
     quick: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--quick/--full",
             help="Skip what takes longest: structure, policies, TLBs, sharing, the L2's size and map, code.",
-            show_default=False,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
-    compare_methods: Annotated[
-        bool | None,
-        typer.Option("--compare-methods", help="Also measure the caches with older methods.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
-    details: Annotated[bool, typer.Option("--all", "-a", help="Also print how each value was found.")] = False,
+    seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
+    compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
+    details: Annotated[bool, Option("--all", "-a", help="Also print how each value was found.")] = False,
 ) -> int:
     """Find the whole memory hierarchy of a GPU.
 
     With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.device.find import choose
-    from gpudissect.interrupts import uninterrupted
-    from gpudissect.study import Request, check_elements, check_outputs, run_study
+    from gpudissect.study import Request, check_elements
 
     request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
-    several = device == ALL_GPUS
-    check_outputs(output, html, traces, device, record)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, details)
+
+
+def run_and_finish(
+    request: Request,
+    device: str | None,
+    outputs: tuple[Path | None, Path | None, Path | None],
+    record: Path | None,
+    as_json: bool,
+    details: bool = False,
+) -> int:
+    """Run a study on a device or on each GPU of cuda:all, print and write the results, return the exit code.
+
+    `outputs`: files of the result, the HTML report and the traces. Raises `UsageError` if one cannot be written.
+    """
+    from gpudissect.device.find import choose
+    from gpudissect.interrupts import uninterrupted
+    from gpudissect.study import check_outputs, run_study
+
+    check_outputs(*outputs, spec=device, record=record)
     choice = choose(device)
     if choice.note:
         print_note(choice.note)
-    keep = html is not None or traces is not None
+    if request.hiding and len(choice.specs) > 1:
+        raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
+    several = device == ALL_GPUS and not request.hiding
+    keep = any(path is not None for path in outputs[1:])
     results: list[Result] = []
     errors: list[GpudissectError] = []
     for spec in choice.specs:
@@ -106,8 +121,8 @@ def discover(
             errors.append(error)  # the other GPUs can still be measured
             continue
         results.append(outcome.result)
-        errors += [outcome.error] if outcome.error is not None else []
-        errors += outcome.save(*(_with_suffix(path, suffix) for path in (output, html, traces)))
+        errors += filter(None, [outcome.error])
+        errors += outcome.save(*(_with_suffix(path, suffix) for path in outputs))
         if outcome.result.interrupted:
             break
     with uninterrupted():

@@ -6,12 +6,10 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from gpudissect.cli.console import finish, print_note, progress_on_stderr
+from gpudissect.cli.discover import run_and_finish
 from gpudissect.cli.options import DeviceOption, HtmlOption, RecordOption, ResultOption, TracesOption
-from gpudissect.cli.results import print_results
-from gpudissect.errors import UsageError
 from gpudissect.vocabulary import HIDING
 
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
@@ -20,41 +18,24 @@ Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 def hide(
     device: DeviceOption = None,
     access: Annotated[
-        list[Access] | None,
-        typer.Option(help="What stands between additions (streaming); may be repeated.", show_default=False),
+        list[Access] | None, Option(help="What stands between additions (streaming); repeatable.")
     ] = None,
-    quick: Annotated[
-        bool | None, typer.Option("--quick/--full", help="Fewer mixes: seconds.", show_default=False)
-    ] = None,
+    quick: Annotated[bool | None, Option("--quick/--full", help="Fewer mixes: seconds.")] = None,
     output: ResultOption = None,
     html: HtmlOption = None,
     traces: TracesOption = None,
     record: RecordOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Measure throughput against occupancy, and report how many warps hide latency.
 
     Every warp runs a chain of loads with alpha additions between two of them. Ctrl-C keeps what was measured: the quick
     grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.device.find import choose
-    from gpudissect.interrupts import uninterrupted
-    from gpudissect.study import Request, check_outputs, run_study
+    from gpudissect.study import Request
 
-    check_outputs(output, html, traces, device, record)
-    choice = choose(device)
-    if choice.note:
-        print_note(choice.note)
-    if len(choice.specs) > 1:
-        raise UsageError(f"latency hiding is measured on one device; name one, such as {choice.specs[0]}")
     request = Request(hiding=True, elements=_elements(access or ()), quick=quick)
-    keep = html is not None or traces is not None
-    with progress_on_stderr() as progress:
-        outcome = run_study(choice.specs[0], request, record=record, keep=keep, progress=progress)
-    errors = [*([outcome.error] if outcome.error is not None else []), *outcome.save(output, html, traces)]
-    with uninterrupted():
-        print_results([outcome.result], as_json=as_json)
-    return finish([outcome.result], errors)
+    return run_and_finish(request, device, (output, html, traces), record, as_json)
 
 
 def _elements(accesses: Collection[Access]) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
@@ -26,31 +26,22 @@ def mix(
     device: DeviceOption = None,
     run: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="BODY",
             autocompletion=completion.instructions,
             help="Instructions of an iteration, in order, such as fadd:4,ldg:1.",
         ),
     ] = "fadd:64",
-    warps: Annotated[int, typer.Option(min=1, help="Warps of an SM, all at once.")] = 1,
-    block_size: Annotated[
-        int | None, typer.Option(help="Threads of a block (as many warps as fit into one).", show_default=False)
-    ] = None,
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations of each warp.")] = 16,
-    ilp: Annotated[int, typer.Option(min=1, help="Independent chains of a warp.")] = 1,
-    sms: Annotated[int | None, typer.Option(min=1, help="Number of SMs that run it (all).", show_default=False)] = None,
-    stride: Annotated[int, typer.Option(min=0, help="4-byte words between operands of neighbouring lanes.")] = 1,
-    width: Annotated[int, typer.Option(min=1, help="Bytes of an operand in memory: 4, 8 or 16.")] = 4,
-    access: Annotated[AccessName, typer.Option(help="Access pattern in global memory.")] = AccessName.RESIDENT,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES",
-            help=f"Footprint in global memory, unless resident ({DEFAULT_FOOTPRINT}).",
-            show_default=False,
-        ),
-    ] = None,
-    waves: Annotated[int, typer.Option(min=1, help="Number of block waves.")] = 1,
+    warps: Annotated[int, Option(min=1, help="Warps of an SM, all at once.")] = 1,
+    block_size: Annotated[int | None, Option(help="Threads of a block (as many warps as fit into one).")] = None,
+    iterations: Annotated[int, Option(min=1, help="Iterations of each warp.")] = 16,
+    ilp: Annotated[int, Option(min=1, help="Independent chains of a warp.")] = 1,
+    sms: Annotated[int | None, Option(min=1, help="Number of SMs that run it (all).")] = None,
+    stride: Annotated[int, Option(min=0, help="4-byte words between operands of neighbouring lanes.")] = 1,
+    width: Annotated[int, Option(min=1, help="Bytes of an operand in memory: 4, 8 or 16.")] = 4,
+    access: Annotated[AccessName, Option(help="Access pattern in global memory.")] = AccessName.RESIDENT,
+    size: Annotated[str | None, Option(metavar="BYTES", help="Footprint unless resident (64MiB).")] = None,
+    waves: Annotated[int, Option(min=1, help="Number of block waves.")] = 1,
     output: TraceOption = None,
     record: RecordOption = None,
     as_json: TraceJsonOption = False,

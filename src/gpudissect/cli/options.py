@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from gpudissect.cli import completion
 
 DeviceOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--device",
         "-d",
         metavar="DEV",
@@ -20,16 +20,12 @@ DeviceOption = Annotated[
     ),
 ]
 RecordOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Record everything measured in a new folder, to replay as rec:DIR.")
+    Path | None, Option(metavar="DIR", help="Record everything measured in a new folder, to replay as rec:DIR.")
 ]
 TraceOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz, .parquet or .txt.")
+    Path | None, Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz, .parquet or .txt.")
 ]
-TraceJsonOption = Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")]
-ResultOption = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
-HtmlOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")
-]
-TracesOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")
-]
+TraceJsonOption = Annotated[bool, Option("--json", help="Print the trace as JSON.")]
+ResultOption = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
+HtmlOption = Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")]
+TracesOption = Annotated[Path | None, Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")]

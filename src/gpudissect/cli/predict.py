@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from gpudissect.cli import completion
 from gpudissect.errors import UsageError, unknown_name
@@ -23,27 +24,21 @@ MIN_COUNT, MAX_COUNT = 1e-9, 1e9  # of an instruction
 
 
 def predict(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result of 'gpudissect hide -o FILE'.")],
-    warps: Annotated[int, typer.Option(help="Warps of an SM.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A result of 'gpudissect hide -o FILE'.")],
+    warps: Annotated[int, Option(help="Warps of an SM.")],
     run: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="MIX",
             autocompletion=completion.known_instructions,
             help="Instructions of a warp, such as ldg_streaming:1,fadd:32.",
-            show_default=False,
         ),
     ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(metavar="A", help="Instead of --run: fadd per access.", show_default=False)
-    ] = None,
+    alpha: Annotated[float | None, Option(metavar="A", help="Instead of --run: fadd per access.")] = None,
     access: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND", autocompletion=completion.known_accesses, help="The access of --alpha, as in hide."
-        ),
+        str, Option(metavar="KIND", autocompletion=completion.known_accesses, help="The access of --alpha, as in hide.")
     ] = "ldg_streaming",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the prediction as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the prediction as JSON.")] = False,
 ) -> None:
     """Predict the throughput of a mix of dependent instructions, and what limits it.
 

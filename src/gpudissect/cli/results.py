@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import print_note
@@ -22,14 +23,10 @@ MAX_FINDINGS_SHOWN = 6  # with a concern
 
 
 def show(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Result files, as written by discover -o.")],
-    details: Annotated[
-        bool, typer.Option("--all", "-a", help="Also print method, evidence and caveats of each value.")
-    ] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML report of one result instead of printing it.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, several as a list.")] = False,
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Result files, as written by discover -o.")],
+    details: Annotated[bool, Option("--all", "-a", help="Also print method, evidence and caveats of values.")] = False,
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report of one result instead.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print them as JSON, several as a list.")] = False,
 ) -> None:
     """Print result files as tables, or make an HTML report of one.
 
@@ -69,10 +66,8 @@ def print_results(results: Sequence[Result], *, as_json: bool, as_list: bool = F
 
 
 def check(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Result files; several runs of one GPU are compared.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the concerns as JSON.")] = False,
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Result files; several runs of a GPU are compared.")],
+    as_json: Annotated[bool, Option("--json", help="Print the concerns as JSON.")] = False,
 ) -> int:
     """Report whether a result is stable, why not, and what to do.
 
@@ -122,10 +117,10 @@ def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[s
 
 
 def compare(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE FILE...", help="Two result files or more.")],
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML report instead.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Also what is the same, or not comparable.")] = False,
+    files: Annotated[list[Path], Argument(metavar="FILE FILE...", help="Two result files or more.")],
+    html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report instead.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Print the comparison as JSON.")] = False,
+    everything: Annotated[bool, Option("--all", "-a", help="Also what is the same, or not comparable.")] = False,
 ) -> None:
     """List what is the same in several results, what differs and what is inconclusive, each with the reason.
 
@@ -165,10 +160,10 @@ def _write_page(html: Path, text: str) -> None:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A result file, as written by discover -o.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A result file, as written by discover -o.")],
     format_name: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             "-f",
             metavar="FORMAT",
@@ -177,11 +172,9 @@ def export(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it here instead of printing it.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write a file instead of printing.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object: the format, and its text or the file written.")
-    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a JSON object with the text or the file written.")] = False,
 ) -> None:
     """Write a result in another format.
 
@@ -214,9 +207,7 @@ def _content(content: str | bytes, output: Path | None) -> dict[str, str]:
     return {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
 
 
-def schema(
-    as_json: Annotated[bool, typer.Option("--json", help="No effect: the schema is always JSON.")] = False,
-) -> None:
+def schema(as_json: Annotated[bool, Option("--json", help="No effect: the schema is always JSON.")] = False) -> None:
     """Print the JSON Schema of the result file."""
     from gpudissect.results.model import json_schema
 

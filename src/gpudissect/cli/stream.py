@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
 from gpudissect.cli.raw import check_span, run_and_print
@@ -25,33 +25,22 @@ TransferName = StrEnum("TransferName", "READ WRITE COPY")
 
 def stream(
     device: DeviceOption = None,
-    path: Annotated[
-        StreamPath | None,
-        typer.Option(help="Path to memory (global_l2, or global without an L1).", show_default=False),
-    ] = None,
-    transfer: Annotated[TransferName, typer.Option(help="Direction of the transfer.")] = TransferName.READ,
+    path: Annotated[StreamPath | None, Option(help="Path to memory (global_l2, or global without an L1).")] = None,
+    transfer: Annotated[TransferName, Option(help="Direction of the transfer.")] = TransferName.READ,
     size: Annotated[
         str | None,
-        typer.Option(
-            metavar="BYTES",
-            help=f"Footprint; on shared and cluster of a block ({TOTAL_FOOTPRINT}, {BLOCK_FOOTPRINT}).",
-            show_default=False,
+        Option(
+            metavar="BYTES", help=f"Footprint; on shared and cluster of a block ({TOTAL_FOOTPRINT}, {BLOCK_FOOTPRINT})."
         ),
     ] = None,
-    blocks_per_sm: Annotated[int, typer.Option(min=1, help="Blocks for each SM.")] = 2,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of a block (512; 1 on tma).", show_default=False)
-    ] = None,
-    ilp: Annotated[int, typer.Option(min=1, help="Accesses of a thread in flight.")] = 2,
-    width: Annotated[
-        str, typer.Option(metavar="BYTES", help="Size of an access: 4, 8 or 16; on tma of one copy.")
-    ] = "16",
-    passes: Annotated[int, typer.Option(min=1, help="Number of times that a run traverses the footprint.")] = 1,
-    waves: Annotated[int, typer.Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,
-    runs: Annotated[int, typer.Option(min=1, help="Timed runs, after an untimed one.")] = 5,
-    cluster: Annotated[
-        int | None, typer.Option(min=1, help="Blocks of a cluster, only with path cluster (2).", show_default=False)
-    ] = None,
+    blocks_per_sm: Annotated[int, Option(min=1, help="Blocks for each SM.")] = 2,
+    threads: Annotated[int | None, Option(min=1, help="Threads of a block (512; 1 on tma).")] = None,
+    ilp: Annotated[int, Option(min=1, help="Accesses of a thread in flight.")] = 2,
+    width: Annotated[str, Option(metavar="BYTES", help="Size of an access: 4, 8 or 16; on tma of one copy.")] = "16",
+    passes: Annotated[int, Option(min=1, help="Number of times that a run traverses the footprint.")] = 1,
+    waves: Annotated[int, Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,
+    runs: Annotated[int, Option(min=1, help="Timed runs, after an untimed one.")] = 5,
+    cluster: Annotated[int | None, Option(min=1, help="Blocks of a cluster, only with path cluster (2).")] = None,
     output: TraceOption = None,
     record: RecordOption = None,
     as_json: TraceJsonOption = False,
@@ -97,11 +86,10 @@ def _default_path(info: DeviceInfo) -> Path:
 
 
 def _check_path(info: DeviceInfo, path: Path) -> None:
-    supported = ", ".join(info.streams) or "none"
-    if (reason := info.unsupported.get(path)) is not None:
-        raise DeviceError(f"{info.name} has no path {path.value}: {reason}; paths of its streams: {supported}")
-    if path not in info.streams:
-        raise DeviceError(f"{info.name} runs no streams on path {path.value}; paths of its streams: {supported}")
+    if path in info.unsupported or path not in info.streams:
+        reason = f" ({info.unsupported[path]})" if path in info.unsupported else ""
+        supported = ", ".join(info.streams) or "none"
+        raise DeviceError(f"{info.name} runs no streams on path {path.value}{reason}; its paths: {supported}")
 
 
 def _check_fits(info: DeviceInfo, stream: Stream) -> None:

@@ -49,10 +49,7 @@ def test_a_plateau_is_what_several_points_reach() -> None:
         plateau_of([], 4)
 
 
-@pytest.mark.parametrize(
-    ("peak", "expected"),
-    [(1.0, (24, 16, 32)), (1.2, (None, None, None)), (0.5, (8, 8, 8))],
-)
+@pytest.mark.parametrize(("peak", "expected"), [(1.0, (24, 16, 32)), (1.2, (None, None, None)), (0.5, (8, 8, 8))])
 def test_the_minimum_warps_that_reach_a_share(peak: float, expected: tuple[int | None, ...]) -> None:
     """The rate falls again at 40 warps, which does not matter."""
     points = [point(n, rate) for n, rate in [(8, 0.5), (16, 0.89), (24, 0.91), (32, 0.99), (40, 0.85)]]

@@ -70,12 +70,7 @@ def _unmeasured(warps: int | None, measured: Iterable[int], bench: Bench) -> lis
 
 
 def _estimate(
-    kind: Kind,
-    share: float,
-    needed: WarpsNeeded,
-    rates: Mapping[int, float],
-    plateau: float,
-    evidence: tuple[str, ...],
+    kind: Kind, share: float, needed: WarpsNeeded, rates: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
 ) -> Estimate:
     estimate = partial(
         Estimate,

@@ -134,12 +134,7 @@ def _load(mix: Mix, trace: Trace, loops: LoopData, scale: float) -> Load:
 
 
 def _estimates(
-    kind: Kind,
-    fit: Fit | None,
-    errors: tuple[float, float, float] | None,
-    scale: float,
-    fastest: float,
-    limit: float,
+    kind: Kind, fit: Fit | None, errors: tuple[float, float, float] | None, scale: float, fastest: float, limit: float
 ) -> tuple[Estimate, ...]:
     """`scale`: B/s of one access per cycle of one SM; `fastest`, `limit`: accesses, observed and of the memory."""
     if fit is None:
