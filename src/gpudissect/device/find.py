@@ -6,7 +6,7 @@ Drivers and simulators are imported when a device that needs them is opened.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -29,6 +29,14 @@ class Listing:
     name: str
     origin: str
     why_not: str | None = None
+
+
+@dataclass(frozen=True)
+class DeviceKind:
+    """A kind of device: opens one by the spec without its prefix and a noise seed; lists those that can be named."""
+
+    open: Callable[[str, int], Device]
+    list: Callable[[FilePath], Iterable[Listing]]
 
 
 @dataclass(frozen=True)
@@ -70,15 +78,9 @@ def open_device(spec: str | None = None, *, seed: int = 0) -> Device:
     if len(specs) > 1:
         raise UsageError(f"{spec} names {len(specs)} GPUs where one is needed; name one, such as {specs[0]}")
     kind, _, name = specs[0].partition(":")
-    if kind == "cuda" and name.isascii() and name.isdecimal() and len(name) < 6:
-        from gpudissect.device.cuda.gpu import CudaGpu
-
-        return CudaGpu.open(int(name))
-    if kind == "sim" and name:
-        return _open_simulated(specs[0], *_split_options(name), seed)
-    if kind == "rec" and name:
-        return _open_recorded(name)
-    raise _unknown_device(specs[0])
+    if kind not in KINDS or not name:
+        raise _unknown_device(specs[0])
+    return KINDS[kind].open(name, seed)
 
 
 def _unknown_device(spec: str) -> DeviceError:
@@ -94,10 +96,18 @@ def _unknown_device(spec: str) -> DeviceError:
 
 def list_devices(folder: FilePath | None = None) -> list[Listing]:
     """Real GPUs, those of the catalogue, and the recordings in `folder` (the current one if None)."""
-    return [*_cuda_gpus(), *_simulated_gpus(), *_recordings(folder or FilePath())]
+    return [listing for kind in KINDS.values() for listing in kind.list(folder or FilePath())]
 
 
-def _cuda_gpus() -> list[Listing]:
+def _open_cuda(name: str, seed: int) -> Device:
+    if not (name.isascii() and name.isdecimal() and len(name) < 6):
+        raise _unknown_device(f"cuda:{name}")
+    from gpudissect.device.cuda.gpu import CudaGpu
+
+    return CudaGpu.open(int(name))
+
+
+def _cuda_gpus(folder: FilePath = FilePath()) -> list[Listing]:
     from gpudissect.device.cuda.driver import list_gpus
 
     try:
@@ -106,7 +116,7 @@ def _cuda_gpus() -> list[Listing]:
         return [Listing("cuda:0", "", "measured", str(error))]
 
 
-def _simulated_gpus() -> Iterator[Listing]:
+def _simulated_gpus(folder: FilePath) -> Iterator[Listing]:
     from gpudissect.catalogue.load import load, names
 
     for name in names():
@@ -142,9 +152,10 @@ def _split_options(text: str) -> tuple[str, dict[str, str]]:
     return name, options
 
 
-def _open_simulated(spec: str, name: str, options: Mapping[str, str], seed: int) -> Device:
+def _open_simulated(text: str, seed: int) -> Device:
     from gpudissect.catalogue.load import load, names
 
+    spec, (name, options) = f"sim:{text}", _split_options(text)
     is_file = name.endswith(".toml") or "/" in name
     if not is_file and name not in names():
         raise _unknown_device(spec)
@@ -196,10 +207,18 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _open_recorded(text: str) -> Device:
+def _open_recorded(text: str, seed: int) -> Device:
     from gpudissect.device.recording.device import RecordedGpu
 
     name, options = _split_options(text)
     if set(options) - {"partial"} or options.get("partial", "yes") != "yes":
         raise UsageError("the only option of a recording is partial=yes: replay one that is cut off as far as it goes")
     return RecordedGpu.open(FilePath(name), partial="partial" in options)
+
+
+KINDS = {
+    "cuda": DeviceKind(_open_cuda, _cuda_gpus),
+    "sim": DeviceKind(_open_simulated, _simulated_gpus),
+    "rec": DeviceKind(_open_recorded, _recordings),
+}
+"""Kinds of devices by the prefix of their specs; a new kind is registered here."""
