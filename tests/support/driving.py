@@ -34,7 +34,10 @@ def learned(device, names, seed=0, known=None):
         if name not in known:
             result = outcome(experiment.plan(Bench(device.info, seed), Known(known)), device)
             known[name] = result.knowledge
-            found.update({(estimate.element, estimate.attribute): estimate for estimate in result.estimates})
+            estimates = {(estimate.element, estimate.attribute): estimate for estimate in result.estimates}
+            declared = {*(f"{experiment.element}.{each}" for each in experiment.emits), *experiment.revises}
+            assert {".".join(key) for key in estimates} <= declared, f"{name} emits or revises more than it declares"
+            found.update(estimates)
 
     for name in names:
         run(name)

@@ -307,7 +307,7 @@ EXPERIMENTS = (
             key=Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
             element="hierarchy",
             plan=partial(hierarchy_plan, path, elements),
-            revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2", *TLBS)),
+            revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2")),
             needs=(
                 *([levels_on(path)] if elements else []),
                 *(key for element in elements for key in cache_keys(element)),

@@ -121,9 +121,9 @@ def is_rising(in_flight: Sequence[float], rates: Sequence[float], near: float = 
     By Little's law throughput rises with it until something saturates: then much less in flight comes within `near` of
     the fastest, or more does not. Raises `ValueError` without rates.
     """
-    values, flying = np.array(rates), np.array(in_flight)
-    top = flying[values >= (1 - near) * values.max()]
-    return bool(flying.max() <= top.max() and top.min() * SATURATION > top.max())
+    values, amounts = np.array(rates), np.array(in_flight)
+    top = amounts[values >= (1 - near) * values.max()]
+    return bool(amounts.max() <= top.max() and top.min() * SATURATION > top.max())
 
 
 @dataclass(frozen=True)

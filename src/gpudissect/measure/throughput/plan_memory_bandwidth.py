@@ -135,7 +135,7 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     over += f", at least {low / l2:.3g} times the L2" if l2 else ""
     found = plateau_estimate("dram", attribute, surface, peak_bandwidth(bench.info), (over,))
     if found.status is Status.FOUND and found.low is not None and l2 is not None:
-        # What stays in the L2 from run to run need not have come from memory, nor gone there.
+        # What stays in the L2 from run to run need not have been read from or written to memory.
         found = replace(found, low=found.low * max(0.0, 1 - l2 / (buffers * low)))
     series = surface.series("dram", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
     return Outcome((found,), found, (series,))
@@ -158,8 +158,8 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Writes to an element compared with those to the L2: a caveat, or the rate of an L1 that all stores cross."""
     yield from ()
     writes, l2_writes = known[bandwidth_of(element, Transfer.WRITE)], known[bandwidth_of("l2", Transfer.WRITE)]
-    own, l2 = _bracket(writes), _bracket(l2_writes)
-    if writes is None or l2_writes is None or own is None or l2 is None:
+    level, l2 = _bracket(writes), _bracket(l2_writes)
+    if writes is None or l2_writes is None or level is None or l2 is None:
         return Outcome()
     scale, per_sm = 1.0, writes.unit == "B/cycle"
     if per_sm:
@@ -168,22 +168,22 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
             return Outcome()
         scale = clock * bench.info.sm_count  # B/s of all SMs
     found = writes.status is l2_writes.status is Status.FOUND
-    if element == "l1" and found and stores_cross_l1(bench.info.facts) and l2.low > own.high * scale:
+    if element == "l1" and found and stores_cross_l1(bench.info.facts) and l2.low > level.high * scale:
         caveat = (
             "stores past it, which cross it all the same, from short blocks; resident blocks stored "
-            f"{format_rate(own.rate, writes.unit)} through it"
+            f"{format_rate(level.rate, writes.unit)} through it"
         )
         revised = replace(writes, value=l2.rate / scale, low=l2.low / scale, high=l2.high / scale)
         evidence = (*writes.evidence, *l2_writes.evidence)
         return Outcome((replace(revised, evidence=evidence, caveats=(caveat, *writes.caveats[-1:])),))
-    if own.high * scale < l2.low:
+    if level.high * scale < l2.low:
         return Outcome()  # a limit of its own
     rate = format_rate(l2.rate, "B/s")
-    if l2.high < own.low * scale:
+    if l2.high < level.low * scale:
         caveat = f"more than the L2 took when written directly ({rate}): it takes at least what crossed it here"
     else:
         caveat = f"the same, within the brackets, as the L2 takes ({rate}): the path of stores to it may limit both"
-    total = f"{format_rate(own.rate * scale, 'B/s')} of all SMs, " if per_sm else ""
+    total = f"{format_rate(level.rate * scale, 'B/s')} of all SMs, " if per_sm else ""
     return Outcome((replace(writes, caveats=(*writes.caveats, total + caveat)),))
 
 
