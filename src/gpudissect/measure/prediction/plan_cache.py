@@ -15,7 +15,7 @@ from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_policy import replacement_of
 from gpudissect.measure.cache.plan_sets import structure_of
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.measure.prediction.infer_agreement import (
     RANDOM_SHORTFALL,
     CacheCounts,
@@ -26,7 +26,7 @@ from gpudissect.measure.prediction.infer_agreement import (
 )
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Cache
-from gpudissect.trace import Array, Trace
+from gpudissect.trace import Array
 from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Explicit, Timing
 
@@ -56,34 +56,26 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
         check_cache(cache)
     except UsageError as error:  # the policy of most sets may be impossible for all of them
         return Outcome(knowledge=NotPredicted(element, str(error)))
-    counts, wrong, evidence = yield from _measure(level, structure, cache, bench)
+    orders = [_order(level, structure, share, bench) for share in FOOTPRINTS]
+    chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
+    traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
+    offsets = [np.tile(order, LAPS) for order in orders]
+    predicted = [predict_misses(cache, each) for each in offsets]
+    observed = [classify(trace.cycles, level.bounds) for trace in traces]
+    pairs = list(zip(predicted, observed, strict=True))
+    counts = count_misses(element, pairs)
     shortfall = MISREAD_SHORTFALL if counts.possible == 1 else RANDOM_SHORTFALL
     if not replacement.sure or counts.agreement >= counts.possible - shortfall:
         return Outcome(knowledge=counts)
+    wrong = [one.repeated & (other != UNKNOWN) & (other != one.misses) for one, other in pairs]
     reason = (
         f"{replacement.policy.kind} predicts only {counts.agreement:.1%} of {counts.accesses} random accesses: "
-        f"{counts.hits_wrong} hits were predicted as misses, {counts.misses_wrong} misses as hits; {wrong}"
+        f"{counts.hits_wrong} hits were predicted as misses, {counts.misses_wrong} misses as hits; "
+        f"{name_accesses(list(zip(offsets, wrong, strict=True)))}"
     )
     ambiguous = partial(Estimate, element=element, attribute="replacement_policy", status=Status.AMBIGUOUS)
-    return Outcome((ambiguous(reason=reason, method=METHOD, evidence=evidence),), counts)
-
-
-def _measure(
-    level: Level, structure: Structure, cache: Cache, bench: Bench
-) -> Ask[tuple[CacheCounts, str, tuple[str, ...]]]:
-    """Counts over sequences of several footprints, the wrong accesses by name, and the evidence."""
-    assert level.bounds is not None
-    orders = [_order(level, structure, share, bench) for share in FOOTPRINTS]
-    chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
-    traces: list[Trace] = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
-    sequences, wrong = [], []
-    for order, trace in zip(orders, traces, strict=True):
-        offsets = np.tile(order, LAPS)
-        predicted, observed = predict_misses(cache, offsets), classify(trace.cycles, level.bounds)
-        sequences.append((predicted, observed))
-        wrong.append((offsets, predicted.repeated & (observed != UNKNOWN) & (observed != predicted.misses)))
     evidence = tuple(trace.workload for trace in traces)
-    return count_misses(level.element, sequences), name_accesses(wrong), evidence
+    return Outcome((ambiguous(reason=reason, method=METHOD, evidence=evidence),), counts)
 
 
 def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Array:
