@@ -23,7 +23,7 @@ def experiment(key: Key, outcome: Outcome, **declared) -> Experiment:
         yield from ()
         return outcome
 
-    return Experiment(key=key, element="l1", plan=plan, **declared)
+    return Experiment(key, plan, element="l1", **declared)
 
 
 def drive(*experiments: Experiment) -> Drive:

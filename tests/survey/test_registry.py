@@ -29,8 +29,7 @@ def test_every_experiment_of_discover_is_of_a_measured_element():
 
 def test_two_experiments_cannot_emit_the_same_finding(monkeypatch):
     one, two = (
-        Experiment(key=Key(f"test.{name}"), element="l1", plan=lambda *_: iter([Outcome()]), emits=("capacity",))
-        for name in "ab"
+        Experiment(Key(f"test.{name}"), lambda *_: iter([Outcome()]), ("capacity",), element="l1") for name in "ab"
     )
     module = type("Module", (), {"EXPERIMENTS": (one, two)})
     monkeypatch.setattr(registry, "import_module", lambda _: module)

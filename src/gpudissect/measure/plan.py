@@ -109,33 +109,36 @@ class Study(StrEnum):
     HIDE = "hide"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Experiment:
     """A named plan and what it declares. A module with plans lists them in ``EXPERIMENTS``; the survey finds it there.
 
     Attributes:
         key: unique name, ``what.element``, and the type of its knowledge.
-        element: the element that it is about.
         plan: starts the generator.
-        emits: attributes of `element` that it gives an estimate for, found or not. No two experiments emit the same.
+        emits: attributes of its element that it gives an estimate for, found or not. No two experiments emit the same.
+        needs: keys of the experiments whose knowledge it is handed.
         revises: findings of others that it may replace, as ``l1.capacity``. The driver refuses estimates that are
             neither emitted nor revised.
-        needs: keys of the experiments whose knowledge it is handed.
         quick: whether it belongs to a quick survey too.
         after_interrupt: whether it runs on what others found even if the survey was interrupted before it.
         study: the study that it belongs to.
+        element: the element that it is about; by default the second part of its name.
 
     """
 
     key: Key[Any]
-    element: str
     plan: Callable[[Bench, Known], Plan]
     emits: tuple[str, ...] = ()
-    revises: tuple[str, ...] = ()
     needs: tuple[Key[Any], ...] = ()
+    revises: tuple[str, ...] = ()
     quick: bool = False
     after_interrupt: bool = False
     study: Study = Study.DISCOVER
+    element: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "element", self.element or f"{self.name}.{self.name}".split(".")[1])
 
     @property
     def name(self) -> str:

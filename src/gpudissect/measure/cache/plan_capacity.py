@@ -283,12 +283,11 @@ def clamp_to_stated(estimate: Estimate, partitions: int, bench: Bench) -> Estima
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=capacity_of(element),
-        element=element,
-        plan=l2_capacity_plan if element == "l2" else partial(capacity_plan, element),
-        emits=("capacity", "segment_size") if element == "l2" else ("capacity",),
+        capacity_of(element),
+        l2_capacity_plan if element == "l2" else partial(capacity_plan, element),
+        ("capacity", "segment_size") if element == "l2" else ("capacity",),
         needs=(levels_of(element), lines_of(element)),
-        quick=element != "l2",  # takes long: only footprints of the size of an L2 show its capacity
+        quick=element != "l2",
     )
     for element in CACHES
 )

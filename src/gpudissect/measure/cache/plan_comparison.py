@@ -101,9 +101,8 @@ def _classic_readings(element: str, method: str, reading: ClassicReading) -> tup
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=readings_of(element),
-        element=element,
-        plan=partial(comparison_plan, element),
+        readings_of(element),
+        partial(comparison_plan, element),
         needs=(levels_of(element), lines_of(element), capacity_of(element)),
         quick=True,
         study=Study.COMPARE_METHODS,

@@ -108,18 +108,11 @@ def _cold_chases(max_span: int, links: int, timing: Timing, bench: Bench) -> lis
 
 EXPERIMENTS = (
     Experiment(
-        key=Key("latency.dram"),
-        element="dram",
-        plan=dram_plan,
-        emits=("capacity", "hit_latency", "near_latency", "far_latency"),
+        Key("latency.dram"),
+        dram_plan,
+        ("capacity", "hit_latency", "near_latency", "far_latency"),
         needs=(levels_of("l2"), latency_of("l2")),
         quick=True,
     ),
-    Experiment(
-        key=Key("latency.wide_dram"),
-        element="dram",
-        plan=wide_dram_plan,
-        emits=("wide_latency",),
-        needs=(capacity_of("l2"),),
-    ),
+    Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )

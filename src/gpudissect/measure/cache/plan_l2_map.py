@@ -177,6 +177,4 @@ def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[s
     return caveats
 
 
-EXPERIMENTS = (
-    Experiment(key=Key("map.l2"), element="l2", plan=l2_map_plan, emits=ATTRIBUTES, needs=(levels_of("l2"),)),
-)
+EXPERIMENTS = (Experiment(Key("map.l2"), l2_map_plan, ATTRIBUTES, needs=(levels_of("l2"),)),)

@@ -208,22 +208,20 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
 EXPERIMENTS = (
     *(
         Experiment(
-            key=latency_of(element),
-            element=element,
-            plan=partial(latency_plan, element),
-            emits=("hit_latency", "miss_penalty"),
+            latency_of(element),
+            partial(latency_plan, element),
+            ("hit_latency", "miss_penalty"),
             needs=(levels_of(element),),
             quick=True,
         )
         for element in PRIVATE_CACHES
     ),
     Experiment(
-        key=latency_of("l2"),
-        element="l2",
-        plan=l2_latency_plan,
-        emits=("hit_latency", "near_latency", "far_latency", "miss_penalty"),
+        latency_of("l2"),
+        l2_latency_plan,
+        ("hit_latency", "near_latency", "far_latency", "miss_penalty"),
         needs=(levels_of("l2"),),
         quick=True,
     ),
-    Experiment(key=Key("timer"), element="timer", plan=timer_plan, emits=("overhead",), quick=True),
+    Experiment(Key("timer"), timer_plan, ("overhead",), quick=True),
 )

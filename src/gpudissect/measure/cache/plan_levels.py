@@ -205,13 +205,13 @@ def first_accesses(offsets: Array, traces: Sequence[Trace]) -> Array:
 EXPERIMENTS = (
     *(
         Experiment(
-            key=levels_on(path),
+            levels_on(path),
+            partial(path_plan, path, elements),
             element=elements[0],
-            plan=partial(path_plan, path, elements),
             needs=(levels_of("l2"),),
             quick=True,
         )
         for path, elements in CACHES_ON_PATH.items()
     ),
-    Experiment(key=levels_of("l2"), element="l2", plan=l2_plan, quick=True),
+    Experiment(levels_of("l2"), l2_plan, quick=True),
 )

@@ -285,13 +285,6 @@ def _fetch_as_line(level: Level, fetch: int) -> Estimate:
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        key=lines_of(element),
-        element=element,
-        plan=partial(line_plan, element),
-        emits=ATTRIBUTES,
-        needs=(levels_of(element),),
-        quick=True,
-    )
+    Experiment(lines_of(element), partial(line_plan, element), ATTRIBUTES, needs=(levels_of(element),), quick=True)
     for element in CACHES
 )

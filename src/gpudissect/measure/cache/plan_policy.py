@@ -340,10 +340,9 @@ def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Ben
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=replacement_of(element),
-        element=element,
-        plan=partial(policy_plan, element),
-        emits=ATTRIBUTES,
+        replacement_of(element),
+        partial(policy_plan, element),
+        ATTRIBUTES,
         needs=(levels_of(element), structure_of(element), capacity_of(element)),
     )
     for element in CACHES

@@ -316,10 +316,9 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=structure_of(element),
-        element=element,
-        plan=partial(sets_plan, element),
-        emits=ATTRIBUTES,
+        structure_of(element),
+        partial(sets_plan, element),
+        ATTRIBUTES,
         revises=(f"{element}.capacity",),
         needs=(levels_of(element), lines_of(element), capacity_of(element)),
     )

@@ -147,10 +147,9 @@ def _count_estimate(element: str, miss_share_by_warp: list[float], evidence: tup
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=sharing_of(element),
-        element=element,
-        plan=partial(sharing_plan, element),
-        emits=ATTRIBUTES,
+        sharing_of(element),
+        partial(sharing_plan, element),
+        ATTRIBUTES,
         needs=(*dict.fromkeys(map(levels_of, PRIVATE_CACHES)), *map(capacity_of, PRIVATE_CACHES)),
     )
     for element in PRIVATE_CACHES

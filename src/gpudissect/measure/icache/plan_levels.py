@@ -161,9 +161,9 @@ def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
 
 
 EXPERIMENTS = (  # none is quick: the kernel that is all code takes seconds to compile
-    Experiment(key=CODE_LEVELS, element=ELEMENTS[0], plan=code_levels_plan),
+    Experiment(CODE_LEVELS, code_levels_plan, element=ELEMENTS[0]),
     *(
-        Experiment(key=Key(f"capacity.{name}"), element=name, plan=plan, emits=ATTRIBUTES, needs=(CODE_LEVELS,))
+        Experiment(Key(f"capacity.{name}"), plan, ATTRIBUTES, needs=(CODE_LEVELS,))
         for name, plan in ((name, partial(icache_plan, name)) for name in ELEMENTS)
     ),
 )

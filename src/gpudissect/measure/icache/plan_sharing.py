@@ -111,18 +111,17 @@ def _missing_share(trace: Trace) -> float:
 EXPERIMENTS = (
     *(
         Experiment(
-            key=code_sharing_of(element),
-            element=element,
-            plan=partial(code_sharing_plan, element),
-            emits=(ATTRIBUTE,),
+            code_sharing_of(element),
+            partial(code_sharing_plan, element),
+            (ATTRIBUTE,),
             needs=(CODE_LEVELS, levels_of(CONSTANT)),
         )
         for element in ELEMENTS
     ),
     Experiment(
-        key=Key("sharing.code"),
+        Key("sharing.code"),
+        constants_sharing_plan,
         element=CONSTANT,
-        plan=constants_sharing_plan,
         revises=(f"{CONSTANT}.{ATTRIBUTE}",),
         needs=(sharing_of(CONSTANT), *map(code_sharing_of, ELEMENTS)),
     ),

@@ -127,10 +127,9 @@ def _estimate(
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=instruction_latency_of(kind.element),
-        element=kind.element,
-        plan=partial(instruction_latency_plan, kind),
-        emits=("latency",),
+        instruction_latency_of(kind.element),
+        partial(instruction_latency_plan, kind),
+        ("latency",),
         needs=(BANK_LAYOUT,) if kind.bank_passes > 1 else (),
     )
     for kind in KINDS

@@ -146,10 +146,9 @@ def _median(rates: Sequence[Throughput]) -> Throughput:
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=instruction_rate_of(kind.element),
-        element=kind.element,
-        plan=partial(instruction_rate_plan, kind),
-        emits=("rate",),
+        instruction_rate_of(kind.element),
+        partial(instruction_rate_plan, kind),
+        ("rate",),
         needs=(
             instruction_latency_of(kind.element),
             *([BANK_LAYOUT] if kind.instruction in SHARED_INSTRUCTIONS else []),

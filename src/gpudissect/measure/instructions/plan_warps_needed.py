@@ -116,10 +116,9 @@ def _nearly_all(warps: int, rates: Mapping[int, float], plateau: float) -> str:
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=Key(f"warps.{kind.element}"),
-        element=kind.element,
-        plan=partial(warps_needed_plan, kind),
-        emits=("warps_needed",),
+        Key(f"warps.{kind.element}"),
+        partial(warps_needed_plan, kind),
+        ("warps_needed",),
         needs=(instruction_rate_of(kind.element),),
     )
     for kind in KINDS

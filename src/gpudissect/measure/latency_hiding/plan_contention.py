@@ -240,10 +240,9 @@ def _table(
 EXPERIMENTS = (
     *(
         Experiment(
-            key=contention_of(kind.element),
-            element=kind.element,
-            plan=partial(contention_plan, kind),
-            emits=ATTRIBUTES,
+            contention_of(kind.element),
+            partial(contention_plan, kind),
+            ATTRIBUTES,
             needs=(loops_of(kind.element),),
             quick=True,
             after_interrupt=True,
@@ -254,9 +253,8 @@ EXPERIMENTS = (
     ),
     *(
         Experiment(
-            key=Key(f"oversubscription.{kind.element}"),
-            element=kind.element,
-            plan=partial(oversubscription_plan, kind),
+            Key(f"oversubscription.{kind.element}"),
+            partial(oversubscription_plan, kind),
             needs=(loops_of(kind.element),),
             quick=True,
             study=Study.HIDE,

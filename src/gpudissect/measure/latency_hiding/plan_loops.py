@@ -382,13 +382,6 @@ def _series(kind: Kind, loops: LoopData) -> Series:
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        key=loops_of(kind.element),
-        element=kind.element,
-        plan=partial(loops_plan, kind),
-        emits=ATTRIBUTES,
-        quick=True,
-        study=Study.HIDE,
-    )
+    Experiment(loops_of(kind.element), partial(loops_plan, kind), ATTRIBUTES, quick=True, study=Study.HIDE)
     for kind in KINDS
 )

@@ -121,9 +121,8 @@ def _warps_needed(kind: Kind, loops: LoopData, machine: Machine) -> Series:
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=Key(f"models.{kind.element}"),
-        element=kind.element,
-        plan=partial(models_plan, kind),
+        Key(f"models.{kind.element}"),
+        partial(models_plan, kind),
         needs=(loops_of(kind.element), *([contention_of(kind.element)] if kind.of_memory else [])),
         quick=True,
         after_interrupt=True,

@@ -168,15 +168,13 @@ def _estimate(
 
 
 EXPERIMENTS = (
-    Experiment(
-        key=Key("launch.block"), element="launch", plan=replacement_plan, emits=("block_replacement",), quick=True
-    ),
+    Experiment(Key("launch.block"), replacement_plan, ("block_replacement",), element="launch", quick=True),
     *(
         Experiment(
-            key=Key(f"launch.{name}"),
+            Key(f"launch.{name}"),
+            partial(launch_plan, method),
+            (f"{name}_start", f"{name}_interval"),
             element="launch",
-            plan=partial(launch_plan, method),
-            emits=(f"{name}_start", f"{name}_interval"),
             quick=True,
         )
         for method, name in NAMES.items()

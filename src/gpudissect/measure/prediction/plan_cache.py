@@ -91,9 +91,8 @@ def _order(level: Level, structure: Structure, share: float, bench: Bench) -> Ar
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=Key(f"prediction.{element}", (CacheCounts, NotPredicted, NoneType)),
-        element=element,
-        plan=partial(prediction_plan, element),
+        Key(f"prediction.{element}", (CacheCounts, NotPredicted, NoneType)),
+        partial(prediction_plan, element),
         revises=(f"{element}.replacement_policy",),
         needs=(levels_of(element), structure_of(element), replacement_of(element)),
     )

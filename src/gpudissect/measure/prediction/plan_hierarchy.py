@@ -296,17 +296,17 @@ def _check_tlb(
 
 EXPERIMENTS = (
     Experiment(
-        key=Key(f"hierarchy.{TRANSLATION}", (PathCounts, NotPredicted)),
+        Key(f"hierarchy.{TRANSLATION}", (PathCounts, NotPredicted)),
+        translation_plan,
         element="hierarchy",
-        plan=translation_plan,
         revises=tuple(f"{tlb}.replacement_policy" for tlb in TLBS),
         needs=BEHIND_L1,
     ),
     *(
         Experiment(
-            key=Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
+            Key(f"hierarchy.{path}", (PathCounts, NotPredicted)),
+            partial(hierarchy_plan, path, elements),
             element="hierarchy",
-            plan=partial(hierarchy_plan, path, elements),
             revises=tuple(f"{element}.replacement_policy" for element in (*elements, "l2")),
             needs=(
                 *([levels_on(path)] if elements else []),

@@ -129,6 +129,6 @@ def _neighbour_stream(footprint: int, size: int, count: int, threads: int, ilp: 
 
 
 EXPERIMENTS = (
-    Experiment(key=Key("latency.cluster"), element="cluster", plan=cluster_latency_plan, emits=LATENCIES),
-    Experiment(key=Key("bandwidth.cluster"), element="cluster", plan=cluster_bandwidth_plan, emits=("read_bandwidth",)),
+    Experiment(Key("latency.cluster"), cluster_latency_plan, LATENCIES),
+    Experiment(Key("bandwidth.cluster"), cluster_bandwidth_plan, ("read_bandwidth",)),
 )

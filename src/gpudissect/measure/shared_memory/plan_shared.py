@@ -157,16 +157,7 @@ def _series(name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, .
 
 
 EXPERIMENTS = (
-    Experiment(
-        key=Key("latency.shared"), element="shared", plan=latency_plan, emits=("capacity", "hit_latency"), quick=True
-    ),
-    Experiment(key=BANK_LAYOUT, element="shared", plan=banks_plan, emits=ATTRIBUTES, quick=True),
-    Experiment(
-        key=Key("conflicts.shared"),
-        element="shared",
-        plan=write_conflict_plan,
-        emits=("write_conflict",),
-        needs=(BANK_LAYOUT,),
-        quick=True,
-    ),
+    Experiment(Key("latency.shared"), latency_plan, ("capacity", "hit_latency"), quick=True),
+    Experiment(BANK_LAYOUT, banks_plan, ATTRIBUTES, quick=True),
+    Experiment(Key("conflicts.shared"), write_conflict_plan, ("write_conflict",), needs=(BANK_LAYOUT,), quick=True),
 )

@@ -109,6 +109,6 @@ def _best_over(footprint: int, bench: Bench) -> Ask[BestStream]:
 
 
 EXPERIMENTS = (
-    Experiment(key=Key("latency.tma"), element="tma", plan=tma_latency_plan, emits=("hit_latency",)),
-    Experiment(key=Key("bandwidth.tma"), element="tma", plan=tma_bandwidth_plan, emits=("read_bandwidth",)),
+    Experiment(Key("latency.tma"), tma_latency_plan, ("hit_latency",)),
+    Experiment(Key("bandwidth.tma"), tma_bandwidth_plan, ("read_bandwidth",)),
 )

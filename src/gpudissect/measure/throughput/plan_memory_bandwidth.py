@@ -195,13 +195,12 @@ def _bracket(estimate: Estimate | None) -> Throughput | None:
 
 
 EXPERIMENTS = (
-    Experiment(key=Key("peak.dram"), element="dram", plan=peak_plan, emits=("peak_bandwidth",)),
+    Experiment(Key("peak.dram"), peak_plan, ("peak_bandwidth",)),
     *(
         Experiment(
-            key=bandwidth_of(element, transfer),
-            element=element,
-            plan=partial(plan, transfer),
-            emits=(f"{transfer}_bandwidth",),
+            bandwidth_of(element, transfer),
+            partial(plan, transfer),
+            (f"{transfer}_bandwidth",),
             needs=(capacity_of("l2"),),
         )
         for element, plan, transfers in (
@@ -212,9 +211,8 @@ EXPERIMENTS = (
     ),
     *(
         Experiment(
-            key=Key(f"stores.{element}"),
-            element=element,
-            plan=partial(stores_plan, element),
+            Key(f"stores.{element}"),
+            partial(stores_plan, element),
             revises=(f"{element}.{attribute}",),
             needs=(bandwidth_of(element, Transfer.WRITE), bandwidth_of("l2", Transfer.WRITE)),
         )

@@ -115,13 +115,7 @@ def _per_sm(bench: Bench) -> Callable[[Trace], Throughput]:
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        key=bandwidth_of(element, transfer),
-        element=element,
-        plan=partial(plan, transfer),
-        emits=(f"{transfer}_rate",),
-        needs=needs,
-    )
+    Experiment(bandwidth_of(element, transfer), partial(plan, transfer), (f"{transfer}_rate",), needs=needs)
     for element, plan, transfers, needs in (
         ("shared", shared_bandwidth_plan, tuple(Transfer), (BANK_LAYOUT,)),
         ("l1", l1_bandwidth_plan, (Transfer.READ, Transfer.WRITE), (levels_of("l1"), capacity_of("l1"))),

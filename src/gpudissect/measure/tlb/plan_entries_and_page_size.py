@@ -306,10 +306,9 @@ def _penalty_estimate(element: str, level: TlbLevel, last: TlbLevel | None) -> E
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=tlb_of(element),
-        element=element,
-        plan=partial(tlb_plan, element),
-        emits=ATTRIBUTES,
+        tlb_of(element),
+        partial(tlb_plan, element),
+        ATTRIBUTES,
         needs=(levels_of("l2"), *map(tlb_of, TLBS[max(0, number - 1) : number])),
     )
     for number, element in enumerate(TLBS)

@@ -191,10 +191,9 @@ class _PolicySearch:
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=tlb_caches_to(element),
-        element=element,
-        plan=partial(tlb_policy_plan, element),
-        emits=(ATTRIBUTE,),
+        tlb_caches_to(element),
+        partial(tlb_policy_plan, element),
+        (ATTRIBUTE,),
         needs=(tlb_of(element), tlb_sets_of(element), *map(tlb_caches_to, TLBS[max(0, number - 1) : number])),
     )
     for number, element in enumerate(TLBS)

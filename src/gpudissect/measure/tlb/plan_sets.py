@@ -198,10 +198,9 @@ def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[
 
 EXPERIMENTS = tuple(
     Experiment(
-        key=tlb_sets_of(element),
-        element=element,
-        plan=partial(tlb_sets_plan, element),
-        emits=ATTRIBUTES,
+        tlb_sets_of(element),
+        partial(tlb_sets_plan, element),
+        ATTRIBUTES,
         revises=(f"{element}.entries", f"{element}.reach"),
         needs=(tlb_of(element),),
     )

@@ -281,12 +281,6 @@ def _estimate(
 _NEEDS = (levels_of("l2"), tlb_of("tlb_l1"), tlb_of("tlb_l2"))
 _NEEDS_OF_L1 = (levels_of("l1"), lines_of("l1"), capacity_of("l1"))
 EXPERIMENTS = tuple(
-    Experiment(
-        key=Key(f"spectrum.{path}"),
-        element=f"spectrum_{path}",
-        plan=partial(spectrum_plan, path),
-        emits=PATTERNS,
-        needs=needs,
-    )
+    Experiment(Key(f"spectrum.{path}"), partial(spectrum_plan, path), PATTERNS, element=f"spectrum_{path}", needs=needs)
     for path, needs in ((Path.GLOBAL, (*_NEEDS, *_NEEDS_OF_L1)), (Path.GLOBAL_L2, _NEEDS))
 )
