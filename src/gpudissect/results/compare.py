@@ -25,6 +25,7 @@ MAX_NAMED = 4  # results, and elements of each, in an error
 _ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, divided by the carve-out
 _BY_CARVEOUT = ("capacity", "sets", "ways", "index_function", "replacement_policy", "max_miss_rate")
 _OWN_CLOCK = ("l2", "dram", "tlb_l1", "tlb_l2", "tlb_l3", "tma", "atomg", "ldg_streaming", "ldg_random")
+_PLACES = [{word: place for place, word in enumerate(words)} for words in (ELEMENTS, ATTRIBUTES)]
 Key = tuple[str, str]
 
 
@@ -257,13 +258,6 @@ def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions
     return Row(*key, findings, outcome, f"{pair}: {why}" if len(findings) > 2 and outcome is not Outcome.SAME else why)
 
 
-def _order(key: Key) -> tuple[int, int, str, str]:
+def _order(key: Key) -> tuple[int | str, ...]:
     """Sort key: the vocabulary's order, then words that this version does not know."""
-    element, attribute = key
-    elements, attributes = list(ELEMENTS), list(ATTRIBUTES)
-    return (
-        elements.index(element) if element in elements else len(elements),
-        attributes.index(attribute) if attribute in attributes else len(attributes),
-        element,
-        attribute,
-    )
+    return *(places.get(word, len(places)) for word, places in zip(key, _PLACES, strict=True)), *key

@@ -12,10 +12,12 @@ from gpudissect.results import compare, model
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.model import Items
 from gpudissect.results.text import clean, percent, provenance, quantity
+from gpudissect.views.notebook import comparison_html, picture, result_html
+from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of
+from gpudissect.views.terminal.table import console, print_result
 
 if TYPE_CHECKING:
     import pandas
-    from numpy.typing import NDArray
     from rich.console import Console
 
 MAX_NAMED_RESULTS = 4  # in the line that stands for a comparison
@@ -60,8 +62,6 @@ class Series(model.Series):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import picture
-
         return picture(self.to_svg(), f"{self.element}: {self.name}", ", ".join(self.columns))
 
 
@@ -86,13 +86,15 @@ class Result(model.Result):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The findings as a data frame, one row each. Raises `UsageError` without pandas."""
-        names = [name for name in Finding.model_fields if name != "published"]
-        columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in self.findings] for name in names}
-        columns["status"] = [each.status.value for each in self.findings]
-        published = [each.published for each in self.findings]
-        columns["published"] = [None if each is None else each.value for each in published]
-        columns["verdict"] = [None if each is None else each.verdict.value for each in published]
-        return data_frame(columns)
+        rows = []
+        for finding in self.findings:
+            published = finding.published
+            row = {name: value for name, value in finding if name not in ("published", "revised")}
+            row["status"] = finding.status.value
+            row["published"] = published and published.value
+            row["verdict"] = published and published.verdict.value
+            rows.append(row)
+        return data_frame(rows)
 
     def plots(self, element: str) -> dict[str, str]:
         """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
@@ -115,13 +117,9 @@ class Result(model.Result):
 
     def __str__(self) -> str:
         """The table that ``gpudissect show`` prints, plain."""
-        from gpudissect.views.terminal.table import print_result
-
         return _printed(lambda out: print_result(out, self))
 
     def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import result_html
-
         return result_html(self)
 
 
@@ -129,8 +127,6 @@ class Row(compare.Row):
     """One attribute in every result of a comparison; printed in one line."""
 
     def __repr__(self) -> str:
-        from gpudissect.views.terminal.compare_table import value_of
-
         values = " | ".join(value_of(each) or "-" for each in self.findings)
         name = clean(f"{self.element} {self.attribute}")
         return f"<{name}: {values}: {self.outcome.value}, {clean(self.why)}>"
@@ -149,18 +145,18 @@ class Comparison(compare.Comparison):
 
         Raises `UsageError` without pandas.
         """
-        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.rows]
-                                         for name in ("element", "attribute", "outcome", "why")}  # fmt: skip
-        columns["outcome"] = [row.outcome.value for row in self.rows]
-        columns["unit"] = [next((each.unit for each in row.findings if each is not None), "") for row in self.rows]
-        for number in range(len(self.results)):
-            findings = [row.findings[number] for row in self.rows]
-            name = compare.letter(number)
-            columns[name] = [None if each is None else each.value for each in findings]
-            columns[f"{name}_low"] = [None if each is None else each.low for each in findings]
-            columns[f"{name}_high"] = [None if each is None else each.high for each in findings]
-            columns[f"{name}_status"] = [None if each is None else each.status.value for each in findings]
-        return data_frame(columns)
+        rows = []
+        for row in self.rows:
+            unit = next((each.unit for each in row.findings if each is not None), "")
+            cells: dict[str, Any] = {name: getattr(row, name) for name in ("element", "attribute", "why")}
+            cells |= {"outcome": row.outcome.value, "unit": unit}
+            for number, finding in enumerate(row.findings):
+                name = compare.letter(number)
+                cells[name] = finding and finding.value
+                cells |= {f"{name}_{end}": finding and getattr(finding, end) for end in ("low", "high")}
+                cells[f"{name}_status"] = finding and finding.status.value
+            rows.append(cells)
+        return data_frame(rows)
 
     def to_html(self) -> str:
         """The results side by side, as one page."""
@@ -169,37 +165,29 @@ class Comparison(compare.Comparison):
         return comparison_page(self)
 
     def __repr__(self) -> str:
-        from gpudissect.views.terminal.compare_table import names_of
-
-        names = ", ".join(names_of(self.results[:MAX_NAMED_RESULTS]))
-        names += ", ..." if len(self.results) > MAX_NAMED_RESULTS else ""
+        more = ", ..." if len(self.results) > MAX_NAMED_RESULTS else ""
+        names = ", ".join(names_of(self.results[:MAX_NAMED_RESULTS])) + more
         counts = ", ".join(f"{count} {kind.value}" for kind, count in self.counts.items())
         return f"<{len(self.results)} results, {names}: {counts}>"
 
     def __str__(self) -> str:
         """The table that ``gpudissect compare`` prints, plain."""
-        from gpudissect.views.terminal.compare_table import print_comparison
-
         return _printed(lambda out: print_comparison(out, self, everything=False))
 
     def _repr_html_(self) -> str:
-        from gpudissect.views.notebook import comparison_html
-
         return comparison_html(self)
 
 
-def data_frame(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> pandas.DataFrame:
-    """A data frame of these columns. Raises `UsageError` without pandas, which is no dependency."""
+def data_frame(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """A data frame of columns by name, or of rows. Raises `UsageError` without pandas, which is no dependency."""
     try:
         import pandas
     except ImportError:
         raise UsageError("data frames need pandas: pip install pandas") from None
-    return pandas.DataFrame(dict(columns))
+    return pandas.DataFrame(content)
 
 
 def _printed(write: Callable[[Console], None]) -> str:
-    from gpudissect.views.terminal.table import console
-
     text = io.StringIO()
     write(console(text))
     return text.getvalue().rstrip("\n")

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpudissect.measure.launch.infer_launch import replacement_waits
 from gpudissect.results.evidence import shapes
-from gpudissect.results.evidence.shapes import Chases, Column, Mixes
+from gpudissect.results.evidence.shapes import Chases, Column, Mixes, make_series
 from gpudissect.results.model import Number, Series
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -23,7 +23,8 @@ MAX_MAP_WIDTH = 80  # lines of a map that are counted to choose the number of la
 PERCENTILE_SHOWN = 99.5  # of latencies in a histogram
 PRIOR_ACCESSES = "prior accesses"
 IDENTIFIERS = ("sm", "peer")  # numbers without an order
-BYTES = ("footprint", "stride", "width")
+_UNITS = {"misses": "%", "bandwidth": "B/s", "latency": "cycles", "time": "cycles"}
+_UNITS |= dict.fromkeys(("footprint", "stride", "width"), "B")
 Traces = Mapping[str, tuple[Workload, Trace]]
 Row = dict[str, Number | str | None]
 
@@ -86,33 +87,35 @@ def access_map(element: str, singles: Chases, max_cells: int = PAGE_LIMITS.cells
     line = np.argsort(np.argsort(trace.offsets[:lines]))[position]  # neighbours in memory are side by side
     shown = line % step == 0
     columns = {"line": line[shown], "lap": lap[shown], "latency": trace.cycles[: lines * laps][shown]}
-    return Series(
-        element=element,
-        name=f"latency by line and lap, {chase.path.value}, {format_bytes(chase.order.span)}",
-        columns={name: tuple(column.tolist()) for name, column in columns.items()},
-        units={"latency": "cycles"},
-        evidence=(trace.workload,),
-    )
+    name = f"latency by line and lap, {chase.path.value}, {format_bytes(chase.order.span)}"
+    return make_series(element, name, columns, [trace.workload])
 
 
 def _curves(element: str, traces: Iterable[tuple[Workload, Trace]], max_points: int) -> list[Series]:
     """A curve for each quantity that the traces measure, where they are enough for one."""
-    rows: dict[tuple[str, str], list[tuple[str, Row]]] = defaultdict(list)  # by quantity and unit, with digests
+    rows: dict[str, list[tuple[str, Row]]] = defaultdict(list)  # by quantity, with digests
     for workload, trace in traces:
-        if isinstance(workload, Chase):
-            quantity, unit, row = _chase_row(workload, trace)
-        elif isinstance(workload, Stream):
-            quantity, unit, row = _stream_row(workload, trace)
-        elif isinstance(workload, Mix):
-            quantity, unit, row = _mix_row(workload, trace)
-        else:
-            continue
-        rows[quantity, unit].append((trace.workload, row))
-    curves = [_curve(element, *key, found, max_points) for key, found in rows.items()]
+        if (found := _measure(workload, trace)) is not None:
+            rows[found[0]].append((trace.workload, found[1]))
+    curves = [_curve(element, quantity, found, max_points) for quantity, found in rows.items()]
     return [curve for curve in curves if curve is not None]
 
 
-def _chase_row(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
+def _measure(workload: Workload, trace: Trace) -> tuple[str, Row] | None:
+    """The quantity that a trace measures, and a row with the parameters of the workload and the value, last."""
+    if isinstance(workload, Stream):
+        rate = float(np.median(trace.bytes / np.maximum(trace.nanoseconds, 1))) * 1e9
+        row: Row = {name: getattr(workload, name) for name in ("footprint", "blocks", "threads", "ilp", "width")}
+        return f"{workload.transfer.value} bandwidth", {"path": workload.path.value, **row, "bandwidth": rate}
+    if isinstance(workload, Mix):
+        row = {"warps": workload.warps, "chains": workload.ilp, "stride": workload.stride, "width": workload.width}
+        row["body"] = ", ".join(f"{step.instruction}:{step.count}" for step in workload.body)
+        row["time"] = float(np.median(trace.end - trace.begin)) / workload.instructions
+        return "time of an instruction", row
+    return _measure_chase(workload, trace) if isinstance(workload, Chase) else None
+
+
+def _measure_chase(chase: Chase, trace: Trace) -> tuple[str, Row]:
     order = chase.order
     prior = [f"{each.path.value} warp {each.warp} SM {each.sm}" for each in chase.before[:2]]
     row: Row = {"path": chase.path.value, "order": type(order).__name__.lower()}
@@ -124,30 +127,14 @@ def _chase_row(chase: Chase, trace: Trace) -> tuple[str, str, Row]:
         size, row["footprint"], row["stride"] = "footprint", order.count * order.stride, order.stride
     if chase.timing is Timing.COUNT:
         hits, misses, _ = (int(each) for each in trace.counts.sum(axis=0))
-        return (
-            f"misses against {size}",
-            "%",
-            row | {"misses": 100 * misses / (hits + misses) if hits + misses else None},
-        )
+        row["misses"] = 100 * misses / (hits + misses) if hits + misses else None
+        return f"misses against {size}", row
     if chase.timing is Timing.EACH:
-        return f"mean access latency against {size}", "cycles", row | {"latency": shapes.trimmed_mean(trace.cycles)}
-    return f"latency against {size}", "cycles", row | {"latency": float(np.median(trace.cycles)) / order.count}
+        return f"mean access latency against {size}", row | {"latency": shapes.trimmed_mean(trace.cycles)}
+    return f"latency against {size}", row | {"latency": float(np.median(trace.cycles)) / order.count}
 
 
-def _stream_row(stream: Stream, trace: Trace) -> tuple[str, str, Row]:
-    rate = float(np.median(trace.bytes / np.maximum(trace.nanoseconds, 1))) * 1e9
-    row: Row = {name: getattr(stream, name) for name in ("footprint", "blocks", "threads", "ilp", "width")}
-    return f"{stream.transfer.value} bandwidth", "B/s", {"path": stream.path.value, **row, "bandwidth": rate}
-
-
-def _mix_row(mix: Mix, trace: Trace) -> tuple[str, str, Row]:
-    cycles = float(np.median(trace.end - trace.begin)) / mix.instructions
-    row: Row = {"warps": mix.warps, "chains": mix.ilp, "stride": mix.stride, "width": mix.width}
-    body = ", ".join(f"{step.instruction}:{step.count}" for step in mix.body)
-    return "time of an instruction", "cycles", row | {"body": body, "time": cycles}
-
-
-def _curve(element: str, quantity: str, unit: str, traces: Sequence[tuple[str, Row]], max_points: int) -> Series | None:
+def _curve(element: str, quantity: str, traces: Sequence[tuple[str, Row]], max_points: int) -> Series | None:
     """The parameters that vary and the quantity, thinned out evenly; None of too few rows.
 
     Where no parameter varies but the lines that a chain visits, one chain after the other.
@@ -170,7 +157,7 @@ def _curve(element: str, quantity: str, unit: str, traces: Sequence[tuple[str, R
     rows = sorted(rows, key=lambda row: [_sort_key(row[name]) for name in varied])
     rows = rows[:: -(-len(rows) // max_points)]
     columns = {name: tuple(_short(row[name]) for row in rows) for name in (*varied, measured)}
-    units = {measured: unit} | {name: "B" for name in BYTES if name in varied}
+    units = {name: _UNITS[name] for name in columns if name in _UNITS}
     if measured == "time":
         units.pop("stride", None)  # in words
     evidence = tuple(digest for digest, _ in traces)
@@ -196,10 +183,10 @@ def _latency_histogram(element: str, singles: Chases, max_bars: int) -> Series |
     samples = {path: np.concatenate(parts) for path, parts in by_path.items()}
     if max((each.size for each in samples.values()), default=0) < MIN_SAMPLES:
         return None
-    paths, cycles, counts = zip(*_bin(samples, max_bars), strict=True)
-    columns: dict[str, Column] = {"path": paths} if len(samples) > 1 else {}
-    columns |= {"cycles": cycles, "accesses": counts}
-    return _histogram(element, "histogram of access latencies", columns, [trace.workload for _, trace in singles])
+    columns = _bin(samples, max_bars, ("path", "cycles", "accesses"))
+    if len(samples) == 1:
+        del columns["path"]
+    return make_series(element, "histogram of access latencies", columns, [trace.workload for _, trace in singles])
 
 
 def _replacement_histogram(element: str, mixes: Mixes, max_bars: int) -> Series | None:
@@ -212,22 +199,17 @@ def _replacement_histogram(element: str, mixes: Mixes, max_bars: int) -> Series 
     samples = np.concatenate(waits)
     if element != "launch" or samples.size < MIN_SAMPLES:
         return None
-    _, cycles, counts = zip(*_bin({"": samples}, max_bars), strict=True)
-    columns: dict[str, Column] = {"cycles": cycles, "blocks": counts}
-    return _histogram(element, "histogram of block replacement times", columns, [trace.workload for _, trace in mixes])
+    columns = _bin({"": samples}, max_bars, ("", "cycles", "blocks"))
+    del columns[""]
+    return make_series(element, "histogram of block replacement times", columns, [trace.workload for _, trace in mixes])
 
 
-def _bin(samples: Mapping[str, np.ndarray], max_bars: int) -> list[tuple[str, int, int]]:
-    """Name, first cycle and number of samples of each bin, without the longest half percent."""
+def _bin(samples: Mapping[str, np.ndarray], max_bars: int, names: Sequence[str]) -> dict[str, Column]:
+    """Columns with name, first cycle and number of samples of each bin, without the longest half percent."""
     low, high = np.percentile(np.concatenate(list(samples.values())), (0, PERCENTILE_SHOWN))
     width = max(1, -(-int(high - low + 1) // max_bars))
     rows: list[tuple[str, int, int]] = []
     for name, values in samples.items():
         counts = Counter(((values[values <= high] - int(low)) // width).tolist())
         rows += [(name, int(low) + place * width, counts[place]) for place in sorted(counts)]
-    return rows
-
-
-def _histogram(element: str, name: str, columns: dict[str, Column], evidence: Sequence[str]) -> Series:
-    units = {"cycles": "cycles"}
-    return Series(element=element, name=name, columns=columns, units=units, evidence=tuple(evidence))
+    return dict(zip(names, zip(*rows, strict=True), strict=True))

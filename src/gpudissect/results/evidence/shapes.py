@@ -51,7 +51,7 @@ def latency_by_lap(element: str, laps: Chases) -> Series | None:
         evidence.append(other_trace.workload)
     latencies = [round(each, 3) for each in ((trace.cycles - base) / loads)[:MAX_LAPS].tolist()]
     columns = {"lap": range(len(latencies)), "latency": latencies}
-    return _series(element, "latency of a load by lap", columns, evidence)
+    return make_series(element, "latency of a load by lap", columns, evidence)
 
 
 def latency_by_run(element: str, mixes: Mixes) -> Series | None:
@@ -69,7 +69,7 @@ def latency_by_run(element: str, mixes: Mixes) -> Series | None:
     base = np.quantile(durations[short], QUARTILE)
     latencies = [round(each, 4) for each in ((np.array(durations[long]) - base) / (long - short)).tolist()]
     columns = {"run": range(len(latencies)), "latency": latencies}
-    return _series(element, "latency of an instruction by run", columns, [trace.workload for _, trace in mixes])
+    return make_series(element, "latency of an instruction by run", columns, [trace.workload for _, trace in mixes])
 
 
 def second_access(element: str, singles: Chases) -> Series | None:
@@ -94,7 +94,7 @@ def second_access(element: str, singles: Chases) -> Series | None:
             if np.any(difference == sign * distance)
         ]
         columns = dict(zip(("side", "distance", "latency"), zip(*rows, strict=True), strict=True))
-        return _series(element, SECOND_ACCESS, columns, [trace.workload], distance="B")
+        return make_series(element, SECOND_ACCESS, columns, [trace.workload], distance="B")
     return None
 
 
@@ -122,7 +122,7 @@ def sm_map(element: str, chases: Chases, max_cells: int) -> Series | None:
         "latency": hits[:, lines].ravel(),
     }
     evidence = dict.fromkeys(visits[sm][1].workload for sm in sms)
-    return _series(element, "hit latency by sm and line", columns, evidence)
+    return make_series(element, "hit latency by sm and line", columns, evidence)
 
 
 def tlb_curve(element: str, chases: Chases) -> Series | None:
@@ -149,7 +149,7 @@ def tlb_curve(element: str, chases: Chases) -> Series | None:
         return None
     columns = dict(zip(("distance", "pages", "latency"), zip(*rows, strict=True), strict=True))
     evidence = dict.fromkeys(trace.workload for distance in chosen for _, trace in by_distance[distance])
-    return _series(element, "latency against pages", columns, evidence, distance="B")
+    return make_series(element, "latency against pages", columns, evidence, distance="B")
 
 
 def trimmed_mean(cycles: NDArray[np.int64]) -> float:
@@ -167,7 +167,8 @@ def _page_distance(offsets: NDArray[np.int64]) -> int:
     return distance
 
 
-def _series(element: str, name: str, columns: Mapping[str, Any], evidence: Iterable[str], **units: str) -> Series:
+def make_series(element: str, name: str, columns: Mapping[str, Any], evidence: Iterable[str], **units: str) -> Series:
+    """A series of arrays or sequences; latencies are in cycles."""
     plain = {column: tuple(np.asarray(data).tolist()) for column, data in columns.items()}
-    units["latency"] = "cycles"
+    units |= {column: "cycles" for column in ("latency", "cycles") if column in columns}
     return Series(element=element, name=name, columns=plain, units=units, evidence=tuple(evidence))
