@@ -86,9 +86,8 @@ class Gpu:
         chip, partition = self.table.chip, self.table.partition
         entries = {fact: getattr(chip, fact) for fact in type(chip).model_fields if fact not in ("sm_count", "timer")}
         facts = {fact: entry.value for fact, entry in entries.items() if entry is not None}
-        for element, cache_table in self.table.caches.items():
-            if element == "l2":
-                facts["l2_size"] = (partition or cache_table).capacity.value
+        if "l2" in self.table.caches:
+            facts["l2_size"] = (partition or self.table.caches["l2"]).capacity.value
         return facts
 
 

@@ -77,7 +77,7 @@ class Table(BaseModel):
     @classmethod
     def _check_fields(cls, data: Any) -> Any:
         if not isinstance(data, dict | cls):
-            message = "a table is needed; a number is {{ value = ..., source = ... }}"
+            message = "a table is needed; a number is { value = ..., source = ... }"
             raise PydanticCustomError("table", message)
         for field in data if isinstance(data, dict) else ():
             if field not in cls.model_fields:

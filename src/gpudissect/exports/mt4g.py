@@ -36,45 +36,30 @@ def mt4g(result: Result) -> str:
         missing.append("l2_size")
     if missing:
         raise UsageError(f"MT4G's format needs what this result does not state: {', '.join(missing)}")
-    tables = {
-        "general": _general(lookup),
-        "compute": _compute(lookup),
-        "memory": _memory(lookup),
-        "meta": _meta(lookup),
-    }
-    return json.dumps(tables, indent=4, sort_keys=True) + "\n"
-
-
-def _general(lookup: Lookup) -> Table:
+    device, environment, limits = result.device, result.environment, sm_limits(lookup)
     major, minor = lookup.capability
-    return {
-        "name": clean(lookup.result.device.name),
+    general = {
+        "name": clean(device.name),
         "vendor": "NVIDIA",
         "clockRate": _kilohertz(lookup, "clock_hz"),
         "computeCapability": {"major": major, "minor": minor},
     }
-
-
-def _compute(lookup: Lookup) -> Table:
-    limits = sm_limits(lookup)
-    return {
-        "multiProcessorCount": lookup.result.device.sm_count,
+    compute = {
+        "multiProcessorCount": device.sm_count,
         "numberOfCoresPerMultiProcessor": limits.cores,
         "maxThreadsPerBlock": limits.block_size,
         "maxBlocksPerMultiProcessor": limits.blocks,
         "warpSize": _whole(lookup, "warp_size"),
         "maxThreadsPerMultiProcessor": _whole(lookup, "threads_per_sm"),
     }
-
-
-def _meta(lookup: Lookup) -> Table:
-    environment, assumed = lookup.result.environment, sm_limits(lookup).assumed
-    table = {
+    meta = {
         "tool": f"gpudissect {clean(environment.get('gpudissect', ''))}".strip(),
-        "origin": lookup.result.device.origin.value,
+        "origin": device.origin.value,
         "driver": clean(environment.get("driver", "")),
     }
-    return table | ({"assumed": ", ".join(assumed)} if assumed else {})
+    meta |= {"assumed": ", ".join(limits.assumed)} if limits.assumed else {}
+    tables = {"general": general, "compute": compute, "memory": _memory(lookup), "meta": meta}
+    return json.dumps(tables, indent=4, sort_keys=True) + "\n"
 
 
 def _memory(lookup: Lookup) -> Table:
@@ -94,20 +79,16 @@ def _memory(lookup: Lookup) -> Table:
     if near and far:  # one level without the other cannot be read
         constant |= {"l1": near, "l1.5": far}
     caches = {"readOnly": _whole_cache(lookup, "readonly"), "texture": _whole_cache(lookup, "texture")}
+    l2_size = lookup.fact("l2_size") or lookup.number("l2", "capacity") or 0
+    l2: Table = {"size": {"value": int(l2_size), "unit": "bytes"}}
+    l2 |= _sizes(lookup, "l2", ("lineSize", "fetchGranularity", "segmentSize"))
     return {
         "main": main | _latency_and_bandwidth(lookup, "dram"),
-        "l2": _l2(lookup),
+        "l2": l2 | _latency_and_bandwidth(lookup, "l2"),
         "shared": shared,
         "constant": constant,
         "l1": _cache(lookup, "l1"),
     } | {key: cache for key, cache in caches.items() if cache}
-
-
-def _l2(lookup: Lookup) -> Table:
-    size = lookup.fact("l2_size") or lookup.number("l2", "capacity") or 0
-    table: Table = {"size": {"value": int(size), "unit": "bytes"}}
-    table |= _sizes(lookup, "l2", ("lineSize", "fetchGranularity", "segmentSize"))
-    return table | _latency_and_bandwidth(lookup, "l2")
 
 
 def _whole(lookup: Lookup, fact: str) -> int:

@@ -99,19 +99,15 @@ class SmLimits:
 
 def sm_limits(lookup: Lookup) -> SmLimits:
     """From a documented GPU of the same capability, else the measured rate of additions, else the usual values."""
-    gpu, assumed = documented_gpu(lookup.result.device), []
-    measured = lookup.number("fadd", "rate")
+    gpu, measured = documented_gpu(lookup.result.device), lookup.number("fadd", "rate")
     unit = gpu.table.units.get(Instruction.FADD) if gpu is not None else None
     if unit is not None and unit.rate is not None:
         cores = round(unit.rate.value)
-    elif measured is not None:
-        cores = max(1, round(measured / 8)) * 8
     else:
-        cores = USUAL_CORES
-        assumed.append("cores of an SM")
-    table = gpu.table.processor if gpu is not None else None
-    if table is not None:
-        return SmLimits(cores, int(table.blocks.value), int(table.block_size.value), tuple(assumed))
+        cores = USUAL_CORES if measured is None else max(1, round(measured / 8)) * 8
+    if gpu is not None and (table := gpu.table.processor) is not None:
+        return SmLimits(cores, table.blocks.value, table.block_size.value, ())
+    assumed = ["cores of an SM"] if measured is None else []
     return SmLimits(cores, USUAL_BLOCKS, USUAL_BLOCK_THREADS, (*assumed, "blocks of an SM", "threads of a block"))
 
 
@@ -144,29 +140,26 @@ class Readings:
     result: Result
 
     @cached_property
-    def source(self) -> str:
-        """The run that the numbers are from."""
-        return f"{self._kind}: gpudissect discover of {self._run}"
-
-    @cached_property
-    def stated_source(self) -> str:
-        """The same for what the driver stated, which was not measured."""
-        kind = "" if self._kind == Origin.MEASURED else f" ({self._kind})"
-        return f"stated by the driver{kind}: gpudissect discover of {self._run}"
-
-    @property
-    def _kind(self) -> str:
-        device = self.result.device
-        if device.origin is not Origin.REPLAYED:
-            return device.origin.value
-        recorded = device.recorded_origin.value if device.recorded_origin else "unknown"
-        return f"{recorded}, {device.origin.value}"
-
-    @property
-    def _run(self) -> str:
+    def _origin(self) -> tuple[str, str]:
+        """How the numbers came about, and the run that they are from."""
         device, environment = self.result.device, self.result.environment
+        kind = device.origin.value
+        if device.origin is Origin.REPLAYED:
+            kind = f"{device.recorded_origin.value if device.recorded_origin else 'unknown'}, {kind}"
         driver = [f"driver {line(environment['driver'], 40)}"] if environment.get("driver") else []
-        return ", ".join([line(device.name, MAX_NAME), *driver, line(device.spec, MAX_NAME)])
+        run = ", ".join([line(device.name, MAX_NAME), *driver, line(device.spec, MAX_NAME)])
+        return kind, f"gpudissect discover of {run}"
+
+    @property
+    def source(self) -> str:
+        """Source of a number that was found."""
+        return ": ".join(self._origin)
+
+    @property
+    def stated_source(self) -> str:
+        """Source of a number that the driver stated, which was not measured."""
+        kind, run = self._origin
+        return f"stated by the driver{'' if kind == Origin.MEASURED else f' ({kind})'}: {run}"
 
     @cached_property
     def _findings(self) -> Mapping[tuple[str, str], Finding]:
