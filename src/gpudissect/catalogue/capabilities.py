@@ -21,7 +21,7 @@ _BLOCKS_PER_SM = {"1": 8, "2": 8}  # of all GPUs of later capabilities at least 
 _BLOCK_THREADS = {"1": 512}  # others 1024
 _SM_THREADS = {"7.5": 1024} | dict.fromkeys(("8.6", "8.7", "8.9", "12"), 1536)  # from Volta on; others 2048
 _STORES_CROSS_L1 = dict.fromkeys(("7", "8", "9", "10", "12"), True)  # Nsight Compute, "L1TEX"
-_SMALLEST_CARVEOUT = {"7.5": 32 << 10}  # bytes; others from Volta on 8 KiB, as seen on an H200
+_SMALLEST_CARVEOUT = {"7.5": 32 << 10}  # bytes; others from Volta on 8 KiB, as measured on an H200
 
 SM_REGISTERS = 65536
 """32-bit registers of an SM from Volta on."""
@@ -32,7 +32,7 @@ FIRST_WITH_CLUSTERS = 9
 """Major capability from which on there are thread block clusters and bulk copies (TMA)."""
 NEEDS_CLUSTERS = "needs compute capability 9.0"
 USUAL_CORES, USUAL_BLOCKS, USUAL_BLOCK_THREADS = 128, 32, 1024
-"""FP32 lanes and blocks of an SM, threads of a block: of most capabilities since 5.0, where nothing better is known."""
+"""FP32 lanes and blocks of an SM, threads of a block: usual values since capability 5.0."""
 
 
 def schedulers(facts: Facts) -> int:

@@ -150,9 +150,9 @@ def _structure(element: str, table: Lines, line: int) -> Iterator[Published]:
 def _shared_with(gpu: GpuTable, element: str, of: Sourced[str]) -> Iterator[Published]:
     """That a view and the owner of its array share it, each with all others that do."""
     sharing = [of.value, *(view for view, table in gpu.views.items() if table.of.value == of.value)]
-    for each in (element, of.value):
-        others = [other for other in ELEMENTS if other in sharing and other != each]
-        yield Published(each, "shared_with", ", ".join(others), source=of.source or "")
+    for name in (element, of.value):
+        others = [other for other in ELEMENTS if other in sharing and other != name]
+        yield Published(name, "shared_with", ", ".join(others), source=of.source or "")
 
 
 def _tlb_penalties(gpu: GpuTable) -> Iterator[Published]:

@@ -195,10 +195,10 @@ class Readings:
         if finding is None or finding.status is not Status.FOUND or not isinstance(finding.value, tuple):
             one = self.whole(element, attribute)
             return None if one is None else (one,)
-        counts = [_plausible(each, "") for each in finding.value]
-        if not counts or any(each is None or each < 1 or each != int(each) for each in counts):
+        counts = [_plausible(count, "") for count in finding.value]
+        if not counts or any(count is None or count < 1 or count != int(count) for count in counts):
             return None
-        return tuple(int(each) for each in counts if each is not None)
+        return tuple(int(count) for count in counts if count is not None)
 
     def text(self, element: str, attribute: str) -> str | None:
         """A text that was found."""

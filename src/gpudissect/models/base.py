@@ -226,7 +226,7 @@ def throughput_bounds(machine: Machine, loop: Loop) -> dict[str, tuple[Limit, fl
             cycles[unit.resource] += share / unit.throughput
             limits[unit.resource] = Limit.MEMORY if unit.bytes else Limit.PIPELINE
             slots += share * unit.slots
-    bounds = {resource: (limits[resource], 1 / each) for resource, each in cycles.items()}
+    bounds = {resource: (limits[resource], 1 / total) for resource, total in cycles.items()}
     bounds["issue"] = (Limit.ISSUE, machine.issue / slots)
     return bounds
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpudissect.models.base import Floats, Loop, Machine, Model, peak
 
-MAX_WARPS = 1024  # per SM, searched by `warps_needed`: many times what any GPU holds
+MAX_WARPS = 1024  # per SM, searched by `warps_needed`, far above what any GPU holds
 BISECTIONS = 48  # of one warp
 ALPHAS = tuple(float(alpha) for alpha in 2 ** (np.arange(19) / 2))
 """1 to 512 in steps of sqrt 2 (VV16 s7.9)."""
@@ -48,7 +48,7 @@ def cusp(model: Model, machine: Machine, loops: Sequence[Loop], share: float = 1
     """The one of `loops` that needs the most warps; None if none of them reaches the share."""
     needed = ((loop.alpha, warps_needed(model, machine, loop, share)) for loop in loops)
     known = [Cusp(alpha, warps) for alpha, warps in needed if warps is not None]
-    return max(known, key=lambda each: each.warps, default=None)
+    return max(known, key=lambda found: found.warps, default=None)
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def evaluate(model: Model, machine: Machine, measurements: Sequence[Measurement]
     """
     if not measurements:
         raise ValueError("a model is evaluated on measurements, got none")
-    errors = tuple(error_range(model, machine, each) for each in measurements)
-    under = min((each.low for each in errors), key=lambda quotient: quotient.value)
-    over = max((each.high for each in errors), key=lambda quotient: quotient.value)
+    errors = tuple(error_range(model, machine, measurement) for measurement in measurements)
+    under = min((error.low for error in errors), key=lambda quotient: quotient.value)
+    over = max((error.high for error in errors), key=lambda quotient: quotient.value)
     return Evaluation(errors, under, over)
 
 

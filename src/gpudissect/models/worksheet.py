@@ -161,18 +161,18 @@ def timeline(program: Sequence[Issue], *, reissue: float, width: int = 1, replac
     ready: dict[str, float] = {}
     cycles: list[float] = []
     pairs: list[int] = []
-    for i, each in enumerate(program):
-        together = width == 2 and i > 0 and i - 1 not in pairs and _are_independent(program[i - 1], each)
+    for i, issue in enumerate(program):
+        together = width == 2 and i > 0 and i - 1 not in pairs and _are_independent(program[i - 1], issue)
         earliest = cycles[-1] + (0.0 if together else reissue) if cycles else 0.0
-        at = max([earliest, *(ready.get(register, 0.0) for register in each.reads)])
+        at = max([earliest, *(ready.get(register, 0.0) for register in issue.reads)])
         # A pair is one issue event: a late operand splits it.
         if together and at == cycles[-1]:
             pairs.append(i)
         elif together:
             at = max(at, cycles[-1] + reissue)
         cycles.append(at)
-        if each.writes is not None:
-            ready[each.writes] = at + each.latency
+        if issue.writes is not None:
+            ready[issue.writes] = at + issue.latency
     return Timeline(tuple(cycles), tuple(pairs), cycles[-1] + replacement)
 
 

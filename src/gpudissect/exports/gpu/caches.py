@@ -71,8 +71,8 @@ def array_owners(readings: Readings, elements: Sequence[str]) -> dict[str, str]:
     owners = {element: element for element in elements}
     for i, element in enumerate(elements):
         for other in elements[:i]:
-            group = [element, *(each for each in elements if owners[each] == owners[other])]
-            on_one_path = len({PATH_OF[each] for each in group}) < len(group)
+            group = [element, *(name for name in elements if owners[name] == owners[other])]
+            on_one_path = len({PATH_OF[name] for name in group}) < len(group)
             if owners[element] == element and agree(element, other) and not on_one_path:
                 owners[element] = owners[other]
     return owners

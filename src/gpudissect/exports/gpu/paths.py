@@ -21,7 +21,7 @@ def known_caches(readings: Readings) -> list[str]:
     """Caches of which a hit was timed or the capacity found."""
     caches = [*(element for elements in PATHS.values() for element in elements), "l2"]
     attributes = ("hit_latency", "capacity")
-    return [each for each in caches if any(readings.number(each, name) is not None for name in attributes)]
+    return [cache for cache in caches if any(readings.number(cache, name) is not None for name in attributes)]
 
 
 def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
@@ -103,7 +103,7 @@ def _was_observed(readings: Readings, path: Path) -> bool:
     if path in (Path.GLOBAL, Path.GLOBAL_L2):
         return has_latency
     findings = [readings.finding(element, "hit_latency") for element in PATHS[path]]
-    return has_latency and any(each is not None and each.status is Status.NOT_SUPPORTED for each in findings)
+    return has_latency and any(finding is not None and finding.status is Status.NOT_SUPPORTED for finding in findings)
 
 
 def _private_hits(readings: Readings, elements: Sequence[str]) -> list[Entry]:
