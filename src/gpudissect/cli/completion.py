@@ -85,7 +85,7 @@ def _matching_last(names: Iterable[str], incomplete: str) -> list[str]:
 
 @contextmanager
 def bash_words_joined() -> Iterator[None]:
-    """While bash asks for completions: join the words that it splits at ``:`` and ``=``, and answer with the last part.
+    """When bash requests completions: join the words that it splits at ``:`` and ``=``, and answer with the last part.
 
     Neither bash nor typer joins ``sim:gtx980`` or ``--device=cuda:0``; bash replaces only what follows the last colon.
     """

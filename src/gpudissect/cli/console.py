@@ -44,7 +44,7 @@ def print_note(message: str) -> None:
 
     if sys.stderr is None:  # closed: print() would take stdout instead
         return
-    with contextlib.suppress(OSError):  # the exit code still tells
+    with contextlib.suppress(OSError):  # the exit code still shows it
         print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
 
 

@@ -27,16 +27,10 @@ MIN_RATE_ERROR = 0.002  # relative
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Warps of one SM against time.
+    """Warps of one SM against time."""
 
-    Attributes:
-        cycles: since its first warp began, rising, shape (steps,).
-        warps: from then on, shape (steps,); the last is 0.
-
-    """
-
-    cycles: Ints
-    warps: Ints
+    cycles: Ints  # since its first warp began, rising, shape (steps,)
+    warps: Ints  # from then on, shape (steps,); the last is 0
 
     @property
     def max(self) -> int:
@@ -56,17 +50,12 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """When warps began and ended, and where. Rates are of one SM per cycle, given the `work` of one warp.
-
-    Attributes:
-        begin, end: cycles of its own SM's clock, shape (warps,).
-        sm: the SM, shape (warps,).
+    """When and where warps ran. Rates are of one SM per cycle, given the `work` of one warp.
 
     Raises `ValueError` without warps, for shapes that differ, or for a warp that took no time.
-
     """
 
-    begin: Ints
+    begin: Ints  # cycles of its own SM's clock, shape (warps,)
     end: Ints
     sm: Ints
 
@@ -202,19 +191,12 @@ def issue_rate_difference(long: Lifetimes, short: Lifetimes, operations: float) 
 
 @dataclass(frozen=True)
 class NearFarLatency:
-    """Latency of an address that is nearer to some SMs than to others.
+    """Latency of an address that is nearer to some SMs than to others."""
 
-    Attributes:
-        latency: half way between near and far if there are two groups, else the median over SMs. The bracket holds
-            every SM.
-        near, far: medians of the two groups, cycles; None without two groups.
-        near_share: share of the SMs in the near group.
-    """
-
-    latency: Latency
-    near: float | None = None
+    latency: Latency  # half way between two groups, else the median over SMs; the bracket holds every SM
+    near: float | None = None  # medians of the groups, cycles; None without two groups
     far: float | None = None
-    near_share: float = 1.0
+    near_share: float = 1.0  # of the SMs
 
 
 def near_far_latency(runs: Sequence[Lifetimes], instructions: int) -> NearFarLatency:
@@ -244,20 +226,15 @@ def near_far_latency(runs: Sequence[Lifetimes], instructions: int) -> NearFarLat
 class WarpsNeeded:
     """How many warps reach a share of a rate.
 
-    Attributes:
-        warps: the minimum; None if no measured number does.
-        low, high: the minimum for `SHARE_ERROR` less and more than the share; `high` is None if no number reaches
-            that. `low` is at most what would reach the share in proportion: where schedulers cannot have equally many
-            warps, 31 of 32 warps gave 92 % of an H200's L1 hits in most processes, and 96 % in others.
-        best: the largest share that was reached.
-        nearest: the minimum number of warps that reached it.
+    `low` is at most what would reach the share in proportion: where schedulers cannot have equally many warps, 31 of 32
+    warps gave 92 % of an H200's L1 hits in most processes, and 96 % in others.
     """
 
-    warps: int | None
-    low: int
-    high: int | None
-    best: float
-    nearest: int
+    warps: int | None  # the minimum; None if no measured number does
+    low: int  # the minimum for `SHARE_ERROR` less
+    high: int | None  # and more; None if no number reaches that
+    best: float  # the largest share that was reached
+    nearest: int  # the minimum number of warps that reached it
 
 
 def warps_needed(rates: Mapping[int, float], plateau: float, share: float) -> WarpsNeeded:

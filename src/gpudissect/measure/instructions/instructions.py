@@ -58,19 +58,12 @@ NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedul
 
 @dataclass(frozen=True)
 class Kind:
-    """What is measured under the name of an element.
-
-    Attributes:
-        element: its name.
-        instruction: what runs.
-        access: access pattern in global memory; non-resident kinds run on all SMs, which share the memory.
-        bank_passes: of an access to shared memory; 1 without conflicts.
-    """
+    """What is measured under the name of an element."""
 
     element: str
     instruction: Instruction
-    access: Access = Access.RESIDENT
-    bank_passes: int = 1
+    access: Access = Access.RESIDENT  # non-resident kinds run on all SMs, which share the memory
+    bank_passes: int = 1  # of an access to shared memory; 1 without conflicts
 
     @property
     def operations(self) -> int:

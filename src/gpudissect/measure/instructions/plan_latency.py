@@ -24,7 +24,7 @@ from gpudissect.measure.instructions.instructions import (
     shorter,
     why_unsupported,
 )
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
 from gpudissect.workload import Access, Instruction, Mix
 from gpudissect.workload.digest import digest
@@ -85,25 +85,23 @@ def _latency_by_sm(kind: Kind, pattern: Mix) -> Plan:
     """Latency from all SMs and as many addresses, which are nearer to some SMs than to others."""
     mixes = [replace(pattern, sms=None, repetition=repetition) for repetition in range(REPETITIONS)]
     traces = yield mixes
-    found = near_far_latency([Lifetimes.of(trace) for trace in traces], pattern.instructions)
+    latencies = near_far_latency([Lifetimes.of(trace) for trace in traces], pattern.instructions)
     sms = np.unique(traces[0].sm).size
-    caveats = (f"each of {sms} SMs counts at 32 words of its own: {_distribution(found)}",)
+    caveats = (f"each of {sms} SMs counts at 32 words of its own: {_distribution(latencies)}",)
     evidence = tuple(map(digest, mixes))
-    return Outcome((_estimate(kind, found.latency, evidence, METHOD_BY_SM, caveats),), found.latency)
+    return Outcome((_estimate(kind, latencies.latency, evidence, METHOD_BY_SM, caveats),), latencies.latency)
 
 
-def _distribution(found: NearFarLatency) -> str:
-    if found.near is None or found.far is None:
-        spread = found.latency.high - found.latency.low
+def _distribution(latencies: NearFarLatency) -> str:
+    if latencies.near is None or latencies.far is None:
+        spread = latencies.latency.high - latencies.latency.low
         return (
             "latencies vary, without two groups"
-            if spread > MIN_RELATIVE_DISTANCE * found.latency.cycles
+            if spread > MIN_RELATIVE_DISTANCE * latencies.latency.cycles
             else "latencies agree"
         )
-    return (
-        f"{found.near_share:.0%} of them in the near partition of the L2, {found.near:.1f} cycles, the others in the "
-        f"far one, {found.far:.1f} cycles"
-    )
+    near, far = (f"in the {part} partition of the L2" for part in ("near", "far"))
+    return f"{latencies.near_share:.0%} of them {near}, {latencies.near:.1f} cycles, others {far}, {latencies.far:.1f}"
 
 
 def _estimate(
@@ -111,18 +109,8 @@ def _estimate(
 ) -> Estimate:
     if latency.cycles <= 0:
         return without(Status.NOT_FOUND, kind.element, "more instructions took no longer", "latency")[0]
-    return Estimate(
-        element=kind.element,
-        attribute="latency",
-        status=Status.FOUND,
-        value=latency.cycles,
-        low=max(latency.low, 0.0),
-        high=latency.high,
-        confidence=TIMED,
-        method=method,
-        evidence=evidence,
-        caveats=caveats,
-    )
+    low = max(latency.low, 0.0)
+    return found(kind.element, "latency", latency.cycles, low, latency.high, TIMED, method, evidence, caveats)
 
 
 EXPERIMENTS = tuple(

@@ -13,7 +13,7 @@ from gpudissect.measure.infer_confidence import WARPS
 from gpudissect.measure.instructions.infer_issue import SHARE_ERROR, WarpsNeeded, warps_needed
 from gpudissect.measure.instructions.instructions import KINDS, Kind, block_size_of, in_warps, why_unsupported
 from gpudissect.measure.instructions.plan_rate import instruction_rate_of, rate_of
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.throughput.rate_estimates import format_rate
 from gpudissect.workload.digest import digest
 
@@ -72,34 +72,20 @@ def _unmeasured(warps: int | None, measured: Iterable[int], bench: Bench) -> lis
 def _estimate(
     kind: Kind, share: float, needed: WarpsNeeded, rates: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
 ) -> Estimate:
-    estimate = partial(
-        Estimate,
-        element=kind.element,
-        attribute="warps_needed",
-        method=f"minimum number of warps of one chain each at {share:.0%} of the plateau, cost of loops included",
-        evidence=evidence,
-    )
-    peak, largest = format_rate(plateau, "ops/cycle"), max(rates)
-    if needed.high is None and needed.best >= share - SHARE_ERROR:
-        reason = (
-            f"{needed.nearest} warps reach {needed.best:.1%} of {peak}, indistinguishable from the {share:.0%} target"
-        )
-        reason += ", and no number reaches more"
-        return estimate(status=Status.NOT_FOUND, low=needed.low, reason=reason)
-    if needed.warps is None:
-        reason = (
-            f"up to {largest} warps of one chain each reach {needed.best:.0%} of {peak}, with {needed.nearest} warps"
-        )
-        reason += ": it takes more than one chain a warp"
-        return estimate(status=Status.NOT_FOUND, low=largest, reason=reason)
-    return estimate(
-        status=Status.FOUND,
-        value=needed.warps,
-        low=needed.low,
-        high=needed.high if needed.high is not None else largest,
-        confidence=WARPS,
-        caveats=(_nearly_all(needed.warps, rates, plateau),) if kind.resident else (),
-    )
+    element, peak, largest = kind.element, format_rate(plateau, "ops/cycle"), max(rates)
+    method = f"minimum number of warps of one chain each at {share:.0%} of the plateau, cost of loops included"
+    indistinguishable = needed.high is None and needed.best >= share - SHARE_ERROR
+    if needed.warps is not None and not indistinguishable:
+        high = needed.high if needed.high is not None else largest
+        caveats = (_nearly_all(needed.warps, rates, plateau),) if kind.resident else ()
+        return found(element, "warps_needed", needed.warps, needed.low, high, WARPS, method, evidence, caveats)
+    reason = f"{needed.nearest} warps of one chain each reach {needed.best:.1%} of {peak}, "
+    if indistinguishable:
+        reason += f"indistinguishable from the {share:.0%} target, and no number reaches more"
+    else:
+        reason += f"and no number up to {largest} more: it takes more than one chain a warp"
+    (estimate,) = without(Status.NOT_FOUND, element, reason, "warps_needed")
+    return replace(estimate, low=needed.low if indistinguishable else largest, method=method, evidence=evidence)
 
 
 def _nearly_all(warps: int, rates: Mapping[int, float], plateau: float) -> str:

@@ -19,22 +19,13 @@ IDLE_WEIGHT = 0.5  # of a sample without load, over that of one at the ceiling (
 
 @dataclass(frozen=True)
 class Fit:
-    """``a + b x / (c - x)``, cycles at a throughput of x.
+    """``a + b x / (c - x)``, cycles at a throughput of x."""
 
-    Attributes:
-        a: cycles without load.
-        b: cycles; how soon latency rises.
-        c: the ceiling, in the unit of x.
-        error: root mean square of the relative residuals.
-        worst: the largest relative residual.
-
-    """
-
-    a: float
-    b: float
-    c: float
-    error: float
-    worst: float
+    a: float  # cycles without load
+    b: float  # cycles; how soon latency rises
+    c: float  # the ceiling, in the unit of x
+    error: float  # root mean square of the relative residuals
+    worst: float  # the largest relative residual
 
     def latency(self, x: Floats) -> Floats:
         """Cycles at each throughput, infinite at the ceiling and above."""
@@ -99,18 +90,10 @@ def fit_errors(throughput: Floats, latency: Floats, fit: Fit) -> tuple[float, fl
 
 @dataclass(frozen=True)
 class Distribution:
-    """Latencies of single loads.
+    """Latencies of single loads. Raises `ValueError` without loads, or if shapes differ."""
 
-    Attributes:
-        cycles: rising, shape (values,).
-        count: number of loads of each latency, shape (values,).
-
-    Raises `ValueError` without loads, or if shapes differ.
-
-    """
-
-    cycles: Floats
-    count: NDArray[np.int64]
+    cycles: Floats  # rising, shape (values,)
+    count: NDArray[np.int64]  # loads of each latency, shape (values,)
 
     def __post_init__(self) -> None:
         if self.cycles.shape != self.count.shape or not self.count.sum():

@@ -29,32 +29,18 @@ class Pace:
 
 @dataclass(frozen=True)
 class Point:
-    """One mix, measured. Rates are instructions of all kinds per cycle of one SM.
+    """One mix, measured. Rates are instructions of all kinds per cycle of one SM."""
 
-    Attributes:
-        alpha: additions per access; infinite without accesses.
-        warps: of an SM.
-        block: threads of a block.
-        chains: of a warp.
-        rate: while all warps run.
-        overall: by the longest span of an SM.
-        latency: mean cycles of a warp between two instructions of a chain.
-        imbalance: longest span of an SM over the mean one.
-        clock_hz: of the SM; None if not observed.
-        source: digest of the mix.
-
-    """
-
-    alpha: float
-    warps: int
-    block: int
-    chains: int
-    rate: float
-    overall: float
-    latency: float
-    imbalance: float
-    clock_hz: float | None = None
-    source: str = ""
+    alpha: float  # additions per access; infinite without accesses
+    warps: int  # of an SM
+    block: int  # threads
+    chains: int  # of a warp
+    rate: float  # while all warps run
+    overall: float  # rate by the longest span of an SM
+    latency: float  # mean cycles of a warp between two instructions of a chain
+    imbalance: float  # longest span of an SM over the mean one
+    clock_hz: float | None = None  # of the SM; None if not observed
+    source: str = ""  # digest of the mix
 
     @property
     def accesses(self) -> float:
@@ -71,22 +57,14 @@ def loop_rate(lifetimes: Lifetimes, waves: int, instructions: int) -> float:
 
 @dataclass(frozen=True)
 class Plateau:
-    """The maximum rate of several points.
-
-    Attributes:
-        rate, low, high: instructions per cycle of one SM, and its bracket.
-        members: number of points that reach it.
-        bound: what limits it; empty if unknown.
-        excess: by how much the measured rate exceeds the bound, relative.
-
-    """
+    """The maximum rate of several points, with its bracket, in instructions per cycle of one SM."""
 
     rate: float
     low: float
     high: float
-    members: int
-    bound: str = ""
-    excess: float = 0.0
+    members: int  # points that reach it
+    bound: str = ""  # what limits it; empty if unknown
+    excess: float = 0.0  # of the measured rate over the bound, relative
 
 
 def plateau_of(points: Sequence[Point], schedulers: int, limit: float = math.inf, bound: str = "") -> Plateau:
@@ -116,46 +94,28 @@ class WarpRange:
 
 @dataclass(frozen=True)
 class Cusp:
-    """Where the maximum number of warps is needed (VV16 s4.5).
+    """Where the maximum number of warps is needed (VV16 s4.5)."""
 
-    Attributes:
-        alpha: there; the middle of several that need equally many, or that no number of warps suffices for.
-        low, high: the neighbouring alphas that need fewer warps.
-        warps: the number; None if all warps of an SM do not suffice.
-
-    """
-
-    alpha: float
-    low: float
+    alpha: float  # the middle of several that need equally many, or that no number of warps suffices for
+    low: float  # neighbouring alphas that need fewer warps
     high: float
-    warps: int | None
+    warps: int | None  # None if all warps of an SM do not suffice
 
 
 @dataclass(frozen=True)
 class LoopData:
-    """Latency hiding of one kind of access, as measured.
-
-    Attributes:
-        points: every mix.
-        access_bytes: bytes that one access of a warp reads; 0 if it stays in the SM.
-        width: bytes of a lane's operand.
-        pace: for further mixes of this kind.
-        access_latency, arithmetic_latency: cycles, unloaded.
-        dependent_latency: of an access whose result an addition needs, cycles.
-        accesses, arithmetic, issue: peak of accesses alone, of additions alone, and of all mixes.
-
-    """
+    """Latency hiding of one kind of access, as measured."""
 
     points: tuple[Point, ...]
-    access_bytes: int
-    width: int
-    pace: Pace
-    access_latency: float
+    access_bytes: int  # that one access of a warp reads; 0 if it stays in the SM
+    width: int  # bytes of a lane's operand
+    pace: Pace  # for further mixes of this kind
+    access_latency: float  # cycles, unloaded
     arithmetic_latency: float
-    dependent_latency: float
-    accesses: Plateau
-    arithmetic: Plateau
-    issue: Plateau
+    dependent_latency: float  # of an access whose result an addition needs
+    accesses: Plateau  # accesses alone
+    arithmetic: Plateau  # additions alone
+    issue: Plateau  # all mixes
 
     @cached_property
     def alphas(self) -> list[float]:

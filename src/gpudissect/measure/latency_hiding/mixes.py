@@ -28,22 +28,13 @@ WAVES = 5  # of blocks, where warps run at unequal paces
 
 @dataclass(frozen=True)
 class Kind:
-    """What stands between additions.
+    """What stands between additions."""
 
-    Attributes:
-        element: of the findings.
-        name: the kind in `gpudissect.models.Machine.units`.
-        instruction: one access.
-        access: its pattern.
-        stride: operands between lanes.
-
-    """
-
-    element: str
-    name: str
+    element: str  # of the findings
+    name: str  # in `gpudissect.models.Machine.units`
     instruction: Instruction
     access: Access = Access.RESIDENT
-    stride: int = 1
+    stride: int = 1  # operands between lanes
 
     @property
     def of_memory(self) -> bool:
@@ -64,18 +55,11 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Grid:
-    """Which mixes are run.
+    """Which mixes are run."""
 
-    Attributes:
-        alphas: additions per access; infinite for additions alone.
-        all_occupancies: whether accesses alone and additions alone run at every occupancy, in several block sizes.
-        warps_per_scheduler: at which the others run; None for each number.
-
-    """
-
-    alphas: tuple[float, ...]
-    all_occupancies: bool = True
-    warps_per_scheduler: tuple[int, ...] | None = None
+    alphas: tuple[float, ...]  # additions per access; infinite for additions alone
+    all_occupancies: bool = True  # for accesses alone and additions alone, in several block sizes
+    warps_per_scheduler: tuple[int, ...] | None = None  # at which the others run; None for each number
 
 
 SQRT2_STEPS = tuple(float(round(2 ** (k / 2))) for k in range(19) if k != 1)

@@ -25,7 +25,7 @@ from gpudissect.measure.latency_hiding.mixes import (
     run_at_full_clock,
 )
 from gpudissect.measure.latency_hiding.plan_loops import loops_of
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, found, without
 from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS, Bound, format_rate, peak_bandwidth
 from gpudissect.series import Series
 from gpudissect.trace import Trace
@@ -50,20 +50,12 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Load:
-    """The memory at one occupancy.
+    """The memory at one occupancy."""
 
-    Attributes:
-        warps: of an SM.
-        throughput: B/s of the whole GPU without the timing of single loads.
-        latencies: of single loads.
-        overflow_count: loads whose latency was too long to be recorded.
-
-    """
-
-    warps: int
-    throughput: float
-    latencies: Distribution
-    overflow_count: int
+    warps: int  # of an SM
+    throughput: float  # B/s of the whole GPU without the timing of single loads
+    latencies: Distribution  # of single loads
+    overflow_count: int  # loads whose latency was too long to be recorded
 
 
 def contention_of(element: str) -> Key[Fit | None]:
@@ -150,9 +142,8 @@ def _estimates(
     if reason or errors is None:
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
     caveats: tuple[str, ...] = (f"latencies are {fit.error:.1%} off the fit, at most {fit.worst:.0%}",)
-    found = partial(Estimate, element=kind.element, status=Status.FOUND, confidence=UNTRIED, method=METHOD)
     base, rise = (
-        found(attribute=name, value=value, low=max(0.0, value - error), high=value + error, caveats=caveats)
+        found(kind.element, name, value, max(0.0, value - error), value + error, UNTRIED, METHOD, (), caveats)
         for name, value, error in zip(ATTRIBUTES[:2], (fit.a, fit.b), errors[:2], strict=True)
     )
     # The ceiling is never reached, so it exceeds all observed throughputs, and not what the memory can give.
@@ -161,7 +152,7 @@ def _estimates(
     if high > limit:
         caveats = (*caveats, f"the fit alone allows up to {format_rate(high, 'B/s')}: more than the memory can give")
     high = min(high, limit)
-    return base, rise, found(attribute=ATTRIBUTES[2], value=ceiling, low=low, high=high, caveats=caveats)
+    return base, rise, found(kind.element, ATTRIBUTES[2], ceiling, low, high, UNTRIED, METHOD, (), caveats)
 
 
 def _single_latencies(kind: Kind, loads: Sequence[Load], evidence: tuple[str, ...]) -> Series:

@@ -40,7 +40,7 @@ from gpudissect.measure.latency_hiding.mixes import (
     possible_warps,
     run_at_full_clock,
 )
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, found, without
 from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS, MEMORY, Bound, Unbounded, peak_bandwidth
 from gpudissect.series import Series
 from gpudissect.trace import Trace
@@ -68,10 +68,6 @@ PLATEAU_METHOD = (
 )
 IMBALANCE_METHOD = "accesses alone: the longest span of an SM over the mean one, worst occupancy (VV16 s5.5)"
 UNKNOWN_BOUND = Unbounded("")
-
-Bracket = tuple[float, float, float]
-"""Value, low and high end."""
-Evidence = tuple[str, ...]
 
 
 def loops_of(element: str) -> Key[LoopData | None]:
@@ -113,7 +109,7 @@ def loops_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     loops = _loop_data(kind, tuple(_point(mix, trace) for mix, trace in pairs), width, pace, info)
     clock_hz = clocks[len(clocks) // 2] if clocks else None
     valid = not _why_misread(loops.accesses, loops.arithmetic, loops.issue)
-    estimates = _estimates(kind, loops, info, clock_hz, caveats)
+    estimates = tuple(_estimates(kind, loops, info, clock_hz, caveats))
     return Outcome(estimates, loops if valid else None, (_series(kind, loops),))
 
 
@@ -244,75 +240,49 @@ def _why_misread(*plateaus: Plateau) -> str:
 
 def _estimates(
     kind: Kind, loops: LoopData, info: DeviceInfo, clock_hz: float | None, caveats: tuple[str, ...]
-) -> tuple[Estimate, ...]:
+) -> Iterator[Estimate]:
     """All estimates; `clock_hz` of the SMs while mixes ran, None if not observed. `caveats` go with what was found."""
-    found = partial(_found, kind.element, caveats)
-    accesses, additions = loops.evidence(0.0), loops.evidence(math.inf)
+    element, accesses, additions = kind.element, loops.evidence(0.0), loops.evidence(math.inf)
 
-    def latency(attribute: str, cycles: float, what: str, evidence: Evidence) -> Estimate:
+    def latency(attribute: str, cycles: float, what: str, evidence: tuple[str, ...]) -> Estimate:
         method = f"{what}, smallest mean latency of a warp (VV16 table 6.2)"
-        return found(attribute, _bracket(cycles), TIMED, method, evidence)
+        low, high = cycles * (1 - ERROR), cycles * (1 + ERROR)
+        return found(element, attribute, cycles, low, high, TIMED, method, evidence, caveats)
 
-    def rate(attribute: str, plateau: Plateau, what: str, evidence: Evidence, scale: float = WARP_SIZE) -> Estimate:
+    def rate(attribute: str, plateau: Plateau, what: str, evidence: tuple[str, ...], scale: float) -> Estimate:
         """In a unit of which one instruction per cycle of one SM is `scale`."""
-        method = f"{PLATEAU_METHOD}: {what}"
+        method, confidence = f"{PLATEAU_METHOD}: {what}", BANDWIDTH if attribute == "read_bandwidth" else RATE
         if reason := _why_misread(plateau):
-            return replace(_not_found(kind.element, attribute, reason, evidence), method=method)
-        bracket = (scale * plateau.rate, scale * plateau.low, scale * plateau.high)
-        estimate = found(attribute, bracket, BANDWIDTH if attribute == "read_bandwidth" else RATE, method, evidence)
-        return replace(estimate, caveats=(*caveats, *_plateau_caveats(plateau)))
+            return replace(_not_found(element, attribute, reason, evidence), method=method)
+        value, low, high = (scale * end for end in (plateau.rate, plateau.low, plateau.high))
+        notes = (*caveats, *_plateau_caveats(plateau))
+        return found(element, attribute, value, low, high, confidence, method, evidence, notes)
 
     several_chains = "accesses alone, with 1, 2 and 4 chains a warp (VV16 s6.3, table 6.4)"
-    imbalance, low, high = _bracket(max(point.imbalance for point in loops.curve(0.0).values()))
     issue = "the fastest mixes, one chain a warp: a lower bound of the schedulers"
-    estimates = [
-        latency("access_latency", loops.access_latency, "accesses alone", accesses),
-        rate("access_rate", loops.accesses, several_chains, accesses),
-        latency("arithmetic_latency", loops.arithmetic_latency, "additions alone", additions),
-        rate("arithmetic_rate", loops.arithmetic, "additions alone (VV16 table 6.1)", additions),
-        rate("issue_rate", loops.issue, issue, loops.evidence()),
-        found("load_imbalance", (imbalance, max(1.0, low), high), UNTRIED, IMBALANCE_METHOD, accesses),
-    ]
+    yield latency("access_latency", loops.access_latency, "accesses alone", accesses)
+    yield rate("access_rate", loops.accesses, several_chains, accesses, WARP_SIZE)
+    yield latency("arithmetic_latency", loops.arithmetic_latency, "additions alone", additions)
+    yield rate("arithmetic_rate", loops.arithmetic, "additions alone (VV16 table 6.1)", additions, WARP_SIZE)
+    yield rate("issue_rate", loops.issue, issue, loops.evidence(), WARP_SIZE)
+    worst = max(point.imbalance for point in loops.curve(0.0).values())
+    low, high = max(1.0, worst * (1 - ERROR)), worst * (1 + ERROR)
+    yield found(element, "load_imbalance", worst, low, high, UNTRIED, IMBALANCE_METHOD, accesses, caveats)
     if kind.of_memory:
         hertz = clock_hz if clock_hz is not None else info.facts.get("clock_hz")
         if isinstance(hertz, int | float):
             scale = loops.access_bytes * info.sm_count * hertz
-            estimates.append(rate("read_bandwidth", loops.accesses, several_chains, accesses, scale))
+            yield rate("read_bandwidth", loops.accesses, several_chains, accesses, scale)
         size = float(loops.access_bytes)
         method = f"{loops.width} bytes a lane fill the memory" + (", fewer do not" if loops.width > 4 else "")
-        estimates.append(found("access_bytes", (size, size, size), UNTRIED, method, accesses))
-    return (*estimates, *_warps_estimates(kind, loops, info, caveats), *_cusp_estimates(kind, loops, info, caveats))
+        yield found(element, "access_bytes", size, size, size, UNTRIED, method, accesses, caveats)
+    yield from _warps_estimates(kind, loops, info, caveats)
+    yield from _cusp_estimates(kind, loops, info, caveats)
 
 
-def _bracket(value: float) -> Bracket:
-    return value, value * (1 - ERROR), value * (1 + ERROR)
-
-
-def _found(
-    element: str,
-    caveats: tuple[str, ...],
-    attribute: str,
-    bracket: Bracket,
-    confidence: float,
-    method: str,
-    evidence: Evidence,
+def _not_found(
+    element: str, attribute: str, reason: str, evidence: tuple[str, ...], low: float | None = None
 ) -> Estimate:
-    value, low, high = bracket
-    return Estimate(
-        element=element,
-        attribute=attribute,
-        status=Status.FOUND,
-        value=value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        method=method,
-        evidence=evidence,
-        caveats=caveats,
-    )
-
-
-def _not_found(element: str, attribute: str, reason: str, evidence: Evidence, low: float | None = None) -> Estimate:
     (estimate,) = without(Status.NOT_FOUND, element, reason, attribute)
     return replace(estimate, evidence=evidence, low=low)
 
@@ -344,8 +314,8 @@ def _warps_estimates(kind: Kind, loops: LoopData, info: DeviceInfo, caveats: tup
             continue
         low = _min_unmeasured(curve, needed.low or needed.warps, info)
         method = f"minimum number of warps of an SM at {share:.0%} of the peak"
-        bracket = (needed.warps, low, needed.high or most)
-        yield _found(kind.element, caveats, attribute, bracket, WARPS, method, evidence)
+        high = needed.high or most
+        yield found(kind.element, attribute, needed.warps, low, high, WARPS, method, evidence, caveats)
 
 
 def _cusp_estimates(kind: Kind, loops: LoopData, info: DeviceInfo, caveats: tuple[str, ...]) -> Iterator[Estimate]:
@@ -354,17 +324,16 @@ def _cusp_estimates(kind: Kind, loops: LoopData, info: DeviceInfo, caveats: tupl
         reason = reason or "warps needed for 90 % of the peak do not rise and then fall with arithmetic intensity"
         yield from without(Status.NOT_FOUND, kind.element, reason, "cusp_alpha", "cusp_warps")
         return
-    found = partial(_found, kind.element, caveats)
     evidence = loops.evidence(*(alpha for alpha in loops.alphas if cusp.low <= alpha <= cusp.high))
     method = "additions per access at which 90 % of the peak needs the most warps (VV16 s4.5)"
-    yield found("cusp_alpha", (cusp.alpha, cusp.low, cusp.high), UNTRIED, method, evidence)
+    yield found(kind.element, "cusp_alpha", cusp.alpha, cusp.low, cusp.high, UNTRIED, method, evidence, caveats)
     measured = sorted({p.warps for p in loops.points if cusp.low <= p.alpha <= cusp.high and p.chains == 1})
     if cusp.warps is None:
         reason = f"not even {measured[-1]} warps reach 90 % of the peak there"
         yield _not_found(kind.element, "cusp_warps", reason, evidence, measured[-1])
     else:
-        bracket = (cusp.warps, _min_unmeasured(measured, cusp.warps, info), cusp.warps)
-        yield found("cusp_warps", bracket, UNTRIED, "warps of an SM needed there", evidence)
+        low, method = _min_unmeasured(measured, cusp.warps, info), "warps of an SM needed there"
+        yield found(kind.element, "cusp_warps", cusp.warps, low, cusp.warps, UNTRIED, method, evidence, caveats)
 
 
 def _series(kind: Kind, loops: LoopData) -> Series:

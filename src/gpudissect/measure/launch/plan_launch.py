@@ -20,7 +20,7 @@ from gpudissect.measure.launch.infer_launch import (
     undelayed_duration,
     widened_for_processes,
 )
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Step
@@ -140,31 +140,20 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     ]
     traces = yield mixes
     waits = [block_replacement(trace.begin, trace.end, trace.sm, trace.block, RESIDENT_BLOCKS) for trace in traces]
-    found = sorted((wait for wait in waits if wait is not None), key=lambda wait: wait.cycles)
-    if len(found) < REPLACEMENT_REPETITIONS:
+    kept = sorted((wait for wait in waits if wait is not None), key=lambda wait: wait.cycles)
+    if len(kept) < REPLACEMENT_REPETITIONS:
         reason = "no block was observed to wait for the place of another"
         return Outcome(without(Status.NOT_FOUND, "launch", reason, "block_replacement"))
-    value = found[len(found) // 2].cycles
-    bracket = Duration(value, min(wait.low for wait in found), max(wait.high for wait in found))
+    bracket = Duration(kept[len(kept) // 2].cycles, min(wait.low for wait in kept), max(wait.high for wait in kept))
     evidence = tuple(map(digest, mixes))
     return Outcome((_estimate("block_replacement", bracket, REPLACEMENT_METHOD, evidence, (REPLACEMENT_CAVEAT,)),))
 
 
 def _estimate(
-    attribute: str, found: Duration, method: str, evidence: tuple[str, ...], caveats: tuple[str, ...]
+    attribute: str, duration: Duration, method: str, evidence: tuple[str, ...], caveats: tuple[str, ...]
 ) -> Estimate:
-    return Estimate(
-        element="launch",
-        attribute=attribute,
-        status=Status.FOUND,
-        value=found.value,
-        low=found.low,
-        high=found.high,
-        confidence=TIMED,
-        method=method,
-        evidence=evidence,
-        caveats=caveats,
-    )
+    value, low, high = duration.value, duration.low, duration.high
+    return found("launch", attribute, value, low, high, TIMED, method, evidence, caveats)
 
 
 EXPERIMENTS = (
