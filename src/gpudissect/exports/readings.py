@@ -223,10 +223,19 @@ class Readings:
         found = {attribute: self.entry(element, attribute) for attribute in attributes}
         return {attribute: entry for attribute, entry in found.items() if entry is not None}
 
+    def sum(self, one: float, other: float, note: str) -> Entry:
+        """The entry of cycles that are a sum of findings."""
+        return sourced(round_cycles(one + other), self.source, note=note)
+
     def fact(self, name: str) -> int | None:
         """A plausible whole number stated by the driver."""
         value = self.result.device.facts.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT else None
+
+
+def round_cycles(value: float) -> float:
+    """Cycles as in a GPU file."""
+    return round(float(value), CYCLE_DIGITS)
 
 
 def _plausible(value: Any, unit: str, rounded: Callable[[float], int] = round) -> float | None:

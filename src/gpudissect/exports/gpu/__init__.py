@@ -17,7 +17,7 @@ from gpudissect.errors import CatalogueError, UsageError
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.caches import Arrays, arrays, tlbs
 from gpudissect.exports.gpu.chip import chip, processor, shared_memory
-from gpudissect.exports.gpu.paths import known_caches, partition, routes
+from gpudissect.exports.gpu.paths import known_caches, routes
 from gpudissect.exports.readings import MAX_NAME, Entry, Readings, documented_gpu, line
 from gpudissect.exports.toml import Section, toml_text
 from gpudissect.simulation.cache.check import check_hierarchy
@@ -76,7 +76,7 @@ def _sections(readings: Readings) -> Iterator[Section]:
     top = {"format": 1, "name": name, "architecture": architecture, "run": line(readings.source)}
     yield Section((), top, comment=f"{name}\n" + _HEADER.format(source=readings.source))
     yield _section(("chip",), chip(readings))
-    yield from _array_sections(caches, partition(readings, caches))
+    yield from _array_sections(caches)
     documented = documented_gpu(result.device)
     yield _section(("shared",), shared_memory(readings, documented))
     yield from (_section(("paths", path.value), route) for path, route in paths.items())
@@ -89,8 +89,9 @@ def _sections(readings: Readings) -> Iterator[Section]:
         yield from (_section(name, body) for name, body in processor(readings, documented, caches.caches))
 
 
-def _array_sections(arrays: Arrays, partition: Mapping[str, Entry] | None) -> Iterator[Section]:
+def _array_sections(arrays: Arrays) -> Iterator[Section]:
     """Caches, partitions and views."""
+    partition = arrays.partition
     for element, body in arrays.caches.items():
         scope = {"scope": "gpu"} if element == "l2" else {}
         comment = "One of its two partitions." if scope and partition else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpudissect.catalogue.arrays import MAX_WAYS
 from gpudissect.exports.gpu.chip import REQUIRED
 from gpudissect.exports.gpu.geometry import Entries, geometry, scaled_to, usual_ways
-from gpudissect.exports.readings import CYCLE_DIGITS, MAX_COUNT, Entry, Readings, assumed, sourced
+from gpudissect.exports.readings import MAX_COUNT, Entry, Readings, assumed, sourced
 from gpudissect.units import KIB, MIB
 from gpudissect.vocabulary import CACHES, PATHS, TLBS
 
@@ -22,6 +22,7 @@ MAX_ENTRIES = 2**20
 MAX_REACH = 2**48  # bytes: addresses have no more bits
 ASSUMED_LINE, ASSUMED_FETCH = 128, 32  # bytes
 ASSUMED_CAPACITY, ASSUMED_L2_CAPACITY = 32 * KIB, 4 * MIB
+ASSUMED_HOME_BITS = (12, 15, 18, 21, 24, 27)
 _AS_NEAR = "two partitions of the size of the near one taken"
 
 
@@ -178,25 +179,39 @@ def _segment(readings: Readings, size: int) -> Entry:
 
 
 def _partition(readings: Readings) -> Entries | None:
-    """Capacity of both partitions of an L2 whose far one was observed. Its cycles are added with its path."""
+    """The table ``[partition]`` of an L2 whose far partition was observed."""
     near, far = readings.number("l2", "hit_latency"), readings.number("l2", "far_latency")
     if near is None or far is None or far <= near:
         return None
     line = _line_and_fetch(readings, "l2")[0]["value"]
+    home = dict.fromkeys(max(bit, line.bit_length() - 1) for bit in ASSUMED_HOME_BITS)
+    table = {
+        "capacity": _whole_capacity(readings, line),
+        "home": assumed(list(home), "which bits select the partition was not measured"),
+        "far_penalty": readings.sum(far, -near, "far_latency less hit_latency of the L2"),
+    }
+    near, far = readings.number("dram", "near_latency"), readings.number("dram", "far_latency")
+    if near is not None and far is not None and far >= near:
+        table["far_memory_penalty"] = readings.sum(far, -near, "far_latency less near_latency of memory")
+    return table
+
+
+def _whole_capacity(readings: Readings, line: int) -> Entry:
+    """Capacity of both partitions of the L2."""
     segment, both = readings.whole("l2", "segment_size"), readings.entry("l2", "capacity")
     if segment is None or segment < line:
         total = (both or _unknown_capacity(readings, "l2", 2 * line))["value"]
         segment = max(1, total // 2 // line) * line
     total = 2 * (segment // line * line)
     if both is None:
-        return {"capacity": assumed(total, f"not found; {_AS_NEAR}")}
+        return assumed(total, f"not found; {_AS_NEAR}")
     if both["value"] == total:
-        return {"capacity": both}
+        return both
     note = f"found as {both['value']} B; {_AS_NEAR}"
     if both.get("low", total) <= total <= both.get("high", total):
         bracket = {end: both[end] for end in ("low", "high") if end in both}
-        return {"capacity": sourced(total, readings.source, note=note, **bracket)}
-    return {"capacity": assumed(total, note)}
+        return sourced(total, readings.source, note=note, **bracket)
+    return assumed(total, note)
 
 
 def _tlb(readings: Readings, level: str) -> Entries | None:
@@ -233,5 +248,4 @@ def _penalty(readings: Readings, level: str, previous: Entry | None) -> Entry:
         return found or assumed(0, "not found")
     if found is None:
         return assumed(previous["value"], "not found; as much as a miss in the level before")
-    total = round(previous["value"] + found["value"], CYCLE_DIGITS)
-    return sourced(total, readings.source, note=f"miss_penalty of {level} and of the levels before")
+    return readings.sum(previous["value"], found["value"], f"miss_penalty of {level} and of the levels before")

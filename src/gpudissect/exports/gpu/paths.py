@@ -7,13 +7,12 @@ from typing import Any
 
 from gpudissect.estimate import Status
 from gpudissect.exports.gpu.caches import Arrays
-from gpudissect.exports.readings import CYCLE_DIGITS, Entry, Readings, assumed, line, sourced
+from gpudissect.exports.readings import Entry, Readings, assumed, line, round_cycles
 from gpudissect.vocabulary import PATHS
 from gpudissect.workload import Path
 
 ASSUMED_CYCLES = 30  # more than the previous level
 ASSUMED_MEMORY_RATIO = 2  # latency of memory over that of the nearest level
-ASSUMED_HOME_BITS = (12, 15, 18, 21, 24, 27)
 NO_FINDING = "the result has no finding on this path"
 
 
@@ -41,23 +40,6 @@ def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Pat
     return paths, unsupported
 
 
-def partition(readings: Readings, arrays: Arrays) -> dict[str, Entry] | None:
-    """The table ``[partition]``: capacity of both, and the cycles of the far one."""
-    if arrays.partition is None:
-        return None
-    near, far = readings.number("l2", "hit_latency"), readings.number("l2", "far_latency")
-    assert near is not None and far is not None  # or there would be no partition
-    lowest = arrays.caches["l2"]["line_size"]["value"].bit_length() - 1
-    home = dict.fromkeys(max(bit, lowest) for bit in ASSUMED_HOME_BITS)
-    table = dict(arrays.partition)
-    table["home"] = assumed(list(home), "which bits select the partition was not measured")
-    table["far_penalty"] = _sum(readings, far, -near, "far_latency less hit_latency of the L2")
-    near, far = readings.number("dram", "near_latency"), readings.number("dram", "far_latency")
-    if near is not None and far is not None and far >= near:
-        table["far_memory_penalty"] = _sum(readings, far, -near, "far_latency less near_latency of memory")
-    return table
-
-
 def _route(readings: Readings, arrays: Arrays, path: Path) -> dict[str, Any] | None:
     if path is Path.SHARED:
         latency = readings.entry("shared", "hit_latency")
@@ -75,7 +57,7 @@ def _route(readings: Readings, arrays: Arrays, path: Path) -> dict[str, Any] | N
     if memory is None:
         nearest = entries[-1]["value"] if entries else ASSUMED_CYCLES
         reason = f"not found; {ASSUMED_MEMORY_RATIO} x the nearest level taken"
-        memory = assumed(_cycles(max(nearest, 1) * ASSUMED_MEMORY_RATIO), reason)
+        memory = assumed(round_cycles(max(nearest, 1) * ASSUMED_MEMORY_RATIO), reason)
     *hits, last = _rising([*entries, memory])
     return {"caches": [*private, *(["l2"] * has_l2)], "latency": hits, "memory_latency": last}
 
@@ -93,7 +75,7 @@ def _l2_and_memory(
     if memory is not None:
         extra = max(0.0, hit["value"] - direct["value"])
         reason = "as past the caches of the SM, and what the L2 adds then"
-        memory = assumed(_cycles(memory["value"] + extra), reason)
+        memory = assumed(round_cycles(memory["value"] + extra), reason)
     return hit, memory
 
 
@@ -115,7 +97,7 @@ def _private_hits(readings: Readings, elements: Sequence[str]) -> list[Entry]:
         if entry is None and entries:
             entry = _behind(readings, elements[:i], previous)
         reason = f"not found; {ASSUMED_CYCLES} cycles more taken"
-        entries.append(entry or assumed(_cycles(previous + ASSUMED_CYCLES), reason))
+        entries.append(entry or assumed(round_cycles(previous + ASSUMED_CYCLES), reason))
     return entries
 
 
@@ -125,7 +107,7 @@ def _behind(readings: Readings, elements: Sequence[str], hit: float) -> Entry | 
     penalty = readings.number(last, "miss_penalty")
     if penalty is None or readings.number(last, "hit_latency") is None:
         return None
-    return _sum(readings, hit, penalty, f"hit_latency and miss_penalty of {last}")
+    return readings.sum(hit, penalty, f"hit_latency and miss_penalty of {last}")
 
 
 def _memory(readings: Readings, arrays: Arrays, l2: Entry | None) -> Entry | None:
@@ -138,16 +120,8 @@ def _memory(readings: Readings, arrays: Arrays, l2: Entry | None) -> Entry | Non
         return entry
     penalty = readings.number("l2", "miss_penalty")
     if penalty is not None and l2 is not None and readings.number("l2", "hit_latency") is not None:
-        return _sum(readings, l2["value"], penalty, "hit_latency and miss_penalty of l2")
+        return readings.sum(l2["value"], penalty, "hit_latency and miss_penalty of l2")
     return None
-
-
-def _sum(readings: Readings, one: float, other: float, note: str) -> Entry:
-    return sourced(_cycles(one + other), readings.source, note=note)
-
-
-def _cycles(value: float) -> float:
-    return round(float(value), CYCLE_DIGITS)
 
 
 def _rising(entries: Sequence[Entry]) -> list[Entry]:
