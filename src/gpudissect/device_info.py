@@ -41,7 +41,6 @@ class DeviceInfo:
             ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N``
             (number of clusters of N such blocks that run at once).
         environment: versions of driver, compiler and others, as text.
-
     """
 
     spec: str

@@ -50,7 +50,6 @@ class Estimate:
     Raises `ValueError` for a name that is not in the vocabulary; when a found estimate lacks its value or confidence,
     or another its reason; for a value with a status that has none; for a number that is not finite; and for a bracket
     that does not hold the value.
-
     """
 
     element: str

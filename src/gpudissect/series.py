@@ -18,7 +18,6 @@ class Series:
         evidence: digests of the workloads that it rests on.
 
     Raises `ValueError` for columns of different lengths and for units of unknown columns.
-
     """
 
     element: str

@@ -23,7 +23,6 @@ class Context:
         notes: other observations: throttle reasons, other users of the GPU, the requested and preferred carve-out (no
             call tells the one in force), ``windows`` if the trace was joined from several runs of the whole workload,
             ``prior_access_sms``, the SM of each of the prior accesses of a chase.
-
     """
 
     device: str

@@ -104,7 +104,6 @@ class PriorAccesses:
         sm: 0 for the timed SM, any other number for another SM.
 
     Raises `WorkloadError` if the fields do not fit together.
-
     """
 
     path: Path
@@ -151,7 +150,6 @@ class Chase:
             reaches its own memory in the same way. The cluster is the largest that the device supports.
 
     Raises `WorkloadError` if the fields do not fit together.
-
     """
 
     path: Path

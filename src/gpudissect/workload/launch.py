@@ -35,7 +35,6 @@ class Launch:
     `repetition` distinguishes equal launches.
 
     Raises `WorkloadError` for counts that are not positive or too large.
-
     """
 
     method: LaunchMethod

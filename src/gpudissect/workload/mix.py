@@ -114,7 +114,6 @@ class Mix:
         sampled: one warp per SM times one in so many of its loads from global memory (VV16 s6.6); 0 for none.
 
     Raises `WorkloadError` for parameters that no GPU supports.
-
     """
 
     body: tuple[Step, ...]

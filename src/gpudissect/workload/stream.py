@@ -54,7 +54,6 @@ class Stream:
             are divided into so many waves, one after the other as far as they do not fit onto the GPU at once.
 
     Raises `WorkloadError` for counts or widths that no GPU supports.
-
     """
 
     path: Path

@@ -14,11 +14,7 @@ DRIFT_STEP = 1024  # accesses between two evaluations of the drift
 
 @compiled
 def disturb(
-    latencies: NDArray[np.float64],
-    timer: float,
-    settings: NDArray[np.float64],
-    draws: NDArray[np.uint64],
-    done: int,
+    latencies: NDArray[np.float64], timer: float, settings: NDArray[np.float64], draws: NDArray[np.uint64], done: int
 ) -> None:
     """Add the timer's cost and noise to latencies, in place.
 
@@ -28,7 +24,6 @@ def disturb(
         settings: float64 (6,): jitter, outliers, mean of the outliers, drift, its period and phase in accesses.
         draws: uint64 (1,), state of a SplitMix64 stream, modified: one number per access, one more per outlier.
         done: timed accesses of this workload before these.
-
     """
     jitter, outliers, mean, drift, period, phase = settings
     scale = 1.0
@@ -58,7 +53,6 @@ def read(durations: NDArray[np.float64], phase: float, cycles: NDArray[np.int64]
         cycles: int64 (n,), out.
 
     Returns the phase after the last.
-
     """
     for i in range(durations.size):
         phase += durations[i]

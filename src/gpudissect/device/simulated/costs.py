@@ -32,7 +32,6 @@ class Tier:
         bandwidth: B/cycle of one SM if the tier is `private`, else of the whole GPU.
         private: whether every SM has its own.
         variability: of its services.
-
     """
 
     name: str

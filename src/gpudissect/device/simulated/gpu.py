@@ -43,7 +43,6 @@ class SimulatedGpu(Device):
 
     Raises:
         DeviceError: for an impossible hierarchy.
-
     """
 
     def __init__(

@@ -26,7 +26,6 @@ class Chunk:
     Attributes:
         first: number of the first, counted from the first timed access.
         cycles: float64 (n,), latencies with noise (and the timer's cost), not yet rounded by the clock.
-
     """
 
     first: int
@@ -50,7 +49,6 @@ class Memory:
             digest: its digest, which with the noise's seed determines all randomness.
             timer: cycles that timing one access adds; not used with whole laps.
             extra: cycles added to the latency of every access.
-
         """
         chain = _offsets(chase.order)
         timed = self._timed(chase, chain, digest, extra + (0.0 if chase.timing is Timing.LAP else timer))

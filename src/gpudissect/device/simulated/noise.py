@@ -27,7 +27,6 @@ class Noise:
         drift: relative amplitude of a slow oscillation of all latencies (sine, `DRIFT_PERIOD` accesses, random phase).
 
     Raises `UsageError` for probabilities outside [0, 1] or a drift outside [0, 1).
-
     """
 
     seed: int = 0

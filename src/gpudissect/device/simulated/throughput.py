@@ -62,7 +62,6 @@ class SimulatedSms:
         name: the GPU's name, for messages.
         shared: bytes of shared memory of an SM and of a block.
         limits: bytes per path.
-
     """
 
     processor: Processor

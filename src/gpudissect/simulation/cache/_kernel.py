@@ -303,7 +303,6 @@ def walk(
         latencies: (m,) or empty, out: cycles of each access.
 
     Returns the position after the last access.
-
     """
     last = len(steps)
     memory = 0

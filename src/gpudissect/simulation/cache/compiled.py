@@ -49,7 +49,6 @@ class Arrays(NamedTuple):
         touched: one per set, the numbers of the sets that hold lines, so that a reset is cheap.
         filled: (arrays,), number of valid entries of `touched`.
         draws: (arrays,), states of the random streams.
-
     """
 
     shape: I64

@@ -106,7 +106,6 @@ class Cache:
         sector: bytes that one miss fetches; divides the line.
         scope: what shares it.
         copies: independent arrays per SM (MT22 s4.6); warp w uses number w mod copies.
-
     """
 
     ways: tuple[int, ...]
@@ -179,7 +178,6 @@ class Partition:
         home_mask: the home of a line is the parity of ``byte address & home_mask``.
         far_penalty: extra cycles of a hit in the far partition.
         far_memory_penalty: extra cycles of memory behind the far partition.
-
     """
 
     cache: str
@@ -200,7 +198,6 @@ class Distance:
         by_sm: cycles of each SM, or empty for none.
         by_slice: cycles of each slice, all partitions together, or empty for none.
         index: index function from lines to slices of a partition.
-
     """
 
     cache: str
@@ -225,7 +222,6 @@ class Route:
         tlbs_at: position in `caches` of the cache beside the TLBs: a load that misses the first TLB takes at least as
             long as a hit in that cache (MC16 s5.2 finding 3: Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1
             hit 288 cycles, an L2 hit only 27).
-
     """
 
     caches: tuple[str, ...]

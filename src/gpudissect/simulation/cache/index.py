@@ -25,7 +25,6 @@ def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) 
         offsets: byte addresses, not negative, any shape.
 
     Returns numbers in [0, sets), shape of `offsets`. Raises `UsageError` as `check_index` does.
-
     """
     check_index(index, line, sets)
     addresses = np.asarray(offsets, dtype=np.int64)

@@ -180,7 +180,6 @@ class HierarchyModel:
             actor: the warp; its SM is below the number of SMs of the model.
 
         Returns the position of the next access.
-
         """
         from gpudissect.simulation.cache._kernel import P_END, walk
 

@@ -67,7 +67,6 @@ class State(NamedTuple):
         records: (warps of all blocks, R_SIZE), out, cycles.
         draws: (D_SIZE,), zeros except D_STATE, the seed.
         samples: (bins,), out: number of timed accesses by cycles, the last bin for as many or more.
-
     """
 
     machine: I64

@@ -25,7 +25,6 @@ def bank_passes(shared: SharedMemory, lanes: NDArray[np.int64], width: int = 4, 
         lanes: byte address of each lane's operand, shape (32,), multiples of `width`.
         width: bytes of one operand.
         merged: whether a row is read once for all lanes of a group that access it; atomics are not merged.
-
     """
     group = _group_size(shared, width)
     groups = (lanes[first : first + group] for first in range(0, lanes.size, group))

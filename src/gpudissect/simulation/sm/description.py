@@ -42,7 +42,6 @@ class Operation:
         latency: cycles until a dependent instruction can be issued, without conflicts.
         latency_to_core: the same for a dependent instruction of the cores; None for no difference (VV16 s4.7).
         slots: issue cycles of its scheduler (VV16 s4.7).
-
     """
 
     pipe: Pipe
@@ -65,7 +64,6 @@ class SharedMemory:
         conflict_latency: cycles by which each extra bank pass delays the result. Half warps are served one after the
             other: a 2-way conflict is one extra pass of a warp, or two of its halves.
         write_conflict: cycles that each extra bank pass adds to the time between two stores of a warp.
-
     """
 
     banks: int = 32
@@ -92,7 +90,6 @@ class MemorySystem:
         random_bandwidth: bytes per cycle of the whole GPU when each of 32 lanes loads 4 bytes of another line.
         random_variability: as `variability`, of such accesses.
         alone: bandwidth of a single SM relative to an equal share.
-
     """
 
     latency: float
@@ -147,7 +144,6 @@ class Processor:
         dram, l2: bandwidth of the whole GPU; l1: of one SM. None without such a level.
         launches: cost of starting.
         scheduling: order of eligible warps.
-
     """
 
     sms: int

@@ -59,7 +59,6 @@ class Job:
         chains: chains per warp, interleaved instruction by instruction.
         blocks: all blocks; None for as many as run at once. As blocks end, others replace them.
         sampled: one in so many queued accesses of warp 0 is timed; 0 for none.
-
     """
 
     body: tuple[Cost, ...]
