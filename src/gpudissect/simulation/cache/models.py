@@ -13,16 +13,13 @@ An access to a hierarchy, in this order:
 4. A miss in the prefetching cache is cold if it is above every earlier miss of that cache. `Prefetch.run` cold misses
    in a row, each the same step of at most `MAX_PREFETCH_STEP` bytes above the one before (so one more miss starts the
    row), fetch the next `Prefetch.reach` bytes, as if accessed in rising order, but not beyond the end of memory. A
-   random order hardly ever does that, and repeated offsets do not count: later laps do not prefetch (MC16 s4.6,
-   finding 3).
+   random order hardly ever does that, and later laps never do (MC16 s4.6, finding 3).
 5. Of a partitioned cache (`Partition`) the near partition is accessed, and if it lacks the line and the line's home is
    far, the far one. A hit there costs `far_penalty` more than a near one, memory behind it `far_memory_penalty` more.
 
 The latency of an access is that of the place that served it plus all penalties; if it reached a cache with a
-`Distance`, plus the cycles of its SM and slice.
-
-The actor decides which arrays are accessed: every SM has its own caches, except those of scope GPU, and of a cache with
-several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
+`Distance`, plus the cycles of its SM and slice. Every SM has its own caches, except those of scope GPU, and of a cache
+with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs belong to the whole GPU.
 
 The first model in a process loads numba, about half a second (and compiles, the first time ever).
 """
@@ -35,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpudissect.errors import UsageError
-from gpudissect.simulation.cache.check import check_cache, check_hierarchy
+from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Cache, Distance, Hierarchy, Route, Scope
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.workload import Path
@@ -45,58 +42,12 @@ MAX_PREFETCH_STEP = 512  # bytes
 NOWHERE = 2**62  # an offset outside any memory; steps from its negative are never small
 
 
-class CacheModel:
-    """One cache (or TLB), empty at first. `seed` is that of the random policies.
-
-    Raises `UsageError` for an impossible geometry.
-    """
-
-    def __init__(self, cache: Cache, seed: int = 0) -> None:
-        from gpudissect.simulation.cache import _kernel, _pack
-
-        check_cache(cache)
-        self._arrays = _pack.pack([cache])
-        self._reach = _pack.reach(cache)
-        self._steps = np.array([[_kernel.CACHE, 0, 0]], dtype=np.int64)
-        self._state = np.zeros(_kernel.S_SIZE, dtype=np.int64)
-        self._prefetch = np.full(_kernel.P_SIZE, -1, dtype=np.int64)
-        self.reset(seed)
-
-    def access_many(self, offsets: ArrayLike) -> NDArray[np.int8]:
-        """Access byte addresses, shape (n,), one after the other; returns 0 for each hit and 1 for each miss.
-
-        Raises `UsageError` for negative addresses and those beyond 2^31 lines.
-        """
-        from gpudissect.simulation.cache._kernel import X_SIZE, walk
-
-        chain = np.array(offsets, dtype=np.int64).reshape(-1)  # a copy: read-only arrays have another type in numba
-        levels = np.empty(chain.size, dtype=np.int8)
-        if chain.size == 0:
-            return levels
-        if chain.min() < 0 or chain.max() >= self._reach:
-            limits = f"[0, {self._reach})"
-            raise UsageError(f"addresses of this cache must be in {limits}, got {chain.min()}..{chain.max()}")
-        no_latencies = np.empty(0, dtype=np.float64)
-        route = (self._steps, np.zeros(2), np.zeros(X_SIZE), self._prefetch)
-        for start in range(0, chain.size, CHUNK_ACCESSES):
-            part = levels[start : start + CHUNK_ACCESSES]
-            walk(self._arrays, *route, self._state, chain, start, part, no_latencies)
-        return levels
-
-    def reset(self, seed: int = 0) -> None:
-        """Empty the cache and restart the random policies from `seed`."""
-        from gpudissect.simulation.cache import _kernel, _pack
-
-        _kernel.reset(self._arrays)
-        _pack.seed_draws(self._arrays, seed)
-
-
 @dataclass(frozen=True)
 class Actor:
     """The warp that accesses memory.
 
-    `sm` and `warp` decide which private caches it uses. `first_sm` is the number of SM 0 among all SMs, which decides
-    the near partition and distances: so one set of private caches serves chases that run one after the other on any SM.
+    `sm` and `warp` decide its private caches. `first_sm` is the number of SM 0 among all SMs, which decides its near
+    partition and distances: so one set of private caches serves consecutive chases on any SM.
     """
 
     sm: int = 0
@@ -110,16 +61,8 @@ class Actor:
 
 
 DEFAULT_ACTOR = Actor()
-
-
-@dataclass(frozen=True)
-class Program:
-    """The steps of a route for one actor, in arrays as `_kernel.walk` documents them."""
-
-    steps: NDArray[np.int64]
-    costs: NDArray[np.float64]
-    extras: NDArray[np.float64]
-    prefetch: NDArray[np.int64]
+Program = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+"""Steps, costs, extras and prefetcher of a route for one actor, as `_kernel.walk` documents them."""
 
 
 class HierarchyModel:
@@ -184,9 +127,8 @@ class HierarchyModel:
         from gpudissect.simulation.cache._kernel import P_END, walk
 
         program = self._program(path, actor)
-        program.prefetch[P_END] = self._end
-        route = (program.steps, program.costs, program.extras, program.prefetch)
-        end = int(walk(self._arrays, *route, self._state, chain, position, levels, latencies))
+        program[-1][P_END] = self._end
+        end = int(walk(self._arrays, *program, self._state, chain, position, levels, latencies))
         if self.hierarchy.distance is not None and latencies.size:
             visited = chain[(position + np.arange(levels.size)) % chain.size]
             latencies += self._distances(self.hierarchy.distance, path, visited, levels, actor)
@@ -196,7 +138,7 @@ class HierarchyModel:
         """End of the offsets that can be simulated on a route (line numbers have 31 bits)."""
         from gpudissect.simulation.cache._kernel import PAGE_WALK
 
-        steps = self._program(path, DEFAULT_ACTOR).steps.tolist()
+        steps = self._program(path, DEFAULT_ACTOR)[0].tolist()
         return min((self._reaches[array] for kind, array, _ in steps if kind != PAGE_WALK), default=NOWHERE)
 
     def _distances(
@@ -236,6 +178,7 @@ class HierarchyModel:
         """The steps of a load on this route, and their costs."""
         from gpudissect.simulation.cache import _kernel as kernel
 
+        partition = self.hierarchy.partition
         steps: list[tuple[int, int, int]] = []
         costs: list[float] = []
 
@@ -252,7 +195,6 @@ class HierarchyModel:
                 translate()
             steps.append((kernel.CACHE, self._number(name, actor), level))
             costs.append(route.latency[level])
-            partition = self.hierarchy.partition
             if partition is not None and partition.cache == name:
                 far = self._numbers[name, 0, (actor.near_partition + 1) % PARTITION_COUNT]
                 steps.append((kernel.FAR_PARTITION, far, level))
@@ -260,27 +202,8 @@ class HierarchyModel:
         if route.translated_from == len(route.caches) and route.memory_latency is not None:
             translate()
         costs.append(route.latency[0] if route.memory_latency is None else route.memory_latency)
-        return Program(
-            steps=np.array(steps, dtype=np.int64).reshape(-1, 3),
-            costs=np.array(costs, dtype=np.float64),
-            extras=self._extras(route, actor),
-            prefetch=self._prefetch(actor),
-        )
-
-    def _prefetch(self, actor: Actor) -> NDArray[np.int64]:
-        from gpudissect.simulation.cache import _kernel as kernel
-
-        prefetch = self.hierarchy.prefetch
-        if prefetch is None:
-            return np.full(kernel.P_SIZE, -1, dtype=np.int64)
-        array = self._number(prefetch.cache, actor)
-        return np.array([array, prefetch.reach, prefetch.run, MAX_PREFETCH_STEP, NOWHERE], dtype=np.int64)
-
-    def _extras(self, route: Route, actor: Actor) -> NDArray[np.float64]:
-        from gpudissect.simulation.cache import _kernel as kernel
-
-        extras = np.zeros(kernel.X_SIZE)
-        window, partition = self.hierarchy.page_window, self.hierarchy.partition
+        extras, prefetch = np.zeros(kernel.X_SIZE), np.full(kernel.P_SIZE, -1, dtype=np.int64)
+        window, ahead = self.hierarchy.page_window, self.hierarchy.prefetch
         if window is not None:
             extras[[kernel.X_WINDOW, kernel.X_SWITCH]] = window.size, window.penalty
         if route.caches:
@@ -290,4 +213,37 @@ class HierarchyModel:
         if partition is not None and partition.cache in route.caches:
             extras[kernel.X_HOME_MASK] = partition.home_mask
             extras[[kernel.X_NEAR, kernel.X_FAR_MEMORY]] = actor.near_partition, partition.far_memory_penalty
-        return extras
+        if ahead is not None:
+            prefetch[:] = self._number(ahead.cache, actor), ahead.reach, ahead.run, MAX_PREFETCH_STEP, NOWHERE
+        return np.array(steps, dtype=np.int64).reshape(-1, 3), np.array(costs), extras, prefetch
+
+
+class CacheModel:
+    """One cache (or TLB), empty at first. `seed` is that of the random policies.
+
+    Raises `UsageError` for an impossible geometry.
+    """
+
+    def __init__(self, cache: Cache, seed: int = 0) -> None:
+        route = Route(("cache",), (0.0,), 0.0, translated_from=2)
+        self._model = HierarchyModel(Hierarchy({"cache": cache}, {Path.GLOBAL: route}), seed)
+        self._reach = self._model.reach(Path.GLOBAL)
+
+    def access_many(self, offsets: ArrayLike) -> NDArray[np.int8]:
+        """Access byte addresses, shape (n,), one after the other; returns 0 for each hit and 1 for each miss.
+
+        Raises `UsageError` for negative addresses and those beyond 2^31 lines.
+        """
+        chain = np.array(offsets, dtype=np.int64).reshape(-1)  # a copy: read-only arrays have another type in numba
+        if chain.size and (chain.min() < 0 or chain.max() >= self._reach):
+            limits = f"[0, {self._reach})"
+            raise UsageError(f"addresses of this cache must be in {limits}, got {chain.min()}..{chain.max()}")
+        levels = np.empty(chain.size, dtype=np.int8)
+        for start in range(0, chain.size, CHUNK_ACCESSES):
+            part = levels[start : start + CHUNK_ACCESSES]
+            self._model.walk(Path.GLOBAL, chain, start, part, np.empty(0))
+        return levels
+
+    def reset(self, seed: int = 0) -> None:
+        """Empty the cache and restart the random policies from `seed`."""
+        self._model.reset(seed)
