@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope
-from gpudissect.simulation.sm.banks import addresses, conflict_ways
 from gpudissect.simulation.sm.description import (
     Bandwidth,
     Launches,
@@ -17,6 +16,7 @@ from gpudissect.simulation.sm.description import (
     Pipe,
     Processor,
     SharedMemory,
+    lane_addresses,
 )
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Path, Step
@@ -150,7 +150,9 @@ def _shared_truth(it: Processor) -> Truth:
     """The best width of shared memory."""
     banks = it.shared
     each = it.operations[Instruction.LDS].interval
-    best = max(WARP_SIZE * width / each / conflict_ways(banks, addresses(width // 4), width) for width in (4, 8, 16))
+    best = max(
+        WARP_SIZE * width / each / banks.conflict_ways(lane_addresses(width // 4), width) for width in (4, 8, 16)
+    )
     return {
         ("shared", "banks"): banks.banks,
         ("shared", "bank_width"): banks.width,
@@ -177,7 +179,7 @@ def _instruction_truth(each: Instruction, it: Processor, device: SimulatedGpu) -
     """Latency and rate as described; the minimum warps on the same SM without noise."""
     operation = it.operations[each]
     units = 1 if operation.pipe in it.single else it.schedulers
-    passes = conflict_ways(it.shared, addresses(1), 4) if each is Instruction.LDS else 1
+    passes = it.shared.conflict_ways(lane_addresses(1), 4) if each is Instruction.LDS else 1
     rate = min(WARP_SIZE * units / (operation.interval * passes), WARP_SIZE * it.schedulers)
     truth: Truth = {(each.value, "rate"): rate}
     if passes == 1:

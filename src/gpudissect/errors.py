@@ -1,19 +1,7 @@
 """Exceptions of this package, with their exit codes on the command line.
 
-::
-
-    GpudissectError
-     +- UsageError           2   an invalid argument, or an output that cannot be written
-     |   +- WorkloadError        impossible parameters of a workload (raised when it is made, not when it runs)
-     +- DeviceError          3   no such device, or it cannot be used
-         +- CatalogueError       a GPU file with a wrong field
-         +- RecordingError       a recording that is damaged, newer, or lacks the requested workload
-         +- UnsupportedWorkload  2   this device cannot run the workload: blocks, widths, registers, SMs
-         |   +- OutOfMemory      the workload does not fit into its memory
-         +- KernelFailed         a kernel did not compile, launch or finish
-
-Messages are one line: what was wrong, what was given, what to do.
-A measurement without an answer is an `Estimate` with a status, never an exception.
+Messages are one line: what was wrong, what was given, what to do. A measurement without an answer is an `Estimate` with
+a status, never an exception.
 """
 
 from __future__ import annotations
@@ -32,7 +20,7 @@ class UsageError(GpudissectError):
 
 
 class WorkloadError(UsageError):
-    """Impossible parameters of a workload."""
+    """Impossible parameters of a workload; raised when it is made."""
 
 
 class DeviceError(GpudissectError):

@@ -8,23 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Series:
-    """A table about one element.
-
-    Attributes:
-        element: its subject.
-        name: name of the series, such as ``latency against stride``.
-        columns: columns of equal length by name, first those of parameters, then those of measurements.
-        units: unit of each column that has one.
-        evidence: digests of the workloads that it rests on.
-
-    Raises `ValueError` for columns of different lengths and for units of unknown columns.
-    """
+    """A table about one element. Raises `ValueError` for columns of different lengths and units of unknown columns."""
 
     element: str
-    name: str
-    columns: Mapping[str, tuple[float | str, ...]]
-    units: Mapping[str, str] = field(default_factory=dict)
-    evidence: tuple[str, ...] = ()
+    name: str  # such as "latency against stride"
+    columns: Mapping[str, tuple[float | str, ...]]  # of equal length, first those of parameters
+    units: Mapping[str, str] = field(default_factory=dict)  # of columns that have one
+    evidence: tuple[str, ...] = ()  # digests of the workloads that it rests on
 
     def __post_init__(self) -> None:
         if len({len(column) for column in self.columns.values()}) > 1:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect.device import find
+from gpudissect.device.base import MAX_KEPT_BYTES, Keeper
 from gpudissect.device.recording.device import Recorder
-from gpudissect.device.recording.keeper import MAX_BYTES, Keeper
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError, unknown_name
 from gpudissect.estimate import Status
@@ -169,7 +169,7 @@ def run_study(
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))
-        keeper = Keeper(device, MAX_BYTES if keep else MAX_EVIDENCE_BYTES)
+        keeper = Keeper(device, MAX_KEPT_BYTES if keep else MAX_EVIDENCE_BYTES)
         survey = surveys.run_survey(
             keeper,
             request.study(options),

@@ -51,10 +51,9 @@ class Trace:
     """Named int64 arrays and their context.
 
     A chase has, by its timing: EACH `offsets` (n,) and `cycles` (n,), lap after lap; LAP `cycles` (laps,); COUNT
-    `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), from the start of its first block to the end of
-    its last, and in most cases `cycles` (runs, blocks). A launch has `nanoseconds` (runs,). A mix has `begin` and `end`
-    (cycles of its own SM's clock), `sm` and `block` of each warp (warps,), and if single loads were timed `latency` and
-    `count` (latencies,), `overhead` and `overflow_count` (1,).
+    `counts` (laps, 3). A stream has `nanoseconds` and `bytes` (runs,), and in most cases `cycles` (runs, blocks). A
+    launch has `nanoseconds` (runs,). A mix has `begin`, `end`, `sm` and `block` (warps,), and with timed single loads
+    `latency` and `count` (latencies,), `overhead` and `overflow_count` (1,).
     A missing array raises `KeyError` with the names that the trace has.
     """
 
@@ -69,11 +68,11 @@ class Trace:
     counts = _NamedArray()
     """Hits, misses and unknown accesses of each lap of a chase (COUNT), shape (laps, 3)."""
     nanoseconds = _NamedArray()
-    """Duration of each run of a stream or launch, or of a mix."""
+    """Duration of each run, of a stream from the start of its first block to the end of its last."""
     bytes = _NamedArray()
     """Bytes moved by each run of a stream."""
     begin = _NamedArray()
-    """Begin of each warp of a mix."""
+    """Begin of each warp of a mix, in cycles of its own SM's clock."""
     end = _NamedArray()
     """End of each warp of a mix."""
     sm = _NamedArray()

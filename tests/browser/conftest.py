@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import gpudissect
+from gpudissect.device.base import Keeper
 from gpudissect.device.find import open_device
-from gpudissect.device.recording.keeper import Keeper
 from gpudissect.results.build import build
 from gpudissect.results.files import load
 from gpudissect.results.model import Options

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gpudissect.device.base import Keeper
 from gpudissect.device.recording.device import RecordedGpu
-from gpudissect.device.recording.keeper import Keeper
 from gpudissect.device_info import Origin
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from gpudissect.device.base import Keeper
 from gpudissect.device.find import open_device
-from gpudissect.device.recording.keeper import Keeper
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.model import Options, Result

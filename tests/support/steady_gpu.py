@@ -11,8 +11,7 @@ import numpy as np
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.shared_memory.infer_banks import Layout
-from gpudissect.simulation.sm.banks import addresses, bank_passes
-from gpudissect.simulation.sm.description import SharedMemory
+from gpudissect.simulation.sm.description import SharedMemory, lane_addresses
 from gpudissect.trace import Context, Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Clock, Instruction, Launch, LaunchMethod, Mix, Path, Stream, Transfer, Workload
@@ -114,7 +113,7 @@ class SteadyGpu(Device):
     def _passes(self, stride: int, width: int) -> int:
         """Bank passes as the simulator counts them, not as the inference that is under test does."""
         banks = SharedMemory(self.layout.banks, self.layout.width, self.layout.interleave, self.layout.lanes)
-        return bank_passes(banks, addresses(stride), width)
+        return banks.passes(lane_addresses(stride), width)
 
     def _mix(self, mix: Mix) -> dict[str, np.ndarray]:
         if mix.waves > 1:

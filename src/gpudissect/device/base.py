@@ -1,13 +1,17 @@
-"""`Device`: the protocol of every device, independent of any vendor's driver."""
+"""`Device`, the protocol of every device, and `Keeper`, which keeps the traces of another one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
 from gpudissect.device_info import DeviceInfo
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
+
+MAX_KEPT_BYTES = 1 << 30
+"""Of arrays; later traces are not kept. A whole survey of an H200 needs far less."""
+Kept = tuple[Workload, Trace]
 
 
 class Device(Protocol):
@@ -35,3 +39,39 @@ class Device(Protocol):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class Keeper(Device, Mapping[str, Kept]):
+    """A device, and a mapping from digests of workloads to the workload and its first trace.
+
+    It keeps up to `max_bytes` of arrays. Closing leaves `device` open.
+    """
+
+    def __init__(self, device: Device, max_bytes: int = MAX_KEPT_BYTES) -> None:
+        self._device = device
+        self._free_bytes = max_bytes
+        self._kept: dict[str, Kept] = {}
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What is known of the other device."""
+        return self._device.info
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        """Run a batch on the other device."""
+        traces = self._device.run(batch)
+        for workload, trace in zip(batch, traces, strict=True):
+            size = sum(array.nbytes for array in trace.arrays.values())
+            if trace.workload not in self._kept and size <= self._free_bytes:
+                self._kept[trace.workload] = workload, trace
+                self._free_bytes -= size
+        return traces
+
+    def __getitem__(self, digest: str) -> Kept:
+        return self._kept[digest]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)

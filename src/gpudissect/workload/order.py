@@ -18,24 +18,41 @@ from numpy.typing import NDArray
 from gpudissect.errors import WorkloadError
 
 FEISTEL_ROUNDS = 4
+MAX_OFFSETS = 2**31
 
 
-@dataclass(frozen=True)
-class Sequential:
-    """`count` offsets, `stride` bytes apart, rising from byte `start`."""
+class _Grid:
+    """`count` offsets, `stride` bytes apart from byte `start` on, in some order."""
 
     count: int
     stride: int
-    start: int = 0
+    start: int
 
     def __post_init__(self) -> None:
-        _make_plain(self)
-        _check_grid(self.count, self.stride, self.start)
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            try:  # whole numbers of any kind (numpy's too) become Python's, which digests are made of
+                object.__setattr__(self, field.name, index(value))
+            except TypeError:
+                raise WorkloadError(f"{field.name} of an order must be a whole number, got {value!r}") from None
+        if not 1 <= self.count <= MAX_OFFSETS:
+            raise WorkloadError(f"an order has 1 to {MAX_OFFSETS} offsets, got count {self.count}")
+        if self.stride < 1 or self.start < 0:
+            raise WorkloadError(f"an order needs stride >= 1 and start >= 0 bytes, got {self.stride} and {self.start}")
 
     @property
     def span(self) -> int:
         """Bytes from offset 0 to the end of the last stride."""
         return self.start + self.count * self.stride
+
+
+@dataclass(frozen=True)
+class Sequential(_Grid):
+    """`count` offsets, `stride` bytes apart, rising from byte `start`."""
+
+    count: int
+    stride: int
+    start: int = 0
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
@@ -43,7 +60,7 @@ class Sequential:
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(_Grid):
     """The offsets of `Sequential` in a random order determined by `seed` (a Feistel permutation with cycle walking)."""
 
     count: int
@@ -52,15 +69,9 @@ class Shuffled:
     start: int = 0
 
     def __post_init__(self) -> None:
-        _make_plain(self)
-        _check_grid(self.count, self.stride, self.start)
+        super().__post_init__()
         if not 0 <= self.seed < 2**32:
             raise WorkloadError(f"seed of a shuffled order must be in [0, 2^32), got {self.seed}")
-
-    @property
-    def span(self) -> int:
-        """Bytes from offset 0 to the end of the last stride."""
-        return self.start + self.count * self.stride
 
     def offsets(self) -> NDArray[np.int64]:
         """Byte offsets in visiting order, shape (count,)."""
@@ -147,24 +158,3 @@ def _feistel(values: NDArray[np.uint32], half: int, seed: int) -> NDArray[np.uin
         mixed ^= mixed >> np.uint32(16)
         left, right = right, left ^ (mixed & mask)
     return (left << np.uint32(half)) | right
-
-
-def _make_plain(order: Sequential | Shuffled) -> None:
-    """Convert whole numbers of any kind (numpy's too) to Python's, which digests are made of."""
-    for field in fields(order):
-        value = getattr(order, field.name)
-        try:
-            object.__setattr__(order, field.name, index(value))
-        except TypeError:
-            raise WorkloadError(f"{field.name} of an order must be a whole number, got {value!r}") from None
-
-
-def _check_grid(count: int, stride: int, start: int) -> None:
-    if count < 1:
-        raise WorkloadError(f"an order needs at least one offset, got count {count}")
-    if count > 2**31:
-        raise WorkloadError(f"an order holds at most 2^31 offsets, got count {count}")
-    if stride < 1:
-        raise WorkloadError(f"stride must be at least 1 byte, got {stride}")
-    if start < 0:
-        raise WorkloadError(f"start must not be negative, got {start}")

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT, Hierarchy, Scope
-from gpudissect.simulation.sm.banks import addresses, conflict_ways, extra_passes
-from gpudissect.simulation.sm.description import Bandwidth, Operation, Pipe, Processor
+from gpudissect.simulation.sm.description import Bandwidth, Operation, Pipe, Processor, lane_addresses
 from gpudissect.simulation.sm.engine import Cost, Queue
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix, Path, Transfer
@@ -23,23 +22,14 @@ WORD_BYTES = 4  # that each lane of a random access loads
 
 @dataclass(frozen=True)
 class Tier:
-    """A cache on a path, or the memory behind them.
+    """A cache on a path, or the memory behind them."""
 
-    Attributes:
-        name: ``l1``, ``l2`` or ``dram``.
-        capacity: bytes; infinite for memory.
-        latency: cycles of a single access.
-        bandwidth: B/cycle of one SM if the tier is `private`, else of the whole GPU.
-        private: whether every SM has its own.
-        variability: of its services.
-    """
-
-    name: str
-    capacity: float
-    latency: float
-    bandwidth: Bandwidth
-    private: bool
-    variability: float
+    name: str  # l1, l2 or dram
+    capacity: float  # bytes; infinite for memory
+    latency: float  # cycles of a single access
+    bandwidth: Bandwidth  # B/cycle of one SM if the tier is private, else of the whole GPU
+    private: bool  # every SM has its own
+    variability: float  # of its services
 
     def rate(self, transfer: Transfer) -> float:
         """B/cycle of one kind of transfer."""
@@ -94,17 +84,17 @@ def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: H
 
 def _shared_cost(instruction: Instruction, operation: Operation, mix: Mix, processor: Processor) -> Cost:
     """Cost of an access to shared memory: each extra pass occupies the banks as long as the first."""
-    banks, lanes, merged = processor.shared, addresses(mix.stride), instruction is not Instruction.ATOMS
-    interval = operation.interval * conflict_ways(banks, lanes, mix.width, merged=merged)
+    banks, lanes, merged = processor.shared, lane_addresses(mix.stride), instruction is not Instruction.ATOMS
+    interval = operation.interval * banks.conflict_ways(lanes, mix.width, merged=merged)
     per_pass = banks.write_conflict if instruction is Instruction.STS else banks.conflict_latency
-    extra = extra_passes(banks, lanes, mix.width, merged=merged) * per_pass
+    extra = banks.extra_passes(lanes, mix.width, merged=merged) * per_pass
     to_core = None if operation.latency_to_core is None else operation.latency_to_core + extra
     return Cost(operation.pipe, interval, operation.latency + extra, to_core, operation.slots)
 
 
 def _load_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy: Hierarchy) -> Cost:
     """Cost of a load of nearby words: from the nearest tier, or where a footprint fits that all SMs share."""
-    tiers, lanes = tiers_of(Path.GLOBAL, processor, hierarchy), addresses(mix.stride)
+    tiers, lanes = tiers_of(Path.GLOBAL, processor, hierarchy), lane_addresses(mix.stride)
     if mix.access is Access.RESIDENT and tiers[0].private:
         line_cycles = L1_LINE_BYTES / tiers[0].bandwidth.read
         lines = _granules(lanes, mix.width, L1_LINE_BYTES)
@@ -113,7 +103,7 @@ def _load_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy: 
     tier = _shared_tier(tiers, mix)
     transaction_bytes = L1_LINE_BYTES // processor.memory.transactions
     transactions = _granules(lanes, mix.width, transaction_bytes)
-    coalesced = _granules(addresses(mix.width // WORD_BYTES), mix.width, transaction_bytes)
+    coalesced = _granules(lane_addresses(mix.width // WORD_BYTES), mix.width, transaction_bytes)
     latency = tier.latency + (transactions - coalesced) * processor.memory.transaction_latency
     service = transaction_bytes * transactions / (tier.bandwidth.read * _share(mix, processor))
     queue = Queue(tier.name, service, tier.variability)

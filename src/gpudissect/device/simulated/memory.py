@@ -21,15 +21,10 @@ REGION_BYTES = 2 << 20  # constant memory and code start at multiples: the large
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive accesses of the timed laps.
+    """Consecutive accesses of the timed laps."""
 
-    Attributes:
-        first: number of the first, counted from the first timed access.
-        cycles: float64 (n,), latencies with noise (and the timer's cost), not yet rounded by the clock.
-    """
-
-    first: int
-    cycles: NDArray[np.float64]
+    first: int  # number of the first, counted from the first timed access
+    cycles: NDArray[np.float64]  # (n,) latencies with noise (and the timer's cost), not yet rounded by the clock
 
 
 class Memory:

@@ -15,8 +15,7 @@ from gpudissect.device.simulated.costs import Tier, mix_costs, sm_share, tiers_o
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.errors import DeviceError, OutOfMemory, UnsupportedWorkload
 from gpudissect.simulation.cache.geometry import Hierarchy
-from gpudissect.simulation.sm.banks import addresses, conflict_ways
-from gpudissect.simulation.sm.description import Launches, Pipe, Processor
+from gpudissect.simulation.sm.description import Launches, Pipe, Processor, lane_addresses
 from gpudissect.simulation.sm.engine import MIN_ITERATIONS, Cost, Job, Queue, run_long
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE, format_bytes
@@ -53,23 +52,14 @@ class Wave:
 
 @dataclass(frozen=True)
 class SimulatedSms:
-    """The SMs of a simulated GPU.
-
-    Attributes:
-        processor: their description.
-        hierarchy: the caches before memory.
-        noise: of their timings.
-        name: the GPU's name, for messages.
-        shared: bytes of shared memory of an SM and of a block.
-        limits: bytes per path.
-    """
+    """The SMs of a simulated GPU."""
 
     processor: Processor
-    hierarchy: Hierarchy
-    noise: Noise
-    name: str
-    shared: tuple[int, int]
-    limits: Mapping[Path, int]
+    hierarchy: Hierarchy  # the caches before memory
+    noise: Noise  # of their timings
+    name: str  # of the GPU
+    shared: tuple[int, int]  # bytes of shared memory of an SM and of a block
+    limits: Mapping[Path, int]  # bytes per path
 
     def run(self, workload: Mix | Stream | Launch, seed: int) -> dict[str, Array]:
         """The arrays of a workload's trace; `seed` and that of the noise determine all randomness.
@@ -248,7 +238,7 @@ class SimulatedSms:
 
     def _shared_costs(self, stream: Stream) -> tuple[Cost, ...]:
         """Costs of one access of a thread to adjacent words of shared memory."""
-        ways = conflict_ways(self.processor.shared, addresses(stream.width // 4), stream.width)
+        ways = self.processor.shared.conflict_ways(lane_addresses(stream.width // 4), stream.width)
         load, store = (Instruction.LDS,), (Instruction.STS,)
         used = {Transfer.READ: load, Transfer.WRITE: store, Transfer.COPY: load + store}[stream.transfer]
         operations = [self.processor.operations[instruction] for instruction in used]

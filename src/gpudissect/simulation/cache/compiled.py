@@ -36,30 +36,20 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 class Arrays(NamedTuple):
     """All caches and TLBs of a hierarchy, packed.
 
-    Attributes:
-        shape: (arrays, COLUMNS). LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE:
-            start in `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for
-            unequal sets; STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; TOUCHED: start in
-            `touched`.
-        tables: index tables and, for unequal sets, where in `tags` each set starts and the last ends.
-        odds: cumulative probabilities of WEIGHTED.
-        tags: one per way, the line number there, or EMPTY.
-        marks: one per way: reference bits, predictions, ranks (SLRU), or nodes of the PLRU tree (1 the root, 0 unused).
-        sectors: one per way, bit i is set when sector i is valid. A single element if nothing is sectored.
-        touched: one per set, the numbers of the sets that hold lines, so that a reset is cheap.
-        filled: (arrays,), number of valid entries of `touched`.
-        draws: (arrays,), states of the random streams.
+    Columns of `shape`: LINE_SHIFT, SECTOR_SHIFT: log2 of the bytes; SECTORS per line; INDEX: kind; TABLE: start in
+    `tables`; PER: lines per granule; PERIOD: of MODULO and LOOKUP; FIRST: start in `tags`; WAYS: 0 for unequal sets;
+    STARTS: of their list in `tables`; POLICY: kind; ODDS: start in `odds`; TOUCHED: start in `touched`.
     """
 
-    shape: I64
-    tables: I32
-    odds: F64
-    tags: I32
-    marks: I8
-    sectors: I32
-    touched: I32
-    filled: I64
-    draws: U64
+    shape: I64  # (arrays, COLUMNS)
+    tables: I32  # index tables and, for unequal sets, where in `tags` each set starts and the last ends
+    odds: F64  # cumulative probabilities of WEIGHTED
+    tags: I32  # per way the line number there, or EMPTY
+    marks: I8  # per way reference bit, prediction, rank (SLRU), or node of the PLRU tree (1 the root, 0 unused)
+    sectors: I32  # per way, bit i is set when sector i is valid. A single element if nothing is sectored
+    touched: I32  # per set, the numbers of the sets that hold lines, so that a reset is cheap
+    filled: I64  # (arrays,), number of valid entries of `touched`
+    draws: U64  # (arrays,), states of the random streams
 
 
 def compiled(function: Function) -> Function:

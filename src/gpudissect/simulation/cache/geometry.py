@@ -23,17 +23,13 @@ class IndexKind(StrEnum):
 
 @dataclass(frozen=True)
 class Index:
-    """An index function over byte addresses.
-
-    `bits` for BITS, `masks` for XOR, `table` for TABLE; `granule` (bytes) for MODULO and TABLE, where 0 stands for the
-    line size.
-    """
+    """An index function over byte addresses."""
 
     kind: IndexKind
-    bits: tuple[int, ...] = ()
-    masks: tuple[int, ...] = ()
-    table: tuple[int, ...] = ()
-    granule: int = 0
+    bits: tuple[int, ...] = ()  # of BITS
+    masks: tuple[int, ...] = ()  # of XOR
+    table: tuple[int, ...] = ()  # of TABLE
+    granule: int = 0  # bytes, of MODULO and TABLE; 0 for the line size
 
 
 class PolicyKind(StrEnum):
@@ -98,23 +94,15 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache array.
+    """One cache array."""
 
-    Attributes:
-        ways: lines of each set; sets may be unequal.
-        line: bytes of a line (covered by one tag).
-        sector: bytes that one miss fetches; divides the line.
-        scope: what shares it.
-        copies: independent arrays per SM (MT22 s4.6); warp w uses number w mod copies.
-    """
-
-    ways: tuple[int, ...]
-    line: int
-    sector: int
+    ways: tuple[int, ...]  # lines of each set; sets may be unequal
+    line: int  # bytes of a line (covered by one tag)
+    sector: int  # bytes that one miss fetches; divides the line
     index: Index
     policy: Policy
-    scope: Scope = Scope.SM
-    copies: int = 1
+    scope: Scope = Scope.SM  # what shares it
+    copies: int = 1  # independent arrays per SM (MT22 s4.6); warp w uses number w mod copies
 
     @property
     def sets(self) -> int:
@@ -172,18 +160,12 @@ class Partition:
     An SM accesses its near partition (SM s: number ``s mod 2``). A line that is missing there comes from memory if that
     partition is its home, else from the far partition, which keeps it as well. So a partition holds lines at home in it
     and copies of others.
-
-    Attributes:
-        cache: name of the cache.
-        home_mask: the home of a line is the parity of ``byte address & home_mask``.
-        far_penalty: extra cycles of a hit in the far partition.
-        far_memory_penalty: extra cycles of memory behind the far partition.
     """
 
     cache: str
-    home_mask: int
-    far_penalty: float
-    far_memory_penalty: float = 0.0
+    home_mask: int  # the home of a line is the parity of byte address & home_mask
+    far_penalty: float  # extra cycles of a hit in the far partition
+    far_memory_penalty: float = 0.0  # extra cycles of memory behind the far partition
 
 
 @dataclass(frozen=True)
@@ -192,44 +174,30 @@ class Distance:
 
     A hit takes the route's latency plus the cycles of its SM and its slice: the additive model of a latency map. Slices
     of a partitioned cache are listed partition after partition, and loads arrive at a slice of the near partition.
-
-    Attributes:
-        cache: name of the cache.
-        by_sm: cycles of each SM, or empty for none.
-        by_slice: cycles of each slice, all partitions together, or empty for none.
-        index: index function from lines to slices of a partition.
     """
 
     cache: str
-    by_sm: tuple[float, ...] = ()
-    by_slice: tuple[float, ...] = ()
-    index: Index = Index(IndexKind.MODULO)
+    by_sm: tuple[float, ...] = ()  # cycles of each SM, or empty for none
+    by_slice: tuple[float, ...] = ()  # cycles of each slice, all partitions together, or empty for none
+    index: Index = Index(IndexKind.MODULO)  # from lines to slices of a partition
 
 
 @dataclass(frozen=True)
 class Route:
     """Caches and latencies of the loads of one path.
 
-    Attributes:
-        caches: names of the arrays, nearest first; may be empty.
-        latency: cycles from load to use when served by each of `caches`.
-        memory_latency: cycles when served by memory, None for a path that ends before (shared memory: then `latency`
-            has one entry for the array itself and `caches` is empty; on path CLUSTER one by rank of the accessed block,
-            the last for all further ranks).
-        translated_from: position in `caches` at which the TLBs are accessed: 0 before the first, 1 after a miss in the
-            first, ... (MC16 s5.2: Maxwell's L1 hits are not translated).
-        timer: cycles that timing a single access adds (MC16 s4.2).
-        tlbs_at: position in `caches` of the cache beside the TLBs: a load that misses the first TLB takes at least as
-            long as a hit in that cache (MC16 s5.2 finding 3: Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1
-            hit 288 cycles, an L2 hit only 27).
+    A path that ends before memory (shared memory) has no `memory_latency` and no caches, and one `latency` for the
+    array itself; on path CLUSTER one by rank of the accessed block, the last for all further ranks. `tlbs_at` is the
+    cache beside the TLBs: a load that misses the first TLB takes at least as long as a hit in it (MC16 s5.2 finding 3:
+    Fermi's TLBs sit at the L2, so an L1 TLB miss costs an L1 hit 288 cycles, an L2 hit only 27).
     """
 
-    caches: tuple[str, ...]
-    latency: tuple[float, ...]
-    memory_latency: float | None
-    translated_from: int = 0
-    timer: float = 0.0
-    tlbs_at: int = 0
+    caches: tuple[str, ...]  # names of the arrays, nearest first
+    latency: tuple[float, ...]  # cycles from load to use when served by each of `caches`
+    memory_latency: float | None  # cycles when served by memory
+    translated_from: int = 0  # position in `caches` before which the TLBs are accessed (MC16 s5.2: 1 on Maxwell)
+    timer: float = 0.0  # cycles that timing a single access adds (MC16 s4.2)
+    tlbs_at: int = 0  # position in `caches`
 
 
 @dataclass(frozen=True)

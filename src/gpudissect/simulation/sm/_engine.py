@@ -48,40 +48,21 @@ R_BEGIN, R_END, R_SIZE = range(3)
 
 
 class State(NamedTuple):
-    """The arrays of a run.
+    """The arrays of a run, zeros at first unless noted; the last three and `job` are modified."""
 
-    Attributes:
-        machine: (M_SIZE,), see the M_ names.
-        job: (J_SIZE,), see the J_ names; J_STARTED and J_ACCESSES are modified.
-        operations: (operations, OPERATION). UNIT: number of a pipe that all schedulers share, else -1 minus the number;
-            INTERVAL, LATENCY, CORE_LATENCY: see `Operation`; IS_CORE, BARRIER, AWAITED: 1 or 0; SLOTS; QUEUE: -1 for
-            none; SERVICE: mean cycles of one service, with VARIABILITY. The chain of an access that is not AWAITED goes
-            on when it has been served.
-        body: operations of one iteration, in order.
-        warps: (warps, W_SIZE), zeros except W_RECORD, the number of the warp.
-        ready: (warps, chains), zeros: when the last result of each chain is available.
-        residents: (resident blocks, B_SIZE), zeros except B_LEFT, the warps of a block.
-        schedulers: (schedulers, S_SIZE), zeros except S_LAST.
-        units: (pipes * (1 + schedulers),), zeros: when each pipe accepts the next instruction.
-        queues: (queues,), zeros: when all accesses in each queue will have been served.
-        records: (warps of all blocks, R_SIZE), out, cycles.
-        draws: (D_SIZE,), zeros except D_STATE, the seed.
-        samples: (bins,), out: number of timed accesses by cycles, the last bin for as many or more.
-    """
-
-    machine: I64
-    job: I64
-    operations: F64
-    body: I64
-    warps: I64
-    ready: I64
-    residents: I64
-    schedulers: I64
-    units: F64
-    queues: F64
-    records: I64
-    draws: U64
-    samples: I64
+    machine: I64  # (M_SIZE,), see the M_ names
+    job: I64  # (J_SIZE,), see the J_ names
+    operations: F64  # (operations, OPERATION), see `Operation`; UNIT: see `_free_at`; QUEUE: -1 for none; others 1 or 0
+    body: I64  # operations of one iteration, in order
+    warps: I64  # (warps, W_SIZE), W_RECORD: number of the warp
+    ready: I64  # (warps, chains), cycle of the last result of each chain
+    residents: I64  # (resident blocks, B_SIZE), B_LEFT: warps of a block
+    schedulers: I64  # (schedulers, S_SIZE), S_LAST: -1
+    units: F64  # (pipes * (1 + schedulers),), cycle at which each pipe accepts the next instruction
+    queues: F64  # (queues,), cycle at which all accesses in each queue have been served
+    records: I64  # (warps of all blocks, R_SIZE), out
+    draws: U64  # (D_SIZE,), D_STATE: seed
+    samples: I64  # (bins,), out: number of timed accesses by cycles, the last bin for as many or more
 
 
 @inlined
@@ -140,7 +121,10 @@ def _wake(schedulers: I64, warp: Int, at: Int, count: Int, step: Int) -> None:
 
 @inlined
 def _free_at(state: State, operation: Int, scheduler: Int) -> tuple[Int, Float]:
-    """Place of the pipe of an operation in `units` (shared pipes first), and when it is free."""
+    """Place of the pipe of an operation in `units`, and when it is free.
+
+    UNIT is the number of a pipe that all schedulers share, else -1 minus the number; shared pipes come first.
+    """
     unit = np.int64(state.operations[operation, UNIT])
     place = unit if unit >= 0 else np.int64(-1 - unit) + state.machine[M_PIPES] * (1 + scheduler)
     return place, state.units[place]

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction
+
+
+def lane_addresses(stride: int) -> NDArray[np.int64]:
+    """Byte addresses of the operands of a warp's lanes, `stride` 4-byte words apart, shape (32,)."""
+    return np.arange(WARP_SIZE, dtype=np.int64) * 4 * stride
 
 
 class Pipe(StrEnum):
@@ -34,44 +42,63 @@ class Scheduling(StrEnum):
 
 @dataclass(frozen=True)
 class Operation:
-    """Cost of one instruction.
+    """Cost of one instruction; `slots` and `latency_to_core`: VV16 s4.7."""
 
-    Attributes:
-        pipe: units that execute it.
-        interval: cycles of one unit per instruction of a warp, without conflicts; may be a fraction.
-        latency: cycles until a dependent instruction can be issued, without conflicts.
-        latency_to_core: the same for a dependent instruction of the cores; None for no difference (VV16 s4.7).
-        slots: issue cycles of its scheduler (VV16 s4.7).
-    """
-
-    pipe: Pipe
-    interval: float
-    latency: float
-    latency_to_core: float | None = None
-    slots: int = 1
+    pipe: Pipe  # units that execute it
+    interval: float  # cycles of one unit per instruction of a warp, without conflicts; may be a fraction
+    latency: float  # cycles until a dependent instruction can be issued, without conflicts
+    latency_to_core: float | None = None  # the same for a dependent instruction of the cores; None for no difference
+    slots: int = 1  # issue cycles of its scheduler
 
 
 @dataclass(frozen=True)
 class SharedMemory:
     """Banks of shared memory (VV16 table 2.5, MC16 s6).
 
-    Attributes:
-        banks: number of banks.
-        width: bytes that a bank reads at a time.
-        interleave: contiguous bytes of one bank; the next ones are in the next bank (Kepler: 4 or 8).
-        lanes: lanes of a warp served together: 32, or half of them (G80, GT200); at most as many as all banks have
-            words for.
-        conflict_latency: cycles by which each extra bank pass delays the result. Half warps are served one after the
-            other: a 2-way conflict is one extra pass of a warp, or two of its halves.
-        write_conflict: cycles that each extra bank pass adds to the time between two stores of a warp.
+    Half warps are served one after the other: a 2-way conflict is one extra bank pass of a warp, or two of its halves.
     """
 
     banks: int = 32
-    width: int = 4
-    interleave: int = 4
-    lanes: int = WARP_SIZE
-    conflict_latency: float = 0.0
-    write_conflict: float = 0.0
+    width: int = 4  # bytes that a bank reads at a time
+    interleave: int = 4  # contiguous bytes of one bank; the next ones are in the next bank (Kepler: 4 or 8)
+    lanes: int = WARP_SIZE  # served together: 32, or 16 (G80, GT200); at most as many as all banks have words for
+    conflict_latency: float = 0.0  # cycles by which each extra bank pass delays the result
+    write_conflict: float = 0.0  # cycles that each extra bank pass adds to the time between two stores of a warp
+
+    def passes(self, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> int:
+        """Bank passes of one access of a warp (VV16 s2.6).
+
+        In each pass a bank reads one row of `width` bytes of its own. Lanes are served in groups: at most as many as
+        all banks together can serve.
+
+        Args:
+            lanes: byte address of each lane's operand, shape (32,), multiples of `width`.
+            width: bytes of one operand.
+            merged: whether a row is read once for all lanes of a group that access it; atomics are not merged.
+        """
+        group = self._group_size(width)
+        groups = (lanes[first : first + group] for first in range(0, lanes.size, group))
+        return sum(self._group_passes(group, width, merged) for group in groups)
+
+    def conflict_ways(self, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> float:
+        """Passes relative to an access of 4-byte words without a conflict: 2.0 for a 2-way conflict."""
+        return self.passes(lanes, width, merged=merged) / -(-WARP_SIZE // self._group_size(4))
+
+    def extra_passes(self, lanes: NDArray[np.int64], width: int = 4, *, merged: bool = True) -> int:
+        """Passes beyond those of an access of 4-byte words without a conflict (VV16 s2.6, s6.2)."""
+        return self.passes(lanes, width, merged=merged) - -(-WARP_SIZE // self._group_size(4))
+
+    def _group_size(self, width: int) -> int:
+        return min(self.lanes, max(1, self.banks * self.width // width))
+
+    def _group_passes(self, lanes: NDArray[np.int64], width: int, merged: bool) -> int:
+        """Largest number of rows (of accesses, if not merged) in one bank."""
+        rows_by_bank: dict[int, list[int]] = {}
+        for start in lanes.tolist():
+            for piece in range(start // self.interleave, (start + width - 1) // self.interleave + 1):
+                row = piece // self.banks // (self.width // self.interleave)
+                rows_by_bank.setdefault(piece % self.banks, []).append(row)
+        return max(len(set(rows)) if merged else len(rows) for rows in rows_by_bank.values())
 
 
 @dataclass(frozen=True)
@@ -79,26 +106,18 @@ class MemorySystem:
     """DRAM and the path to it, as one queue per SM with its share of the bandwidth.
 
     A single access takes `latency`: a constant time on the path and one mean service. Services follow one another;
-    their times vary, so that throughput saturates gradually (VV16 s6.4).
-
-    Attributes:
-        latency: cycles of a single coalesced access.
-        variability: waiting time relative to that with exponentially distributed services: half of one plus the squared
-            coefficient of variation (Pollaczek and Khinchine). 0.5: all services are equal.
-        transactions: transactions of a coalesced access of a warp; a divergent one has 32.
-        transaction_latency: cycles of each further transaction (VV16 table 6.7).
-        random_bandwidth: bytes per cycle of the whole GPU when each of 32 lanes loads 4 bytes of another line.
-        random_variability: as `variability`, of such accesses.
-        alone: bandwidth of a single SM relative to an equal share.
+    their times vary, so that throughput saturates gradually (VV16 s6.4). `variability` is the waiting time relative to
+    that with exponentially distributed services: half of one plus the squared coefficient of variation (Pollaczek and
+    Khinchine); 0.5 if all services are equal.
     """
 
-    latency: float
+    latency: float  # cycles of a single coalesced access
     variability: float = 1.0
-    transactions: int = 4
-    transaction_latency: float = 6.0
-    random_bandwidth: float = 1.0
-    random_variability: float = 0.6
-    alone: float = 4.0
+    transactions: int = 4  # of a coalesced access of a warp; a divergent one has 32
+    transaction_latency: float = 6.0  # cycles of each further transaction (VV16 table 6.7)
+    random_bandwidth: float = 1.0  # B/cycle of the GPU when each of 32 lanes loads 4 bytes of another line
+    random_variability: float = 0.6  # as `variability`, of such accesses
+    alone: float = 4.0  # bandwidth of a single SM relative to an equal share
 
 
 @dataclass(frozen=True)
@@ -126,42 +145,24 @@ class Launches:
 
 @dataclass(frozen=True)
 class Processor:
-    """The SMs of a GPU.
-
-    Attributes:
-        sms: number of SMs.
-        clock_hz: of the SM.
-        schedulers: per SM; warp w belongs to scheduler w modulo their number.
-        issue_interval: cycles from one issue of a scheduler to the next.
-        issue_width: independent instructions of one warp that may be issued at once.
-        reissue: cycles from one issue of a warp to its next, even of an independent instruction (VV16 s3.7).
-        warps, blocks: limits of an SM.
-        block_size: maximum threads of a block.
-        operations: supported instructions.
-        single: pipes that all schedulers of an SM share; of the others each has its own.
-        shared: banks of shared memory.
-        memory: memory behind the SM.
-        dram, l2: bandwidth of the whole GPU; l1: of one SM. None without such a level.
-        launches: cost of starting.
-        scheduling: order of eligible warps.
-    """
+    """The SMs of a GPU. Warp w belongs to scheduler w modulo their number."""
 
     sms: int
     clock_hz: float
-    schedulers: int
-    warps: int
+    schedulers: int  # per SM
+    warps: int  # maximum of an SM
     operations: Mapping[Instruction, Operation]
     shared: SharedMemory
     memory: MemorySystem
-    dram: Bandwidth
-    l2: Bandwidth | None = None
-    l1: Bandwidth | None = None
-    issue_interval: int = 1
-    issue_width: int = 1
-    reissue: int = 1
-    blocks: int = 16
-    block_size: int = 1024
-    single: frozenset[Pipe] = frozenset({Pipe.MEMORY, Pipe.BARRIER})
+    dram: Bandwidth  # of the whole GPU
+    l2: Bandwidth | None = None  # of the whole GPU; None without an L2
+    l1: Bandwidth | None = None  # of one SM; None without an L1
+    issue_interval: int = 1  # cycles from one issue of a scheduler to the next
+    issue_width: int = 1  # independent instructions of one warp that may be issued at once
+    reissue: int = 1  # cycles from one issue of a warp to its next, even if independent (VV16 s3.7)
+    blocks: int = 16  # maximum of an SM
+    block_size: int = 1024  # maximum threads of a block
+    single: frozenset[Pipe] = frozenset({Pipe.MEMORY, Pipe.BARRIER})  # shared by all schedulers; others have their own
     launches: Launches = field(default_factory=Launches)
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
 

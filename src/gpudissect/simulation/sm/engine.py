@@ -31,43 +31,29 @@ class Queue:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one instruction of a job, conflicts included: see `Operation` for the names.
-
-    `core`: whether the cores execute it, so that some results reach it sooner. `barrier`: whether it waits for all
-    warps of its block. `queue`: where it waits for memory; its latency is then that of a single access.
-    """
+    """Cost of one instruction of a job, conflicts included: see `Operation` for the other names."""
 
     pipe: Pipe
     interval: float
-    latency: float
+    latency: float  # of a single access if there is a queue
     latency_to_core: float | None = None
     slots: int = 1
-    core: bool = False
-    barrier: bool = False
-    queue: Queue | None = None
+    core: bool = False  # executed by the cores, so that some results reach it sooner
+    barrier: bool = False  # waits for all warps of its block
+    queue: Queue | None = None  # where it waits for memory
 
 
 @dataclass(frozen=True)
 class Job:
-    """The work of an SM.
+    """The work of an SM. Each instruction depends on the one before, also from iteration to iteration."""
 
-    Attributes:
-        body: instructions of one iteration; each depends on the one before, the first on the last of the previous
-            iteration.
-        warps: warps at once, a whole number of blocks of `warps_per_block`.
-        iterations: runs of the body per warp.
-        chains: chains per warp, interleaved instruction by instruction.
-        blocks: all blocks; None for as many as run at once. As blocks end, others replace them.
-        sampled: one in so many queued accesses of warp 0 is timed; 0 for none.
-    """
-
-    body: tuple[Cost, ...]
-    warps: int
+    body: tuple[Cost, ...]  # one iteration
+    warps: int  # at once, a whole number of blocks
     warps_per_block: int
-    iterations: int
-    chains: int = 1
-    blocks: int | None = None
-    sampled: int = 0
+    iterations: int  # runs of the body per warp
+    chains: int = 1  # per warp, interleaved instruction by instruction
+    blocks: int | None = None  # in total; None for as many as run at once. As blocks end, others replace them
+    sampled: int = 0  # one in so many queued accesses of warp 0 is timed; 0 for none
 
 
 @dataclass(frozen=True)
