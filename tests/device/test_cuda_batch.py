@@ -1,24 +1,23 @@
 """`CudaGpu` on a fake context: what it reports of itself, the order of a batch, errors, closing."""
 
-from __future__ import annotations
-
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from gpudissect.errors import DeviceError, KernelFailed, OutOfMemory, UnsupportedWorkload, UsageError
-from gpudissect.workload import Chase, Instruction, Launch, LaunchMethod, Mix, Path, Sequential, Step, Stream, Timing
+from gpudissect.workload import Launch, LaunchMethod, Path, Sequential, Transfer
 from gpudissect.workload.digest import digest
-from gpudissect.workload.stream import Transfer
-from tests.device.test_cuda_mix_runner import FIELDS, MixContext
+from tests.device.test_cuda_mix_runner import ADDS, MixContext
 from tests.device.test_cuda_stream_runner import BULK, CLUSTER, StreamContext
 from tests.support.fake_context import SMS, FakeContext, fake_gpu
 from tests.support.fake_driver import CONTEXT_STREAM, FakeDriver
+from tests.support.workloads import LAP, chase, stream
 
-CHASE = Chase(path=Path.GLOBAL, order=Sequential(4, 64), timing=Timing.LAP)
+CHASE = chase(Path.GLOBAL, Sequential(4, 64), LAP)
 
 
-def test_info() -> None:
+def test_info():
     info = fake_gpu(FakeContext()).info
     assert (info.spec, info.name, info.sm_count) == ("cuda:0", "fake", SMS)
     assert set(info.span_limits) == set(Path) and not info.unsupported
@@ -27,42 +26,42 @@ def test_info() -> None:
 
 
 @pytest.mark.parametrize(("major", "lacking"), [(6, {"cluster", "tma", "code"}), (8, {"cluster", "tma"})])
-def test_older_gpus_lack_paths(major: int, lacking: set[str]) -> None:
+def test_older_gpus_lack_paths(major, lacking):
     context = FakeContext()
     context.capability = (major, 0)
     gpu = fake_gpu(context)
     assert set(gpu.info.unsupported) == lacking and not lacking & set(gpu.info.span_limits)
     assert bool(gpu.info.instructions) == (major >= 7)
     with pytest.raises(DeviceError, match="no path 'tma': needs compute capability 9"):
-        gpu.run([Chase(path=Path.TMA, order=Sequential(4, 16), timing=Timing.LAP)])
+        gpu.run([chase(Path.TMA, Sequential(4, 16), LAP)])
 
 
-def test_traces_of_streams_come_back_in_order() -> None:
+def test_traces_of_streams_come_back_in_order():
     gpu = fake_gpu(StreamContext())
-    batch = [Stream(**CLUSTER), Stream(**BULK), Stream(**CLUSTER | {"repetition": 1})]
+    batch = [CLUSTER, BULK, replace(CLUSTER, repetition=1)]
     assert [trace.workload for trace in gpu.run(batch)] == [digest(workload) for workload in batch]
     with pytest.raises(DeviceError, match="cannot run a Stream on path 'texture'"):
-        gpu.run([batch[0], Stream(path=Path.TEXTURE, transfer=Transfer.READ, footprint=4, blocks=1, threads=1)])
+        gpu.run([batch[0], stream(Path.TEXTURE, Transfer.READ, 4, 1, 1)])
 
 
-def test_traces_of_mixes_and_launches_come_back_in_order() -> None:
+def test_traces_of_mixes_and_launches_come_back_in_order():
     context = MixContext()
     context.driver, context.stream = FakeDriver(), SimpleNamespace(handle=CONTEXT_STREAM)
     gpu = fake_gpu(context)
-    batch = [Mix(**FIELDS), Launch(method=LaunchMethod.GRAPH), Mix(**FIELDS | {"repetition": 1})]
+    batch = [ADDS, Launch(method=LaunchMethod.GRAPH), replace(ADDS, repetition=1)]
     assert [trace.workload for trace in gpu.run(batch)] == [digest(workload) for workload in batch]
 
 
-def test_a_gpu_without_mixes_refuses_them() -> None:
+def test_a_gpu_without_mixes_refuses_them():
     context = MixContext()
     context.capability = (6, 0)
     with pytest.raises(DeviceError, match="cannot run a Mix"):
-        fake_gpu(context).run([Mix(body=(Step(Instruction.FADD),), warps=1, block_size=32, iterations=1)])
+        fake_gpu(context).run([ADDS])
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_failed_kernel_may_leave_the_device_unusable(lost: bool) -> None:
-    def fail(context: FakeContext) -> None:
+def test_a_failed_kernel_may_leave_the_device_unusable(lost):
+    def fail(context):
         context.lost = lost
         raise KernelFailed("a kernel failed")
 
@@ -79,14 +78,14 @@ def test_a_failed_kernel_may_leave_the_device_unusable(lost: bool) -> None:
         assert gpu.run([CHASE])[0].cycles.size == 1
 
 
-def test_conditions_stand_in_the_notes() -> None:
+def test_conditions_stand_in_the_notes():
     gpu = fake_gpu(FakeContext())
-    gpu._nvml = SimpleNamespace(throttling=lambda: "power cap", other_processes=lambda: "2")  # type: ignore[assignment]
+    gpu._nvml = SimpleNamespace(throttling=lambda: "power cap", other_processes=lambda: "2")
     notes = gpu.run([CHASE])[0].context.notes
     assert (notes["throttling"], notes["other_processes"]) == ("power cap", "2") and "shared_bytes" in notes
 
 
-def test_a_closed_device_runs_nothing() -> None:
+def test_a_closed_device_runs_nothing():
     gpu = fake_gpu(FakeContext())
     gpu.run([CHASE])
     gpu.close()
@@ -95,7 +94,7 @@ def test_a_closed_device_runs_nothing() -> None:
         gpu.run([])
 
 
-def test_exit_codes_tell_workloads_from_devices() -> None:
+def test_exit_codes_tell_workloads_from_devices():
     errors = (UsageError, UnsupportedWorkload, OutOfMemory, DeviceError)
     assert [error.exit_code for error in errors] == [2, 2, 2, 3]
     assert issubclass(OutOfMemory, UnsupportedWorkload) and issubclass(UnsupportedWorkload, DeviceError)

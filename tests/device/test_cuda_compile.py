@@ -1,9 +1,5 @@
 """Choice of architecture, and cubins on disk."""
 
-from __future__ import annotations
-
-from pathlib import Path as FilePath
-
 import pytest
 
 from gpudissect.device.cuda import compile as cuda_compile
@@ -13,54 +9,46 @@ from gpudissect.errors import DeviceError
 KNOWN_13 = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
 
 
+DAMAGES = [lambda stored: b"", lambda stored: b"short", lambda stored: bytes(32) + b"x", lambda stored: stored[:-1]]
+
+
 class CountingCompiler:
     """Counts how often a cubin is compiled."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def __call__(self) -> bytes:
+    def __call__(self):
         self.calls += 1
         return b"\x7fELF machine code"
 
 
-def test_a_cubin_is_compiled_once(tmp_path: FilePath) -> None:
+def test_a_cubin_is_compiled_once(tmp_path):
     make = CountingCompiler()
     for _ in range(3):
-        assert CubinCache(tmp_path / "deep" / "er").get("key", make) == make.__class__().__call__()
+        assert CubinCache(tmp_path / "deep" / "er").get("key", make) == b"\x7fELF machine code"
     assert make.calls == 1
     assert [file.name for file in (tmp_path / "deep" / "er").iterdir()] == ["key.cubin"]
 
 
-@pytest.mark.parametrize("damage", [b"", b"short", bytes(32) + b"something else"])
-def test_a_damaged_file_is_compiled_again(tmp_path: FilePath, damage: bytes) -> None:
-    make, cache = CountingCompiler(), CubinCache(tmp_path)
+@pytest.mark.parametrize("damage", DAMAGES, ids=["empty", "short", "other", "truncated"])
+def test_a_damaged_file_is_compiled_again(tmp_path, damage):
+    make, cache, file = CountingCompiler(), CubinCache(tmp_path), tmp_path / "key.cubin"
     cache.get("key", make)
-    (tmp_path / "key.cubin").write_bytes(damage)
-    assert cache.get("key", make).startswith(b"\x7fELF")
-    assert make.calls == 2
-    cache.get("key", make)
-    assert make.calls == 2, "the damaged file was replaced"
+    file.write_bytes(damage(file.read_bytes()))
+    for _ in range(2):
+        assert cache.get("key", make).startswith(b"\x7fELF") and make.calls == 2
 
 
-def test_a_truncated_file_is_compiled_again(tmp_path: FilePath) -> None:
-    make, cache = CountingCompiler(), CubinCache(tmp_path)
-    cache.get("key", make)
-    file = tmp_path / "key.cubin"
-    file.write_bytes(file.read_bytes()[:-1])
-    cache.get("key", make)
-    assert make.calls == 2
-
-
-def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: FilePath) -> None:
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     make, cache = CountingCompiler(), CubinCache(tmp_path / "file" / "folder")
     assert cache.get("key", make) and cache.get("key", make)
     assert make.calls == 2
 
 
-def test_a_failure_leaves_no_file(tmp_path: FilePath) -> None:
-    def fail() -> bytes:
+def test_a_failure_leaves_no_file(tmp_path):
+    def fail():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -68,14 +56,10 @@ def test_a_failure_leaves_no_file(tmp_path: FilePath) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_key_depends_on_code_target_and_compiler(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_depends_on_code_target_and_compiler(tmp_path, monkeypatch):
     base = ("chase.cu", ("PATH_GLOBAL",), "sm_90", "13.0")
-    others = [
-        ("chains.cu", ("PATH_GLOBAL",), "sm_90", "13.0"),
-        ("chase.cu", ("PATH_SHARED",), "sm_90", "13.0"),
-        ("chase.cu", ("PATH_GLOBAL",), "sm_80", "13.0"),
-        ("chase.cu", ("PATH_GLOBAL",), "sm_90", "13.1"),
-    ]
+    changes = ("chains.cu", ("PATH_SHARED",), "sm_80", "13.1")
+    others = [(*base[:n], change, *base[n + 1 :]) for n, change in enumerate(changes)]
     keys = {cubin_key(*arguments) for arguments in (base, *others)}
     assert len(keys) == 5
     assert cubin_key(*base) == cubin_key(*base)
@@ -88,7 +72,7 @@ def test_the_key_depends_on_code_target_and_compiler(tmp_path: FilePath, monkeyp
     assert cubin_key(*base) not in keys, "an included file does"
 
 
-def test_a_planted_cubin_is_not_used(tmp_path: FilePath) -> None:
+def test_a_planted_cubin_is_not_used(tmp_path):
     make = CountingCompiler()
     CubinCache(tmp_path).get("key", make)
     tmp_path.chmod(0o777)
@@ -100,12 +84,12 @@ def test_a_planted_cubin_is_not_used(tmp_path: FilePath) -> None:
 @pytest.mark.parametrize(
     ("capability", "arch"), [((9, 0), "sm_90"), ((10, 3), "sm_103"), ((12, 2), "sm_121"), ((8, 5), "sm_80")]
 )
-def test_the_newest_arch_that_runs_is_chosen(capability: tuple[int, int], arch: str) -> None:
+def test_the_newest_arch_that_runs_is_chosen(capability, arch):
     assert choose_arch(*capability, KNOWN_13) == arch
 
 
 @pytest.mark.parametrize(("capability", "cure"), [((6, 1), "cuda12"), ((7, 0), "cuda12"), ((13, 0), "upgrade")])
-def test_without_a_fitting_arch_the_message_says_what_to_install(capability: tuple[int, int], cure: str) -> None:
+def test_without_a_fitting_arch_the_message_says_what_to_install(capability, cure):
     pytest.importorskip("cuda.core")
     with pytest.raises(DeviceError, match=cure) as caught:
         choose_arch(*capability, KNOWN_13)

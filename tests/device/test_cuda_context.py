@@ -1,10 +1,7 @@
 """When the context waits: for memory that is cleared, and for kernels, up to a limit."""
 
-from __future__ import annotations
-
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,7 @@ from gpudissect.device.cuda.memory import ClearingTimer
 from gpudissect.errors import KernelFailed
 
 
-def create_context(**driver: Any) -> CudaContext:
+def create_context(**driver):
     context = CudaContext.__new__(CudaContext)
     context.driver = SimpleNamespace(**driver)
     context.stream = SimpleNamespace(handle=3)
@@ -22,7 +19,7 @@ def create_context(**driver: Any) -> CudaContext:
     return context
 
 
-def test_no_kernel_starts_while_memory_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_kernel_starts_while_memory_is_cleared(monkeypatch):
     core, slept = pytest.importorskip("cuda.core"), []
     monkeypatch.setattr(module.time, "sleep", slept.append)
     monkeypatch.setattr(core, "launch", lambda *_: None)
@@ -31,7 +28,7 @@ def test_no_kernel_starts_while_memory_is_cleared(monkeypatch: pytest.MonkeyPatc
         cuMemFree=lambda address: (0,),
         CUresult=SimpleNamespace(CUDA_SUCCESS=0, CUDA_ERROR_OUT_OF_MEMORY=2),
     )
-    kernel: Any = SimpleNamespace(handle=None, name="any")
+    kernel = SimpleNamespace(handle=None, name="any")
     context.launch(kernel, (1, 1), 32, 0)
     assert slept == []
     context.free(context.allocate(9 << 30))
@@ -39,7 +36,7 @@ def test_no_kernel_starts_while_memory_is_cleared(monkeypatch: pytest.MonkeyPatc
     assert len(slept) == 1 and 0.03 < slept[0] < 0.1
 
 
-def test_a_context_is_lost_once_a_stream_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_is_lost_once_a_stream_timed_out(monkeypatch):
     """Even if its own stream has ended: freeing memory would wait for all streams."""
     ticks = count()
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(ticks))

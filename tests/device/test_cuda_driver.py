@@ -1,9 +1,6 @@
 """Without a driver, a GPU or the CUDA packages: one line that says what to do."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +10,7 @@ from gpudissect.device.cuda.gpu import CudaGpu
 from gpudissect.errors import DeviceError
 
 
-def has_driver() -> bool:
+def has_driver():
     try:
         start_driver()
     except DeviceError:
@@ -23,20 +20,20 @@ def has_driver() -> bool:
 
 @pytest.mark.skipif(has_driver(), reason="this machine has a GPU")
 @pytest.mark.parametrize("attempt", [list_gpus, lambda: CudaGpu.open(0)], ids=["list", "open"])
-def test_no_driver(attempt: Callable[[], object]) -> None:
+def test_no_driver(attempt):
     pytest.importorskip("cuda.core")
     with pytest.raises(DeviceError, match=r"no NVIDIA driver.*sim:gtx980") as caught:
         attempt()
     assert "\n" not in str(caught.value) and caught.value.exit_code == 3
 
 
-def test_no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", None)
     with pytest.raises(DeviceError, match=r"pip install 'gpudissect\[cuda13\]'"):
         start_driver()
 
 
-def bindings(status: int = 0, version: int = 13000) -> SimpleNamespace:
+def bindings(status=0, version=13000):
     """``cuda.bindings.driver`` of a machine whose driver returns this status and version."""
     return SimpleNamespace(
         CUDA_VERSION=13000,
@@ -56,7 +53,7 @@ def bindings(status: int = 0, version: int = 13000) -> SimpleNamespace:
         (bindings(version=12040), r"CUDA 12\.4, .* 13\.0: .*cuda12"),
     ],
 )
-def test_a_driver_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, driver: SimpleNamespace, message: str) -> None:
+def test_a_driver_that_cannot_be_used(monkeypatch, driver, message):
     package = pytest.importorskip("cuda.bindings")
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
     monkeypatch.setattr(package, "driver", driver, raising=False)

@@ -1,10 +1,7 @@
 """What NVML reports, or does not; the clock rate; shared memory beside the L1."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +10,12 @@ from gpudissect.device.cuda.info import NvmlMonitor, clock_rate, shared_bytes_be
 from gpudissect.units import KIB
 
 
-def test_clock_rate() -> None:
+def test_clock_rate():
     assert clock_rate([1980, 3960], [1000, 2000]) == pytest.approx(1.98e9)
     assert clock_rate([5], [0]) is None
 
 
-def test_clock_rate_of_short_blocks_by_a_coarse_timer() -> None:
+def test_clock_rate_of_short_blocks_by_a_coarse_timer():
     begin = np.random.default_rng(1).uniform(0, 1e6, 20_000)
     first, last = (np.floor(time / 1024) * 1024 for time in (begin, begin + 1500))
     assert clock_rate(np.full(20_000, 2970), last - first) == pytest.approx(1.98e9, rel=0.01)
@@ -28,21 +25,21 @@ def test_clock_rate_of_short_blocks_by_a_coarse_timer() -> None:
     ("capability", "reserved", "size"),
     [((6, 1), 0, 48), ((7, 0), 0, 8), ((7, 5), 0, 32), ((8, 0), KIB, 7), ((9, 0), KIB, 7)],
 )
-def test_shared_memory_beside_the_l1(capability: tuple[int, int], reserved: int, size: int) -> None:
+def test_shared_memory_beside_the_l1(capability, reserved, size):
     properties = SimpleNamespace(reserved_shared_memory_per_block=reserved)
-    context: Any = SimpleNamespace(capability=capability, properties=properties, max_shared_bytes=48 * KIB)
+    context = SimpleNamespace(capability=capability, properties=properties, max_shared_bytes=48 * KIB)
     assert shared_bytes_beside_l1(context) == size * KIB
 
 
-def test_without_nvml_nothing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_nvml_nothing_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", None)
     monitor = NvmlMonitor("0000:00:00.0")
     assert (monitor.driver(), monitor.throttling(), monitor.other_processes()) == (None, None, None)
     monitor.close()
 
 
-def test_nvml_reports_throttling_and_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(handle: int) -> int:
+def test_nvml_reports_throttling_and_processes(monkeypatch):
+    def refuse(handle):
         raise RuntimeError("not supported")
 
     nvml = SimpleNamespace(

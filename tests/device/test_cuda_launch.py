@@ -1,7 +1,5 @@
 """Launches on a driver that only logs: what is started in which stream, what is timed, what is left after errors."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest
@@ -22,14 +20,14 @@ CALLS = {LaunchMethod.STREAM: ["launch"], LaunchMethod.GRAPH: ["graph launch"]}
 
 
 @pytest.fixture(autouse=True)
-def timer(monkeypatch: pytest.MonkeyPatch) -> None:
+def timer(monkeypatch):
     """Readings of the host's clock are 10 ns apart."""
     ticks = count(0, 10)
     monkeypatch.setattr(TIMER, lambda: next(ticks))
 
 
 @pytest.mark.parametrize("method", list(LaunchMethod))
-def test_the_host_times_runs_after_a_warm_up(method: LaunchMethod) -> None:
+def test_the_host_times_runs_after_a_warm_up(method):
     driver = FakeDriver()
     trace = launch_runner(driver).run(Launch(method=method, kernels=3, runs=20))
     assert trace.nanoseconds.tolist() == [10] * 20, "from before the first call until the end is known"
@@ -40,7 +38,7 @@ def test_the_host_times_runs_after_a_warm_up(method: LaunchMethod) -> None:
     assert [entry for entry in driver.log[len(OPENED) :] if entry[1] == LAUNCH_STREAM] == timed * (WARM_UP + 20)
 
 
-def test_a_graph_is_in_memory_before_it_starts() -> None:
+def test_a_graph_is_in_memory_before_it_starts():
     driver = FakeDriver()
     launch_runner(driver).run(Launch(method=LaunchMethod.GRAPH, kernels=2, runs=8))
     calls = [call for call, stream in driver.log[len(OPENED) :] if stream == CONTEXT_STREAM]
@@ -49,7 +47,7 @@ def test_a_graph_is_in_memory_before_it_starts() -> None:
 
 
 @pytest.mark.parametrize("method", list(LaunchMethod))
-def test_the_gpu_times_runs_that_are_queued(method: LaunchMethod) -> None:
+def test_the_gpu_times_runs_that_are_queued(method):
     """A kernel that holds the GPU, a mark, the kernels, another mark; the first run of a graph does not count."""
     driver = FakeDriver()
     trace = launch_runner(driver).run(Launch(method=method, kernels=3, runs=2, clock=Clock.GPU))
@@ -63,7 +61,7 @@ def test_the_gpu_times_runs_that_are_queued(method: LaunchMethod) -> None:
     assert len(marks) == (6 if method is LaunchMethod.STREAM else 2) and marks[1] == marks[0] + 8
 
 
-def test_more_kernels_hold_the_gpu_longer() -> None:
+def test_more_kernels_hold_the_gpu_longer():
     held = []
     for kernels in (1, 101):
         driver = FakeDriver()
@@ -72,7 +70,7 @@ def test_more_kernels_hold_the_gpu_longer() -> None:
     assert held[0] >= 200_000 and held[1] - held[0] >= 100 * 10_000
 
 
-def test_a_host_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_too_slow_to_queue_kernels(monkeypatch):
     ticks = count(0, 1 << 40)
     monkeypatch.setattr(TIMER, lambda: next(ticks))
     driver = FakeDriver()
@@ -82,7 +80,7 @@ def test_a_host_too_slow_to_queue_kernels(monkeypatch: pytest.MonkeyPatch) -> No
     assert held == sorted(held) and len(set(held)) == 4, "longer each time"
 
 
-def test_the_stream_is_destroyed_and_created_again() -> None:
+def test_the_stream_is_destroyed_and_created_again():
     driver = FakeDriver()
     runner = launch_runner(driver)
     for _ in range(2):
@@ -98,7 +96,7 @@ FAILING = [(clock, call) for clock in Clock for call in ("create", "launch", "ca
 
 @pytest.mark.parametrize(("clock", "fail"), [*FAILING, (Clock.HOST, "sync"), (Clock.GPU, "graph launch")])
 @pytest.mark.parametrize("interrupts", [False, True])
-def test_errors_leave_nothing_behind(clock: Clock, fail: str, interrupts: bool) -> None:
+def test_errors_leave_nothing_behind(clock, fail, interrupts):
     driver = FakeDriver(fail, interrupts=interrupts)
     runner = launch_runner(driver)
     with pytest.raises(KeyboardInterrupt if interrupts else KernelFailed):
@@ -108,7 +106,7 @@ def test_errors_leave_nothing_behind(clock: Clock, fail: str, interrupts: bool) 
 
 
 @pytest.mark.parametrize("interrupts", [False, True])
-def test_an_error_while_a_graph_is_captured(interrupts: bool) -> None:
+def test_an_error_while_a_graph_is_captured(interrupts):
     driver = FakeDriver("launch", times=4, interrupts=interrupts)
     with pytest.raises(KeyboardInterrupt if interrupts else KernelFailed):
         launch_runner(driver).run(Launch(method=LaunchMethod.GRAPH, kernels=3, runs=5))
@@ -116,7 +114,7 @@ def test_an_error_while_a_graph_is_captured(interrupts: bool) -> None:
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_failed_batch_destroys_the_stream_unless_a_kernel_hangs(hangs: bool) -> None:
+def test_a_failed_batch_destroys_the_stream_unless_a_kernel_hangs(hangs):
     """Destroying it would wait for the kernel."""
     driver = FakeDriver("graph launch")
     context = LaunchContext(driver)

@@ -1,10 +1,5 @@
 """The structures of host and kernels agree, as the CUDA compiler sees them."""
 
-from __future__ import annotations
-
-from pathlib import Path as FilePath
-
-import numpy as np
 import pytest
 
 from gpudissect.device.cuda import compile as module
@@ -26,7 +21,7 @@ INCLUDES = (
 )
 
 
-def assertions(name: str, dtype: np.dtype) -> str:
+def assertions(name, dtype):
     lines = [f"static_assert(sizeof({name}) == {dtype.itemsize});"]
     for field, (kind, offset, *_) in (dtype.fields or {}).items():
         lines.append(f"static_assert(__builtin_offsetof({name}, {field}) == {offset});")
@@ -34,7 +29,7 @@ def assertions(name: str, dtype: np.dtype) -> str:
     return "\n".join(lines)
 
 
-def test_structures_agree(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_structures_agree(tmp_path, monkeypatch):
     for file in module.KERNELS.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.setattr(module, "KERNELS", tmp_path)

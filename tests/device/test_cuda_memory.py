@@ -1,7 +1,5 @@
 """Regions of the arena, its growth, and the time for which memory is cleared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,24 +19,24 @@ sizes_lists = st.lists(st.one_of(st.integers(0, 200 * MIB), odd_sizes), min_size
 class Allocator:
     """Addresses that are multiples of 256 and no more; `limit` bytes in one piece."""
 
-    def __init__(self, first: int = 1, limit: int = 1 << 62) -> None:
+    def __init__(self, first=1, limit=1 << 62):
         self.next, self.limit = first * 256, limit
-        self.allocations: dict[int, int] = {}
+        self.allocations = {}
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size):
         if size > self.limit:
             raise OutOfMemory("full")
         address, self.next = self.next, self.next + size + 256
         self.allocations[address] = size
         return address
 
-    def free(self, address: int) -> None:
+    def free(self, address):
         del self.allocations[address]
 
 
 @EXAMPLES
 @given(sizes_lists)
-def test_regions_are_disjoint_and_inside(sizes: list[int]) -> None:
+def test_regions_are_disjoint_and_inside(sizes):
     offsets, total = place(sizes)
     ends = [offset + size for offset, size in zip(offsets, sizes, strict=True)]
     assert all(end <= start for end, start in zip(ends, [*offsets[1:], total], strict=True))
@@ -47,7 +45,7 @@ def test_regions_are_disjoint_and_inside(sizes: list[int]) -> None:
 
 @EXAMPLES
 @given(sizes_lists, st.integers(1, 1 << 30))
-def test_no_bit_of_an_offset_carries(sizes: list[int], first: int) -> None:
+def test_no_bit_of_an_offset_carries(sizes, first):
     offsets, total = place(sizes)
     allocator = Allocator(first)
     base = Arena(allocator, 64 << 30).reserve(total)
@@ -63,9 +61,7 @@ def test_no_bit_of_an_offset_carries(sizes: list[int], first: int) -> None:
 
 @EXAMPLES
 @given(st.integers(1, MAX_ALIGNMENT // 4096), st.integers(0, 40), st.integers(1, (1 << 20) - 1), st.integers(0, 99))
-def test_an_xor_of_address_bits_gives_the_same_sets_in_every_region(
-    pages: int, before: int, mask: int, seed: int
-) -> None:
+def test_an_xor_of_address_bits_gives_the_same_sets_in_every_region(pages, before, mask, seed):
     size = pages * 4096
     offsets, _ = place([before * MIN_ALIGNMENT + 1, size])
     index = Index(IndexKind.XOR, masks=(mask << 7,))
@@ -74,7 +70,7 @@ def test_an_xor_of_address_bits_gives_the_same_sets_in_every_region(
     assert np.unique(first ^ second).size == 1
 
 
-def test_an_arena_grows_and_frees_its_memory() -> None:
+def test_an_arena_grows_and_frees_its_memory():
     allocator = Allocator()
     arena = Arena(allocator, limit=GIB)
     assert not allocator.allocations, "nothing is allocated before it is needed"
@@ -91,14 +87,14 @@ def test_an_arena_grows_and_frees_its_memory() -> None:
     assert not allocator.allocations
 
 
-def test_an_arena_does_without_room_to_grow() -> None:
+def test_an_arena_does_without_room_to_grow():
     arena = Arena(Allocator(limit=200 * MIB), limit=GIB)
     arena.reserve(100 * MIB)
     arena.reserve(150 * MIB)
     assert arena.size == 150 * MIB
 
 
-def clearing_time(sizes: list[int], timer: ClearingTimer) -> float:
+def clearing_time(sizes, timer):
     """Seconds that remain when all of these were freed at once."""
     for address, size in enumerate(sizes):
         timer.allocated(address, size)
@@ -110,20 +106,20 @@ def clearing_time(sizes: list[int], timer: ClearingTimer) -> float:
 @pytest.mark.parametrize(
     ("size", "seconds"), [(GIB // 2, 0.004), (GIB, 0.0042), (2 * GIB, 0.008), (9 * GIB, 0.029), (36 * GIB, 0.095)]
 )
-def test_clearing_takes_longer_than_on_an_h200_but_not_much(size: int, seconds: float) -> None:
+def test_clearing_takes_longer_than_on_an_h200_but_not_much(size, seconds):
     assert seconds < clearing_time([size], ClearingTimer(4.8e12)) < 2.5 * seconds
 
 
-def test_memory_is_cleared_one_piece_after_the_other() -> None:
+def test_memory_is_cleared_one_piece_after_the_other():
     first, second = (clearing_time([size], ClearingTimer()) for size in (GIB, 2 * GIB))
     assert clearing_time([GIB, 2 * GIB], ClearingTimer()) == pytest.approx(first + second)
 
 
-def test_slower_memory_takes_longer_to_clear() -> None:
+def test_slower_memory_takes_longer_to_clear():
     assert clearing_time([GIB], ClearingTimer(224e9)) > 2 * GIB / 224e9 > clearing_time([GIB], ClearingTimer(4.8e12))
 
 
-def test_clearing_ends() -> None:
+def test_clearing_ends():
     timer = ClearingTimer()
     seconds = clearing_time([9 * GIB], timer)
     assert timer.remaining(100.0 + seconds / 2) == pytest.approx(seconds / 2)

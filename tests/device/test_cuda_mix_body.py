@@ -1,31 +1,23 @@
 """How the body of a mix becomes macros, loops and a remainder; what has no form in the kernels."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.device.cuda.mix.body import FORMS, build_body, operand_bytes, supported_instructions, unrolled
 from gpudissect.errors import DeviceError, UnsupportedWorkload
-from gpudissect.workload import Access, Instruction, Mix, Step
+from gpudissect.workload import Access, Instruction, Step
+from tests.support.workloads import mix
 
 HOPPER = (9, 0)
-LOADS: dict[str, Any] = {"access": Access.STREAMING, "footprint": 1 << 20}
+LOADS = {"access": Access.STREAMING, "footprint": 1 << 20}
 
 
-def mix(*steps: Step | Instruction, **fields: Any) -> Mix:
-    body = tuple(step if isinstance(step, Step) else Step(step) for step in steps)
-    return Mix(**{"body": body, "warps": 4, "block_size": 128, "iterations": 64} | fields)
-
-
-def macros(wanted: Mix, capability: tuple[int, int] = HOPPER) -> tuple[str, ...]:
+def macros(wanted, capability=HOPPER):
     return build_body(wanted, capability).macros
 
 
-def test_every_instruction_has_a_form() -> None:
+def test_every_instruction_has_a_form():
     assert set(FORMS) == set(Instruction) == set(supported_instructions(HOPPER))
     assert not set(supported_instructions((6, 1)))
     turing = set(Instruction) - set(supported_instructions((7, 5)))
@@ -40,9 +32,7 @@ def test_every_instruction_has_a_form() -> None:
     count=st.integers(1, 40),
     instruction=st.sampled_from([Instruction.FADD, Instruction.LDG, Instruction.F2F]),
 )
-def test_copies_of_the_body_make_the_iterations(
-    iterations: int, ilp: int, count: int, instruction: Instruction
-) -> None:
+def test_copies_of_the_body_make_the_iterations(iterations, ilp, count, instruction):
     unroll, loops, rest = unrolled(mix(Step(instruction, count), iterations=iterations, ilp=ilp, width=8, stride=2))
     assert unroll * loops + rest == iterations and unroll >= 1 and loops >= 1 and 0 <= rest < unroll
     assert unroll * ilp * count <= 512 or unroll <= 2
@@ -50,12 +40,12 @@ def test_copies_of_the_body_make_the_iterations(
         assert unroll * count % 2 == 0, "the loop begins with a single every time"
 
 
-def test_round_numbers_leave_no_remainder() -> None:
+def test_round_numbers_leave_no_remainder():
     for iterations in (512, 1024, 3000, 10000):
         assert unrolled(mix(Instruction.FFMA, iterations=iterations, ilp=3))[2] == 0
 
 
-def test_macros() -> None:
+def test_macros():
     body = build_body(
         mix(Instruction.LDS, Step(Instruction.RSQ, 2), Step(Instruction.FADD, 3), ilp=2, stride=2), HOPPER
     )
@@ -69,24 +59,24 @@ def test_macros() -> None:
     assert "NEUTRAL" not in macros(mix(Instruction.EX2))
 
 
-def test_a_full_sm_has_registers_for_loads() -> None:
+def test_a_full_sm_has_registers_for_loads():
     for capability, registers in (((9, 0), 32), ((8, 6), 40), ((7, 5), 64)):
         assert f"REGISTERS={registers}" in macros(mix(Instruction.LDG, **LOADS), capability)
     assert not any(macro.startswith("REGISTERS") for macro in macros(mix(Instruction.LDG, ilp=4, **LOADS)))
 
 
-def test_the_loop_has_a_multiple_of_the_sampled_loads() -> None:
+def test_the_loop_has_a_multiple_of_the_sampled_loads():
     timed = mix(Instruction.LDG, Step(Instruction.FADD, 50), sampled=8, **LOADS)
     assert "SAMPLED=8" in macros(timed) and unrolled(timed)[0] % 8 == 0
 
 
-def test_bytes_of_operands() -> None:
+def test_bytes_of_operands():
     assert operand_bytes(mix(Instruction.LDS, stride=0)) == operand_bytes(mix(Instruction.LDS, stride=1)) == 128
     assert operand_bytes(mix(Instruction.LDS, stride=32)) == 31 * 128 + 128
     assert build_body(mix(Instruction.ATOMS, warps=8, block_size=256), HOPPER).shared == 512 + 8 * 128
 
 
-def test_counters_of_warps_are_far_apart_in_memory() -> None:
+def test_counters_of_warps_are_far_apart_in_memory():
     body = build_body(mix(Instruction.ATOMG, stride=64), HOPPER)
     assert body.counter_stride > 4 * 4096 + operand_bytes(mix(Instruction.ATOMG, stride=64))
     assert body.counter_stride % 128 == 0 and f"COUNTER_STRIDE={body.counter_stride}" in body.macros
@@ -102,7 +92,7 @@ def test_counters_of_warps_are_far_apart_in_memory() -> None:
         (mix(Instruction.FADD), (6, 1), "needs compute capability 7.0"),
     ],
 )
-def test_instructions_that_the_gpu_lacks(wanted: Mix, capability: tuple[int, int], message: str) -> None:
+def test_instructions_that_the_gpu_lacks(wanted, capability, message):
     with pytest.raises(DeviceError, match=message) as caught:
         build_body(wanted, capability)
     assert "\n" not in str(caught.value) and not isinstance(caught.value, UnsupportedWorkload)
@@ -123,7 +113,7 @@ def test_instructions_that_the_gpu_lacks(wanted: Mix, capability: tuple[int, int
         (mix(Step(Instruction.FADD, 5000), ilp=4), "at most 8192"),
     ],
 )
-def test_mixes_without_a_form(wanted: Mix, message: str) -> None:
+def test_mixes_without_a_form(wanted, message):
     with pytest.raises(UnsupportedWorkload, match=message) as caught:
         build_body(wanted, HOPPER)
     assert "\n" not in str(caught.value)

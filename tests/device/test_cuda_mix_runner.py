@@ -1,9 +1,6 @@
 """The host side of mixes, on a context that answers as the kernels would."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,13 +10,13 @@ from gpudissect.device.cuda.memory import MAX_ALIGNMENT, Arena
 from gpudissect.device.cuda.mix.operands import check_places, reserve_normal
 from gpudissect.device.cuda.mix.runner import MixRunner
 from gpudissect.errors import DeviceError, KernelFailed, UnsupportedWorkload
-from gpudissect.trace import Trace
-from gpudissect.workload import Access, Instruction, Mix, Step
+from gpudissect.workload import Access, Instruction, Step
 from gpudissect.workload.digest import digest
-from tests.support.fake_context import SMS, FakeContext, FakeKernel, parts
+from tests.support.fake_context import SMS, FakeContext, parts
+from tests.support.workloads import mix
 
-FIELDS: dict[str, Any] = {"body": (Step(Instruction.FADD),), "warps": 8, "block_size": 128, "iterations": 64}
-LOADS = FIELDS | {"body": (Step(Instruction.LDG),), "access": Access.STREAMING, "footprint": 1 << 20}
+ADDS = mix(Instruction.FADD, warps=8)
+LOADS = mix(Instruction.LDG, warps=8, access=Access.STREAMING, footprint=1 << 20)
 ARGUMENTS = ["reports", "barrier", "loops", "zero", "one", "resident", "sms", "awaited", "last", "memory", "stride"]
 ARGUMENTS += ["count", "half", "blocks", "samples", "offset"]
 
@@ -27,14 +24,12 @@ ARGUMENTS += ["count", "half", "blocks", "samples", "offset"]
 class MixContext(FakeContext):
     """SMs take blocks in rotation; those of later waves go to the SMs that count. Warp w begins at 1000 + w."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.mixes: list[dict[str, int]] = []
-        self.tamper_reports: Callable[[Any], object] = lambda reports: None
+        self.mixes = []
+        self.tamper_reports = lambda reports: None
 
-    def launch(
-        self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
-    ) -> None:
+    def launch(self, kernel, grid, block, shared, *arguments, cluster=1):
         if kernel.name == "measure_clock":
             barrier = self.view(arguments[0], GRID_BARRIER, 1)
             barrier["cycles"], barrier["ns"] = 2 * arguments[1], arguments[1]
@@ -45,7 +40,7 @@ class MixContext(FakeContext):
         else:
             self.launches.append(kernel.name)
 
-    def _run(self, mix: dict[str, int], warps: int) -> None:
+    def _run(self, mix, warps):
         numbers = np.arange(mix["grid"] * warps)
         reports = self.view(mix["reports"], MIX_REPORT, numbers.size)
         blocks, sms = numbers // warps, min(mix["sms"], SMS)
@@ -63,18 +58,18 @@ class MixContext(FakeContext):
         self.tamper_reports(reports)
 
 
-def runner(context: MixContext) -> MixRunner:
+def runner(context):
     return MixRunner(*parts(context), Arena(context, 1 << 24))
 
 
-def run(context: MixContext, **fields: Any) -> Trace:
-    return runner(context).run(Mix(**FIELDS | fields))
+def run(context, wanted=ADDS):
+    return runner(context).run(wanted)
 
 
-def test_all_sms() -> None:
+def test_all_sms():
     context = MixContext()
     trace = run(context)
-    assert trace.workload == digest(Mix(**FIELDS))
+    assert trace.workload == digest(ADDS)
     assert trace.begin.tolist() == [1000 + w for w in range(SMS * 8)]
     assert np.bincount(trace.sm).tolist() == [8] * SMS
     assert trace.block.tolist() == [w // 4 for w in range(SMS * 8)]
@@ -86,22 +81,22 @@ def test_all_sms() -> None:
     assert mix["shared"] == 65536 // 2 - 1024
 
 
-def test_waves_on_some_sms() -> None:
+def test_waves_on_some_sms():
     context = MixContext()
-    trace = run(context, sms=2, waves=3)
+    trace = run(context, replace(ADDS, sms=2, waves=3))
     assert trace.sm.size == 2 * 8 * 3 and set(trace.sm.tolist()) == {0, 1}
     assert np.unique(trace.block).tolist() == list(range(2 * 2 * 3)), "numbered without gaps"
     mix = context.mixes[0]
     assert (mix["resident"], mix["grid"], mix["sms"], mix["blocks"]) == (8, 8 + 2 * 2 * 2, 2, 4)
     assert mix["awaited"] == 2 * 8 * 3, "blocks that do not count keep the other SMs occupied"
     assert mix["last"] == 12
-    assert run(context, sms=1).context.sm == 0
+    assert run(context, replace(ADDS, sms=1)).context.sm == 0
 
 
-def test_wrong_shares_are_refused_after_three_attempts() -> None:
+def test_wrong_shares_are_refused_after_three_attempts():
     context = MixContext()
 
-    def move(reports: Any) -> None:
+    def move(reports):
         reports["sm"][reports["sm"] == 1] = 0
 
     context.tamper_reports = move
@@ -112,7 +107,7 @@ def test_wrong_shares_are_refused_after_three_attempts() -> None:
     assert np.bincount(run(context).sm).tolist() == [8] * SMS
 
 
-def test_a_broken_chain_is_an_error() -> None:
+def test_a_broken_chain_is_an_error():
     context = MixContext()
     context.tamper_reports = lambda reports: reports["broken"].put(3, 1)
     with pytest.raises(KernelFailed, match="chain broken"):
@@ -120,81 +115,79 @@ def test_a_broken_chain_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("wanted", "message"),
     [
-        ({"warps": 128}, "runs 64 warps of this mix at once"),
-        ({"sms": 5}, "has 4 SMs"),
-        ({"body": (Step(Instruction.LDS),), "stride": 512}, "of shared memory, each of 2 on an SM"),
-        (LOADS | {"access": Access.RANDOM, "footprint": 1 << 16}, "places for 1024 chains"),
-        (LOADS | {"footprint": 1 << 11}, "places for 32 chains"),
-        (LOADS | {"footprint": 1 << 30}, "may be used"),
-        (LOADS | {"footprint": 1 << 32}, "reach no further"),
+        (replace(ADDS, warps=128), "runs 64 warps of this mix at once"),
+        (replace(ADDS, sms=5), "has 4 SMs"),
+        (mix(Instruction.LDS, warps=8, stride=512), "of shared memory, each of 2 on an SM"),
+        (replace(LOADS, access=Access.RANDOM, footprint=1 << 16), "places for 1024 chains"),
+        (replace(LOADS, footprint=1 << 11), "places for 32 chains"),
+        (replace(LOADS, footprint=1 << 30), "may be used"),
+        (replace(LOADS, footprint=1 << 32), "reach no further"),
     ],
 )
-def test_unsupported_mixes_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_unsupported_mixes_are_refused(wanted, message):
     with pytest.raises(UnsupportedWorkload, match=message):
-        run(MixContext(), **fields)
+        run(MixContext(), wanted)
 
 
 @pytest.mark.parametrize(("places", "message"), [(7, "larger"), (1 << 31, "less")])
-def test_a_footprint_has_places_for_all_chains(places: int, message: str) -> None:
-    mix = Mix(**LOADS)
-    check_places(mix, 8, 8)
+def test_a_footprint_has_places_for_all_chains(places, message):
+    check_places(LOADS, 8, 8)
     with pytest.raises(UnsupportedWorkload, match=message):
-        check_places(mix, places, 8)
+        check_places(LOADS, places, 8)
 
 
-def test_a_cold_mix_starts_after_a_sweep_of_the_l2() -> None:
+def test_a_cold_mix_starts_after_a_sweep_of_the_l2():
     warm, cold = MixContext(), MixContext()
-    run(warm, **LOADS)
-    run(cold, **LOADS, cold=True)
+    run(warm, LOADS)
+    run(cold, replace(LOADS, cold=True))
     assert not {"sweep", "read_back"} & set(warm.launches)
     assert cold.launches[-2:] == ["sweep", "read_back"], "after the links were written"
 
 
-def test_mixes_share_links() -> None:
+def test_mixes_share_links():
     context = MixContext()
-    mixes = runner(context)
-    mixes.run(Mix(**LOADS))
-    mixes.run(Mix(**LOADS | {"body": (Step(Instruction.LDG), Step(Instruction.FADD, 2))}))
+    mixes, scattered = runner(context), replace(LOADS, access=Access.RANDOM)
+    mixes.run(LOADS)
+    mixes.run(replace(LOADS, body=(Step(Instruction.LDG), Step(Instruction.FADD, 2))))
     assert context.launches == ["write_tiles"] and context.mixes[1]["count"] == 1 << 13
-    mixes.run(Mix(**LOADS | {"access": Access.RANDOM}))
+    mixes.run(scattered)
     assert context.launches == ["write_tiles", "write_lines"] and context.mixes[2]["half"] == 7
     mixes.release()
-    mixes.run(Mix(**LOADS | {"access": Access.RANDOM}))
+    mixes.run(scattered)
     assert context.launches[2:] == ["write_lines"]
 
 
-def test_single_loads_are_counted() -> None:
-    trace = run(MixContext(), **LOADS, sampled=8)
+def test_single_loads_are_counted():
+    trace = run(MixContext(), replace(LOADS, sampled=8))
     assert (trace.latency.tolist(), trace.count.tolist(), trace.overhead.tolist()) == ([700, 710], [3, 1], [9])
     assert trace.overflow_count == 0
-    assert "latency" not in run(MixContext(), **LOADS).arrays
+    assert "latency" not in run(MixContext(), LOADS).arrays
 
 
-def test_a_mix_begins_behind_the_one_before() -> None:
+def test_a_mix_begins_behind_the_one_before():
     """Otherwise it would hit in the L2 on what that one read."""
     context = MixContext()
-    mixes = runner(context)
-    fields = LOADS | {"body": (Step(Instruction.LDG, 2),), "footprint": 1 << 22, "iterations": 16}
+    mixes, loads = runner(context), replace(LOADS, body=(Step(Instruction.LDG, 2),), footprint=1 << 22, iterations=16)
     for repetition in range(3):
-        mixes.run(Mix(**fields, repetition=repetition))
+        mixes.run(replace(loads, repetition=repetition))
     chains = SMS * 8
     assert [mix["offset"] for mix in context.mixes] == [n * 2 * 2 * 16 * chains % (1 << 15) for n in range(3)]
     assert context.launches == ["write_tiles"]
 
 
-def test_links_that_arithmetic_works_on_are_normal_numbers() -> None:
+def test_links_that_arithmetic_works_on_are_normal_numbers():
     """The lower half of an address, as a single, must be one: not within 8 MiB of a multiple of 2 GiB."""
 
     class Fixed:
-        def __init__(self, address: int) -> None:
+        def __init__(self, address):
             self.address = address
 
-        def allocate(self, size: int) -> int:
+        def allocate(self, size):
             return self.address
 
-        def free(self, address: int) -> None: ...
+        def free(self, address): ...
 
     for address in (0, 1 << 30, (1 << 31) - (1 << 26), (1 << 31) - MAX_ALIGNMENT, (3 << 31) - (1 << 27), 5 << 31):
         for size in (1 << 20, 1 << 26, 1 << 29, 1984 << 20):

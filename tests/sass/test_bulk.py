@@ -1,12 +1,10 @@
 """The machine code of a lap of bulk copies: copy, wait, load of the next link, and their control."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpudissect.workload import Path
 from tests.sass.test_timed_windows import CONTROL, whole_lap
-from tests.support.machine_code import Instruction, kernels
+from tests.support.machine_code import kernels
 
 ARCHS = ["sm_90", "sm_100", "sm_120"]
 ARRIVE, COPY, WAIT, LOAD = "SYNCS.ARRIVE.TRANS64", "UBLKCP.S.G", "SYNCS.PHASECHK.TRANS64.TRYWAIT", "LDS.64"
@@ -16,12 +14,12 @@ READY = {"R2UR", "ELECT", "PLOP3", "S2UR", "ULEA", "HFMA2"}  # (HFMA2: a constan
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
-def steps(code: list[Instruction]) -> list[Instruction]:
+def steps(code):
     return [i for i in code if i.opcode.startswith(STEPS)]
 
 
 @every_arch
-def test_a_lap_is_a_chain_of_copies(arch: str) -> None:
+def test_a_lap_is_a_chain_of_copies(arch):
     """Every copy reads where the link of the load before it points."""
     lap = whole_lap(kernels(Path.TMA, arch)["chase_lap"])
     assert lap[-1].opcode == "STS"
@@ -38,9 +36,9 @@ def test_a_lap_is_a_chain_of_copies(arch: str) -> None:
 
 
 @every_arch
-def test_every_copy_follows_the_link_before(arch: str) -> None:
+def test_every_copy_follows_the_link_before(arch):
     lap = whole_lap(kernels(Path.TMA, arch)["chase_lap"])
-    link: str | None = None
+    link = None
     for i in lap:
         if i.opcode == LOAD:
             link = i.registers[0]
@@ -50,7 +48,7 @@ def test_every_copy_follows_the_link_before(arch: str) -> None:
 
 
 @every_arch
-def test_a_repeated_wait_does_nothing_else(arch: str) -> None:
+def test_a_repeated_wait_does_nothing_else(arch):
     """A wait that timed out is repeated out of line, and returns to where it left."""
     code = kernels(Path.TMA, arch)["chase_lap"]
     last = [at for at, i in enumerate(code) if i.reads_clock][2]
@@ -66,7 +64,7 @@ def test_a_repeated_wait_does_nothing_else(arch: str) -> None:
 
 
 @every_arch
-def test_nothing_else_is_read_through_the_l1(arch: str) -> None:
+def test_nothing_else_is_read_through_the_l1(arch):
     code = kernels(Path.TMA, arch)["chase_lap"]
     assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
     assert all(".STRONG.GPU" in i.opcode for i in code if i.name in ("LDG", "LD"))

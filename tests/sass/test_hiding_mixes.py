@@ -5,33 +5,25 @@ that, with whole addresses. Where single loads are timed, one load stands betwee
 waits for it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from gpudissect.device.cuda.mix.body import build_body, unrolled
-from gpudissect.workload import Access, Instruction, Mix, Step
+from gpudissect.workload import Access, Instruction, Step
 from tests.sass.test_mixes import MOVES, capability, check, instruction_of, window_of
 from tests.support.machine_code import kernels_of
+from tests.support.workloads import mix
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
-MAX_CONTROL = 6
-"""Instructions in a loop: its counter, its branch, and constants that are loaded again."""
-MAX_COPIES = 4
-"""Copies of constants in a loop."""
+MAX_CONTROL = 6  # instructions in a loop: its counter, its branch, and constants that are loaded again
+MAX_COPIES = 4  # of constants in a loop
 
 
-def mix(*body: tuple[Instruction, int], **fields: object) -> Mix:
-    default = {"warps": 4, "block_size": 128, "iterations": 96}
-    return Mix(body=tuple(Step(*step) for step in body), **default | fields)  # type: ignore[arg-type]
+def streaming(alpha, loads=1, **fields):
+    body = [Step(Instruction.LDG, loads)] + ([Step(Instruction.FADD, alpha)] if alpha else [])
+    return mix(*body, iterations=96, access=Access.STREAMING, footprint=1 << 20, **fields)
 
 
-def streaming(alpha: int, loads: int = 1, **fields: object) -> Mix:
-    body = [(Instruction.LDG, loads)] + ([(Instruction.FADD, alpha)] if alpha else [])
-    return mix(*body, access=Access.STREAMING, footprint=1 << 20, **fields)
-
-
-def check_loop(wanted: Mix, arch: str) -> int:
+def check_loop(wanted, arch):
     """Check that the loop has the copies of the body and little control, besides `check`; the number of its moves."""
     check(wanted, arch)
     loop = window_of(wanted, arch).loop
@@ -48,13 +40,13 @@ def check_loop(wanted: Mix, arch: str) -> int:
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("alpha", [0, 1, 5, 32, 512])
-def test_additions_between_two_loads(arch: str, alpha: int) -> None:
+def test_additions_between_two_loads(arch, alpha):
     check_loop(streaming(alpha), arch)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("alpha", [0, 3, 64])
-def test_whole_addresses(arch: str, alpha: int) -> None:
+def test_whole_addresses(arch, alpha):
     copies = check_loop(streaming(alpha, width=8, stride=2), arch)
     if not alpha:
         assert copies <= MAX_COPIES
@@ -70,20 +62,20 @@ def test_whole_addresses(arch: str, alpha: int) -> None:
         {"alpha": 0, "ilp": 4, "width": 8, "stride": 2},
     ],
 )
-def test_several_loads_strides_and_chains(arch: str, fields: dict[str, int]) -> None:
+def test_several_loads_strides_and_chains(arch, fields):
     check_loop(streaming(**fields), arch)
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize(("count", "additions"), [(1, 8), (4, 1)])
 @pytest.mark.parametrize("instruction", [Instruction.RSQ, Instruction.LDS])
-def test_function_units_and_shared_memory(arch: str, instruction: Instruction, count: int, additions: int) -> None:
-    check_loop(mix((instruction, count), (Instruction.FADD, additions)), arch)
+def test_function_units_and_shared_memory(arch, instruction, count, additions):
+    check_loop(mix(Step(instruction, count), Step(Instruction.FADD, additions), iterations=96), arch)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("alpha", "width", "every"), [(0, 4, 8), (0, 8, 8), (6, 4, 4)])
-def test_a_single_timed_load(arch: str, alpha: int, width: int, every: int) -> None:
+def test_a_single_timed_load(arch, alpha, width, every):
     wanted = streaming(alpha, width=width, stride=width // 4, sampled=every)
     code = kernels_of("mix.cu", build_body(wanted, capability(arch)).macros, arch)["mix"]
     reads = [at for at, i in enumerate(code) if i.opcode == "CS2R.32" and i.reads_clock]

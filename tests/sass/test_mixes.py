@@ -4,17 +4,16 @@ For every instruction, on every architecture that has it: the right number and n
 the result of the one before in its chain, the chains are independent, and the second clock read waits for all of them.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
 import pytest
 
 from gpudissect.device.cuda.mix.body import build_body, supported_instructions, unrolled
-from gpudissect.workload import Access, Mix, Step
+from gpudissect.workload import Access, Step
 from gpudissect.workload import Instruction as Op
 from tests.support.machine_code import Instruction, kernels_of
+from tests.support.workloads import mix
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_120"]
 FORMS = {
@@ -70,8 +69,8 @@ class Window:
     registers: int
 
 
-def window_of(mix: Mix, arch: str) -> Window:
-    macros = build_body(mix, capability(arch)).macros
+def window_of(wanted, arch):
+    macros = build_body(wanted, capability(arch)).macros
     code = kernels_of("mix.cu", macros, arch)["mix"]
     first, last = [at for at, i in enumerate(code) if i.reads_clock and i.opcode == "CS2R"][-2:]
     backward = [(i.target, at) for at, i in enumerate(code[:last]) if i.target is not None and first < i.target <= at]
@@ -82,43 +81,43 @@ def window_of(mix: Mix, arch: str) -> Window:
     return Window(*([i for i in part if not is_of_divergent_shuffle(i)] for part in parts), highest)
 
 
-def is_of_divergent_shuffle(instruction: Instruction) -> bool:
+def is_of_divergent_shuffle(instruction):
     """Whether it is part of the branch, never taken, that shuffles when not all lanes of a warp are active."""
     text = f"{instruction.opcode} {instruction.operands}"
     return re.fullmatch(r"CALL.* \$__.*shflsync.*|(IMAD\.)?MOV.* R\d+,(RZ,RZ,)?-?0x[0-9a-f]+", text) is not None
 
 
-def capability(arch: str) -> tuple[int, int]:
+def capability(arch):
     return divmod(int(arch[3:]), 10)
 
 
-def instruction_of(mix: Mix, instruction: Instruction) -> Op | None:
+def instruction_of(wanted, instruction):
     """The instruction of the body that this is, None for none."""
     text = f"{instruction.opcode} {instruction.operands}".replace(".reuse", "")
-    return next((s.instruction for s in mix.body if re.fullmatch(FORMS[s.instruction], text)), None)
+    return next((s.instruction for s in wanted.body if re.fullmatch(FORMS[s.instruction], text)), None)
 
 
-def written_by(instruction: Instruction) -> set[str]:
+def written_by(instruction):
     """Registers that hold its result; of most wider results the first."""
     name = instruction.registers[0]
     return {name, f"R{int(name[1:]) + 1}"} if instruction.opcode.startswith("LDG.E.64") else {name}
 
 
-def read_by(instruction: Instruction) -> set[str]:
+def read_by(instruction):
     """Registers that it reads; of most wider operands the first."""
     names = set(instruction.registers[1:])
     return names | {f"R{int(name[1:]) + 1}" for name in names} if instruction.name == "LDG" else names
 
 
-def follow(mix: Mix, code: list[Instruction], chains: list[set[str]]) -> list[set[str]]:
+def follow(wanted, code, chains):
     """Follow chains, given as sets of registers, through the code; their registers at the end.
 
     At the start of a loop they are not known: a chain then begins at its first instruction.
     """
     chains = [set(chain) for chain in chains]
-    known = len(chains) == mix.ilp
+    known = len(chains) == wanted.ilp
     for i in code:
-        op = instruction_of(mix, i)
+        op = instruction_of(wanted, i)
         if op in (Op.STS, Op.BARRIER):
             continue
         if op is not None or is_bond(i):
@@ -139,37 +138,37 @@ def follow(mix: Mix, code: list[Instruction], chains: list[set[str]]) -> list[se
                 copied.add(i.registers[0])
         elif known:
             assert not any(chain & set(i.registers) for chain in chains), f"{i} touches a chain"
-        assert len(chains) <= mix.ilp and all(chains), f"{i} breaks a chain"
+        assert len(chains) <= wanted.ilp and all(chains), f"{i} breaks a chain"
     return chains
 
 
-def is_bond(instruction: Instruction) -> bool:
+def is_bond(instruction):
     """Whether it makes an address depend on a result."""
     return instruction.opcode == "LOP3.LUT" and ",0xf8,!PT" in instruction.operands
 
 
-def check(mix: Mix, arch: str, bonds: int = 0) -> None:
-    window = window_of(mix, arch)
-    unroll, _, rest = unrolled(mix)
-    tail = [i for i in window.behind if not (i.name == "STS" and Op.STS in [s.instruction for s in mix.body])]
-    for step in mix.body:
-        count = step.count * mix.ilp * MACHINE_INSTRUCTIONS.get(step.instruction, 1)
-        assert sum(instruction_of(mix, i) is step.instruction for i in window.loop) == unroll * count
+def check(wanted, arch, bonds=0):
+    window = window_of(wanted, arch)
+    unroll, _, rest = unrolled(wanted)
+    tail = [i for i in window.behind if not (i.name == "STS" and Op.STS in [s.instruction for s in wanted.body])]
+    for step in wanted.body:
+        count = step.count * wanted.ilp * MACHINE_INSTRUCTIONS.get(step.instruction, 1)
+        assert sum(instruction_of(wanted, i) is step.instruction for i in window.loop) == unroll * count
         if step.instruction is not Op.STS:  # chains end in a store
-            assert sum(instruction_of(mix, i) is step.instruction for i in window.behind) == rest * count
-    assert sum(is_bond(i) and instruction_of(mix, i) is None for i in window.loop) == bonds * unroll * mix.ilp
+            assert sum(instruction_of(wanted, i) is step.instruction for i in window.behind) == rest * count
+    assert sum(is_bond(i) and instruction_of(wanted, i) is None for i in window.loop) == bonds * unroll * wanted.ilp
     for part in (window.before, window.loop, tail):
-        others = [i for i in part if instruction_of(mix, i) is None and not is_bond(i) and i.predicate != "!UPT"]
-        loads = sum(instruction_of(mix, i) is Op.LDG for i in part)
-        assert sum(i.opcode in MOVES for i in others) <= (loads if len(mix.body) > 1 else 0) + MAX_MOVES
+        others = [i for i in part if instruction_of(wanted, i) is None and not is_bond(i) and i.predicate != "!UPT"]
+        loads = sum(instruction_of(wanted, i) is Op.LDG for i in part)
+        assert sum(i.opcode in MOVES for i in others) <= (loads if len(wanted.body) > 1 else 0) + MAX_MOVES
         control = [i for i in others if i.opcode not in MOVES and i.name not in ("STS", "LDS")]
         assert len(control) <= MAX_CONTROL, " | ".join(map(str, control))
         arithmetic = ("IMAD.IADD", "IMAD.SHL.U32", "FADD")
         unknown = [i for i in control if i.name not in CONTROL and i.opcode not in arithmetic]
         assert not unknown, " | ".join(map(str, unknown))
-    chains = follow(mix, window.loop, [])
-    chains = follow(mix, window.loop, chains)
-    ends = follow(mix, [i for i in window.behind if i.name != "STS"], chains)
+    chains = follow(wanted, window.loop, [])
+    chains = follow(wanted, window.loop, chains)
+    ends = follow(wanted, [i for i in window.behind if i.name != "STS"], chains)
     stored = {name for i in window.behind if i.name == "STS" for name in i.registers[1:]}
     assert all(chain & stored for chain in ends), "the second clock read must wait for every chain"
 
@@ -187,61 +186,52 @@ CASES += [("sm_100", op, 2) for op in (Op.FADD, Op.LDG, Op.SHUFFLE, Op.MMA_F16, 
 
 
 @pytest.mark.parametrize(("arch", "op", "ilp"), CASES)
-def test_a_chain_of_one_instruction(arch: str, op: Op, ilp: int) -> None:
+def test_a_chain_of_one_instruction(arch, op, ilp):
     width = 8 if op is Op.LDG else 4
-    fields = {"ilp": ilp, "width": width, "stride": width // 4}
-    check(Mix(body=(Step(op),), warps=4, block_size=128, iterations=149, **fields), arch)
+    check(mix(op, iterations=149, ilp=ilp, width=width, stride=width // 4), arch)
 
 
 @pytest.mark.parametrize("op", [Op.FFMA, Op.IADD, Op.DADD])
-def test_the_longest_loop_and_its_remainder(op: Op) -> None:
-    mix = Mix(body=(Step(op),), warps=4, block_size=128, iterations=521)
-    assert unrolled(mix) == (512, 1, 9)
-    check(mix, "sm_90")
+def test_the_longest_loop_and_its_remainder(op):
+    longest = mix(op, iterations=521)
+    assert unrolled(longest) == (512, 1, 9)
+    check(longest, "sm_90")
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize(
     ("op", "width", "opcode"),
-    [
-        (Op.LDS, 8, ".64"),
-        (Op.LDS, 16, ".128"),
-        (Op.STS, 8, ".64"),
-        (Op.STS, 16, ".128"),
-        (Op.LDG, 4, "LDG.E.STRONG"),
-    ],
+    [(Op.LDS, 8, ".64"), (Op.LDS, 16, ".128"), (Op.STS, 8, ".64"), (Op.STS, 16, ".128"), (Op.LDG, 4, "LDG.E.STRONG")],
 )
-def test_wider_operands(arch: str, op: Op, width: int, opcode: str) -> None:
-    mix = Mix(
-        body=(Step(op, 2),), warps=4, block_size=128, iterations=64, ilp=2, width=width, stride=max(1, width // 4)
-    )
-    check(mix, arch)
-    assert all(opcode in i.opcode for i in window_of(mix, arch).loop if instruction_of(mix, i) is op)
+def test_wider_operands(arch, op, width, opcode):
+    wide = mix(Step(op, 2), ilp=2, width=width, stride=max(1, width // 4))
+    check(wide, arch)
+    assert all(opcode in i.opcode for i in window_of(wide, arch).loop if instruction_of(wide, i) is op)
+
+
+WIDE = {"width": 8, "stride": 2}
 
 
 @pytest.mark.parametrize(("arch", "ilp"), [("sm_75", 1), ("sm_80", 2), ("sm_90", 1), ("sm_90", 2), ("sm_120", 2)])
 @pytest.mark.parametrize(
-    ("fields", "bonds"),
+    ("body", "fields", "bonds"),
     [
-        ({"body": (Step(Op.LDG), Step(Op.FADD, 7)), "width": 8, "stride": 2}, 0),
-        ({"body": (Step(Op.LDG), Step(Op.FADD, 3)), "width": 8, "stride": 2, "access": Access.STREAMING}, 0),
-        ({"body": (Step(Op.LDG), Step(Op.FADD, 2)), "width": 4, "stride": 1, "access": Access.RANDOM}, 0),
-        ({"body": (Step(Op.LDS), Step(Op.FADD, 5))}, 0),
-        ({"body": (Step(Op.LDG), Step(Op.RSQ, 3)), "width": 8, "stride": 2}, 1),
-        ({"body": (Step(Op.LDS), Step(Op.RSQ, 2), Step(Op.FADD, 3))}, 1),
-        ({"body": (Step(Op.FADD, 3), Step(Op.FFMA, 2), Step(Op.IMAD))}, 0),
+        ((Op.LDG, Step(Op.FADD, 7)), WIDE, 0),
+        ((Op.LDG, Step(Op.FADD, 3)), WIDE | {"access": Access.STREAMING, "footprint": 1 << 20}, 0),
+        ((Op.LDG, Step(Op.FADD, 2)), {"access": Access.RANDOM, "footprint": 1 << 20}, 0),
+        ((Op.LDS, Step(Op.FADD, 5)), {}, 0),
+        ((Op.LDG, Step(Op.RSQ, 3)), WIDE, 1),
+        ((Op.LDS, Step(Op.RSQ, 2), Step(Op.FADD, 3)), {}, 1),
+        ((Step(Op.FADD, 3), Step(Op.FFMA, 2), Op.IMAD), {}, 0),
     ],
 )
-def test_a_chain_of_several_instructions(arch: str, fields: dict, bonds: int, ilp: int) -> None:
+def test_a_chain_of_several_instructions(arch, body, fields, bonds, ilp):
     """Arithmetic on half of an address leaves it unchanged; after any other, one instruction restores it."""
-    if Access.RESIDENT is not fields.get("access", Access.RESIDENT):
-        fields = fields | {"footprint": 1 << 20}
-    check(Mix(**{"warps": 4, "block_size": 128, "iterations": 48, "ilp": ilp} | fields), arch, bonds)
+    check(mix(*body, iterations=48, ilp=ilp, **fields), arch, bonds)
 
 
 @pytest.mark.parametrize("ilp", [8, 16])
-def test_many_chains_stay_in_registers(ilp: int) -> None:
+def test_many_chains_stay_in_registers(ilp):
     for op in (Op.FFMA, Op.MMA_F16):
-        mix = Mix(body=(Step(op),), warps=4, block_size=128, iterations=64, ilp=ilp)
-        check(mix, "sm_90")
-        assert window_of(mix, "sm_90").registers < 128
+        check(mix(op, ilp=ilp), "sm_90")
+        assert window_of(mix(op, ilp=ilp), "sm_90").registers < 128

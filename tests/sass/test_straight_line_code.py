@@ -1,7 +1,5 @@
 """The machine code of straight-line code: whole units, complete, without loads, without dependent instructions."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from gpudissect.device.cuda.layout import CODE_BYTES
 from gpudissect.workload import Path
 from gpudissect.workload.chase import CODE_LINE, CODE_UNIT
-from tests.support.machine_code import Instruction, kernels, kernels_of
+from tests.support.machine_code import kernels, kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 INSTRUCTION_BYTES = 16
@@ -19,7 +17,7 @@ WORK = {"FADD", "SHF"}
 every_arch = pytest.mark.parametrize("arch", ARCHS)
 
 
-def check_body(body: list[Instruction], end: int | None, units: int = UNITS) -> None:
+def check_body(body, end, units=UNITS):
     """Check whole units; all but the last end with a compare and a branch to `end`."""
     assert len(body) == units * UNIT
     numbers = []
@@ -44,7 +42,7 @@ def check_body(body: list[Instruction], end: int | None, units: int = UNITS) -> 
 
 
 @every_arch
-def test_a_lap_is_code_and_nothing_else(arch: str) -> None:
+def test_a_lap_is_code_and_nothing_else(arch):
     code = kernels(Path.CODE, arch)
     assert list(code) == ["chase_lap"]
     lap = code["chase_lap"]
@@ -57,7 +55,7 @@ def test_a_lap_is_code_and_nothing_else(arch: str) -> None:
 
 
 @every_arch
-def test_the_loop_around_it_is_short(arch: str) -> None:
+def test_the_loop_around_it_is_short(arch):
     """Instructions between two laps take room in the cache, too: at most a unit less a line."""
     lap = kernels(Path.CODE, arch)["chase_lap"]
     first, last = [at for at, i in enumerate(lap) if i.reads_clock][1:3]
@@ -69,7 +67,7 @@ def test_the_loop_around_it_is_short(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_prior_accesses_run_the_same_code(arch: str) -> None:
+def test_prior_accesses_run_the_same_code(arch):
     code = kernels_of("chase.cu", ("PATH_CONSTANT", "PRIOR", "PRIOR_CODE", "TIMING_COUNT"), arch)
     assert "chase_count" in code and not {"chase_each", "chase_lap"} & set(code)
     longest = max(code.values(), key=len)

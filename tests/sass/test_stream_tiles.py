@@ -1,14 +1,12 @@
 """The code of a tile of a stream: number, width and path of the accesses, all in flight before one is used."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
 from gpudissect.device.cuda.stream.backends import global_code, shared_code
 from gpudissect.workload import Path, Stream, Transfer
-from tests.support.machine_code import Instruction, kernels_of
+from tests.support.machine_code import kernels_of
 
 ARCHS = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]  # sm_86 and sm_89 get the instructions of sm_80
 PATHS = [Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED]
@@ -27,14 +25,14 @@ MEMORY = re.compile(r"LD|ST|ATOM|RED|BAR|MEMBAR|CCTL|TEX|TLD|SUST|SULD")
 SUFFIX = {4: "", 8: ".64", 16: ".128"}
 
 
-def code_of(arch: str, path: Path, transfer: Transfer, width: int, ilp: int, threads: int) -> list[Instruction]:
+def code_of(arch, path, transfer, width, ilp, threads):
     tile = width * ilp * threads
     stream = Stream(path=path, transfer=transfer, footprint=tile, blocks=1, threads=threads, ilp=ilp, width=width)
     source, *macros = shared_code(stream) if path is Path.SHARED else global_code(stream)
     return kernels_of(source, tuple(macros), arch)[source.removesuffix(".cu")]
 
 
-def opcodes(path: Path, width: int, arch: str) -> tuple[str, str]:
+def opcodes(path, width, arch):
     """Patterns of the load and the store of a path. (Before Ampere, the scope of the L1 has another name.)"""
     if path is Path.SHARED:
         return rf"LDS(\.U)?{SUFFIX[width]}", f"STS{SUFFIX[width]}"
@@ -42,7 +40,7 @@ def opcodes(path: Path, width: int, arch: str) -> tuple[str, str]:
     return (rf"LDG\.E{SUFFIX[width]}\.STRONG\.{scope}", rf"STG\.E{SUFFIX[width]}\.STRONG\.{scope}")
 
 
-def tile_loop(code: list[Instruction]) -> list[Instruction]:
+def tile_loop(code):
     """The smallest loop with an access between the two reads of the global timer."""
     first, last = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
     loops = [
@@ -53,14 +51,14 @@ def tile_loop(code: list[Instruction]) -> list[Instruction]:
     return min((loop for loop in loops if any(i.name in ("LDG", "LDS", "STG", "STS") for i in loop)), key=len)
 
 
-def offset(instruction: Instruction) -> int:
+def offset(instruction):
     """Bytes that an access adds to its address register."""
     found = re.search(r"\[(?:R\d+[^\]+]*)(?:\+UR\d+)?(?:\+(-?0x[0-9a-f]+))?\]", instruction.operands)
     assert found is not None, instruction
     return int(found[1] or "0", 16)
 
 
-def words(instruction: Instruction, width: int) -> list[str]:
+def words(instruction, width):
     """Registers that a load writes or a store reads."""
     register = instruction.registers[0 if instruction.name.startswith("LD") else -1]
     return [f"R{int(register[1:]) + word}" for word in range(width // 4)]
@@ -68,7 +66,7 @@ def words(instruction: Instruction, width: int) -> list[str]:
 
 @every_case
 @every_transfer
-def test_a_tile(arch: str, path: Path, transfer: Transfer, width: int, ilp: int, threads: int) -> None:
+def test_a_tile(arch, path, transfer, width, ilp, threads):
     code = code_of(arch, path, transfer, width, ilp, threads)
     assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
     loop = tile_loop(code)
@@ -97,9 +95,9 @@ def test_a_tile(arch: str, path: Path, transfer: Transfer, width: int, ilp: int,
     assert arithmetic <= 15 + (ilp * width // 8 if transfer is Transfer.READ else 0), "an instruction adds two words"
 
 
-def _check_in_flight(loop: list[Instruction], loads: list[int], width: int) -> None:
+def _check_in_flight(loop, loads, width):
     """Check that no instruction waits for a load before the last one has started, and that every word is used."""
-    pending: set[str] = set()
+    pending = set()
     for at, i in enumerate(loop[: loads[-1] + 1]):
         if at in loads:
             assert not pending & set(i.registers[1:]), f"{i} needs an earlier load"
@@ -107,7 +105,7 @@ def _check_in_flight(loop: list[Instruction], loads: list[int], width: int) -> N
             pending |= set(words(i, width))
         else:
             assert not pending & set(i.registers), f"{i} needs a load"
-    used: set[str] = set()
+    used = set()
     for i in loop[loads[-1] + 1 :]:
         read = words(i, width) if i.name in ("STG", "STS") else i.registers[1:]
         used |= set(read)
@@ -117,7 +115,7 @@ def _check_in_flight(loop: list[Instruction], loads: list[int], width: int) -> N
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.SHARED])
 @every_transfer
-def test_the_end_waits_for_every_thread(arch: str, path: Path, transfer: Transfer) -> None:
+def test_the_end_waits_for_every_thread(arch, path, transfer):
     code = code_of(arch, path, transfer, 16, 4, 1024)
     begin, end = (at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
     barriers = [at for at, i in enumerate(code) if i.name == "BAR"]

@@ -4,15 +4,13 @@ Compilers and assemblers delete loads whose value is unused, move clock reads to
 inside the window, unroll, and merge two fetches of one texel. Each of these happened here once.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
 from gpudissect.device.cuda.layout import PRIOR_PATHS
 from gpudissect.workload import Path
-from tests.support.machine_code import Instruction, kernels
+from tests.support.machine_code import kernels
 
 ARCHS = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]  # sm_89: see test_ada_runs_the_code_of_ampere
 LOADS = {
@@ -32,7 +30,7 @@ CONTROL |= {"UISETP", "BSSY", "BSYNC"}
 CHAINED = list(LOADS)
 
 
-def on_archs(paths: list[Path]) -> list[tuple[Path, str]]:
+def on_archs(paths):
     """Paths with the architectures that have them."""
     return [(path, arch) for path in paths for arch in ARCHS if path not in SINCE_HOPPER or int(arch[3:]) >= 90]
 
@@ -44,28 +42,28 @@ every_arch = pytest.mark.parametrize("arch", ARCHS)
 each_and_count = pytest.mark.parametrize("timing", ["each", "count"])
 
 
-def is_load(path: Path, instruction: Instruction) -> bool:
+def is_load(path, instruction):
     """Whether it is the load of this path, on the ordinary datapath, from an address in a register."""
     return re.fullmatch(LOADS[path], f"{instruction.opcode} {instruction.operands}") is not None
 
 
-def link_loaded(instruction: Instruction) -> tuple[str, str]:
+def link_loaded(instruction):
     """Registers of the link that a load returns and of the link that it follows."""
     registers = instruction.registers
     return registers[0], registers[1]
 
 
-def clock_reads(code: list[Instruction], opcode: str) -> list[int]:
+def clock_reads(code, opcode):
     return [at for at, instruction in enumerate(code) if instruction.reads_clock and instruction.opcode == opcode]
 
 
-def loop_around(code: list[Instruction], at: int) -> list[Instruction]:
+def loop_around(code, at):
     """The longest loop around this instruction."""
     loops = [code[i.target : end + 1] for end, i in enumerate(code) if i.target is not None and i.target <= at <= end]
     return max(loops, key=len)
 
 
-def whole_lap(code: list[Instruction]) -> list[Instruction]:
+def whole_lap(code):
     """Instructions between the two clock reads of a lap, which must be on the ordinary datapath."""
     timer = [at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands]
     reads = [at for at, i in enumerate(code) if i.reads_clock and at > timer[1]]  # read twice at the start of the block
@@ -75,14 +73,14 @@ def whole_lap(code: list[Instruction]) -> list[Instruction]:
 
 
 @pytest.mark.parametrize("path", [Path.GLOBAL, Path.TEXTURE, Path.SHARED])
-def test_ada_runs_the_code_of_ampere(path: Path) -> None:
+def test_ada_runs_the_code_of_ampere(path):
     """Compiled for sm_89 the kernels equal those for sm_86, so that tests of one cover the other."""
     assert kernels(path, "sm_89") == kernels(path, "sm_86")
 
 
 @every_path
 @each_and_count
-def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
+def test_window_of_one_access(path, arch, timing):
     code = kernels(path, arch)[f"chase_{timing}"]
     reads = clock_reads(code, "CS2R.32")
     assert len(reads) == 2, "there must be one window"
@@ -102,7 +100,7 @@ def test_window_of_one_access(path: Path, arch: str, timing: str) -> None:
 
 @every_path
 @pytest.mark.parametrize("timing", ["each", "count", "lap"])
-def test_only_the_chain_goes_through_the_l1(path: Path, arch: str, timing: str) -> None:
+def test_only_the_chain_goes_through_the_l1(path, arch, timing):
     code = kernels(path, arch)[f"chase_{timing}"]
     assert not any(i.name in ("LDL", "STL", "CALL", "BRX") for i in code), "local memory, or a call"
     for i in code:
@@ -112,7 +110,7 @@ def test_only_the_chain_goes_through_the_l1(path: Path, arch: str, timing: str) 
 
 @every_chained
 @each_and_count
-def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str) -> None:
+def test_laps_before_timing_run_the_same_code(path, arch, timing):
     code = kernels(path, arch)[f"chase_{timing}"]
     loads = [at for at, i in enumerate(code) if is_load(path, i) and not i.predicate]
     window = clock_reads(code, "CS2R.32")[0]
@@ -127,12 +125,12 @@ def test_laps_before_timing_run_the_same_code(path: Path, arch: str, timing: str
 
 
 @every_chained
-def test_lap_is_a_chain_of_loads(path: Path, arch: str) -> None:
+def test_lap_is_a_chain_of_loads(path, arch):
     """Nothing between two loads reads or writes the link: no address arithmetic, no copy."""
     _check_lap(path, whole_lap(kernels(path, arch)["chase_lap"]))
 
 
-def _check_lap(path: Path, lap: list[Instruction]) -> None:
+def _check_lap(path, lap):
     assert lap[-1].opcode == "STS"
     loads = [i for i in lap if is_load(path, i)]
     assert len(loads) == 16 + 1
@@ -151,14 +149,14 @@ def _check_lap(path: Path, lap: list[Instruction]) -> None:
 
 
 @every_arch
-def test_empty_lap(arch: str) -> None:
+def test_empty_lap(arch):
     code = kernels(Path.NOTHING, arch)["chase_lap"]
     assert [i.opcode for i in whole_lap(code)] == ["STS"]
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("path", [path for path in PRIOR_PATHS if path is not Path.CODE], ids=str)
-def test_prior_accesses_do_not_change_the_windows(path: Path, arch: str) -> None:
+def test_prior_accesses_do_not_change_the_windows(path, arch):
     plain, prior = kernels(path, arch), kernels(path, arch, "PRIOR")
     for name in ("chase_each", "chase_count", "chase_lap"):
         assert _opcodes(prior[name], name) == _opcodes(plain[name], name)
@@ -166,7 +164,7 @@ def test_prior_accesses_do_not_change_the_windows(path: Path, arch: str) -> None
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("path", [path for path in [Path.NOTHING, *CHAINED] if path is not Path.CLUSTER])
-def test_a_required_sm_does_not_change_the_windows(path: Path, arch: str) -> None:
+def test_a_required_sm_does_not_change_the_windows(path, arch):
     plain, on_sm = kernels(path, arch), kernels(path, arch, "ON_SM")
     for name in ("chase_each", "chase_count"):
         assert _opcodes(on_sm[name], name) == _opcodes(plain[name], name)
@@ -178,7 +176,7 @@ def test_a_required_sm_does_not_change_the_windows(path: Path, arch: str) -> Non
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_the_search_for_an_sm_bypasses_the_l1_without_a_fence(arch: str) -> None:
+def test_the_search_for_an_sm_bypasses_the_l1_without_a_fence(arch):
     code = kernels(Path.GLOBAL, arch, "ON_SM")["chase_each"]
     begin = next(at for at, i in enumerate(code) if "SR_GLOBALTIMER" in i.operands)
     before = code[:begin]
@@ -188,7 +186,7 @@ def test_the_search_for_an_sm_bypasses_the_l1_without_a_fence(arch: str) -> None
     assert all(".STRONG." in i.opcode for i in before if i.name in ("LDG", "LD"))
 
 
-def _opcodes(code: list[Instruction], name: str) -> list[str]:
+def _opcodes(code, name):
     if name == "chase_lap":
         return sorted(i.opcode for i in whole_lap(code))  # loop control may stand before or after a load
     first, last = clock_reads(code, "CS2R.32")

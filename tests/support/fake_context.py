@@ -1,10 +1,6 @@
 """A CUDA context of host memory: does in Python what the kernels do on a GPU, so that the host side is tested alone."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -35,102 +31,94 @@ PROPERTIES |= {"clock_rate": 1_980_000, "memory_clock_rate": 3_200_000, "global_
 class FakeKernel:
     driver_handle = 11
 
-    def __init__(self, name: str, macros: tuple[str, ...]) -> None:
+    def __init__(self, name, macros):
         self.name, self.macros = name, macros
         self.shared = self.carveout = -1
         self.any_cluster = False
 
-    def configure(self, *, shared: int, carveout: int) -> int:
+    def configure(self, *, shared, carveout):
         self.shared, self.carveout = shared, carveout
         return carveout
 
-    def allow_any_cluster(self) -> None:
+    def allow_any_cluster(self):
         self.any_cluster = True
 
 
 class FakeContext:
     """Cycles are 30 + (a number by lap and position); `tamper` may change results before the download."""
 
-    def __init__(self, size: int = 1 << 30) -> None:
+    def __init__(self, size=1 << 30):
         self.index = 0
         self.device = SimpleNamespace(name="fake")
         self.properties = SimpleNamespace(**PROPERTIES)
         self.capability = (9, 0)
         self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
         self.compiler = SimpleNamespace(version="0.0", arch="sm_00", folder=None)
-        self.driver: Any = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
+        self.driver = SimpleNamespace(cuDriverGetVersion=lambda: (0, 13000))
         self.memory = np.zeros(size, np.uint8)  # the system allocates pages only where something is written
         self.results = 0
         self._end = 0
         self.bank = self.allocate(65536)
-        self.launches: list[str] = []
-        self.shared_requests: list[int] = []
-        self.threads: list[int] = []
-        self.prior: list[tuple[str, int]] = []
-        self.kernels: dict[tuple[str, ...], FakeKernel] = {}
-        self.tamper: Callable[[FakeContext], None] | None = None
-        self.sms: Callable[[int], int] = lambda block: block
+        self.launches = []
+        self.shared_requests = []
+        self.threads = []
+        self.prior = []
+        self.kernels = {}
+        self.tamper = None
+        self.sms = lambda block: block
         self.lost = False
-        self._textures: dict[int, int] = {}
+        self._textures = {}
 
-    def activate(self) -> None: ...
+    def ignore(self, *_):
+        """What has no effect on memory."""
 
-    def l2_fetch_limit(self) -> int | None:
-        return None
+    activate = free = wait = wait_until_cleared = close = l2_fetch_limit = ignore
 
-    def free_memory(self) -> tuple[int, int]:
+    def bytes_at(self, address, size):
+        return self.memory[address - BASE : address - BASE + size]
+
+    def free_memory(self):
         return self.memory.size, self.memory.size
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size):
         address = BASE + self._end
         self._end += -(-size // 256) * 256
         assert self._end <= self.memory.size
         return address
 
-    def free(self, address: int) -> None: ...
-
-    def kernel(self, source: str, name: str, *macros: str) -> FakeKernel:
+    def kernel(self, source, name, *macros):
         return self.kernels.setdefault((source, name, *macros), FakeKernel(name, macros))
 
-    def symbol(self, name: str, source: str, *macros: str) -> int:
+    def symbol(self, name, source, *macros):
         assert name == "bank"
         return self.bank
 
-    def upload(self, address: int, data: Any) -> None:
-        raw = np.ascontiguousarray(data).view(np.uint8).ravel()
-        self.memory[address - BASE : address - BASE + raw.size] = raw
+    def upload(self, address, data):
+        self.bytes_at(address, data.nbytes)[:] = np.ascontiguousarray(data).view(np.uint8).ravel()
 
-    def fill_zeros(self, address: int, size: int) -> None:
-        self.memory[address - BASE : address - BASE + size] = 0
+    def fill_zeros(self, address, size):
+        self.bytes_at(address, size)[:] = 0
 
-    def copy(self, target: int, source: int, size: int) -> None:
-        self.memory[target - BASE : target - BASE + size] = self.memory[source - BASE : source - BASE + size]
+    def copy(self, target, source, size):
+        self.bytes_at(target, size)[:] = self.bytes_at(source, size)
 
-    def download(self, address: int, size: int) -> Any:
-        return self.memory[address - BASE : address - BASE + size].copy()
+    def download(self, address, size):
+        return self.bytes_at(address, size).copy()
 
-    def create_texture(self, address: int, size: int) -> int:
+    def create_texture(self, address, size):
         self._textures[77] = address
         return 77
 
-    def wait(self, seconds: float, stream: Any = None) -> None: ...
-
-    def wait_until_cleared(self) -> None: ...
-
-    def max_active_clusters(self, kernel: FakeKernel, size: int, block: int, shared: int) -> int:
+    def max_active_clusters(self, kernel, size, block, shared):
         return SMS // size
 
-    def max_active_blocks(self, kernel: FakeKernel, block: int, shared: int) -> int:
+    def max_active_blocks(self, kernel, block, shared):
         return min(SHARED_PER_SM // (shared + SHARED_RESERVED), THREADS_PER_SM // block)
 
-    def is_lost(self) -> bool:
+    def is_lost(self):
         return self.lost
 
-    def close(self) -> None: ...
-
-    def launch(
-        self, kernel: FakeKernel, grid: tuple[int, int], block: int, shared: int, *arguments: int, cluster: int = 1
-    ) -> None:
+    def launch(self, kernel, grid, block, shared, *arguments, cluster=1):
         self.launches.append(kernel.name)
         if kernel.name == "write_chains":
             for chain in self.view(arguments[0], CHAIN, grid[1]):
@@ -147,13 +135,10 @@ class FakeContext:
             if self.tamper:
                 self.tamper(self)
 
-    def view(self, address: int, dtype: Any, count: int) -> Any:
-        at = address - BASE
-        return self.memory[at : at + count * np.dtype(dtype).itemsize].view(dtype)
+    def view(self, address, dtype, count):
+        return self.bytes_at(address, count * np.dtype(dtype).itemsize).view(dtype)
 
-    def _run_chases(
-        self, kernel: FakeKernel, blocks: int, threads: int, shared: int, jobs_at: int, texture: int, one_job: bool
-    ) -> None:
+    def _run_chases(self, kernel, blocks, threads, shared, jobs_at, texture, one_job):
         on_sm = "ON_SM" in kernel.macros
         jobs = self.view(jobs_at, JOB, 1 if one_job or on_sm or "PRIOR" in kernel.macros else blocks)
         for prior in self.view(int(jobs[0]["prior"]), PRIOR, int(jobs[0]["prior_count"])):
@@ -169,7 +154,7 @@ class FakeContext:
             if job["laps"]:
                 self._chase(kernel, job, block, shared, texture)
 
-    def _offsets(self, chain: Any) -> Any:
+    def _offsets(self, chain):
         count = int(chain["count"])
         if chain["kind"] == ChainKind.EXPLICIT:
             return self.view(int(chain["table"]), np.int64, count)
@@ -177,10 +162,10 @@ class FakeContext:
         positions = permutation(count, int(chain["seed"])) if shuffled else np.arange(count)
         return int(chain["start"]) + positions * int(chain["stride"])
 
-    def _word(self, address: int, size: int) -> Any:
+    def _word(self, address, size):
         return self.view(address, f"u{size}", 1)
 
-    def _write_chain(self, chain: Any) -> None:
+    def _write_chain(self, chain):
         offsets = self._offsets(chain)
         chain["first"] = int(chain["origin"]) + (int(offsets[0]) >> int(chain["shift"]))
         mark = 0 if chain["picks"] else int(chain["mark"])
@@ -188,21 +173,21 @@ class FakeContext:
             link = (int(chain["origin"]) + (int(following) >> int(chain["shift"]))) | mark
             self._word(int(chain["region"]) + int(offset), int(chain["link_bytes"]))[0] = link
 
-    def _mark_picks(self, chain: Any) -> None:
+    def _mark_picks(self, chain):
         offsets = self._offsets(chain)
         picks = self.view(int(chain["picks"]), np.uint32, int(chain["pick_count"])) if chain["picks"] else ()
         for position in picks:
             word = self._word(int(chain["region"]) + int(offsets[position]), int(chain["link_bytes"]))
             word[0] |= int(chain["mark"])
 
-    def _load(self, path: str, link: int, texture: int) -> int:
+    def _load(self, path, link, texture):
         if path == "PATH_TEXTURE":
             return int(self._word(self._textures[texture] + 4 * link, 4)[0])
         if path == "PATH_CONSTANT":
             return int(self._word(self.bank + link, 4)[0])
         return int(self._word(link, 8)[0])
 
-    def run_prior(self, prior: Any, texture: int) -> None:
+    def run_prior(self, prior, texture):
         traits = TRAITS[PRIOR_PATHS[prior["path"]]]
         prior["done"], prior["actual_sm"] = 1, self.sms(int(prior["sm"]))
         if traits is TRAITS[Path.CODE]:
@@ -214,7 +199,7 @@ class FakeContext:
         prior["broken"] = link != first
         self.prior.append((traits.macro, int(prior["accesses"])))
 
-    def _chase(self, kernel: FakeKernel, job: Any, block: int, shared: int, texture: int) -> None:
+    def _chase(self, kernel, job, block, shared, texture):
         path = kernel.macros[0]
         count, laps, slots = int(job["count"]), int(job["laps"]), int(job["slots"])
         assert int(job["slots_offset"]) + 8 * (slots + 1) <= shared
@@ -224,7 +209,7 @@ class FakeContext:
         start = 0 if path in UNCHAINED_MACROS else int(self._word(int(job["start"]), 8)[0])
         link, number = start + base, int(job["first"])
 
-        def record(value: int, counted: bool = True) -> None:
+        def record(value, counted=True):
             nonlocal number
             records[min(max(number, 0), slots)] = value
             number += counted
@@ -253,16 +238,16 @@ class FakeContext:
         self.view(self.results + REPORT.itemsize, np.uint64, slots)[:] = records[:slots]
 
 
-def parts(context: FakeContext) -> tuple[Any, LaunchBuffers]:
+def parts(context):
     """The context, and launch buffers on it."""
-    return context, LaunchBuffers(context)  # type: ignore[arg-type]
+    return context, LaunchBuffers(context)
 
 
-def chase_runner(context: FakeContext) -> ChaseRunner:
+def chase_runner(context):
     return ChaseRunner(*parts(context), Arena(context, 1 << 25), texture_limit=1 << 25)
 
 
-def fake_gpu(context: FakeContext) -> CudaGpu:
+def fake_gpu(context):
     """The device on a fake context."""
     nvml = SimpleNamespace(driver=str, throttling=lambda: None, other_processes=lambda: None, close=lambda: None)
-    return CudaGpu(context, nvml)  # type: ignore[arg-type]
+    return CudaGpu(context, nvml)

@@ -1,9 +1,6 @@
 """A CUDA driver that starts empty kernels and graphs of them, and keeps a log."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
@@ -22,18 +19,18 @@ class FakeDriver:
     CUresult = SimpleNamespace(CUDA_SUCCESS=OK)
     CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)
 
-    def __init__(self, fail: str = "", times: int = 1, interrupts: bool = False) -> None:
-        self.log: list[tuple[str, int]] = []
-        self.arguments: list[tuple[int, ...]] = []
+    def __init__(self, fail="", times=1, interrupts=False):
+        self.log = []
+        self.arguments = []
         self.streams = 0
         self.graphs = 0  # captured and executable ones that exist
         self.fail, self._times, self._interrupts = fail, times, interrupts
 
-    def streams_of(self, call: str) -> list[int]:
+    def streams_of(self, call):
         """The streams of a call, in order."""
         return [stream for name, stream in self.log if name == call]
 
-    def _log(self, call: str, stream: int = CONTEXT_STREAM) -> Any:
+    def _log(self, call, stream=CONTEXT_STREAM):
         self.log.append((call, stream))
         if call != self.fail or len(self.streams_of(call)) < self._times:
             return OK
@@ -41,59 +38,59 @@ class FakeDriver:
             raise KeyboardInterrupt
         return FAILED
 
-    def cuDriverGetVersion(self) -> Any:
+    def cuDriverGetVersion(self):
         return OK, 13000
 
-    def cuKernelGetFunction(self, kernel: int) -> Any:
+    def cuKernelGetFunction(self, kernel):
         return OK, KERNEL
 
-    def cuStreamCreate(self, flags: int) -> Any:
+    def cuStreamCreate(self, flags):
         assert flags == 1, "one that does not wait for the default stream"
         status = self._log("create")
         self.streams += status is OK
         return status, LAUNCH_STREAM
 
-    def cuStreamDestroy(self, stream: int) -> Any:
+    def cuStreamDestroy(self, stream):
         assert stream == LAUNCH_STREAM
         self.streams -= 1
         return (OK,)
 
-    def cuStreamSynchronize(self, stream: int) -> Any:
+    def cuStreamSynchronize(self, stream):
         return (self._log("sync", stream),)
 
-    def cuStreamBeginCapture(self, stream: int, mode: int) -> Any:
+    def cuStreamBeginCapture(self, stream, mode):
         return (self._log("capture", stream),)
 
-    def cuStreamEndCapture(self, stream: int) -> Any:
+    def cuStreamEndCapture(self, stream):
         status = self._log("captured", stream)
         self.graphs += status is OK
         return status, CAPTURED if status is OK else None
 
-    def cuGraphInstantiate(self, graph: int, flags: int) -> Any:
+    def cuGraphInstantiate(self, graph, flags):
         status = self._log("graph")
         self.graphs += status is OK
         return status, EXECUTABLE
 
-    def cuGraphUpload(self, graph: int, stream: int) -> Any:
+    def cuGraphUpload(self, graph, stream):
         return (self._log("upload", stream),)
 
-    def cuGraphExecDestroy(self, graph: int) -> Any:
+    def cuGraphExecDestroy(self, graph):
         assert graph == EXECUTABLE
         self.graphs -= 1
         return (OK,)
 
-    def cuGraphDestroy(self, graph: int) -> Any:
+    def cuGraphDestroy(self, graph):
         assert graph == CAPTURED
         self.graphs -= 1
         return (OK,)
 
-    def cuLaunchKernel(self, function: int, *arguments: Any) -> Any:
+    def cuLaunchKernel(self, function, *arguments):
         assert (function, arguments[:7]) == (KERNEL, (1, 1, 1, 32, 1, 1, 0))
         if arguments[8]:
             self.arguments.append(arguments[8][0])
         return (self._log("launch", arguments[7]),)
 
-    def cuGraphLaunch(self, graph: int, stream: int) -> Any:
+    def cuGraphLaunch(self, graph, stream):
         assert graph == EXECUTABLE
         return (self._log("graph launch", stream),)
 
@@ -101,24 +98,24 @@ class FakeDriver:
 class LaunchContext(FakeContext):
     """A context whose marks are 1500 ns apart; while it `hangs`, nothing ends but in the context's own stream."""
 
-    def __init__(self, driver: FakeDriver) -> None:
+    def __init__(self, driver):
         super().__init__()
         self.driver = driver
         self.stream = SimpleNamespace(handle=CONTEXT_STREAM)
         self.hangs = False
 
-    def download(self, address: int, size: int) -> Any:
+    def download(self, address, size):
         self.driver.log.append(("download", CONTEXT_STREAM))
         return np.array([500, 2000], np.uint64).view(np.uint8)
 
-    def wait(self, seconds: float, stream: int = CONTEXT_STREAM) -> None:
+    def wait(self, seconds, stream=CONTEXT_STREAM):
         self.driver.log.append(("wait", stream))
         if self.hangs and stream != CONTEXT_STREAM:
             raise KernelFailed("a kernel did not finish")
 
-    def is_lost(self) -> bool:
+    def is_lost(self):
         return self.hangs
 
 
-def launch_runner(driver: FakeDriver) -> LaunchRunner:
+def launch_runner(driver):
     return LaunchRunner(*parts(LaunchContext(driver)))

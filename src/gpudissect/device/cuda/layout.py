@@ -1,4 +1,4 @@
-"""Structures that host and kernels share, as numpy types, and what tells the load of each path apart.
+"""Structures that host and kernels share, as numpy types, and the traits of each path's load.
 
 The fields stand in the order of ``kernels/job.cuh``, ``chains.cu``, ``prior.cuh``, ``stream.cuh`` and ``mix.cuh``; a
 test compiles the C++ and compares.
