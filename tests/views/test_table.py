@@ -52,9 +52,9 @@ def test_older_methods_have_a_table_of_their_own(result):
 
 def test_details_tell_how_it_was_found(result):
     text = shown(result, details=True)
-    assert "  method    first miss\n" in text
-    assert "  evidence  2 workloads: abababab, cdcdcdcd\n" in text
-    assert "  caveat    one SM only\n" in text
+    assert "  method      first miss\n" in text
+    assert "  evidence    2 workloads: abababab, cdcdcdcd\n" in text
+    assert "  caveat      one SM only\n" in text
 
 
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 50])

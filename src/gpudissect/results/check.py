@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.compare import Outcome, common_keys, compare, letter
+from gpudissect.results.compare import Outcome, Row, common_keys, compare, letter
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import quantity
 from gpudissect.results.verdict import Verdict
@@ -36,22 +37,13 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True)
 class Concern:
-    """A reason to doubt a result.
-
-    Attributes:
-        weight: whether it makes the result unstable.
-        what: what was observed.
-        advice: what to do about it.
-        about: findings concerned, ``element.attribute``; all of them if empty.
-        of: indices of the results concerned.
-
-    """
+    """A reason to doubt a result."""
 
     weight: Weight
-    what: str
-    advice: str
-    about: tuple[str, ...] = ()
-    of: tuple[int, ...] = ()
+    what: str  # observation
+    advice: str  # what to do about it
+    about: tuple[str, ...] = ()  # findings concerned, ``element.attribute``; all of them if empty
+    of: tuple[int, ...] = ()  # indices of the results concerned
 
 
 def concerns(results: Sequence[Result], files: Sequence[str] = ()) -> list[Concern]:
@@ -74,12 +66,7 @@ def is_stable(found: Sequence[Concern]) -> bool:
     return all(each.weight is not Weight.UNSTABLE for each in found)
 
 
-def _unstable(what: str, advice: str, about: Sequence[str] = ()) -> Concern:
-    return Concern(Weight.UNSTABLE, what, advice, tuple(about))
-
-
-def _note(what: str, advice: str, about: Sequence[str] = ()) -> Concern:
-    return Concern(Weight.NOTE, what, advice, tuple(about))
+_unstable, _note = partial(Concern, Weight.UNSTABLE), partial(Concern, Weight.NOTE)
 
 
 def _concerns_of_one(result: Result) -> Iterator[Concern]:
@@ -128,12 +115,13 @@ def _check_findings(findings: Sequence[Finding]) -> Iterator[Concern]:
         if each.status is Status.AMBIGUOUS:
             ambiguous[each.reason].append(_name(each))
     for reason, names in ambiguous.items():
-        yield _note(f"ambiguous: {reason}", "run again; if it persists, the evidence allows several answers", names)
-    if unsure := [_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5]:
+        yield _note(f"ambiguous: {reason}", "run again; if it persists, several answers fit", tuple(names))
+    if unsure := tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5):
         yield _unstable("confidence below 50 %", "run again on an idle GPU", unsure)
-    if wide := [_name(each) for each in findings if _is_wide(each)]:
+    if wide := tuple(_name(each) for each in findings if _is_wide(each)):
         yield _note(f"brackets wider than {MAX_BRACKET_WIDTH:.0%} of the value", "run again on an idle GPU", wide)
-    if different := [_name(each) for each in findings if each.published and each.published.verdict is Verdict.DIFFERS]:
+    published = [each for each in findings if each.published and each.published.verdict is Verdict.DIFFERS]
+    if different := tuple(map(_name, published)):
         advice = "look at the evidence: the document may be wrong, or about another model"
         yield _note("different from the published value", advice, different)
 
@@ -156,13 +144,13 @@ def _check_consistency(findings: Findings) -> Iterator[Concern]:
             high, product = findings[element, "capacity"].high, sets * ways * line
             if not size <= product * (1 + 1e-9) or product > max(size, high or size) * MAX_SIZE_RATIO:
                 what = f"{sets:g} sets x {ways:g} ways x {quantity(line, 'B')} is not {quantity(size, 'B')}"
-                about = [f"{element}.{name}" for name in ("capacity", "sets", "ways")]
+                about = tuple(f"{element}.{name}" for name in ("capacity", "sets", "ways"))
                 yield _note(f"{element}: {what}", "part of the array may serve another purpose: see capacity", about)
     ladder = [(name, value) for name in ("l1", "l2", "dram") if (value := _number(findings, name, "hit_latency"))]
     for (near, short), (far, long) in pairwise(ladder):
         if short > long:
             what = f"hit latency of {far} ({long:g} cycles) is below that of {near} ({short:g}): not a hierarchy"
-            about = [f"{near}.hit_latency", f"{far}.hit_latency"]
+            about = (f"{near}.hit_latency", f"{far}.hit_latency")
             yield _unstable(what, "run again with --record and look at the traces", about)
 
 
@@ -175,7 +163,7 @@ def _check_prediction(result: Result) -> Iterator[Concern]:
     for each in result.prediction.elements[:MAX_LISTED] if result.prediction is not None else ():
         if each.possible - each.agreement > MAX_PREDICTION_SHORTFALL:
             what = f"{each.element}: {each.agreement:.1%} of random accesses predicted, {each.possible:.1%} possible"
-            about = [f"{each.element}.{name}" for name in ("sets", "index_function", "replacement_policy")]
+            about = tuple(f"{each.element}.{name}" for name in ("sets", "index_function", "replacement_policy"))
             yield _unstable(what, "sets, index function or policy may be wrong: look at their evidence", about)
 
 
@@ -204,7 +192,8 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         yield _note(what, "for changes from run to run, run the same command twice")
         return
     comparison = compare(results, names)
-    if changed := [f"{row.element}.{row.attribute}" for row in comparison.rows if row.outcome is Outcome.DIFFERENT]:
+    different = [row for row in comparison.rows if row.outcome is Outcome.DIFFERENT]
+    if changed := tuple(map(_name, different)):
         what = f"{len(changed)} values differ from run to run by more than their brackets"
         yield _unstable(what, "treat these values as unreliable; gpudissect compare shows them", changed)
     if comparison.version_note:
@@ -213,5 +202,5 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         yield _note(obstacle, "run again under the same conditions")
 
 
-def _name(finding: Finding) -> str:
+def _name(finding: Finding | Row) -> str:
     return f"{finding.element}.{finding.attribute}"

@@ -51,22 +51,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several results side by side.
+    """Several results side by side."""
 
-    Attributes:
-        results: two or more, in the given order.
-        rows: every attribute that any of them has, in the order of the vocabulary.
-        obstacles: conditions that keep values from being compared, a sentence each.
-        files: where the results were read from, as many; empty if they were not.
-        version_note: that different versions analysed the traces, where something differs; else empty.
-
-    """
-
-    results: tuple[Result, ...]
-    rows: tuple[Row, ...]
-    obstacles: tuple[str, ...]
-    files: tuple[str, ...] = ()
-    version_note: str = ""
+    results: tuple[Result, ...]  # two or more
+    rows: tuple[Row, ...]  # every attribute that any of them has, in the order of the vocabulary
+    obstacles: tuple[str, ...]  # conditions that keep values from being compared
+    files: tuple[str, ...] = ()  # where the results were read from, if from files
+    version_note: str = ""  # that different versions analysed the traces, where values differ
 
     @property
     def counts(self) -> Mapping[Outcome, int]:

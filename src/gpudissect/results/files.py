@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -133,7 +134,7 @@ def check_writable(path: Path) -> None:
         with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
             pass
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
-        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise _unwritable(path, error) from None
 
 
 def check_ending(path: Path, of: str, endings: Iterable[str]) -> None:
@@ -191,25 +192,26 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """As `write_text`, for bytes."""
-    temporary: str | None = None
     try:
         if _is_special(path):  # /dev/stdout, a pipe: nothing to replace
             path.write_bytes(data)
             return
         path = path.resolve()  # write through a link, do not replace it
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-        temporary = None
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: Exception) -> UsageError:
+    return UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
 
 
 def _is_special(path: Path) -> bool:
@@ -219,9 +221,3 @@ def _is_special(path: Path) -> bool:
 def _real_path(path: Path) -> Path:
     """The path that is written, through links; unlike `Path.resolve` it accepts loops of links."""
     return Path(os.path.realpath(path))
-
-
-def _umask() -> int:
-    mask = os.umask(0)  # there is no way to read it without setting it
-    os.umask(mask)
-    return mask

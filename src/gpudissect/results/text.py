@@ -10,6 +10,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
 
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MAX_LISTED_RUNS = 12  # runs of equal numbers in a list that is written out
 _TITLES = {
     "timer": ("Timer", "timer"),
@@ -97,9 +98,6 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
     if unit.endswith("/cycle"):
         return f"{value:.4g} {unit}"
     return f"{value:.7g}" + (f" {unit}" if unit else "")
-
-
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def _counted(numbers: Iterable[tuple[float, int]]) -> str:

@@ -34,16 +34,12 @@ Columns = dict[str, NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class RunTrace(Trace):
-    """A `gpudissect.trace.Trace` with the workload that gave it and the device that ran it.
-
-    Attributes:
-        request: the workload.
-        info: the device.
-
-    """
+    """A `gpudissect.trace.Trace` with the workload that gave it and the device that ran it."""
 
     request: Workload
+    """The workload."""
     info: DeviceInfo
+    """The device."""
 
     @staticmethod
     def of(request: Workload, trace: Trace, info: DeviceInfo) -> RunTrace:
@@ -78,8 +74,7 @@ class RunTrace(Trace):
     def summary(self) -> str:
         """The main result in one line, with device and origin."""
         origin = provenance(self.info.origin, self.info.recorded_origin)
-        summarize: Callable[[Any, RunTrace], str] = _SUMMARIES[type(self.request)]
-        return clean(f"{self.info.name} {origin} ({self.info.spec}), {summarize(self.request, self)}")
+        return clean(f"{self.info.name} {origin} ({self.info.spec}), {_summarize(self.request, self)}")
 
     def to_series(self) -> Series:
         """The trace as a series that is plotted as a reader expects.
@@ -146,28 +141,34 @@ class RunTrace(Trace):
         return tag("div", tag("p", self.summary()), picture(self.to_svg(), self.summary(), repr(self)))
 
 
-def _summarize_chase(chase: Chase, trace: RunTrace) -> str:
-    start = f"{chase.path}, {chase.order.count} accesses per lap: "
+def _summarize(request: Workload, trace: Trace) -> str:
+    if isinstance(request, Chase):
+        return f"{request.path}, {request.order.count} accesses per lap: {_summarize_chase(request, trace)}"
+    if isinstance(request, Mix):
+        return _summarize_mix(request, trace)
+    if isinstance(request, Launch):
+        low, middle, high = np.quantile(trace.nanoseconds, [0, 0.5, 1])
+        return f"{request.kernels} empty kernels by {request.method}: median {middle:.4g} ns ({low:.4g} .. {high:.4g})"
+    rates = np.quantile(trace.bytes / np.maximum(trace.nanoseconds, 1) * 1e9, (0, 0.5, 1))
+    low, middle, high = (quantity(rate, "B/s") for rate in rates.tolist())
+    shape = f"{request.blocks} blocks of {request.threads} threads, {request.ilp} x {request.width} B in flight each"
+    return f"{request.path} {request.transfer}, {shape}: {middle} (runs {low} .. {high})"
+
+
+def _summarize_chase(chase: Chase, trace: Trace) -> str:
     if chase.timing is Timing.COUNT:
         hits, misses, unknown = (int(total) for total in trace.counts.sum(axis=0))
-        return f"{start}{hits} hits, {misses} misses, {unknown} unknown"
-    per_lap = chase.timing is Timing.LAP
-    low, middle, high = np.percentile(trace.cycles / (chase.order.count if per_lap else 1), (0, 50, 100))
+        return f"{hits} hits, {misses} misses, {unknown} unknown"
+    accesses = chase.order.count if chase.timing is Timing.LAP else 1
+    low, middle, high = np.percentile(trace.cycles / accesses, (0, 50, 100))
     clock = trace.context.clock_hz
     ns = f" = {cycles_to_ns(float(middle), clock):.1f} ns" if clock else ""
-    if per_lap:
-        return f"{start}{middle:.2f} cycles per access{ns} (laps {low:.2f} .. {high:.2f})"
-    return f"{start}median {middle:g} cycles{ns}, {low:g} .. {high:g}, timer included"
+    if chase.timing is Timing.LAP:
+        return f"{middle:.2f} cycles per access{ns} (laps {low:.2f} .. {high:.2f})"
+    return f"median {middle:g} cycles{ns}, {low:g} .. {high:g}, timer included"
 
 
-def _summarize_stream(stream: Stream, trace: RunTrace) -> str:
-    rates = trace.bytes / np.maximum(trace.nanoseconds, 1) * 1e9
-    middle, low, high = (quantity(float(each), "B/s") for each in (np.median(rates), rates.min(), rates.max()))
-    shape = f"{stream.blocks} blocks of {stream.threads} threads, {stream.ilp} x {stream.width} B in flight each"
-    return f"{stream.path} {stream.transfer}, {shape}: {middle} (runs {low} .. {high})"
-
-
-def _summarize_mix(mix: Mix, trace: RunTrace) -> str:
+def _summarize_mix(mix: Mix, trace: Trace) -> str:
     cycles = float(np.median(trace.end - trace.begin)) / mix.instructions
     rates = []
     for sm in np.unique(trace.sm):
@@ -175,21 +176,7 @@ def _summarize_mix(mix: Mix, trace: RunTrace) -> str:
         duration = max(1, int(trace.end[warps].max() - trace.begin[warps].min()))
         rates.append(WARP_SIZE * mix.instructions * int(warps.sum()) / duration)
     shape = f"{_count(mix.warps, 'warp')} per SM, {_count(mix.ilp, 'chain')} each, on {_count(len(rates), 'SM')}"
-    rate = f"{np.median(rates):.4g} operations per cycle and SM"
-    return f"{shape}: {cycles:.2f} cycles per instruction of a warp, {rate}"
-
-
-def _summarize_launch(launch: Launch, trace: RunTrace) -> str:
-    low, middle, high = np.quantile(trace.nanoseconds, [0, 0.5, 1])
-    return f"{launch.kernels} empty kernels by {launch.method}: median {middle:.4g} ns ({low:.4g} .. {high:.4g})"
-
-
-_SUMMARIES: dict[type, Callable[[Any, RunTrace], str]] = {
-    Chase: _summarize_chase,
-    Stream: _summarize_stream,
-    Mix: _summarize_mix,
-    Launch: _summarize_launch,
-}
+    return f"{shape}: {cycles:.2f} cycles per instruction of a warp, {np.median(rates):.4g} operations per cycle and SM"
 
 
 def _count(number: int, noun: str) -> str:

@@ -30,21 +30,6 @@ _NOUNS = {
     "rsq": ("a reciprocal root", "reciprocal roots"),
     "lds": ("a load from shared memory", "loads from shared memory"),
 }
-_COSTS = (
-    "{access} takes {latency:.4g} cycles ({ns:.4g} ns) unloaded, at most {rate:.3g} per cycle and SM{bandwidth}. "
-    "An addition takes {add_latency:.3g} cycles, at most {add_rate:.3g} per cycle."
-)
-_ENOUGH = "{warps} per SM {verb} the latency of {access} at alpha 0 (90 % of the peak)."
-_NOT_ENOUGH = "{most} warps per SM do not hide the latency of {access} at alpha 0."
-_TOO_FEW = "At alpha {alphas} even {most} warps are too few ({share:.0%} of the peak at alpha {alpha:g}): {demand}."
-_MOST = "Most warps, {warps}, are needed at alpha {alpha:g}: {demand}."
-_ADDITIONS = "{warps} {verb} the latency of additions alone (90 % of the peak)."
-_SCHEDULERS = "Only warp counts divisible by the {schedulers} schedulers were considered."
-_NEAR = (
-    "Single loads: the fastest with {warps:.0f} warps took {loaded:.0f} cycles, with one warp {alone:.0f}: "
-    "some loads were served by a nearer cache."
-)
-_OVERFLOW = "With {warps:.0f} warps {share:.1%} of the loads took longer than the histogram covers."
 
 
 def is_answered(result: Result) -> bool:
@@ -75,44 +60,36 @@ def lines(result: Result, width: int) -> Iterator[str]:
 def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
     """How many warps are needed, in sentences."""
     unit, add, (access, _) = machine.unit(kind), machine.unit("fadd"), _NOUNS[kind]
+    ns = cycles_to_ns(unit.latency, machine.clock_hz)
     bandwidth = float(machine.bytes_per_second(kind, unit.throughput)) / 1e9
-    yield _COSTS.format(
-        access=access.capitalize(),
-        latency=unit.latency,
-        ns=cycles_to_ns(unit.latency, machine.clock_hz),
-        rate=unit.throughput,
-        bandwidth=f", {bandwidth:.4g} GB/s" if unit.bytes else "",
-        add_latency=add.latency,
-        add_rate=add.throughput,
-    )
+    rate = f"{unit.throughput:.3g} per cycle and SM" + (f", {bandwidth:.4g} GB/s" if unit.bytes else "")
+    yield f"{access.capitalize()} takes {unit.latency:.4g} cycles ({ns:.4g} ns) unloaded, at most {rate}."
+    yield f"An addition takes {add.latency:.3g} cycles, at most {add.throughput:.3g} per cycle."
     alphas = sorted({float(alpha) for alpha in series.columns["alpha"] if alpha is not None})
     curves = {alpha: curve for alpha in alphas if (curve := curve_of(series, alpha))}
     peaks = {alpha: peak(machine, Loop(alpha=alpha, access=kind)) for alpha in curves}
     needed = {alpha: _min_warps(curve, machine.schedulers, peaks[alpha]) for alpha, curve in curves.items()}
     known = {alpha: warps for alpha, warps in needed.items() if warps is not None}
-    if 0.0 in needed:
-        warps = _hide(known[0.0]) if 0.0 in known else {}
-        yield (_ENOUGH if warps else _NOT_ENOUGH).format(access=access, most=max(curves[0.0]), **warps)
+    if 0.0 in known:
+        yield f"{_hide(known[0.0], ' per SM')} the latency of {access} at alpha 0 (90 % of the peak)."
+    elif 0.0 in needed:
+        yield f"{max(curves[0.0])} warps per SM do not hide the latency of {access} at alpha 0."
     if too_few := [alpha for alpha in needed if alpha not in known and 0 < alpha < math.inf]:
         at = too_few[len(too_few) // 2]
-        yield _TOO_FEW.format(
-            alphas=f"{at:g}" if len(too_few) == 1 else f"{too_few[0]:g} to {too_few[-1]:g}",
-            most=max(curves[at]),
-            share=max(curves[at].values()) / peaks[at],
-            alpha=at,
-            demand=_demand(machine, kind, at),
-        )
+        span = f"{at:g}" if len(too_few) == 1 else f"{too_few[0]:g} to {too_few[-1]:g}"
+        share = f"{max(curves[at].values()) / peaks[at]:.0%} of the peak at alpha {at:g}"
+        yield f"At alpha {span} even {max(curves[at])} warps are too few ({share}): {_demand(machine, kind, at)}."
     elif known:
         at = max(known, key=lambda alpha: known[alpha])
-        yield _MOST.format(warps=known[at], alpha=at, demand=_demand(machine, kind, at))
+        yield f"Most warps, {known[at]}, are needed at alpha {at:g}: {_demand(machine, kind, at)}."
     if math.inf in known:
-        yield _ADDITIONS.format(**_hide(known[math.inf]))
+        yield f"{_hide(known[math.inf])} the latency of additions alone (90 % of the peak)."
     if machine.schedulers > 1:
-        yield _SCHEDULERS.format(schedulers=machine.schedulers)
+        yield f"Only warp counts divisible by the {machine.schedulers} schedulers were considered."
 
 
-def _hide(warps: int) -> dict[str, str]:
-    return {"warps": _count(warps), "verb": "hides" if warps == 1 else "hide"}
+def _hide(warps: int, where: str = "") -> str:
+    return f"{_count(warps)}{where} {'hides' if warps == 1 else 'hide'}"
 
 
 def _count(warps: float) -> str:
@@ -138,18 +115,20 @@ def _demand(machine: Machine, kind: str, alpha: float) -> str:
 
 
 def single_loads(series: Mapping[str, Series]) -> Iterator[str]:
-    """What single latencies show beyond their means: loads served by a nearer cache, and loads too slow to be told."""
+    """Loads served by a nearer cache, and loads too slow for the histogram."""
     found = series.get("single latencies")
     if found is None or not found.columns.get("p0"):
         return
     column = {name: [float(each or 0) for each in values] for name, values in found.columns.items()}
     alone, loaded = column["p0"][0], min(column["p0"])
     if loaded < MAX_NEAR_RATIO * alone:
-        yield _NEAR.format(warps=column["warps"][column["p0"].index(loaded)], loaded=loaded, alone=alone)
+        warps = column["warps"][column["p0"].index(loaded)]
+        fastest = f"the fastest with {warps:.0f} warps took {loaded:.0f} cycles, with one warp {alone:.0f}"
+        yield f"Single loads: {fastest}: some loads were served by a nearer cache."
     overflow = column.get("overflow_count", [])
     for warps, count, samples in zip(column["warps"], overflow, column["samples"], strict=False):
         if count:
-            yield _OVERFLOW.format(warps=warps, share=count / samples)
+            yield f"With {warps:.0f} warps {count / samples:.1%} of the loads took longer than the histogram covers."
 
 
 def throughput_table(series: Series, machine: Machine, kind: str, width: int) -> Iterator[str]:

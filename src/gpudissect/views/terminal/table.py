@@ -240,28 +240,25 @@ def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
 
 
 def _print_details(out: Console, finding: Finding) -> None:
-    out.print(Text(f"\n{clean(finding.element)} {clean(finding.attribute)}", "bold"))
-    evidence = ", ".join(name[:8] for name in finding.evidence[:MAX_SHOWN_EVIDENCE])
-    more = len(finding.evidence) - MAX_SHOWN_EVIDENCE
+    """Print everything else that is known about a finding."""
+    count, digests = len(finding.evidence), ", ".join(name[:8] for name in finding.evidence[:MAX_SHOWN_EVIDENCE])
+    more = f" and {count - MAX_SHOWN_EVIDENCE} more" if count > MAX_SHOWN_EVIDENCE else ""
     rows = [
         ("status", finding.status.value),
         ("reason", finding.reason),
         ("method", finding.method),
         ("bracket", bracket(finding.low, finding.high, finding.unit)),
-        ("evidence", f"{len(finding.evidence)} workloads: {evidence}" if evidence else ""),
+        ("evidence", f"{count} workloads: {digests}{more}" if count else ""),
         *(("caveat", caveat) for caveat in finding.caveats),
         ("experiment", finding.experiment),
     ]
-    if more > 0:
-        rows[4] = ("evidence", f"{rows[4][1]} and {more} more")
-    for earlier in finding.revised:
-        value = quantity(earlier.value, finding.unit) or earlier.status.value
-        rows.append(("revised", f"{earlier.experiment}: {value}"))
-    if (published := finding.published) is not None:
-        value = quantity(published.value, published.unit)
-        rows.append(("published", f"{value} {published.source}; {published.verdict.value}: {published.text}"))
-        rows.append(("printed", "" if published.printed is None else str(published.printed)))
-        rows.append(("note", published.note))
+    for each in finding.revised:
+        rows.append(("revised", f"{each.experiment}: {quantity(each.value, finding.unit) or each.status.value}"))
+    if (known := finding.published) is not None:
+        value = quantity(known.value, known.unit)
+        rows.append(("published", f"{value} {known.source}; {known.verdict.value}: {known.text}"))
+        rows += [("printed", "" if known.printed is None else str(known.printed)), ("note", known.note)]
+    out.print(Text(f"\n{clean(finding.element)} {clean(finding.attribute)}", "bold"))
     for label, text in rows:
         if text:
-            out.print(Text(f"  {label:<10}{clean(text)}"))
+            out.print(Text(f"  {label:<12}{clean(text)}"))

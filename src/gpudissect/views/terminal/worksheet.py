@@ -14,19 +14,11 @@ from gpudissect.results.text import clean
 
 @dataclass(frozen=True)
 class MixPrediction:
-    """Predicted throughput of a mix.
+    """Predicted throughput of a mix."""
 
-    Attributes:
-        counts: instructions of a warp by kind.
-        sheet: bounds, throughput in warps per cycle, the binding limit.
-        refined: throughput in warps per cycle with latency under load (VV16 s6.5); None for a mix that is not one
-            kind of access with additions, or without coefficients.
-
-    """
-
-    counts: Mapping[str, float]
-    sheet: Sheet
-    refined: float | None
+    counts: Mapping[str, float]  # instructions of a warp by kind
+    sheet: Sheet  # bounds, throughput in warps per cycle, the binding limit
+    refined: float | None  # throughput with latency under load (VV16 s6.5), of one kind of access with additions
 
     @property
     def instructions(self) -> float:
@@ -36,17 +28,14 @@ class MixPrediction:
 
 def predict_mix(machine: Machine, counts: Mapping[str, float], warps: int) -> MixPrediction:
     """Fill in the worksheet. Raises `ValueError` for what `models.worksheet.worksheet` refuses."""
-    return MixPrediction(dict(counts), worksheet(machine, counts, warps), _refined(machine, counts, warps))
-
-
-def _refined(machine: Machine, counts: Mapping[str, float], warps: int) -> float | None:
     accesses = [kind for kind in counts if kind in machine.contention]
-    others = [kind for kind in counts if kind not in machine.contention]
-    if len(accesses) != 1 or len(others) > 1:
-        return None
-    arithmetic = others[0] if others else "fadd"
-    loop = Loop(alpha=counts.get(arithmetic, 0.0) / counts[accesses[0]], arithmetic=arithmetic, access=accesses[0])
-    return float(Refined().throughput(machine, loop, warps)) / sum(counts.values())
+    others = [kind for kind in counts if kind not in machine.contention] or ["fadd"]
+    refined = None
+    if len(accesses) == len(others) == 1:
+        alpha = counts.get(others[0], 0.0) / counts[accesses[0]]
+        loop = Loop(alpha=alpha, arithmetic=others[0], access=accesses[0])
+        refined = float(Refined().throughput(machine, loop, warps)) / sum(counts.values())
+    return MixPrediction(dict(counts), worksheet(machine, counts, warps), refined)
 
 
 def to_text(prediction: MixPrediction) -> str:
