@@ -135,10 +135,9 @@ class NvmlMonitor:
         now = time.monotonic()
         if now - self._processes_at >= 1:
             self._processes_at = now
-            processes = self._query(lambda nvml: nvml.device_get_compute_running_processes_v3(self._handle))
-            # A single process comes as a plain struct, without a length.
-            count = 0 if processes is None else len(processes) if hasattr(processes, "__len__") else 1
-            self._other_processes = max(count - 1, 0)
+            # A single process may come as a plain struct, without a length: then the query fails.
+            count = self._query(lambda nvml: len(nvml.device_get_compute_running_processes_v3(self._handle)))
+            self._other_processes = max((count or 1) - 1, 0)
         return str(self._other_processes) if self._other_processes else None
 
     def close(self) -> None:
