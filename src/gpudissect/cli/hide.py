@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated
 
@@ -34,13 +33,7 @@ def hide(
     """
     from gpudissect.study import Request
 
-    request = Request(hiding=True, elements=_elements(access or ()), quick=quick)
+    names = ("hiding" if kind is Access.STREAMING else f"hiding_{kind}" for kind in access or ())
+    elements = HIDING if Access.ALL in (access or ()) else tuple(dict.fromkeys(names)) or None
+    request = Request(hiding=True, elements=elements, quick=quick)
     return run_and_finish(request, device, (output, html, traces), record, as_json)
-
-
-def _elements(accesses: Collection[Access]) -> tuple[str, ...] | None:
-    """Elements of the findings; None for the default."""
-    if Access.ALL in accesses:
-        return HIDING
-    names = ("hiding" if access is Access.STREAMING else f"hiding_{access}" for access in accesses)
-    return tuple(dict.fromkeys(names)) or None

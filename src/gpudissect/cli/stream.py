@@ -58,7 +58,8 @@ def stream(
     footprint, width_bytes = parse_bytes(size if size is not None else default_size), parse_bytes(width)
 
     def make(info: DeviceInfo) -> Stream:
-        chosen = _default_path(info) if path is None else Path(path)
+        default = Path.GLOBAL_L2 if Path.GLOBAL_L2 in info.streams else Path.GLOBAL
+        chosen = default if path is None else Path(path)
         _check_path(info, chosen)
         workload = Stream(
             path=chosen,
@@ -77,12 +78,6 @@ def stream(
         return workload
 
     run_and_print(device, make, output=output, record=record, as_json=as_json)
-
-
-def _default_path(info: DeviceInfo) -> Path:
-    from gpudissect.workload import Path
-
-    return Path.GLOBAL_L2 if Path.GLOBAL_L2 in info.streams else Path.GLOBAL
 
 
 def _check_path(info: DeviceInfo, path: Path) -> None:

@@ -120,10 +120,8 @@ def _surface(kind: Kind, pattern: Mix, idle: float, bench: Bench) -> Ask[Surface
     if kind.resident:
         mixes_again = [mix for each in long for mix in (each, shorter(each))]
         traces = yield mixes_again
-        rates = [
-            _rate_without_loops(kind, mix, longer, shorter_)
-            for mix, longer, shorter_ in zip(long, traces[::2], traces[1::2], strict=True)
-        ]
+        triples = zip(long, traces[::2], traces[1::2], strict=True)
+        rates = [_rate_without_loops(kind, mix, long_trace, short_trace) for mix, long_trace, short_trace in triples]
     else:  # the L2 might hold all of a shorter body
         traces = yield (mixes_again := long)
         rates = [rate_of(kind, mix, trace, idle) for mix, trace in zip(long, traces, strict=True)]
