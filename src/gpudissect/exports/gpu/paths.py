@@ -35,7 +35,7 @@ def routes(readings: Readings, arrays: Arrays, has_tlbs: bool) -> tuple[dict[Pat
             continue
         if has_tlbs and "memory_latency" in table:
             private = sum(element != "l2" for element in table["caches"])
-            table["translated_from"] = assumed(private, "TLBs are taken to be asked after the caches of the SM")
+            table["translated_from"] = assumed(private, "TLBs are taken to be looked up after the caches of the SM")
         paths[path] = table
     return paths, unsupported
 
