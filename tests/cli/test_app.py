@@ -82,7 +82,8 @@ def test_ctrl_c_outside_a_survey_is_130(gpudissect, monkeypatch):
 
 def test_devices_lists_all_and_why_one_cannot_be_used(gpudissect, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(find, "_cuda_gpus", lambda: [find.Listing("cuda:0", "H200", "measured", "no driver")])
+    gpus = [find.Listing("cuda:0", "H200", "measured", "no driver")]
+    monkeypatch.setitem(find.KINDS, "cuda", find.DeviceKind(find._open_cuda, lambda folder: gpus))
     code, out, _ = gpudissect("devices")
     assert code == 0 and "cannot be used: no driver" in out
     listed = {item["spec"]: item for item in json.loads(gpudissect("devices", "--json")[1])}
