@@ -22,9 +22,9 @@ def result():
 
 def test_every_name_is_there_and_checkers_see_the_same():
     tree = ast.parse(Path(gd.__file__).read_text(encoding="utf-8"))
-    seen, _ = [node for node in tree.body if isinstance(node, ast.If)]
-    told = {(each.module, alias.name) for each in seen.body for alias in each.names}
-    assert told == {(home, name) for name, home in gd._HOME.items()}
+    checked, _ = [node for node in tree.body if isinstance(node, ast.If)]
+    names = {(each.module, alias.name) for each in checked.body for alias in each.names}
+    assert names == {(home, name) for name, home in gd._HOME.items()}
     assert set(gd.__all__) <= set(dir(gd))
     for name in gd.__all__:
         assert getattr(gd, name) is not None
@@ -34,8 +34,8 @@ def test_every_name_is_there_and_checkers_see_the_same():
 
 def test_discover_finds_what_the_command_finds(result, tmp_path):
     file = tmp_path / "r.json"
-    told = ["--only", "timer", "--only", "shared", "--quick", "-o", str(file)]
-    assert main(["discover", "-d", "sim:gtx980", *told]) == 0
+    options = ["--only", "timer", "--only", "shared", "--quick", "-o", str(file)]
+    assert main(["discover", "-d", "sim:gtx980", *options]) == 0
     assert gd.load(file).findings == result.findings
     result.save(tmp_path / "again.json")
     assert gd.load(tmp_path / "again.json") == result
@@ -71,12 +71,12 @@ def test_a_page_takes_no_results_place_here_either(tmp_path):
 
 def test_without_a_gpu_the_simulated_one_is_taken_and_said(monkeypatch):
     monkeypatch.setattr(find, "_cuda_gpus", list)
-    with pytest.warns(UserWarning, match=r"no CUDA GPU can be used .*; taking sim:gtx980") as said:
+    with pytest.warns(UserWarning, match=r"no CUDA GPU can be used .*; taking sim:gtx980") as warned:
         found = gd.discover(elements=["timer"])
-    assert found.device.spec == "sim:gtx980" and said[0].filename == __file__
-    with pytest.warns(UserWarning, match="taking sim:gtx980") as said:
+    assert found.device.spec == "sim:gtx980" and warned[0].filename == __file__
+    with pytest.warns(UserWarning, match="taking sim:gtx980") as warned:
         gd.run(CHASE)
-    assert said[0].filename == __file__
+    assert warned[0].filename == __file__
 
 
 def test_several_gpus_are_not_one(monkeypatch):
@@ -98,10 +98,10 @@ def test_an_interrupt_gives_what_was_measured():
         if done >= 2:
             raise KeyboardInterrupt
 
-    with pytest.warns(UserWarning, match="interrupted; the result holds") as said:
+    with pytest.warns(UserWarning, match="interrupted; the result holds") as warned:
         partial = gd.discover("sim:gtx980", elements=["timer", "l1"], progress=stop)
     assert partial.interrupted and partial.finding("timer", "overhead").value is not None
-    assert "interrupted" in partial._repr_html_() and said[0].filename == __file__
+    assert "interrupted" in partial._repr_html_() and warned[0].filename == __file__
 
 
 def test_a_run_that_finds_nothing_replaces_no_file(tmp_path):
@@ -110,11 +110,11 @@ def test_a_run_that_finds_nothing_replaces_no_file(tmp_path):
 
     page = tmp_path / "page.html"
     page.write_text("good")
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning) as warned:
         partial = gd.discover("sim:gtx980", elements=["timer"], html=page, progress=stop)
     assert partial.interrupted and page.read_text() == "good"
-    assert [f"not replaced: {page};" in str(each.message) for each in said] == [True, False]
-    assert {each.filename for each in said} == {__file__}
+    assert [f"not replaced: {page};" in str(each.message) for each in warned] == [True, False]
+    assert {each.filename for each in warned} == {__file__}
 
 
 def test_one_trace_or_several_and_a_device_that_stays_open():

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 WORDS = {
     r"\b(un)?fore(tell|tells|told|telling)\b": "predict, predicted, not_predicted",
     r"\bheld against\b|\bheld_against\b|\bhold\w* .{0,40}\bagainst\b": "compared with; the reference",
-    r"\btold\b|\btell(s|ing)?\b|\bsaid\b": "reported, printed, observed",
+    r"\btold\b|\btell(s|ing)?\b(?!\()|\bsaid\b": "reported, printed, observed",
     r"\basked\b(?! to\b)|\basked_|_asked\b|\basks for\b": "requested",
     r"\b(some|no)body\b": "another actor, no actor",
     r"\bturns? before\b|\bTurn\b|\bturn_sms\b|\bwhose turn\b": "prior accesses, bank pass, attempt",
@@ -25,9 +25,9 @@ WORDS = {
     r"\bgone round\b|\banew\b|\bin a hurry\b|\bworth a word\b|\bat the door of\b": "traversed, again, quick",
     r"\blikeness\b|\bLikeness\b": "comparison result",
 }
-FROZEN = re.compile(r'"(homes|drawn|turns?|Turn|turn_sms|Means|means)"')
+FROZEN = re.compile(r'"(homes|drawn|turns?|Turn|turn_sms|Means|means|Unfit|carveout_asked)"')
 """Parts of seeds (`Bench.seed_for`) and wire names, which recordings depend on."""
-FOLDERS = ("src", "tests")
+FOLDERS = ("src", "tests", "validation", "benchmarks", "examples")
 SUFFIXES = {".py", ".cu", ".cuh", ".js", ".css"}
 FILES = sorted(
     path

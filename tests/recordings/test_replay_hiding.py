@@ -31,8 +31,8 @@ def test_every_finding_is_the_same(replayed, recorded):
         (each.element, each.attribute, each.status) for each in recorded.findings
     ]
     for now, then in zip(replayed.findings, recorded.findings, strict=True):
-        told = ((now.value, then.value), (now.low, then.low), (now.high, then.high))
-        assert all(one == other or one == pytest.approx(other, rel=1e-9) for one, other in told)
+        pairs = ((now.value, then.value), (now.low, then.low), (now.high, then.high))
+        assert all(one == other or one == pytest.approx(other, rel=1e-9) for one, other in pairs)
 
 
 def test_additions_stay_below_what_the_lanes_can_do(replayed):

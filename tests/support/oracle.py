@@ -167,10 +167,10 @@ class Weighted(Random):
     """A way at random, some more likely."""
 
     def victim(self):
-        drawn, below = next(self.draws), 0.0
+        number, below = next(self.draws), 0.0
         for way, weight in enumerate(self.weights):
             below += weight / sum(self.weights)
-            if drawn < below:
+            if number < below:
                 return way
         return self.ways - 1
 

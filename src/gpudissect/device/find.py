@@ -41,7 +41,7 @@ class DeviceKind:
 
 @dataclass(frozen=True)
 class Choice:
-    """Specs of the devices to run on; `note` tells which device was chosen when none was named."""
+    """Specs of the devices to run on; `note` names the device that was chosen when none was requested."""
 
     specs: tuple[str, ...]
     note: str | None = None

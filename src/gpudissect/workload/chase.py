@@ -138,7 +138,7 @@ class Chase:
         picks: with EACH, the reported positions of a lap (sorted, from 0); None for all.
         bounds: with COUNT, the classes.
         carveout: percentage of the on-chip memory requested as shared memory; None for the device's default (as little
-            as possible). Drivers may ignore it, and no call tells the one in force; notes of the trace hold the
+            as possible). Drivers may ignore it, and no call returns the one in force; notes of the trace hold the
             driver's preference.
         alone: nothing else of the batch runs meanwhile: for caches that all SMs share.
         flush: caches hold no data of the chase when it starts. Caches private to an SM are always cold then.

@@ -37,14 +37,14 @@ def spelt_out(hierarchy: Hierarchy) -> Hierarchy:
 @st.composite
 def shared_hierarchies(draw) -> Hierarchy:
     """Several copies and both scopes; no prefetcher, and no random policy: its draws would come from other seeds."""
-    drawn = draw(hierarchies())
+    hierarchy = draw(hierarchies())
     random = (PolicyKind.RANDOM, PolicyKind.WEIGHTED)
-    assume(not any(array.policy.kind in random for array in (*drawn.caches.values(), *drawn.tlbs)))
+    assume(not any(array.policy.kind in random for array in (*hierarchy.caches.values(), *hierarchy.tlbs)))
     caches = {
         name: replace(cache, copies=draw(st.integers(1, 4)), scope=draw(st.sampled_from(list(Scope))))
-        for name, cache in drawn.caches.items()
+        for name, cache in hierarchy.caches.items()
     }
-    return replace(drawn, caches=caches, prefetch=None, partition=None)
+    return replace(hierarchy, caches=caches, prefetch=None, partition=None)
 
 
 @settings(max_examples=100)

@@ -63,7 +63,7 @@ def test_agrees_with_the_oracle(data: st.DataObject, sets: int, line: int) -> No
 
 
 def test_high_address_bits_count_in_the_compiled_index() -> None:
-    """Two lines 2^37 bytes apart, in one way each of two sets that only bit 37 tells apart."""
+    """Two lines 2^37 bytes apart, in one way each of two sets that differ in bit 37 only."""
     cache = Cache((1, 1), 128, 128, Index(IndexKind.XOR, masks=(1 << 37,)), LRU)
     assert CacheModel(cache).access_many([0, 1 << 37, 0, 1 << 37]).tolist() == [1, 1, 0, 0]
 

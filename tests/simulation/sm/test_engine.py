@@ -175,8 +175,8 @@ def test_the_seed_decides_and_nothing_else() -> None:
 def test_a_long_job_goes_on_as_it_began(warps: int) -> None:
     for cost in (ADD, LOAD):
         job = Job((cost,) * 4, warps, 1, 500)
-        whole, told = run(sm(), job), run_long(sm(), job, 4096)
-        assert told.end.max() == pytest.approx(whole.end.max(), rel=0.002)
+        whole, sampled = run(sm(), job), run_long(sm(), job, 4096)
+        assert sampled.end.max() == pytest.approx(whole.end.max(), rel=0.002)
 
 
 def test_warps_come_in_whole_blocks() -> None:
