@@ -13,7 +13,7 @@ from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
 from gpudissect.views.page.result import result_page
-from tests.support.page_links import without_evidence
+from tests.support.page_links import findings_without_plot
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,7 +71,7 @@ def test_the_h200s_numbers_are_these(measured):
 
 def test_every_finding_leads_to_a_plot_of_what_it_was_read_from(replayed, kept):
     of_the_file = with_evidence(replayed, kept)
-    assert without_evidence(of_the_file, result_page(of_the_file)) == []
+    assert findings_without_plot(of_the_file, result_page(of_the_file)) == []
     assert len(of_the_file.to_json()) < 1.2 * len(replayed.to_json())
     fine = result_page(replayed, kept)
-    assert without_evidence(replayed, fine) == [] and len(fine) < 3_000_000
+    assert findings_without_plot(replayed, fine) == [] and len(fine) < 3_000_000

@@ -29,6 +29,10 @@ def latency(value, low=None, high=None, **fields):
     return finding(*LATENCY, value, low=low, high=high, **fields)
 
 
+def policy(text):
+    return finding("l1", "replacement_policy", text)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "outcome", "why"),
     [
@@ -45,10 +49,10 @@ def latency(value, low=None, high=None, **fields):
         (latency(30.0), latency(None, status=Status.NOT_SUPPORTED), Outcome.DIFFERENT, "not supported"),
         (finding("l1", "index_function", "a"), finding("l1", "index_function", "b"), Outcome.DIFFERENT, ""),
         (finding("tlb_l2", "ways", (17, 8)), finding("tlb_l2", "ways", (8, 17)), Outcome.SAME, "different order"),
-        (finding("l1", "replacement_policy", "weighted x"), finding("l1", "replacement_policy", "weighted y"),
-         Outcome.DIFFERENT, ""),
+        (policy("weighted x"), policy("weighted y"), Outcome.DIFFERENT, ""),
+        (policy("random"), policy("weighted 0.5 0.5"), Outcome.SAME, "sampling error"),
     ],
-)  # fmt: skip
+)
 def test_judge(one, other, outcome, why):
     assert judge(one, other)[0] is judge(other, one)[0] is outcome
     assert why in judge(one, other)[1]

@@ -26,19 +26,21 @@ INFO = DeviceInfo(
     facts={"clock_hz": 2e9, "odd": math.inf, "compute_capability": "5.2"},
     environment={"driver": "580.1"},
 )
+CAPACITY = {"method": "first miss", "evidence": ("ab" * 16, "cd" * 16), "caveats": ("one SM only",)}
+
+
+def found(attribute: str, value: float, confidence: float, **fields) -> Estimate:
+    status = Status.FOUND
+    return Estimate(element="l1", attribute=attribute, status=status, value=value, confidence=confidence, **fields)
+
+
 FINDINGS = (
-    Estimate(
-        element="l1", attribute="capacity", status=Status.FOUND, value=24576.0, low=24544, high=24576,
-        confidence=0.97, method="first miss", evidence=("ab" * 16, "cd" * 16), caveats=("one SM only",),
-    ),
-    Estimate(
-        element="l1", attribute="hit_latency", status=Status.FOUND, value=82.25, low=82, high=82.5,
-        confidence=0.9,
-    ),
-    Estimate(element="l1", attribute="ways", status=Status.FOUND, value=4.0, confidence=0.999),
+    found("capacity", 24576.0, 0.97, low=24544, high=24576, **CAPACITY),
+    found("hit_latency", 82.25, 0.9, low=82, high=82.5),
+    found("ways", 4.0, 0.999),
     Estimate(element="l2", attribute="capacity", status=Status.AMBIGUOUS, low=1e6, high=2e6, reason="a ramp"),
     Estimate(element="dram", attribute="hit_latency", status=Status.SKIPPED, reason="interrupted"),
-)  # fmt: skip
+)
 PUBLISHED = (
     Published("l1", "capacity", 24576.0, None, None, "B", 12420.0, "MC16 table 5", "note"),
     Published("l1", "hit_latency", 110.0, None, None, "cycles", None, "MT22 table 5.4"),

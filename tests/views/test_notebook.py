@@ -1,4 +1,4 @@
-"""What Jupyter and a prompt show of results, series, traces and comparisons."""
+"""Results, series, traces and comparisons in Jupyter and at a prompt."""
 
 import base64
 import re
@@ -14,28 +14,37 @@ from tests.support.results import PLAIN, result
 
 NASTY = "</td><script>alert(1)</script>\u202e\x1b[2J\"'&--><!--"
 GPU = "sim:gtx980"
+LINES = gd.Sequential(64, 32)
 WORKLOADS = {
-    "map of lines and laps": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.EACH, laps=8),
-    "one lap": gd.Chase(path=gd.Path.GLOBAL, order=gd.Shuffled(64, 32, seed=1), timing=gd.Timing.EACH),
-    "laps": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.LAP, laps=4),
-    "counted": gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.COUNT, laps=4,
-                        bounds=gd.Bounds(120, 150, 900)),
-    "stream": gd.Stream(path=gd.Path.GLOBAL, transfer=gd.Transfer.READ, footprint=1 << 20, blocks=16, threads=256,
-                        runs=3),
+    "accesses of several laps": gd.Chase(path=gd.Path.GLOBAL, order=LINES, timing=gd.Timing.EACH, laps=8),
+    "accesses of one lap": gd.Chase(path=gd.Path.GLOBAL, order=gd.Shuffled(64, 32, seed=1), timing=gd.Timing.EACH),
+    "laps": gd.Chase(path=gd.Path.GLOBAL, order=LINES, timing=gd.Timing.LAP, laps=4),
+    "counts": gd.Chase(
+        path=gd.Path.GLOBAL, order=LINES, timing=gd.Timing.COUNT, laps=4, bounds=gd.Bounds(120, 150, 900)
+    ),
+    "stream": gd.Stream(
+        path=gd.Path.GLOBAL, transfer=gd.Transfer.READ, footprint=1 << 20, blocks=16, threads=256, runs=3
+    ),
     "mix": gd.Mix(body=(gd.Step(gd.Instruction.FADD, 8),), warps=4, block_size=128, iterations=4, sms=2),
     "launch": gd.Launch(method=gd.LaunchMethod.STREAM, runs=5),
-}  # fmt: skip
+}
 
 
 def picture_in(html: str) -> ET.Element:
-    """The SVG inside an image, parsed as strictly as a browser does it in an image."""
+    """The SVG inside an image, parsed as strictly as a browser parses it."""
     (data,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', html)
     return ET.fromstring(base64.b64decode(data))
 
 
+@pytest.fixture(scope="module")
+def device():
+    with gd.open_device(GPU) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_a_trace_shows_a_plot_and_a_head(name, tmp_path):
-    trace = gd.run(WORKLOADS[name], GPU)
+def test_a_trace_shows_a_plot_and_is_saved(name, device, tmp_path):
+    trace = gd.run(WORKLOADS[name], device)
     html = trace._repr_html_()
     assert "SIMULATED" in html and picture_in(html).tag.endswith("svg")
     assert "SIMULATED" in repr(trace) and "\n" not in repr(trace) and len(repr(trace)) < 400
@@ -46,7 +55,7 @@ def test_a_trace_shows_a_plot_and_a_head(name, tmp_path):
         trace.save(tmp_path / "t.xyz")
 
 
-def test_a_result_shows_status_value_bracket_and_confidence():
+def test_a_result_shows_status_value_and_reason():
     made = result({**PLAIN, "l2.sets": {"reason": "no two lines collide"}})
     html = made._repr_html_()
     for text in ("Made Up 1", "MEASURED", "16 KiB", "found", "not found", "no two lines collide"):
@@ -56,24 +65,23 @@ def test_a_result_shows_status_value_bracket_and_confidence():
     assert str(made).startswith("Made Up 1  MEASURED  cuda:0\n") and "\x1b" not in str(made)
 
 
-def test_nothing_in_a_result_gets_out_of_its_cell():
+def test_text_of_a_result_is_escaped():
     made = result({"l1.replacement_policy": NASTY}, name=NASTY, spec=NASTY)
     for html in (made._repr_html_(), gd.compare(made, made)._repr_html_()):
-        assert "<script" not in html and "\x1b" not in html and "\u202e" not in html
+        assert not any(text in html for text in ("<script", "\x1b", "\u202e"))
     assert "\x1b" not in repr(made) + str(made) + repr(made.findings[0])
     series = Series(element=NASTY, name=NASTY, columns={NASTY: [1, 2, 3], "y": [1, 2, 3]}, units={"y": NASTY})
-    drawn = picture_in(series._repr_html_())
-    assert not [each for each in drawn.iter() if each.tag.endswith("script")]
+    assert not [each for each in picture_in(series._repr_html_()).iter() if each.tag.endswith("script")]
     assert "\x1b" not in repr(series)
 
 
-def test_ten_thousand_findings_stay_a_table_that_can_be_scrolled():
+def test_many_findings_stay_a_table_of_limited_size():
     made = result(PLAIN)
-    many = made.model_copy(update={"findings": made.findings * 1000})
-    assert "of 13000 findings" in many._repr_html_() and len(many._repr_html_()) < 1_000_000
+    html = made.model_copy(update={"findings": made.findings * 1000})._repr_html_()
+    assert "of 13000 findings" in html and len(html) < 1_000_000
 
 
-def test_series_of_lists_and_arrays_and_none_to_plot(tmp_path):
+def test_series_are_made_of_lists_and_arrays_and_saved_as_plots(tmp_path):
     made = Series(element="l1", name="y against x", columns={"x": np.arange(5), "y": [1.0, 2.0, 4.0, 8.0, 16.0]})
     assert made.columns["x"] == (0, 1, 2, 3, 4)
     assert picture_in(made._repr_html_()).get("aria-label") == "L1 data cache: y against x"

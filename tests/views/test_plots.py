@@ -1,5 +1,6 @@
 """Series become the plots that fit them."""
 
+import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
@@ -30,6 +31,12 @@ def series(name, columns, **units):
 def test_a_curve_goes_over_what_its_name_says():
     made = figure_of(series("latency against stride", {"stride": (1, 2, 3), "width": (4, 4, 4), "cycles": (1, 2, 3)}))
     assert (made.kind, made.x, made.ys, made.by) == (Kind.LINES, "stride", ("cycles",), None)
+
+
+def test_numbers_of_sms_are_not_drawn_by_powers():
+    made = figure_of(series("latency by sm", {"sm": (1, 100, 131), "latency": (200.0, 210.0, 205.0)}, latency="cycles"))
+    assert made.kind is Kind.DOTS
+    assert re.search(r'data-scales="\[\[[^,]*,[^,]*, 0', svg(made, "p").replace("&quot;", '"'))
 
 
 def test_few_different_values_are_groups():

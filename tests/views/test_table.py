@@ -1,4 +1,4 @@
-"""The table, for people and for pipes."""
+"""The table of a result, for terminals and for pipes."""
 
 import io
 
@@ -7,70 +7,84 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.model import Published
+from gpudissect.results.model import ElementPrediction, Prediction, Published, Revision
 from gpudissect.results.text import bracket, clean, percent, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal.table import console, print_result
+from tests.support.results import finding
 
 
-def shown(result, width=None, **options):
+def printed(result, width=None, **options):
     out = io.StringIO()
     terminal = Console(file=out, width=width, force_terminal=True, color_system=None) if width else console(out)
     print_result(terminal, result, **options)
     return out.getvalue()
 
 
-def test_a_pipe_gets_one_plain_line_a_finding(result):
-    lines = shown(result).splitlines()
+def test_a_pipe_gets_one_line_per_finding(result):
+    lines = printed(result).splitlines()
     assert lines[0] == "GTX 980  SIMULATED  sim:gtx980"
-    assert lines.pop(1).startswith("stated by its GPU file: 16 SMs")
-    assert lines.pop(1).startswith("limited to (--only): "), "the others are not missing"
-    assert lines[2].split("  ")[0] == "l1"
-    assert [line.split()[:2] for line in lines[2:7]] == [
-        ["l1", "capacity"], ["l1", "hit_latency"], ["l1", "ways"], ["l2", "capacity"], ["dram", "hit_latency"]
-    ]  # fmt: skip
+    assert lines[1].startswith("stated by its GPU file: 16 SMs")
+    assert lines[2] == "limited to (--only): l1, l2, dram"
+    names = [(finding.element, finding.attribute) for finding in result.findings]
+    assert [tuple(line.split()[:2]) for line in lines[4:9]] == names
     assert all(line == line.rstrip() for line in lines)
-    assert "24 KiB" in lines[2]
-    assert "97%" in lines[2]
-    assert "MC16 table 5" in lines[2]
-    assert "82.2 cycles" in lines[3]
-    assert "differs" in lines[3]
-    assert "-27.8 cycles (-25%)" in lines[3]
+    assert all(text in lines[4] for text in ("24 KiB", "97%", "MC16 table 5"))
+    assert all(text in lines[5] for text in ("82.2 cycles", "differs", "-27.8 cycles (-25%)"))
     assert "l2 capacity: ambiguous: a ramp" in lines
     assert "throttling while measuring: power" in lines
     assert not any("580.1" in line for line in lines)
     assert lines[-2] == "failed: line.texture: KernelFailed: misaligned"
-    assert lines[-1] == "interrupted: only what was measured until then"
+    assert lines[-1].startswith("interrupted")
 
 
-def test_older_methods_have_a_table_of_their_own(result):
-    lines = shown(result).split("older methods on the same caches\n")[1].splitlines()
-    assert [line.split() for line in lines[1:3]] == [
-        ["l1", "capacity", "23.75", "KiB", "Wong", "2010"], ["l1", "sets", "nothing", "Wong", "2010", "no", "steps"]
-    ]  # fmt: skip
+def test_older_methods_have_their_own_table(result):
+    lines = printed(result).split("older methods on the same caches\n")[1].splitlines()
+    assert lines[1].split() == ["l1", "capacity", "23.75", "KiB", "Wong", "2010"]
+    assert lines[2].split() == ["l1", "sets", "nothing", "Wong", "2010", "no", "steps"]
 
 
-def test_details_tell_how_it_was_found(result):
-    text = shown(result, details=True)
-    assert "  method      first miss\n" in text
-    assert "  evidence    2 workloads: abababab, cdcdcdcd\n" in text
-    assert "  caveat      one SM only\n" in text
+def test_details_show_method_evidence_and_revisions(result):
+    (first, *others) = result.findings
+    earlier = Revision(experiment="capacity.l1", status=Status.FOUND, value=12288)
+    revised = first.model_copy(update={"experiment": "sets.l1", "revised": (earlier,)})
+    text = printed(result.model_copy(update={"findings": (revised, *others)}), details=True)
+    lines = [line.split(maxsplit=1) for line in text.splitlines()]
+    for row in (
+        ["method", "first miss"],
+        ["evidence", "2 workloads: abababab, cdcdcdcd"],
+        ["caveat", "one SM only"],
+        ["experiment", "sets.l1"],
+        ["revised", "capacity.l1: 12 KiB"],
+    ):
+        assert row in lines
+
+
+def test_the_prediction_check_and_the_catalogue_entry_are_explained(result):
+    shares = {"agreement": 0.9925, "low": 0.99, "high": 0.995, "accesses": 231126}
+    cache = ElementPrediction(**shares, element="l1", hits_wrong=1, misses_wrong=2, possible=0.5)
+    prediction = Prediction(**shares, elements=(cache,), not_predicted={"l2": "associativity unknown"})
+    device = result.device.model_copy(update={"catalogue": "h100"})
+    text = printed(result.model_copy(update={"prediction": prediction, "device": device}))
+    assert "99.25% of 231,126" in text and "l1 99.2% of 50.0% possible" in text
+    assert "not predicted: l2 (associativity unknown)" in text
+    assert "catalogue entry h100" in text
 
 
 @pytest.mark.parametrize("width", [200, 100, 80, 60, 50])
 def test_a_terminal_gets_the_columns_that_fit(result, width):
-    lines = shown(result, width).splitlines()
-    table = lines[: lines.index(next(line for line in lines if line.startswith("l2 capacity:")))]
+    lines = printed(result, width).splitlines()
+    end = next(number for number, line in enumerate(lines) if line.startswith("l2 capacity:"))
+    table = [line for line in lines[:end] if not line.startswith(("stated", "analysed"))]
     assert all(len(line) <= width for line in table)
     assert any("attribute" in line and "value" in line for line in table)
     assert any("hit_latency" in line for line in table)  # names are never broken
     assert any("source" in line for line in table) == (width == 200)
 
 
-def test_a_replay_says_of_what(result):
+def test_a_replay_names_the_origin_of_its_recording(result):
     device = result.device.model_copy(update={"origin": Origin.REPLAYED, "recorded_origin": Origin.SIMULATED})
-    replay = result.model_copy(update={"device": device})
-    assert "REPLAYED from a recording of a simulated GPU" in shown(replay)
+    assert "REPLAYED from a recording of a simulated GPU" in printed(result.model_copy(update={"device": device}))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +105,7 @@ def test_a_replay_says_of_what(result):
         (None, "B", ""),
     ],
 )
-def test_quantities_are_written_as_people_do(value, unit, text):
+def test_quantities_have_units(value, unit, text):
     assert quantity(value, unit) == text
 
 
@@ -113,18 +127,14 @@ def test_brackets(low, high, unit, text):
 
 
 def test_probabilities_never_round_up_to_certainty():
-    assert [percent(share) for share in (None, 0, 0.5, 0.98, 0.994, 0.9999, 1)] == [
-        "", "0%", "50%", "98%", "99.4%", "99.99%", "100%"
-    ]  # fmt: skip
+    texts = {None: "", 0: "0%", 0.5: "50%", 0.98: "98%", 0.994: "99.4%", 0.9999: "99.99%", 1: "100%"}
+    assert {share: percent(share) for share in texts} == texts
 
 
-def test_a_number_for_every_sm_is_shown_as_a_range(result):
-    (first, *others) = result.findings
-    cycles = tuple(260 + 0.5 * sm for sm in range(132))
-    mapped = first.model_copy(update={"attribute": "latency_by_sm", "unit": "cycles", "value": cycles, "low": None,
-                                      "high": None, "published": None})  # fmt: skip
-    parts = mapped.model_copy(update={"attribute": "partition_by_sm", "unit": "", "value": (0, 1) * 66})
-    text = shown(result.model_copy(update={"findings": (mapped, parts, *others)}))
+def test_a_number_per_sm_is_shown_as_a_range(result):
+    cycles = finding("l2", "latency_by_sm", tuple(260 + 0.5 * sm for sm in range(132)))
+    partitions = finding("l2", "partition_by_sm", (0, 1) * 66)
+    text = printed(result.model_copy(update={"findings": (cycles, partitions)}))
     assert "260 ... 325.5 cycles over 132 SMs" in text
     assert "66 x 0, 66 x 1 over 132 SMs" in text
 
@@ -133,21 +143,17 @@ def test_clean_text_is_one_printable_line():
     assert clean("a\x1b[1mb\nc\u202ed é 中") == "a\\x1b[1mb\\nc\\u202ed é 中"
 
 
-def test_instructions_have_a_table_of_their_own_on_a_terminal(result):
-    (first, *others) = result.findings
-
-    def of(element, attribute, value, unit, **more):
-        status = Status.FOUND if value is not None else Status.NOT_SUPPORTED
-        plain = {"low": None, "high": None, "published": None, "status": status}
-        own = {"element": element, "attribute": attribute, "value": value, "unit": unit}
-        return first.model_copy(update=plain | own | more)
-
-    known = Published(value=4.0, unit="cycles", verdict=Verdict.AGREES)
-    ffma = [of("ffma", "latency", 4.02, "cycles", published=known), of("ffma", "rate", 127.96, "ops/cycle"),
-            of("ffma", "warps_needed", None, "", status=Status.NOT_FOUND, reason="too few")]  # fmt: skip
-    none = [of(name, "rate", None, "ops/cycle", reason="no such unit") for name in ("mma_f16", "mma_s8")]
-    mixed = result.model_copy(update={"findings": (first, *others, *ffma, *none)})
-    lines = shown(mixed, 200).splitlines()
+def test_instructions_have_their_own_table_on_a_terminal(result):
+    published = Published(value=4.0, unit="cycles", verdict=Verdict.AGREES)
+    missing = {"status": Status.NOT_SUPPORTED, "reason": "no such unit"}
+    instructions = (
+        finding("ffma", "latency", 4.02, published=published),
+        finding("ffma", "rate", 127.96),
+        finding("ffma", "warps_needed", reason="too few"),
+        *(finding(name, "rate", **missing) for name in ("mma_f16", "mma_s8")),
+    )
+    mixed = result.model_copy(update={"findings": (*result.findings, *instructions)})
+    lines = printed(mixed, 200).splitlines()
     start = lines.index("instructions")
     assert not any("ffma" in line for line in lines[:start])
     row = next(line for line in lines[start:] if "ffma" in line)
@@ -155,9 +161,9 @@ def test_instructions_have_a_table_of_their_own_on_a_terminal(result):
     assert "mma_f16, mma_s8 rate: not supported: no such unit" in lines
     assert "ffma warps_needed: not found: too few" in lines
     for width in (80, 60, 50):
-        narrow = shown(mixed, width).splitlines()
+        narrow = printed(mixed, width).splitlines()
         table = narrow[narrow.index("instructions") : narrow.index(next(each for each in narrow if "too few" in each))]
         assert all(len(line) <= width for line in table if "ffma" in line)
-    plain = shown(mixed).splitlines()
+    plain = printed(mixed).splitlines()
     assert "instructions" not in plain
     assert [line.split()[1] for line in plain if line.startswith("ffma ")][:3] == ["latency", "rate", "warps_needed"]
