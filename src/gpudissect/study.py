@@ -21,6 +21,7 @@ from gpudissect.interrupts import uninterrupted
 from gpudissect.measure.plan import Study
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence
+from gpudissect.results.evidence.series import PAGE_LIMITS
 from gpudissect.results.files import check_apart_from_run, check_page, check_writable, holds_data, write_bytes
 from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
@@ -142,7 +143,7 @@ class RunOutcome:
     def _page(self) -> str:
         from gpudissect.views.page.result import result_page
 
-        return result_page(self.result, self.kept)
+        return result_page(with_evidence(self.result, self.kept or {}, PAGE_LIMITS))
 
     def _traces(self, suffix: str) -> bytes:
         from gpudissect.exports.tables import TRACE_FORMATS

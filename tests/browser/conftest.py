@@ -9,6 +9,8 @@ import gpudissect
 from gpudissect.device.base import Keeper
 from gpudissect.device.find import open_device
 from gpudissect.results.build import build
+from gpudissect.results.evidence.attach import with_evidence
+from gpudissect.results.evidence.series import PAGE_LIMITS
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
@@ -58,7 +60,7 @@ def pages(tmp_path_factory):
     gpudissect.discover(f"rec:{ROOT / 'tests' / 'recordings' / 'h200'}", html=folder / "h200.html")
     texts = {
         "hide": result_page(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
-        "gtx980": result_page(simulated, kept),
+        "gtx980": result_page(with_evidence(simulated, kept, PAGE_LIMITS)),
         "hostile": result_page(monstrous()),
     }
     for name, text in texts.items():

@@ -9,6 +9,7 @@ from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.device_info import Origin
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence
+from gpudissect.results.evidence.series import PAGE_LIMITS
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
@@ -73,5 +74,5 @@ def test_every_finding_leads_to_a_plot_of_what_it_was_read_from(replayed, kept):
     of_the_file = with_evidence(replayed, kept)
     assert findings_without_plot(of_the_file, result_page(of_the_file)) == []
     assert len(of_the_file.to_json()) < 1.2 * len(replayed.to_json())
-    fine = result_page(replayed, kept)
+    fine = result_page(with_evidence(replayed, kept, PAGE_LIMITS))
     assert findings_without_plot(replayed, fine) == [] and len(fine) < 3_000_000

@@ -6,8 +6,8 @@ import pytest
 from gpudissect.device.base import Keeper
 from gpudissect.device.find import open_device
 from gpudissect.results.build import build
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import series_of
+from gpudissect.results.evidence.attach import FILE_LIMITS, with_evidence
+from gpudissect.results.evidence.series import PAGE_LIMITS, series_of
 from gpudissect.results.model import Options, Result
 from gpudissect.survey.run import run_survey
 from gpudissect.trace import Context, Trace
@@ -148,7 +148,7 @@ def test_second_accesses_need_pairs():
 
 def test_every_finding_of_a_file_leads_to_a_plot(survey, stored):
     assert findings_without_plot(stored, result_page(stored)) == []
-    assert findings_without_plot(survey[0], result_page(*survey)) == []
+    assert findings_without_plot(survey[0], result_page(with_evidence(*survey, PAGE_LIMITS))) == []
     assert findings_without_plot(survey[0], result_page(survey[0])) != []  # without traces
 
 
@@ -198,11 +198,12 @@ def test_stored_series_are_small_and_added_once(survey, stored):
         (l2_traces(), "l2.latency_by_sm", tuple(map(float, range(8))), SM_MAP),
     ],
 )
-def test_pages_have_curves_and_maps_with_and_without_traces(traces, name, value, title):
+def test_pages_have_curves_and_maps(traces, name, value, title):
     made = result({name: {"value": value, "evidence": tuple(traces)}})
-    assert title not in result_page(made) and title in result_page(made, traces)
-    ((titles, _),) = linked_plots(result_page(with_evidence(made, traces)))
-    assert any(title in each for each in titles)
+    assert title not in result_page(made)
+    for limits in (FILE_LIMITS, PAGE_LIMITS):
+        ((titles, _),) = linked_plots(result_page(with_evidence(made, traces, limits)))
+        assert any(title in each for each in titles)
 
 
 def test_pages_say_where_there_is_no_plot():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gpudissect.estimate import Status
+from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.evidence.series import series_of
 from gpudissect.results.files import load
 from gpudissect.results.model import Failure, Published, Series
@@ -236,7 +237,7 @@ def test_evidence_becomes_curves_maps_and_histograms():
 def test_what_is_kept_of_the_evidence_is_on_the_page():
     made = result({"l1.capacity": {"value": 256, "evidence": ("c4", "c8", "c16", "c32", "each")}})
     assert 'class="canvas"' not in result_page(made)
-    text = result_page(made, chases())
+    text = result_page(with_evidence(made, chases()))
     assert "misses against footprint" in text and "latency by line and lap" in text
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import PAGE_LIMITS, Traces
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.text import brief, clean, provenance, title_of
 from gpudissect.views.page import about, findings
@@ -32,9 +30,9 @@ Group = tuple[str, list[Finding]]
 Link = tuple[str, str]  # fragment and title of a plot
 
 
-def result_page(result: Result, kept: Traces | None = None) -> str:
-    """The page of a result: one HTML file that needs nothing else. With the `kept` traces its plots are finer."""
-    return _Page(with_evidence(result, kept or {}, PAGE_LIMITS)).text()
+def result_page(result: Result) -> str:
+    """The page of a result: one HTML file that needs nothing else."""
+    return _Page(result).text()
 
 
 class Budget:
