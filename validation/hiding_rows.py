@@ -9,7 +9,6 @@ from math import inf
 import numpy as np
 
 from gpudissect.models import hong_kim, published
-from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Floats, Loop, Machine, Unit
 from gpudissect.models.evaluation import cusp, warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
@@ -19,9 +18,9 @@ from gpudissect.models.one_latency import (
     guide_warps_with_access,
     guide_warps_with_arithmetic,
 )
+from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic, Refined
-from gpudissect.models.worksheet import Issue, Sheet, after_barrier, timeline, worksheet
-from gpudissect.models.zhang_owens import Added, ZhangOwens
+from gpudissect.models.worksheet import Issue, Sheet, timeline, worksheet
 
 SYNTHETIC = published.synthetic()
 G80, GT200, FERMI, KEPLER, MAXWELL = published.gpus()
@@ -110,7 +109,7 @@ def _chapter_3() -> Iterator[Row]:
     yield Row("listing 3.1", "issue of the store, cycle", 343, timeline(chain, reissue=3, width=2).end, 0)
     adds = [Issue("FADD", 18, (f"R{i}",), f"R{i}") for i in range(7)]
     yield Row("listing 3.2", "issue of the 7th add on Fermi, cycle", 36, timeline(adds, reissue=6).end, 0)
-    yield Row("listing 3.3", "issue after the barrier, cycle", 580, after_barrier([546, 32], 34), 0)
+    yield Row("listing 3.3", "issue after the barrier, cycle", 580, max(546, 32) + 34, 0)
     yield Row("s3.10", "traffic of a random permutation, 32 B transactions", 3.3, (256 + 32 * 32) / 384, 0.05)
     yield Row("s3.10", "the same with 128 B", 11, (256 + 32 * 128) / 384, 0.5)
 
@@ -170,8 +169,8 @@ def _cusp() -> Iterator[Row]:
     maxwell, basic, place = published.machine(MAXWELL), Basic(), "s4.5, figure 4.5"
     top = cusp(basic, maxwell, [Loop(alpha=alpha / 10) for alpha in range(10, 5121)])
     assert top is not None
-    yield Row(place, "cusp on Maxwell, alpha", 49, top.alpha, 1, "48.1 as issue binds, 49.1 as cores do")
-    yield Row(place, "cusp on Maxwell, warps", 54, top.warps, 0.6, "53.5 as issue binds, 54.0 as cores do")
+    yield Row(place, "cusp on Maxwell, alpha", 49, top[0].alpha, 1, "48.1 as issue binds, 49.1 as cores do")
+    yield Row(place, "cusp on Maxwell, warps", 54, top[1], 0.6, "53.5 as issue binds, 54.0 as cores do")
     yield Row(place, "warps at alpha 0", 30, _needed(basic, maxwell, Loop(alpha=0)), 0.5)
     yield Row(place, "warps at alpha infinite", 24, _needed(basic, maxwell, Loop(alpha=inf)), 1e-6)
     units = {

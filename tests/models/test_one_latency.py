@@ -17,7 +17,6 @@ from gpudissect.models.one_latency import (
     guide_warps,
     guide_warps_with_access,
     guide_warps_with_arithmetic,
-    prefetch_distance,
 )
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
@@ -60,7 +59,6 @@ def test_threads_needed():  # VV16 s4.9
     assert Agarwal.threads_needed(100, 300, 50) == pytest.approx(400 / 150)
     assert Saavedra.threads_needed(100, 300, 50) == pytest.approx(3)
     assert Agarwal.threads_needed(100, 300) == Saavedra.threads_needed(100, 300) == 4
-    assert prefetch_distance(300, 100) == 3
 
 
 @pytest.mark.parametrize("machine", FIVE, ids=lambda machine: machine.name)

@@ -7,7 +7,7 @@ import pytest
 
 from gpudissect.models.base import Limit, Machine, Unit
 from gpudissect.models.published import vector_add
-from gpudissect.models.worksheet import Issue, after_barrier, timeline, worksheet
+from gpudissect.models.worksheet import Issue, timeline, worksheet
 from tests.support.machines import KEPLER, MAXWELL
 
 BYTE = 10.4  # bytes a cycle of one SM (VV16 table 3.3)
@@ -113,10 +113,6 @@ def test_independent_instructions_wait_for_the_warp():  # VV16 listing 3.2, Ferm
     assert timeline(adds, reissue=6).cycles == (0, 6, 12, 18, 24, 30, 36)
     stores = [Issue(f"ST [R{i}], R{i}", 34, (f"R{i}",)) for i in range(1, 8)]
     assert timeline(stores, reissue=34).cycles[-1] == 204
-
-
-def test_a_barrier_waits_for_the_last_warp():  # VV16 listing 3.3
-    assert after_barrier([546, 32], 34) == 580
 
 
 def test_a_late_operand_takes_a_pair_apart():

@@ -1,18 +1,17 @@
 """Models of latency hiding: throughput at n warps, and the warps needed (VV16 chapters 3, 4, 6, 7).
 
-`base` defines the input and output of a model; `volkov`, `hong_kim`, `one_latency`, `baghsorkhi`, `zhang_owens` and
-`huang` hold the models; `evaluation` compares them with measurements; `published` holds the tables of VV16.
+`base` defines the input and output of a model; `volkov`, `hong_kim`, `one_latency`, `separate_times` and `huang` hold
+the models; `evaluation` compares them with measurements; `published` holds the tables of VV16.
 """
 
 from __future__ import annotations
 
-from gpudissect.models.baghsorkhi import Baghsorkhi
 from gpudissect.models.base import Model
 from gpudissect.models.hong_kim import HongKim, Sim
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
 from gpudissect.models.one_latency import Agarwal, ChenAamodt, CudaGuide, Saavedra
+from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic, Queued, Refined
-from gpudissect.models.zhang_owens import Added, ZhangOwens
 
 ALL: tuple[Model, ...] = (
     *(Basic(), Refined(), Queued(), HongKim(), CudaGuide(), Agarwal(), Saavedra(), Baghsorkhi(), ZhangOwens()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -13,14 +14,6 @@ MAX_WARPS = 1024  # per SM, searched by `warps_needed`, far above what any GPU h
 BISECTIONS = 48  # of one warp
 ALPHAS = tuple(float(alpha) for alpha in 2 ** (np.arange(19) / 2))
 """1 to 512 in steps of sqrt 2 (VV16 s7.9)."""
-
-
-@dataclass(frozen=True)
-class Cusp:
-    """The alpha at which a loop needs the maximum number of warps."""
-
-    alpha: float
-    warps: float
 
 
 def warps_needed(model: Model, machine: Machine, loop: Loop, share: float = 1.0) -> float | None:
@@ -44,11 +37,11 @@ def warps_needed(model: Model, machine: Machine, loop: Loop, share: float = 1.0)
     return high
 
 
-def cusp(model: Model, machine: Machine, loops: Sequence[Loop], share: float = 1.0) -> Cusp | None:
-    """The one of `loops` that needs the most warps; None if none of them reaches the share."""
-    needed = ((loop.alpha, warps_needed(model, machine, loop, share)) for loop in loops)
-    known = [Cusp(alpha, warps) for alpha, warps in needed if warps is not None]
-    return max(known, key=lambda found: found.warps, default=None)
+def cusp(model: Model, machine: Machine, loops: Sequence[Loop], share: float = 1.0) -> tuple[Loop, float] | None:
+    """The one of `loops` that needs the most warps, and how many; None if none of them reaches the share."""
+    needed = ((loop, warps_needed(model, machine, loop, share)) for loop in loops)
+    reached = [(loop, warps) for loop, warps in needed if warps is not None]
+    return max(reached, key=itemgetter(1), default=None)
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,6 @@ def guide_warps_with_arithmetic(machine: Machine, loop: Loop) -> float:
     return guide_warps(machine, loop) + unit.latency * unit.throughput
 
 
-def prefetch_distance(latency: float, cycles: float) -> float:
-    """Iterations of a loop of `cycles` to prefetch ahead: l / s, Mowry et al. 1992, VV16 s4.9."""
-    return latency / cycles
-
-
 @dataclass(frozen=True)
 class CudaGuide:
     """CUDA C Programming Guide, chapter 5.2.3: ``min(n alpha / mem_lat, alu_thru)``, its peak from `guide_warps` on.

@@ -89,18 +89,12 @@ class Sheet:
 def worksheet(
     machine: Machine, counts: Mapping[str, float], warps: float, *, latency: float | None = None, pairs: float = 0
 ) -> Sheet:
-    """Fill in the worksheet.
+    """Fill in the worksheet for `counts` instructions per warp, by kind, and `warps` per SM.
 
-    Args:
-        machine: throughputs of the units and of the schedulers.
-        counts: instructions per warp, by kind.
-        warps: occupancy, per SM.
-        latency: of a warp, such as the end of a `timeline`; None: every instruction depends on the previous one.
-        pairs: dual-issued pairs of instructions (VV16 s3.6).
-
-    Raises `ValueError` for an unknown kind, no instructions, a negative count, an occupancy above the machine's
-    maximum, a latency that is not positive, or too many pairs.
-
+    `latency` is that of a warp, such as the end of a `timeline`; None: every instruction depends on the previous one.
+    `pairs` counts dual-issued pairs of instructions (VV16 s3.6). Raises `ValueError` for an unknown kind, no
+    instructions, a negative count, an occupancy above the machine's maximum, a latency that is not positive, or too
+    many pairs.
     """
     used = {kind: count for kind, count in counts.items() if count}
     if not used or any(not 0 < count < inf for count in used.values()):
@@ -147,14 +141,9 @@ class Timeline:
 def timeline(program: Sequence[Issue], *, reissue: float, width: int = 1, replacement: float = 0.0) -> Timeline:
     """Issue times of a warp that runs alone, a lower bound on its latency: longest paths in VV16 figure 3.5.
 
-    Args:
-        program: instructions in order.
-        reissue: ILP latency, cycles from one issue of the warp to the next (VV16 s3.7).
-        width: 2 if two independent neighbours can be issued at once, 0 cycles apart (VV16 s3.8).
-        replacement: cycles until a finished block is replaced (VV16 s3.7).
-
+    `reissue` cycles pass from one issue of the warp to the next (ILP latency, VV16 s3.7), `replacement` cycles until a
+    finished block is replaced (s3.7). With a `width` of 2, two independent neighbours can be issued at once (s3.8).
     Raises `ValueError` for an empty program or another width.
-
     """
     if not program or width not in (1, 2):
         raise ValueError(f"a timeline needs instructions and a width of 1 or 2, got {len(program)} and {width}")
@@ -174,11 +163,6 @@ def timeline(program: Sequence[Issue], *, reissue: float, width: int = 1, replac
         if issue.writes is not None:
             ready[issue.writes] = at + issue.latency
     return Timeline(tuple(cycles), tuple(pairs), cycles[-1] + replacement)
-
-
-def after_barrier(arrivals: Sequence[float], latency: float) -> float:
-    """When all warps of a block continue: the last arrival plus the barrier's latency (VV16 s3.7, listing 3.3)."""
-    return max(arrivals) + latency
 
 
 def _are_independent(first: Issue, second: Issue) -> bool:

@@ -1,4 +1,4 @@
-"""Zhang & Owens 2011 and added times, as VV16 s7.3, 4.11 and 4.12 evaluate them."""
+"""Baghsorkhi et al. 2010, Zhang & Owens 2011 and added times, as VV16 s7.2, 7.3, 4.11 and 4.12 evaluate them."""
 
 from dataclasses import replace
 from math import inf
@@ -8,11 +8,13 @@ import pytest
 
 from gpudissect.models import published
 from gpudissect.models.base import Curve, Limit, Loop
+from gpudissect.models.evaluation import warps_needed
+from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic
-from gpudissect.models.zhang_owens import Added, ZhangOwens
-from tests.support.machines import EACH_MACHINE, FIVE, GT200, MAXWELL, limits
+from tests.support.machines import EACH_MACHINE, FIVE, G80, GT200, MAXWELL, limits
 
 N = np.arange(1, 33)
+G80_WARPS = np.arange(1, 25)
 CURVES = {
     "fadd": Curve((1, 6, 32), (1 / 24, 0.25, 0.25)),
     "ldg_streaming": Curve((1, 12, 18, 32), (1 / 434, 0.0233, 0.0264, 0.0277)),
@@ -57,6 +59,49 @@ def test_a_curve_between_and_after_its_points():
             Curve(warps, rate)
 
 
-def test_limits():
+def test_limits_of_zhang_owens():
     latency = dict.fromkeys([(0, 8), (64, 4)], Limit.LATENCY)
     limits(ZhangOwens(), MAXWELL, latency | {(0, 64): Limit.MEMORY, (64, 64): Limit.PIPELINE})
+
+
+def baghsorkhi_and_basic(alpha):
+    """Throughput by both models on the G80."""
+    return (model.throughput(G80, Loop(alpha=alpha), G80_WARPS) for model in (Baghsorkhi(), Basic()))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1, 8, 11, 32, 100])
+def test_the_closed_form(alpha):  # VV16 s7.2: max(37, x, 440 - (n - 2) x), x = alpha max(4, 20 / n) + 4
+    found, _ = baghsorkhi_and_basic(alpha)
+    x = alpha * np.maximum(4, 20 / G80_WARPS) + 4
+    expected = np.maximum(np.maximum(1 / 0.0268, x), 440 - (G80_WARPS - 2) * x)
+    assert 1 / Loop(alpha=alpha).accesses(found) == pytest.approx(expected)
+
+
+def test_accesses_alone():  # VV16 s7.2: 1 / max(448 - 4 n, 37), an underestimate by more than 8 at 100 % occupancy
+    found, basic = baghsorkhi_and_basic(0)
+    assert found == pytest.approx(1 / np.maximum(448 - 4 * G80_WARPS, 37), rel=0.01)
+    assert basic[-1] / found[-1] > 8
+    assert warps_needed(Baghsorkhi(), G80, Loop(alpha=0)) > 100
+
+
+def test_arithmetic_alone_is_accurate():  # VV16 s7.2
+    found, basic = baghsorkhi_and_basic(inf)
+    assert found == pytest.approx(basic)
+
+
+def test_no_linear_growth_at_alpha_11():  # VV16 s7.2, figure 7.2 b; right at full occupancy
+    found, basic = baghsorkhi_and_basic(11)
+    assert found[-1] / basic[-1] == pytest.approx(0.8, abs=0.25)
+    assert (found / basic).max() / (found / basic).min() > 2
+
+
+def test_it_overestimates_where_latency_binds():  # VV16 s7.2: alpha 32, by up to 1.7
+    found, basic = baghsorkhi_and_basic(32)
+    assert (found / basic).max() == pytest.approx(1.7, abs=0.15)
+    assert (found / basic)[10:] == pytest.approx(1, abs=0.04)
+
+
+def test_limits_of_baghsorkhi():
+    latency = dict.fromkeys([(0, 4), (32, 3), (inf, 4)], Limit.LATENCY)
+    pipeline = dict.fromkeys([(32, 24), (inf, 5)], Limit.PIPELINE)
+    limits(Baghsorkhi(), G80, latency | pipeline | {(0, 200): Limit.MEMORY})
