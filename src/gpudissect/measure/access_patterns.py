@@ -22,33 +22,27 @@ def footprint(size: int, stride: int, seed: int) -> Shuffled:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of a probed chain: `count` aligned blocks of `size` bytes scattered over `span` bytes.
-
-    In each block the words at the byte offsets `words` are visited in turn; a probe visits the word behind the first.
-    """
+    """Aligned blocks of a probed chain, scattered over `span` bytes; a probe visits the word behind the first one."""
 
     count: int
-    size: int
-    words: tuple[int, ...]
+    size: int  # bytes
+    words: tuple[int, ...]  # byte offsets visited in each block, in turn
     span: int
 
 
 @dataclass(frozen=True)
 class ProbedChain:
-    """A chain over scattered blocks, and the positions `picks` at which it probes one at random.
-
-    `warmup` is the number of laps before the probes are meaningful.
-    """
+    """A chain over scattered blocks that probes some of them at random."""
 
     order: Explicit
-    picks: tuple[int, ...]
-    warmup: int
+    picks: tuple[int, ...]  # positions of the probes
+    warmup: int  # laps before the probes are meaningful
 
 
 def probed_chain(
     blocks: Blocks, fetch: int, word: int, rng: np.random.Generator, max_probes: int = MAX_PROBES
 ) -> ProbedChain:
-    """A chain over scattered blocks with probes at random moments, at most `max_probes` per lap.
+    """A chain over scattered blocks with probes at random moments, at most `max_probes` per lap over them.
 
     A probe visits another word of its granule of `fetch` bytes, so that no word occurs twice. Many blocks: a lap over
     them, then one over other words of them, with probes; if granules have too few words for that, one lap with probes,
@@ -56,31 +50,28 @@ def probed_chain(
     that: a segmented LRU seems to hold nearly twice too many.) Few blocks: as many sets of them as make a long chain,
     each visited three times before the next, for one set would allow one probe only.
     """
-    count = blocks.count
-    last_word = max(offset % fetch for offset in blocks.words)
+    count, last_word = blocks.count, max(offset % fetch for offset in blocks.words)
     shift = last_word + 2 * word  # behind the last visited word there is one for the probe
-    if count >= MIN_LONG_CHAIN_BLOCKS and shift + last_word + 2 * word <= fetch:
-        bases = scattered_offsets(count, blocks.size, blocks.span, rng)
-        lap = _visits(bases, blocks.words)
-        last, picks = _with_probes(bases + shift, blocks.words, word, rng, max_probes)
-        return ProbedChain(Explicit(np.concatenate([lap, last])), tuple((picks + lap.size).tolist()), 0)
-    if count >= MIN_LONG_CHAIN_BLOCKS or fetch < 4 * word:
-        bases = scattered_offsets(count, blocks.size, blocks.span, rng)
-        sequence, picks = _with_probes(bases, blocks.words, word, rng, max_probes)
-        return ProbedChain(Explicit(sequence), tuple(picks.tolist()), 1)
-    sets = min(blocks.span // blocks.size // count, -(-MIN_LONG_CHAIN_BLOCKS * 8 // count))
+    many, sets, first_words = count >= MIN_LONG_CHAIN_BLOCKS, 1, range(1)
+    if many and shift + last_word + 2 * word <= fetch:
+        plain_laps, probed_lap = [0], shift
+    elif many or fetch < 4 * word:
+        plain_laps, probed_lap = [], 0
+    else:
+        plain_laps, probed_lap, first_words = [0, word], 2 * word, range(0, fetch - 3 * word, 4 * word)
+        sets = min(blocks.span // blocks.size // count, -(-MIN_LONG_CHAIN_BLOCKS * 8 // count))
     laps: list[Array] = []
-    all_picks: list[Array] = []
+    picks: list[Array] = []
     length = 0
-    for first_word in range(0, fetch - 3 * word, 4 * word):
-        offsets = scattered_offsets(sets * count, blocks.size, blocks.span, rng)
-        for bases in offsets.reshape(sets, count) + first_word:
-            lap = _visits(bases, blocks.words)
-            last, picks = _with_probes(bases + 2 * word, blocks.words, word, rng, max_probes)
-            laps += [lap, lap + word, last]
-            all_picks.append(picks + length + 2 * lap.size)
-            length += 2 * lap.size + last.size
-    return ProbedChain(Explicit(np.concatenate(laps)), tuple(np.concatenate(all_picks).tolist()), 0)
+    for first_word in first_words:
+        offsets = scattered_offsets(sets * count, blocks.size, blocks.span, rng) + first_word
+        for bases in offsets.reshape(sets, count):
+            laps += [_visits(bases + shift, blocks.words) for shift in plain_laps]
+            last, positions = _with_probes(bases + probed_lap, blocks.words, word, rng, max_probes)
+            picks.append(positions + length + len(plain_laps) * count * len(blocks.words))
+            laps.append(last)
+            length += len(plain_laps) * count * len(blocks.words) + last.size
+    return ProbedChain(Explicit(np.concatenate(laps)), tuple(np.concatenate(picks).tolist()), 0 if plain_laps else 1)
 
 
 def _visits(bases: Array, words: tuple[int, ...]) -> Array:
@@ -109,7 +100,7 @@ def scattered_offsets(count: int, granule: int, span: int, rng: np.random.Genera
 
 @dataclass(frozen=True)
 class ColdPairs:
-    """Pairs of accesses to cold blocks: positions in a chain of the second ones, by distance (bytes) from the first."""
+    """Pairs of accesses to cold blocks: positions of the second ones by distance (bytes) from the first."""
 
     order: Explicit
     after: dict[int, Array]
@@ -117,11 +108,8 @@ class ColdPairs:
 
     def second_accesses(self, trace: Trace) -> SecondAccesses:
         """Cycles of the second accesses, from a trace of this chain with every access timed."""
-        after, before = (
-            {distance: trace.cycles[positions] for distance, positions in second.items()}
-            for second in (self.after, self.before)
-        )
-        return SecondAccesses(after, before)
+        sides = ({d: trace.cycles[at] for d, at in side.items()} for side in (self.after, self.before))
+        return SecondAccesses(*sides)
 
 
 def cold_pairs(path: Path, limit: int, rng: np.random.Generator) -> ColdPairs:

@@ -39,10 +39,7 @@ def lap_latency(
 
 
 def median_latency(chains: Sequence[Latency]) -> Latency:
-    """Median latency of chains over different lines, bracketed by the extremes of all.
-
-    Raises `ValueError` without chains.
-    """
+    """Median latency of chains, bracketed by the extremes of all. Raises `ValueError` without chains."""
     if not chains:
         raise ValueError("latency needs at least one chain")
     median = float(np.median([chain.cycles for chain in chains]))
@@ -52,8 +49,7 @@ def median_latency(chains: Sequence[Latency]) -> Latency:
 def median_with_error(samples: Array, overhead: Latency) -> Latency:
     """Median of single accesses (cycles) less the timing overhead, with three standard errors to either side.
 
-    For accesses that are late now and then, such as to memory that is being refreshed. Raises `ValueError` without
-    samples.
+    For memory, which a refresh delays now and then. Raises `ValueError` without samples.
     """
     if samples.size == 0:
         raise ValueError("latency needs at least one access")
@@ -74,8 +70,7 @@ def median_with_ranks(samples: Array, overhead: Latency) -> Latency:
 def median_with_quartiles(samples: Array, overhead: Latency) -> Latency:
     """Median of single accesses (cycles) less the timing overhead, between the quartiles.
 
-    For a mixture such as near and far lines, whose median is one or the other by chance. Raises `ValueError` without
-    samples.
+    For mixtures such as near and far lines. Raises `ValueError` without samples.
     """
     return _median_between(samples, 0.25, 0.75, overhead)
 

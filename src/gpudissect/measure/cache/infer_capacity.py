@@ -6,14 +6,13 @@ misses are only misread hits, at the rate observed on a control that certainly f
 proves that a chain fits, whatever the policy, the index function or the order of accesses; where misreading is
 frequent, laps add up until one of the two is certain (in the spirit of Wald 1945).
 
-By line. Misread hits fall on any line; the misses of a set that overflows fall on its own few lines, whatever its
-policy. How often two misses fall on one line needs no control and far fewer laps: one miss per lap among twenty misread
-ones shows within some thirty laps, by counting within some hundreds.
+By line. Misread hits fall on any line; the misses of a set that overflows fall on its own few lines. How often two
+misses fall on one line needs no control and far fewer laps: one miss per lap among twenty misread ones shows within
+some thirty laps, by counting within some hundreds.
 
 Residency. While M distinct elements are visited in turn, M well above what fits, an element chosen at random hits with
 probability (lines the cache holds) / M, whatever the policy, the index function or the sizes of the sets. No element is
-probed twice, so elements probed before are no candidates though they are resident: with one probe for d elements the
-share is too low by the factor 1 + (1 - share) / d, which is corrected.
+probed twice, so with one probe for d elements the share is too low by the factor 1 + (1 - share) / d: corrected.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.trace import Array
+
+Mask = NDArray[np.bool_]
 
 SHORT_LAP_PROBABILITY = 1e-3  # that a lap with true misses shows fewer of them
 ERROR_ODDS = 1e-4  # at which a decision is made
@@ -53,11 +54,11 @@ class Control:
 
 
 def overflow_log_odds(counts: Array, control: Control) -> NDArray[np.float64]:
-    """Log odds (nats) of "overflows" against "fits", shape (chains,).
+    """Log odds (nats) of "overflows" against "fits", shape (chains,), from hits, misses and unknown accesses of laps.
 
-    `counts` (laps, chains, 3) are hits, misses and unknown accesses of each lap of each chain. Misread hits are Poisson
-    at a rate known from the control (gamma posterior, so the total is negative binomial); an overflow adds at least one
-    miss to every lap, but for few: behind a nearer cache, which keeps some of the lines, a lap may show less.
+    `counts` is (laps, chains, 3). Misread hits are Poisson at a rate known from the control (gamma posterior, so the
+    total is negative binomial); an overflow adds at least one miss to every lap, but for few: behind a nearer cache,
+    which keeps some of the lines, a lap may show less.
     """
     missed = counts[:, :, 1]
     total, exposure = missed.sum(axis=0), counts.sum(axis=(0, 2)).astype(np.float64)
@@ -103,7 +104,7 @@ class MissesByLine:
     misses: Array
     laps: int
 
-    def add(self, missed: NDArray[np.bool_]) -> MissesByLine:
+    def add(self, missed: Mask) -> MissesByLine:
         """The same with further laps, shape (laps, lines)."""
         return MissesByLine(self.misses + missed.sum(axis=0), self.laps + len(missed))
 
@@ -163,32 +164,24 @@ class ResidentBytes:
 
 
 def partition_sizes(
-    near: NDArray[np.bool_], far_lines: NDArray[np.bool_], found: NDArray[np.bool_], total: int, between: float
+    near: Mask, far_lines: Mask, found: Mask, total: int, between: float
 ) -> tuple[ResidentBytes, ResidentBytes]:
     """Sizes of the near partition of a cache and of both partitions together, from probes of random lines.
 
-    Args:
-        near: which probes hit in the near partition.
-        far_lines: which probes were of lines whose home is far.
-        found: which probes hit in either partition; counts for far lines only.
-        total: bytes of all lines visited.
-        between: lines visited between two probes.
+    `near` are probes that hit in the near partition, `far_lines` probes of lines whose home is far, `found` probes that
+    hit in either partition (counts for far lines only); `total` bytes are visited, `between` lines between two probes.
 
     The sum is read in two ways: as twice the near partition, for both are taken to be equal; and as the near partition
     plus what the far one holds, if it holds what the near one fetched last from it. The bracket covers both, the value
     is the first. Raises `ValueError` without probes.
     """
     local = estimate_residency(int(near.sum()), near.size, total, between)
-    probes = int(far_lines.sum())
-    remote = estimate_residency(
-        int((far_lines & (near | found)).sum()), probes, round(total * probes / near.size), between
-    )
+    probes, remote_hits = int(far_lines.sum()), int((far_lines & (near | found)).sum())
+    remote = estimate_residency(remote_hits, probes, round(total * probes / near.size), between)
     error = float(np.hypot(local.error, remote.error))
     twice, both = 2 * local.elements, local.elements + remote.elements
-    return (
-        _resident_bytes(local.elements, local.elements, local.elements, local.error),
-        _resident_bytes(twice, min(both, twice), max(both, twice), max(error, 2 * local.error)),
-    )
+    near_size = _resident_bytes(local.elements, local.elements, local.elements, local.error)
+    return near_size, _resident_bytes(twice, min(both, twice), max(both, twice), max(error, 2 * local.error))
 
 
 def _resident_bytes(size: float, low: float, high: float, error: float) -> ResidentBytes:

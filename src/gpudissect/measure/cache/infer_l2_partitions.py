@@ -36,21 +36,16 @@ ROUNDING_VARIANCE = 0.25  # cycles^2
 MIN_SLICE_RATIO = 2.5  # of distances between slices to those within a slice
 
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class HomePartition:
-    """First accesses to near and far lines.
+    """First accesses to near and far lines, cycles, timer included."""
 
-    Attributes:
-        threshold: cycles; a line is far if its fastest first access takes longer.
-        near, far: medians of first accesses, cycles, timer included.
-        near_samples, far_samples: the first accesses, cycles.
-    """
-
-    threshold: float
-    near: float
+    threshold: float  # a line is far if its fastest first access takes longer
+    near: float  # median
     far: float
     near_samples: Array
     far_samples: Array
@@ -102,16 +97,13 @@ def _two_means_threshold(values: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """Least squares of ``mean + by_sm + by_line``; `residual` (SMs, lines); all in cycles.
-
-    `explained` is the explained share of the variance (R^2), None where hardly anything varies.
-    """
+    """Least squares of ``mean + by_sm + by_line``, in cycles."""
 
     mean: float
-    by_sm: NDArray[np.float64]
-    by_line: NDArray[np.float64]
-    residual: Matrix
-    explained: float | None
+    by_sm: Vector
+    by_line: Vector
+    residual: Matrix  # (SMs, lines)
+    explained: float | None  # share of the variance (R^2), None where hardly anything varies
 
 
 def fit_additive(matrix: Matrix) -> AdditiveModel:
@@ -124,19 +116,12 @@ def fit_additive(matrix: Matrix) -> AdditiveModel:
 
 @dataclass(frozen=True, eq=False)
 class SmGroups:
-    """Two groups of SMs that reach the lines differently.
+    """Two groups of SMs that reach the lines differently."""
 
-    Attributes:
-        second: which SMs are not in the group of the first SM, shape (SMs,).
-        unsure: numbers of the SMs that the two halves of the lines assign to different groups.
-        patterns: latency of the lines from each group less its mean, cycles (2, lines).
-        later: which lines are slower from the second group, if the lines form two groups as well, else None.
-    """
-
-    second: Mask
-    unsure: tuple[int, ...]
-    patterns: Matrix
-    later: Mask | None
+    second: Mask  # which SMs are not in the group of the first SM
+    unsure: tuple[int, ...]  # SMs that the two halves of the lines assign to different groups
+    patterns: Matrix  # latency of the lines from each group less its mean, cycles (2, lines)
+    later: Mask | None  # lines slower from the second group, if the lines form two groups as well
 
     def assign(self, matrix: Matrix) -> Mask:
         """Whether SMs belong to the second group, from their cycles on the same lines (SMs, lines)."""
@@ -148,7 +133,7 @@ class SmGroups:
 def find_groups(matrix: Matrix, min_contrast: float) -> SmGroups | None:
     """The two groups of SMs in a map of cycles (SMs, lines); None if it shows one partition.
 
-    `min_contrast`: smallest difference between the groups, cycles (root mean square over the lines).
+    Groups differ by `min_contrast` cycles at least (root mean square over the lines).
     """
     if len(matrix) < MIN_SMS or matrix.shape[1] < 2 * MIN_SMS:
         return None
@@ -171,13 +156,10 @@ def find_groups(matrix: Matrix, min_contrast: float) -> SmGroups | None:
 
 @dataclass(frozen=True, eq=False)
 class LatencyMap:
-    """Cycles (SMs, lines) of accesses from several SMs to the same lines: first accesses, and the median of the hits.
+    """Cycles (SMs, lines) of accesses from several SMs to the same lines."""
 
-    Of an even number of hits it is the lower median: delays only add.
-    """
-
-    touches: Matrix
-    hits: Matrix
+    touches: Matrix  # first accesses
+    hits: Matrix  # median; of an even number the lower one, for delays only add
 
     @classmethod
     def from_laps(cls, laps: Sequence[Array]) -> Self:
@@ -192,19 +174,12 @@ class LatencyMap:
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Two partitions of a GPU, and the one of each SM.
-
-    Attributes:
-        groups: the SMs, and how each group reaches the lines.
-        by_touches: whether they were found by first accesses, else by hits.
-        late: first accesses are clipped to this, cycles.
-        hits_agree: whether hits group the SMs alike; None if they show no groups, or are the only source.
-    """
+    """Two partitions of a GPU, and the one of each SM."""
 
     groups: SmGroups
-    by_touches: bool
-    late: float
-    hits_agree: bool | None
+    by_touches: bool  # found by first accesses, else by hits
+    late: float  # first accesses are clipped to this, cycles
+    hits_agree: bool | None  # whether hits group the SMs alike; None if they show no groups, or are the only source
 
     @property
     def second(self) -> Mask:
@@ -253,8 +228,7 @@ def share_explained_by_partition(matrix: Matrix, second: Mask) -> float | None:
 def count_slices(matrix: Matrix) -> int | None:
     """Number of different patterns of the lines over the SMs, a lower bound of the slices; None where not clear.
 
-    It is clear if the patterns of two lines are either equal or differ by `MIN_SLICE_RATIO` times as much, with nothing
-    between.
+    It is clear if two patterns are either equal or differ by `MIN_SLICE_RATIO` times as much, with nothing between.
     """
     columns = (matrix - matrix.mean(axis=1, keepdims=True)).T
     squares = np.sum(columns**2, axis=1)
@@ -277,7 +251,7 @@ def _explained_share(residual: Matrix, matrix: Matrix) -> float | None:
     return None if variance < ROUNDING_VARIANCE else 1 - float(np.mean(residual**2)) / variance
 
 
-def _leading_component(matrix: Matrix) -> NDArray[np.float64]:
+def _leading_component(matrix: Matrix) -> Vector:
     """Over the SMs, the leading singular vector of the residual of the additive model."""
     left, _, _ = np.linalg.svd(fit_additive(matrix).residual, full_matrices=False)
     return np.asarray(left[:, 0])

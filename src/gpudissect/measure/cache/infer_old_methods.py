@@ -4,9 +4,9 @@ The two classic readings of averaged P-chase curves (MC16 s4.1) assume equal set
 above the line, and LRU. Where one of these fails they contradict each other, as on Kepler's texture cache (MC16 fig
 4-5).
 
-The change-point method of MT22 chapter 3, by which MT4G decides sizes, reduces a sweep over sizes to one number per
-size; the best single split is the estimate, and a two-sample Kolmogorov-Smirnov test accepts or rejects it. It answers
-"is there a change", not "is it here": on a ramp it accepts a step that does not exist.
+The change-point method of MT22 chapter 3, by which MT4G decides sizes, reduces a sweep to one number per size; the best
+single split is the estimate, and a two-sample Kolmogorov-Smirnov test accepts or rejects it. It answers "is there a
+change", not "is it here": on a ramp it accepts a step that does not exist.
 """
 
 from __future__ import annotations
@@ -69,17 +69,11 @@ def read_wong(by_size: Mapping[int, float]) -> ClassicReading:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """The best split of a series.
+    """The best split of a series."""
 
-    Attributes:
-        index: first position after the change.
-        distance: Kolmogorov-Smirnov distance of the two parts.
-        critical: distance from which on the change is accepted (MT22 eq. 3.3).
-    """
-
-    index: int
-    distance: float
-    critical: float
+    index: int  # first position after the change
+    distance: float  # Kolmogorov-Smirnov distance of the two parts
+    critical: float  # distance from which on the change is accepted (MT22 eq. 3.3)
 
     @property
     def accepted(self) -> bool:

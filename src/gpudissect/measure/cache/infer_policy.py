@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,21 +40,13 @@ MIN_RANDOM_SHARE = 0.25  # of the differences between two independent runs
 
 @dataclass(frozen=True)
 class Observation:
-    """Accesses to lines 0 ... `ways` of a cold set.
+    """Accesses to lines 0 ... `ways` of a cold set."""
 
-    Attributes:
-        lines: (n,) line numbers, numbered by their first access.
-        outcomes: (n,) HIT, MISS or UNKNOWN.
-    """
-
-    lines: Array
-    outcomes: Outcomes
+    lines: Array  # (n,) numbered by their first access
+    outcomes: Outcomes  # (n,) HIT, MISS or UNKNOWN
 
     def before_unknown(self) -> Observation:
-        """The accesses before the first unknown one.
-
-        After it the absent line may not be known, and with it which line lies in which way, for the rest of the run.
-        """
+        """The accesses before the first unknown one, after which the lines of the ways are not known."""
         unknown = np.flatnonzero(self.outcomes == UNKNOWN)
         end = int(unknown[0]) if unknown.size else self.lines.size
         return Observation(self.lines[:end], self.outcomes[:end])
@@ -74,10 +67,7 @@ def observe_cold(lines: Array, outcomes: Outcomes) -> Observation:
 
 @lru_cache(maxsize=256)
 def candidates(ways: int) -> tuple[PolicyKind, ...]:
-    """Deterministic policies that sets of so many ways can have; of those equal there, the first.
-
-    Equal is what agrees on a long random sequence: a short observed one may only have failed to separate them.
-    """
+    """Deterministic policies of sets with so many ways; of those equal on a long random sequence, the first."""
     lines = np.concatenate([np.arange(ways + 1), np.random.default_rng(ways).integers(0, ways + 1, CANDIDATE_ACCESSES)])
     different: dict[bytes, PolicyKind] = {}
     for kind in DETERMINISTIC:
@@ -169,22 +159,12 @@ def _log_read(outcome: int, truth: int, misread: float) -> float:
     return 0.0 if outcome == UNKNOWN else log(1 - misread if outcome == truth else misread)
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(NamedTuple):
     """Candidates by likelihood, best first, in nats."""
 
     scores: Mapping[str, float]
-
-    @property
-    def best(self) -> str:
-        """Name of the likeliest."""
-        return next(iter(self.scores))
-
-    @property
-    def lead(self) -> float:
-        """Nats by which the best leads; infinite if it is alone."""
-        values = list(self.scores.values())
-        return values[0] - values[1] if len(values) > 1 else float("inf")
+    best: str
+    lead: float  # of the best; infinite if it is alone
 
 
 def rank_candidates(runs: Sequence[Observation], ways: int, misread: float) -> Ranking:
@@ -194,20 +174,17 @@ def rank_candidates(runs: Sequence[Observation], ways: int, misread: float) -> R
         for kind in candidates(ways)
     }
     scores[PolicyKind.RANDOM.value] = sum(random_log_likelihood(run, ways, misread) for run in runs)
-    return Ranking(dict(sorted(scores.items(), key=lambda item: -item[1])))
+    ranked = sorted(scores.items(), key=lambda item: -item[1])
+    lead = ranked[0][1] - ranked[1][1] if len(ranked) > 1 else float("inf")
+    return Ranking(dict(ranked), ranked[0][0], lead)
 
 
 @dataclass(frozen=True)
 class Victims:
-    """Replaced ways in order, and the age of the line in each.
+    """Replaced ways in order, and the age of the line in each."""
 
-    Attributes:
-        ways: (n,) way numbers, by the order in which they were filled.
-        ages: (n,) number of other lines used since that line was.
-    """
-
-    ways: Array
-    ages: Array
+    ways: Array  # (n,) numbered in the order in which they were filled
+    ages: Array  # (n,) number of other lines used since that line was
 
 
 def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
@@ -261,19 +238,12 @@ def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
 
 @dataclass(frozen=True)
 class RandomPolicyFit:
-    """A random policy fitted to victims.
+    """A random policy fitted to victims."""
 
-    Attributes:
-        weights: (ways,) share of the victims in each way.
-        uneven: whether the ways are replaced with unequal probabilities (Schwarz 1978).
-        by_age: whether the age of a line matters, and more than its way.
-        by_order: whether a victim depends on the one before it.
-    """
-
-    weights: NDArray[np.float64]
-    uneven: bool
-    by_age: bool
-    by_order: bool
+    weights: NDArray[np.float64]  # share of the victims in each way
+    uneven: bool  # whether the ways are replaced with unequal probabilities (Schwarz 1978)
+    by_age: bool  # whether the age of a line matters, and more than its way
+    by_order: bool  # whether a victim depends on the one before it
 
 
 def fit_random_policy(victims: Victims, ways: int) -> RandomPolicyFit:

@@ -25,17 +25,11 @@ class Sharing(Enum):
 
 @dataclass(frozen=True)
 class MissShares:
-    """Shares of misses in a lap over a resident chain.
-
-    Attributes:
-        undisturbed: with no other accesses before it.
-        evicted: after accesses of the other cache to other lines.
-        cross: after accesses of the other cache to the same lines, None where it cannot reach them.
-    """
+    """Shares of misses in a lap over a resident chain."""
 
     undisturbed: float
-    evicted: float
-    cross: float | None
+    evicted: float  # after accesses of the other cache to other lines
+    cross: float | None  # after accesses of the other cache to the same lines, None where it cannot reach them
 
 
 def classify_sharing(misses: MissShares) -> Sharing:

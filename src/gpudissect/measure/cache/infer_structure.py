@@ -21,20 +21,12 @@ from gpudissect.trace import Array
 
 @dataclass(frozen=True)
 class Structure:
-    """Sets, ways and index function of a cache.
+    """Sets, ways and index function of a cache."""
 
-    Attributes:
-        line: bytes of a line.
-        index: from byte offsets to set numbers; the numbering itself is arbitrary.
-        ways: lines each set holds.
-        lines: line numbers below this were tested.
-        evidence: digests of the workloads it was inferred from.
-    """
-
-    line: int
-    index: Index
-    ways: tuple[int, ...]
-    lines: int
+    line: int  # bytes
+    index: Index  # from byte offsets to set numbers; the numbering itself is arbitrary
+    ways: tuple[int, ...]  # of each set
+    lines: int  # line numbers below this were tested
     evidence: tuple[str, ...] = ()
 
     def set_of(self, lines: Array) -> Array:
@@ -52,10 +44,7 @@ class Structure:
 
 
 class LinesBySet:
-    """Lines by their sets, shuffled once: cheap to sample repeatedly.
-
-    `set_of` (lines,) holds the set numbers of lines 0, 1, ...
-    """
+    """Lines by their sets, shuffled once: cheap to sample repeatedly. `set_of` are the sets of lines 0, 1, ..."""
 
     def __init__(self, set_of: Array, sets: int, rng: np.random.Generator) -> None:
         self.set_of = set_of
@@ -85,10 +74,7 @@ def rows_from(null: Iterable[int], bits: int) -> tuple[int, ...]:
 
 
 def null_space(members: Array, count: int) -> tuple[int, ...] | None:
-    """Basis of the null space of a linear index, from all lines below `count` of one set; None if it is not linear.
-
-    No leading bit of a vector occurs in another.
-    """
+    """Basis of the null space of a linear index, from all lines below `count` of one set; None if it is not linear."""
     first = int(members[0])
     basis = _echelon_basis(int(line) ^ first for line in members[1:])
     rest = np.arange(count, dtype=np.int64) ^ first
@@ -98,7 +84,7 @@ def null_space(members: Array, count: int) -> tuple[int, ...] | None:
 
 
 def _echelon_basis(vectors: Iterable[int]) -> list[int]:
-    """A basis of the span of some vectors; no leading bit of a vector occurs in another."""
+    """A basis of the span of vectors; no leading bit of a vector occurs in another."""
     basis: list[int] = []
     for vector in vectors:
         for other in basis:
@@ -110,10 +96,7 @@ def _echelon_basis(vectors: Iterable[int]) -> list[int]:
 
 
 def linear_index(set_of: Array, line: int) -> Index | None:
-    """The linear index that maps lines 0, 1, ... to these sets, up to their numbering; None if there is none.
-
-    Only the first lines, a power of two of them, are considered.
-    """
+    """The linear index that maps the first lines, a power of two, to these sets, up to their numbering; or None."""
     bits = set_of.size.bit_length() - 1
     block = set_of[: 1 << bits]
     null = null_space(np.flatnonzero(block == block[0]), block.size)

@@ -8,9 +8,7 @@ lacks; what the near one holds of them is counted for both, for lines fetched la
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from types import NoneType
-from typing import Any
 
 import numpy as np
 
@@ -19,28 +17,31 @@ from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footp
 from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.plan_levels import (
+    L2,
     NO_FAR_PARTITION,
+    PRIVATE_CACHES,
+    absent,
     first_access_chases,
     first_accesses,
+    for_each_cache,
+    level_of,
     levels_of,
     sample_chase,
 )
 from gpudissect.measure.cache.plan_line import Lines, lines_of
 from gpudissect.measure.cache.residency_test import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.series import Series
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
-from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Shuffled, Timing
 
 MAX_SIZES_PER_BATCH = 15  # where chains need not run alone
 FILLED_SHARE = 0.9  # of the L2, where hits are timed again
 CAVEAT_LATENCY_RATIO = 1.1  # relative to a small footprint
 OVERSUBSCRIPTION = 3  # footprint of random lines, relative to one that overflows the near partition
-MIN_PARTITION_PROBES = 16384
-MAX_PARTITION_CHAINS = 4
+MIN_PARTITION_PROBES, MAX_PARTITION_CHAINS = 16384, 4
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 TWICE_NEAR = "twice the near partition; the residency of the far one lies within the bracket"
@@ -54,18 +55,15 @@ def capacity_of(element: str) -> Key[int | None]:
 
 def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Capacity of `element` in bytes: exact first miss, cross-checked by the policy-independent residency."""
-    levels = known[levels_of(element)]
-    level, lines = levels.level(element), known[lines_of(element)]
+    level, lines = level_of(element, known), known[lines_of(element)]
     if level is None:
-        absence = levels.absent[element]
-        return Outcome(without(absence.status, element, absence.reason, "capacity"))
+        return absent(element, known, "capacity")
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
     if level.behind is None:
         return Outcome((_lower_bound(level, level.hit.largest),))
     search = _Search(level, lines, bench)
-    resident = lines.resident_bytes
-    guess = level.hit.largest if resident is None else resident
+    guess = level.hit.largest if lines.resident is None else lines.resident.elements * lines.line
     low, high = yield from search.bracket(guess, bench.info.limit(level.path))
     if high is None:
         return Outcome((_lower_bound(level, low),))
@@ -75,12 +73,13 @@ def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
         fits = yield from search.decide(sizes)
         if Fit.UNDECIDED in fits.values():
             reason = f"between {format_bytes(low)} and {format_bytes(high)} misses are too few or too unclear to decide"
-            undecided = _capacity(level, Status.AMBIGUOUS, low=low, high=high, reason=reason, evidence=search.evidence)
-            return Outcome((undecided,), series=(search.series,))
+            (estimate,) = without(Status.AMBIGUOUS, element, reason, "capacity")
+            estimate = replace(estimate, low=low, high=high, method=METHOD, evidence=search.evidence)
+            return Outcome((estimate,), series=(search.series,))
         high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
-    found = _add_stated_size(_cross_checked(level, low, lines, search.evidence), bench)
-    return Outcome((found,), low, (search.series,))
+    capacity = _add_stated_size(_cross_checked(level, low, lines, search.evidence), bench)
+    return Outcome((capacity,), low, (search.series,))
 
 
 class _Search:
@@ -138,45 +137,32 @@ class _Search:
         return footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
 
 
-def _capacity(level: Level, status: Status, method: str = METHOD, **fields: Any) -> Estimate:
-    return Estimate(element=level.element, attribute="capacity", status=status, method=method, **fields)
-
-
 def _lower_bound(level: Level, size: int) -> Estimate:
     reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
-    return _capacity(level, Status.NOT_FOUND, low=size, reason=reason, evidence=level.evidence)
+    (estimate,) = without(Status.NOT_FOUND, level.element, reason, "capacity")
+    return replace(estimate, low=size, method=METHOD, evidence=level.evidence)
 
 
 def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
     """The first-miss size; bracketed up to the residency where more is resident."""
-    if lines.resident is None or lines.resident_bytes is None:
-        return _capacity(level, Status.FOUND, value=size, low=size, high=size, confidence=BRACKETED, evidence=evidence)
-    resident = lines.resident_bytes
-    margin = 3 * lines.resident.error * lines.line + SIZE_TOLERANCE * resident
-    high, confidence = size, EXACT
+    high, confidence, method = size, BRACKETED, METHOD
     caveats: tuple[str, ...] = ()
-    if resident - margin > size:
-        high, confidence = int(resident + margin), CONFLICTED
-        caveats = (
-            f"{format_bytes(round(resident))} of lines are resident at any one time: the footprint conflicts before "
-            "the cache is full (unequal sets, or an index or replacement that is not plain)",
-        )
-    return _capacity(
-        level,
-        Status.FOUND,
-        f"{METHOD}, cross-checked by residency",
-        value=size,
-        low=size,
-        high=high,
-        confidence=confidence,
-        evidence=evidence,
-        caveats=caveats,
-    )
+    if lines.resident is not None:
+        resident = lines.resident.elements * lines.line
+        margin = 3 * lines.resident.error * lines.line + SIZE_TOLERANCE * resident
+        confidence, method = EXACT, f"{METHOD}, cross-checked by residency"
+        if resident - margin > size:
+            high, confidence = int(resident + margin), CONFLICTED
+            caveats = (
+                f"{format_bytes(round(resident))} of lines are resident at any one time: the footprint conflicts "
+                "before the cache is full (unequal sets, or an index or replacement that is not plain)",
+            )
+    return found(level.element, "capacity", size, size, high, confidence, method, evidence, caveats)
 
 
 def l2_capacity_plan(bench: Bench, known: Known) -> Plan:
     """Capacity of the L2, and size of its near partition, or why there is only one."""
-    level, lines = known[levels_of("l2")].level("l2"), known[lines_of("l2")]
+    level, lines = level_of("l2", known), known[lines_of("l2")]
     if level is not None and level.far_partition is not None and lines is not None:
         whole, near = yield from _partition_sizes(level, level.far_partition, lines.line, bench)
         whole = clamp_to_stated(_add_stated_size(whole, bench), 1, bench)
@@ -214,45 +200,37 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
     assert bounds is not None and home is not None  # or no far partition would be known
     count = min(OVERSUBSCRIPTION * far.overflow_footprint, bench.info.limit(level.path)) // line
     blocks = Blocks(count, line, (0,), count * line)
-    near, far_lines, found = [], [], []
+    near, far_lines, hits = [], [], []
     evidence = level.evidence
+    word, fetch = level.path.word, level.fetch.fetch or line
     chains = [
-        probed_chain(
-            blocks, level.fetch.fetch or line, level.path.word, bench.rng("parts", count, i), MIN_PARTITION_PROBES
-        )
+        probed_chain(blocks, fetch, word, bench.rng("parts", count, i), MIN_PARTITION_PROBES)
         for i in range(min(MAX_PARTITION_CHAINS, -(-MIN_PARTITION_PROBES * ELEMENTS_PER_PROBE // count)))
     ]
     for i, chain in enumerate(chains):
-        order, picks = chain.order, chain.picks
-        chase = Chase(path=level.path, order=order, timing=Timing.EACH, picks=picks, warmup=chain.warmup, alone=True)
+        order, picks, warmup = chain.order, chain.picks, chain.warmup
+        chase = Chase(path=level.path, order=order, timing=Timing.EACH, picks=picks, warmup=warmup, alone=True)
         probed = order.offsets()[list(picks)]
         trace, *touches = yield [chase, *first_access_chases(level.path, probed, bench, "parts", i)]
         evidence += (trace.workload, *(touch.workload for touch in touches))
         near.append(trace.cycles <= bounds.hit_max)
         far_lines.append(home.are_far(first_accesses(probed, touches)))
-        found.append(trace.cycles < (far.hits.high + home.far) / 2)
+        hits.append(trace.cycles < (far.hits.high + home.far) / 2)
     near_size, both = partition_sizes(
-        np.concatenate(near), np.concatenate(far_lines), np.concatenate(found), count * line, ELEMENTS_PER_PROBE
+        np.concatenate(near), np.concatenate(far_lines), np.concatenate(hits), count * line, ELEMENTS_PER_PROBE
     )
-    return _partition("capacity", both, evidence, (TWICE_NEAR,)), _partition("segment_size", near_size, evidence)
+    return _partition("capacity", both, evidence, TWICE_NEAR), _partition("segment_size", near_size, evidence)
 
 
-def _partition(
-    attribute: str, size: ResidentBytes, evidence: tuple[str, ...], caveats: tuple[str, ...] = ()
-) -> Estimate:
+def _partition(attribute: str, size: ResidentBytes, evidence: tuple[str, ...], *caveats: str) -> Estimate:
     grain = 1 << max(int(size.error), 1).bit_length() - 1
-    return Estimate(
-        element="l2",
-        attribute=attribute,
-        status=Status.FOUND,
-        value=round(size.size / grain) * grain,
-        low=int(size.low // grain) * grain,
-        high=int(-(-size.high // grain)) * grain,
-        confidence=BRACKETED,
-        method=PARTITION_METHOD,
-        evidence=evidence,
-        caveats=(f"rounded to {format_bytes(grain)}", *caveats),
+    value, low, high = (
+        round(size.size / grain) * grain,
+        int(size.low // grain) * grain,
+        int(-(-size.high // grain)) * grain,
     )
+    caveats = (f"rounded to {format_bytes(grain)}", *caveats)
+    return found("l2", attribute, value, low, high, BRACKETED, PARTITION_METHOD, evidence, caveats)
 
 
 def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:
@@ -266,8 +244,7 @@ def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:
 def clamp_to_stated(estimate: Estimate, partitions: int, bench: Bench) -> Estimate:
     """Clamp the bracket of the size of an L2, or of one of its equal partitions, to the size that the driver states.
 
-    A share of random lines leaves some per cent open, upwards too, and no L2 is larger than its vendor states. The
-    value is not moved: where it exceeds the stated size, the bracket stays as it is.
+    The value is not moved: where it exceeds the stated size, the bracket stays as it is.
     """
     stated = bench.info.facts.get("l2_size")
     if not isinstance(stated, int) or not isinstance(estimate.value, int | float) or estimate.high is None:
@@ -275,19 +252,14 @@ def clamp_to_stated(estimate: Estimate, partitions: int, bench: Bench) -> Estima
     limit = stated // partitions
     if not estimate.value <= limit < estimate.high:
         return estimate
-    size = format_bytes(stated) if partitions == 1 else f"{format_bytes(stated)} for {partitions} equal partitions"
-    return replace(
-        estimate, high=limit, caveats=(*estimate.caveats, f"bracket clamped to what the driver states, {size}")
-    )
+    size = format_bytes(stated) + (f" for {partitions} equal partitions" if partitions > 1 else "")
+    caveat = f"bracket clamped to what the driver states, {size}"
+    return replace(estimate, high=limit, caveats=(*estimate.caveats, caveat))
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        capacity_of(element),
-        l2_capacity_plan if element == "l2" else partial(capacity_plan, element),
-        ("capacity", "segment_size") if element == "l2" else ("capacity",),
-        needs=(levels_of(element), lines_of(element)),
-        quick=element != "l2",
-    )
-    for element in CACHES
+EXPERIMENTS = (
+    *for_each_cache(
+        capacity_of, capacity_plan, levels_of, lines_of, caches=PRIVATE_CACHES, emits=("capacity",), quick=True
+    ),
+    Experiment(capacity_of("l2"), l2_capacity_plan, ("capacity", "segment_size"), needs=(L2, lines_of("l2"))),
 )

@@ -7,7 +7,6 @@ ran them. They carry no confidence, for none of them defines one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_old_methods import (
@@ -18,10 +17,9 @@ from gpudissect.measure.cache.infer_old_methods import (
     read_wong,
 )
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_line import lines_of
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, Study
-from gpudissect.vocabulary import CACHES
+from gpudissect.measure.plan import Bench, Key, Known, Outcome, Plan, Study
 from gpudissect.workload import Chase, Sequential, Timing
 
 WONG_SIZES, WONG_SIZES_BELOW = 48, 4  # one fetch apart
@@ -47,7 +45,7 @@ def readings_of(element: str) -> Key[tuple[Reading, ...]]:
 
 def comparison_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Read capacity, line, sets and ways of `element` with the older methods around the capacity we found."""
-    level = known[levels_of(element)].level(element)
+    level = level_of(element, known)
     capacity, lines = known[capacity_of(element)], known[lines_of(element)]
     if level is None or capacity is None or lines is None or level.alone:
         return Outcome(knowledge=())
@@ -99,13 +97,6 @@ def _classic_readings(element: str, method: str, reading: ClassicReading) -> tup
     return tuple(Reading(element, attribute, method, value) for attribute, value in values.items())
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        readings_of(element),
-        partial(comparison_plan, element),
-        needs=(levels_of(element), lines_of(element), capacity_of(element)),
-        quick=True,
-        study=Study.COMPARE_METHODS,
-    )
-    for element in CACHES
+EXPERIMENTS = for_each_cache(
+    readings_of, comparison_plan, levels_of, lines_of, capacity_of, quick=True, study=Study.COMPARE_METHODS
 )

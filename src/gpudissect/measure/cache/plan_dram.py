@@ -5,19 +5,21 @@ Its size is what the driver states (MT22 s4.1), as is that of shared memory.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import latency_estimate, latency_of
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import L2, level_of
 from gpudissect.measure.infer_latency import Latency, lap_latency, median_with_error, trimmed_mean
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 
+ATTRIBUTES = ("capacity", "hit_latency", "near_latency", "far_latency")
 LAP_LINKS = 16384
 TIMED_LINKS = 512  # where each access is timed
 CHAINS = 5
@@ -42,12 +44,9 @@ def stated_by_driver(element: str, attribute: str, fact: str, bench: Bench) -> E
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
     """Stated size; latency over few pages, whose translations are cached; latency of near and of far lines."""
-    level, overhead = known[levels_of("l2")].level("l2"), known[latency_of("l2")]
+    level, overhead = level_of("l2", known), known[latency_of("l2")]
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
-    if overhead is None:
-        latency = yield from _latency_by_laps("hit_latency", NARROW_SPAN, bench)
-    else:
-        latency = yield from _latency_by_access(overhead, bench)
+    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, overhead, bench)
     if level is None or level.home_partition is None or overhead is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
@@ -64,55 +63,36 @@ def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     """Latency over a footprint much larger than the L2, TLB misses included."""
     l2 = known[capacity_of("l2")] or 0
     span = min(max(WIDE_SPAN_IN_L2_SIZES * l2, MIN_WIDE_SPAN), MAX_WIDE_SPAN)
-    latency = yield from _latency_by_laps("wide_latency", span, bench)
+    latency = yield from _cold_latency("wide_latency", span, None, bench)
     return Outcome((latency,))
 
 
-def _latency_by_access(overhead: Latency, bench: Bench) -> Ask[Estimate]:
-    """Latency over few pages by single accesses, so that a delayed one can be left out."""
-    chases = _cold_chases(NARROW_SPAN, TIMED_LINKS, Timing.EACH, bench)
-    if not chases:
-        return _no_path("hit_latency")
-    traces = yield chases
-    latency = trimmed_mean(np.concatenate([trace.cycles for trace in traces]), overhead)
-    return _estimate("hit_latency", latency, TIMED_METHOD, chases, traces)
+def _cold_latency(attribute: str, max_span: int, overhead: Latency | None, bench: Bench) -> Ask[Estimate]:
+    """Latency of first accesses over up to `max_span` bytes.
 
-
-def _latency_by_laps(attribute: str, span: int, bench: Bench) -> Ask[Estimate]:
-    """A latency by whole laps, for which the timing overhead need not be known."""
-    chases = _cold_chases(span, LAP_LINKS, Timing.LAP, bench)
-    if not chases:
-        return _no_path(attribute)
-    traces = yield chases
-    latency = lap_latency(np.concatenate([trace.cycles for trace in traces]), chases[0].order.count, min_error=1.0)
-    return _estimate(attribute, latency, LAP_METHOD, chases, traces)
-
-
-def _no_path(attribute: str) -> Estimate:
-    return without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)[0]
-
-
-def _estimate(attribute: str, latency: Latency, method: str, chases: list[Chase], traces: list[Trace]) -> Estimate:
-    evidence = tuple(trace.workload for trace in traces)
-    return latency_estimate("dram", attribute, latency, f"{method} {format_bytes(chases[0].order.span)}", evidence)
-
-
-def _cold_chases(max_span: int, links: int, timing: Timing, bench: Bench) -> list[Chase]:
-    """First accesses over up to `max_span` bytes; none where there is no global memory."""
+    By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
+    """
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     span = min(max_span, bench.info.limit(path))
+    if not span:
+        return without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)[0]
+    timing, links, method = Timing.EACH, TIMED_LINKS, TIMED_METHOD
+    if overhead is None:
+        timing, links, method = Timing.LAP, LAP_LINKS, LAP_METHOD
     stride = max(MIN_STRIDE, span // links // MIN_STRIDE * MIN_STRIDE)
-    orders = [footprint(span, stride, bench.seed_for("dram", span, i)) for i in range(CHAINS)] if span else []
-    return [Chase(path=path, order=order, timing=timing, warmup=0, flush=True, alone=True) for order in orders]
+    orders = [footprint(span, stride, bench.seed_for("dram", span, i)) for i in range(CHAINS)]
+    cold = partial(Chase, path=path, timing=timing, warmup=0, flush=True, alone=True)
+    traces = yield [cold(order=order) for order in orders]
+    cycles = np.concatenate([trace.cycles for trace in traces])
+    if overhead is None:
+        latency = lap_latency(cycles, orders[0].count, min_error=1.0)
+    else:
+        latency = trimmed_mean(cycles, overhead)
+    evidence = tuple(trace.workload for trace in traces)
+    return latency_estimate("dram", attribute, latency, f"{method} {format_bytes(orders[0].span)}", evidence)
 
 
 EXPERIMENTS = (
-    Experiment(
-        Key("latency.dram"),
-        dram_plan,
-        ("capacity", "hit_latency", "near_latency", "far_latency"),
-        needs=(levels_of("l2"), latency_of("l2")),
-        quick=True,
-    ),
+    Experiment(Key("latency.dram"), dram_plan, ATTRIBUTES, needs=(L2, latency_of("l2")), quick=True),
     Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )

@@ -8,7 +8,7 @@ come in random order, and some come again at the end, so that nothing that chang
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,10 +25,10 @@ from gpudissect.measure.cache.infer_l2_partitions import (
     share_explained_by_partition,
 )
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.plan_levels import L2_STRIDE, levels_of
+from gpudissect.measure.cache.plan_levels import L2, L2_STRIDE, absent, level_of
 from gpudissect.measure.infer_confidence import BRACKETED, TIMED, UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, lap_latency
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Timing
 
@@ -66,11 +66,9 @@ class _Measured:
 
 def l2_map_plan(bench: Bench, known: Known) -> Plan:
     """Hit latency of every SM, cycles, and the partition of the L2 that each lies in."""
-    levels = known[levels_of("l2")]
-    level = levels.level("l2")
+    level = level_of("l2", known)
     if level is None:
-        absence = levels.absent["l2"]
-        return Outcome(without(absence.status, "l2", absence.reason, *ATTRIBUTES))
+        return absent("l2", known, *ATTRIBUTES)
     span = min(SPAN, bench.info.limit(level.path))
     lines = scattered_offsets(min(LINES, span // L2_STRIDE), L2_STRIDE, span, bench.rng("map"))
     sms: list[int] = bench.rng("map", "order").permutation(bench.info.sm_count).tolist()
@@ -119,40 +117,30 @@ def _latency_estimate(measured: _Measured) -> Estimate:
         caveats.append(caveat)
     if (slices := count_slices(hits)) is not None:
         caveats.append(f"the lines show {slices} different patterns over the SMs: at least as many slices")
-    return Estimate(
-        element="l2",
-        attribute="latency_by_sm",
-        status=Status.FOUND,
-        value=tuple(round(float(latency), 1) for latency in cycles),
-        confidence=TIMED,
-        method=METHOD,
-        evidence=measured.evidence,
-        caveats=tuple(caveats),
-    )
+    latencies = tuple(round(float(latency), 1) for latency in cycles)
+    return found("l2", "latency_by_sm", latencies, None, None, TIMED, METHOD, measured.evidence, tuple(caveats))
 
 
 def _partition_estimate(measured: _Measured) -> Estimate:
-    estimate = partial(Estimate, element="l2", attribute="partition_by_sm", evidence=measured.evidence)
     partitions, sms = measured.partitions, len(measured.latencies.hits)
     if partitions is None:
         reason = "the same lines are fast from every SM: one partition"
         if sms < MIN_SMS:
             reason = f"{sms} SMs are too few to distinguish partitions"
-        return estimate(status=Status.NOT_FOUND, reason=reason)
+        (estimate,) = without(Status.NOT_FOUND, "l2", reason, "partition_by_sm")
+        return replace(estimate, evidence=measured.evidence)
     changed = partitions.assign(measured.repetition) != partitions.second[measured.repeated]
     unsure = sorted({*partitions.groups.unsure, *np.array(measured.repeated)[changed].tolist()})
     method = BY_TOUCHES if partitions.by_touches else BY_HITS
     if unsure:
         named = ", ".join(map(str, unsure[:MAX_NAMED_SMS])) + (" and more" if len(unsure) > MAX_NAMED_SMS else "")
         reason = f"two groups of SMs, but some lines or the second measurement put SM {named} into the other"
-        return estimate(status=Status.AMBIGUOUS, method=method, reason=reason)
-    return estimate(
-        status=Status.FOUND,
-        value=tuple(map(float, partitions.second)),
-        confidence=BRACKETED if partitions.by_touches and partitions.hits_agree is not False else UNTRIED,
-        method=method,
-        caveats=tuple(_near_and_far_caveats(measured, partitions)),
-    )
+        (estimate,) = without(Status.AMBIGUOUS, "l2", reason, "partition_by_sm")
+        return replace(estimate, method=method, evidence=measured.evidence)
+    value = tuple(map(float, partitions.second))
+    confidence = BRACKETED if partitions.by_touches and partitions.hits_agree is not False else UNTRIED
+    caveats = tuple(_near_and_far_caveats(measured, partitions))
+    return found("l2", "partition_by_sm", value, None, None, confidence, method, measured.evidence, caveats)
 
 
 def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[str]:
@@ -177,4 +165,4 @@ def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[s
     return caveats
 
 
-EXPERIMENTS = (Experiment(Key("map.l2"), l2_map_plan, ATTRIBUTES, needs=(levels_of("l2"),)),)
+EXPERIMENTS = (Experiment(Key("map.l2"), l2_map_plan, ATTRIBUTES, needs=(L2,)),)

@@ -7,7 +7,6 @@ one access costs (MC16 s4.2) is measured on shared memory, which has no misses; 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from types import NoneType
 
 import numpy as np
@@ -15,7 +14,16 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.plan_levels import L2_STRIDE, NO_FAR_PARTITION, PRIVATE_CACHES, levels_of
+from gpudissect.measure.cache.plan_levels import (
+    L2,
+    L2_STRIDE,
+    NO_FAR_PARTITION,
+    PRIVATE_CACHES,
+    absent,
+    for_each_cache,
+    level_of,
+    levels_of,
+)
 from gpudissect.measure.infer_confidence import LATENCY, TIMED
 from gpudissect.measure.infer_latency import (
     Latency,
@@ -25,22 +33,21 @@ from gpudissect.measure.infer_latency import (
     timing_overhead,
     trimmed_mean,
 )
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 
+ATTRIBUTES, PARTITION_ATTRIBUTES = ("hit_latency", "miss_penalty"), ("near_latency", "far_latency")
+L2_ATTRIBUTES = (*ATTRIBUTES, *PARTITION_ATTRIBUTES)
 WARMUP_LAPS = 2
 LAPS = 41  # even where one access in 200 is delayed, some short laps are not
 MAX_LAP_COST = 50  # cycles of a lap beside its loads
 MAX_LINKS = 64  # of a lap: longer ones are hardly ever undisturbed where one access in a hundred is delayed
 LINKS_PER_CHECK = 16  # loads between two checks of the end of a lap
 TIMER_BYTES, TIMER_LAPS = 4096, 9
-L2_CHAINS = 9
+L2_CHAINS, L2_CHAIN_DISTANCE = 9, 1 << 20
 L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delays
-L2_CHAIN_DISTANCE = 1 << 20
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
-L2_METHOD = (
-    f"median of {L2_CHAINS} chains over different lines, each the lower quartile of laps of a pure pointer chase"
-)
+L2_METHOD = f"median of {L2_CHAINS} chains over different lines, each the lower quartile of laps of a pointer chase"
 FAR_METHOD = "single accesses to far lines that the near partition lacks, less the timing overhead"
 FROM_ONE_SM = "measured from one SM, over some of the lines: other SMs are nearer to them or farther away"
 
@@ -52,11 +59,9 @@ def latency_of(element: str) -> Key[Latency | None]:
 
 def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Hit latency and miss penalty of a private cache, cycles."""
-    levels = known[levels_of(element)]
-    level = levels.level(element)
+    level = level_of(element, known)
     if level is None:
-        absence = levels.absent[element]
-        return Outcome(without(absence.status, element, absence.reason, "hit_latency", "miss_penalty"))
+        return absent(element, known, *ATTRIBUTES)
     latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
     hit = latency_estimate(element, "hit_latency", latency, METHOD, evidence)
     return Outcome((hit, _penalty_estimate(level)), latency)
@@ -120,30 +125,25 @@ def _resident_chains(level: Level) -> ChainPair:
 def _penalty_estimate(level: Level) -> Estimate:
     """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels."""
     if level.behind is None:
-        (penalty,) = without(
-            Status.NOT_FOUND, level.element, "no footprint that this path reaches misses", "miss_penalty"
-        )
-        return replace(penalty, evidence=level.evidence)
+        reason = "no footprint that this path reaches misses"
+        return replace(without(Status.NOT_FOUND, level.element, reason, "miss_penalty")[0], evidence=level.evidence)
     latency = miss_penalty(level.hit.samples, level.behind.samples)
     method = "distance of the plateaus of single accesses (the timer cancels)"
     return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
 
 
 def latency_estimate(
-    element: str, attribute: str, latency: Latency, method: str, evidence: tuple[str, ...], confidence: float = LATENCY
+    element: str,
+    attribute: str,
+    latency: Latency,
+    method: str,
+    evidence: tuple[str, ...],
+    confidence: float = LATENCY,
+    caveats: tuple[str, ...] = (),
 ) -> Estimate:
     """The estimate of a latency in cycles."""
-    return Estimate(
-        element=element,
-        attribute=attribute,
-        status=Status.FOUND,
-        value=latency.cycles,
-        low=latency.low,
-        high=latency.high,
-        confidence=confidence,
-        method=method,
-        evidence=evidence,
-    )
+    low, high = latency.low, latency.high
+    return found(element, attribute, latency.cycles, low, high, confidence, method, evidence, caveats)
 
 
 def scattered_chains(path: Path, bench: Bench, *seed_parts: str) -> list[Shuffled]:
@@ -159,35 +159,32 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
 
     Its knowledge is the timing overhead of a single access on this path, in cycles.
     """
-    levels = known[levels_of("l2")]
-    level = levels.level("l2")
+    level = level_of("l2", known)
     if level is None:
-        absence, attributes = levels.absent["l2"], ("hit_latency", "near_latency", "far_latency", "miss_penalty")
-        return Outcome(without(absence.status, "l2", absence.reason, *attributes))
-    chases = [
-        lap_chase(level.path, order, alone=True) for order in scattered_chains(level.path, bench, "latency", "l2")
-    ]
+        return absent("l2", known, *L2_ATTRIBUTES)
+    orders = scattered_chains(level.path, bench, "latency", "l2")
+    chases = [lap_chase(level.path, order, alone=True) for order in orders]
     traces = yield [*chases, replace(chases[0], timing=Timing.EACH, laps=5)]
     *laps, single = traces
-    chains = [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
+    chains = [lap_latency(trace.cycles, orders[0].count) for trace in laps]
     overhead = timing_overhead(single.cycles, chains[0])
     evidence = tuple(trace.workload for trace in traces)
-    hit = latency_estimate("l2", "hit_latency", median_latency(chains), L2_METHOD, evidence)
-    hit = replace(hit, caveats=(FROM_ONE_SM,))
+    chain, caveats = median_latency(chains), (FROM_ONE_SM,)
+    hit = latency_estimate("l2", "hit_latency", chain, L2_METHOD, evidence, LATENCY, caveats)
     if level.far_partition is None:
-        partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, "near_latency", "far_latency")
+        partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, *PARTITION_ATTRIBUTES)
     else:
         latency = trimmed_mean(level.far_partition.hits.samples, overhead)
-        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, (*evidence, *level.evidence))
-        partitions = (replace(hit, attribute="near_latency"), replace(far, caveats=(FROM_ONE_SM,)))
+        evidence += level.evidence
+        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, LATENCY, caveats)
+        partitions = (replace(hit, attribute="near_latency"), far)
     return Outcome((hit, *partitions, _penalty_estimate(level)), overhead)
 
 
 def timer_plan(bench: Bench, known: Known) -> Plan:
     """Cycles that timing a single access adds: its time less that of the same load in a pure pointer chase.
 
-    An empty timed window shows how often the clock can be read, not what it adds to a load. Single accesses are
-    compared with single accesses only, laps with laps.
+    An empty timed window shows how often the clock can be read, not what it adds to a load.
     """
     path = next((path for path in (Path.SHARED, Path.GLOBAL) if bench.info.limit(path) >= TIMER_BYTES), None)
     if path is None:
@@ -206,22 +203,7 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
 
 
 EXPERIMENTS = (
-    *(
-        Experiment(
-            latency_of(element),
-            partial(latency_plan, element),
-            ("hit_latency", "miss_penalty"),
-            needs=(levels_of(element),),
-            quick=True,
-        )
-        for element in PRIVATE_CACHES
-    ),
-    Experiment(
-        latency_of("l2"),
-        l2_latency_plan,
-        ("hit_latency", "near_latency", "far_latency", "miss_penalty"),
-        needs=(levels_of("l2"),),
-        quick=True,
-    ),
+    *for_each_cache(latency_of, latency_plan, levels_of, caches=PRIVATE_CACHES, emits=ATTRIBUTES, quick=True),
+    Experiment(latency_of("l2"), l2_latency_plan, L2_ATTRIBUTES, needs=(L2,), quick=True),
     Experiment(Key("timer"), timer_plan, ("overhead",), quick=True),
 )

@@ -10,9 +10,10 @@ far partition. A hit there is about as slow as the nearest memory, so the home o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -33,23 +34,19 @@ from gpudissect.measure.cache.infer_level import (
     plateau_of,
 )
 from gpudissect.measure.cache.infer_line import fetch_granularity
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.series import Series
 from gpudissect.trace import Array, Trace
-from gpudissect.vocabulary import PATHS
+from gpudissect.vocabulary import CACHES, PATHS
 from gpudissect.workload import Chase, Explicit, Path, Timing
 
-SAMPLES = 384  # single accesses of each footprint
-L2_SAMPLES = 1024
+SAMPLES, L2_SAMPLES = 384, 1024  # single accesses of each footprint
 WARMUP_LAPS = 2
 MAX_SWEEP_BYTES = 2 << 20  # well above any private cache
 DEFAULT_FETCH = 32
-WARM_BYTES = (64 << 10, 256 << 10)
-WARM_STRIDE = COLD_STRIDE = 256
-COLD_BYTES = 4 << 20
-L2_STRIDE = 128
-HOME_SPAN = 16 << 20  # few pages, of any size
-HOME_LINES = 2048
+WARM_BYTES, COLD_BYTES = (64 << 10, 256 << 10), 4 << 20
+WARM_STRIDE, COLD_STRIDE, L2_STRIDE = 256, 256, 128
+HOME_LINES, HOME_SPAN = 2048, 16 << 20  # few pages, of any size
 L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
 MAX_TLB_SHARE = 0.15  # of the distance from hits to near memory, that a TLB miss may add to a hit
 MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
@@ -69,6 +66,36 @@ def levels_on(path: str) -> Key[Levels]:
 def levels_of(element: str) -> Key[Levels]:
     """Levels of the path that leads through a cache."""
     return levels_on(next((path for path, caches in CACHES_ON_PATH.items() if element in caches), element))
+
+
+L2 = levels_of("l2")
+
+
+def level_of(element: str, known: Known) -> Level | None:
+    """A cache, None if absent."""
+    return known[levels_of(element)].level(element)
+
+
+def absent(element: str, known: Known, *attributes: str) -> Outcome:
+    """The outcome for a cache that is absent."""
+    absence = known[levels_of(element)].absent[element]
+    return Outcome(without(absence.status, element, absence.reason, *attributes))
+
+
+def for_each_cache(
+    key: Callable[[str], Key[Any]],
+    plan: Callable[[str, Bench, Known], Plan],
+    *needs: Callable[[str], Key[Any]],
+    caches: tuple[str, ...] = CACHES,
+    revises: str = "",
+    **declared: Any,
+) -> tuple[Experiment, ...]:
+    """An experiment for each cache; `key`, `plan` and `needs` take its name, `revises` is one of its attributes."""
+    experiments = []
+    for name in caches:
+        needed, revised = tuple(need(name) for need in needs), (f"{name}.{revises}",) if revises else ()
+        experiments.append(Experiment(key(name), partial(plan, name), needs=needed, revises=revised, **declared))
+    return tuple(experiments)
 
 
 def sample_chase(
@@ -101,7 +128,7 @@ def path_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known)
     traces = yield [sample_chase(path, size, step, bench) for size, step in sweep]
     plateaus = find_plateaus(sweep, [trace.cycles for trace in traces])
     evidence = tuple(trace.workload for trace in (tiny_trace, pair_trace, *traces))
-    levels = name_levels(path, elements, plateaus, known[levels_of("l2")].level("l2"), seconds, evidence)
+    levels = name_levels(path, elements, plateaus, level_of("l2", known), seconds, evidence)
     return Outcome(knowledge=levels, series=(latency_curve(elements[0], sweep, traces),))
 
 
@@ -204,14 +231,8 @@ def first_accesses(offsets: Array, traces: Sequence[Trace]) -> Array:
 
 EXPERIMENTS = (
     *(
-        Experiment(
-            levels_on(path),
-            partial(path_plan, path, elements),
-            element=elements[0],
-            needs=(levels_of("l2"),),
-            quick=True,
-        )
-        for path, elements in CACHES_ON_PATH.items()
+        Experiment(levels_on(path), partial(path_plan, path, caches), element=caches[0], needs=(L2,), quick=True)
+        for path, caches in CACHES_ON_PATH.items()
     ),
-    Experiment(levels_of("l2"), l2_plan, quick=True),
+    Experiment(L2, l2_plan, quick=True),
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from types import NoneType
 
 import numpy as np
@@ -13,19 +12,16 @@ from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, MIN_LONG_CHAI
 from gpudissect.measure.cache.infer_capacity import Residency, estimate_residency
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, same_line_probability
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.series import Series
 from gpudissect.trace import Trace
-from gpudissect.vocabulary import CACHES
 from gpudissect.workload import Chase, Timing
 
-FIRST_BLOCKS = 4
-FIRST_BLOCKS_L2 = 4096
+FIRST_BLOCKS, FIRST_BLOCKS_L2 = 4, 4096
 MAX_DOUBLINGS = 6  # of the number of blocks, in one batch, where chains need not run alone
-SPREAD = 64  # span of scattered blocks relative to their size
-MIN_SPREAD = 8
+SPREAD, MIN_SPREAD = 64, 8  # span of scattered blocks relative to their size
 FIRST_PROBES = 300  # to see whether so many blocks still fit
 PROBES = 3000  # to compare shares
 RESIDENCY_PROBES = 8000  # to count lines to a few per cent
@@ -43,22 +39,11 @@ ATTRIBUTES = ("fetch_granularity", "line_size")
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of a cache level.
+    """Lines of a cache level."""
 
-    Attributes:
-        line: bytes of a line.
-        resident: full lines that the cache holds at any one time; None if too many to measure.
-        evidence: digests of the workloads behind both.
-    """
-
-    line: int
-    resident: Residency | None
+    line: int  # bytes
+    resident: Residency | None  # full lines held at any one time; None if too many to measure
     evidence: tuple[str, ...] = ()
-
-    @property
-    def resident_bytes(self) -> float | None:
-        """Bytes that the cache holds at any one time."""
-        return None if self.resident is None else self.resident.elements * self.line
 
 
 def lines_of(element: str) -> Key[Lines | None]:
@@ -68,11 +53,9 @@ def lines_of(element: str) -> Key[Lines | None]:
 
 def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Fetch granularity and line size of `element`."""
-    levels = known[levels_of(element)]
-    level = levels.level(element)
+    level = level_of(element, known)
     if level is None:
-        absence = levels.absent[element]
-        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+        return absent(element, known, *ATTRIBUTES)
     if level.behind is not None and level.bounds is None:
         return Outcome(without(Status.NOT_FOUND, element, "hits and misses overlap", *ATTRIBUTES))
     fetch_estimate = _fetch_estimate(level, bench)
@@ -85,26 +68,20 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
     if crowded is None:
         return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None))
     line, certainty = yield from _widest_line(prober, *crowded)
-    estimate = partial(Estimate, element=element, attribute="line_size", method=METHOD)
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
         if certainty is None:
             status, low = Status.NOT_FOUND, line
             reason = f"at least {line} B: no second word in a block that large costs another line"
-        found = estimate(status=status, reason=reason, low=low, evidence=prober.evidence)
-        return Outcome((fetch_estimate, found), Lines(fetch, None), prober.series)  # finer than a line does no harm
+        (estimate,) = without(status, element, reason, "line_size")
+        estimate = replace(estimate, low=low, method=METHOD, evidence=prober.evidence)
+        return Outcome((fetch_estimate, estimate), Lines(fetch, None), prober.series)  # finer than a line is fine
     resident = yield from prober.full_lines(line, crowded[0])
-    found = estimate(
-        status=Status.FOUND,
-        value=line,
-        low=line,
-        high=line,
-        confidence=min(certainty, EXACT),
-        evidence=prober.evidence,
-        caveats=("the cache holds more of lines touched once than of lines touched twice",) if prober.once else (),
-    )
-    return Outcome((fetch_estimate, found), Lines(line, resident, prober.evidence), prober.series)
+    caveats = ("the cache holds more of lines touched once than of lines touched twice",) if prober.once else ()
+    confidence = min(certainty, EXACT)
+    estimate = found(element, "line_size", line, line, line, confidence, METHOD, prober.evidence, caveats)
+    return Outcome((fetch_estimate, estimate), Lines(line, resident, prober.evidence), prober.series)
 
 
 def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask[tuple[int, float | None]]:
@@ -120,7 +97,7 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
     offsets, line = touched, fetch
     for width in (2 * fetch << i for i in range(MAX_LINE_DOUBLINGS)):
         words = (*offsets, *(width // 2 + offset for offset in offsets))
-        pairs = yield from prober.probe(Blocks(count, width, words, prober.span(count, width)), PROBES)
+        pairs = yield from prober.probe(count, width, words, PROBES)
         prober.compared.append((width // 2, (pairs, single, double)))
         one_line = same_line_probability(pairs, single, double)
         certainty = min(certainty, max(one_line, 1 - one_line))
@@ -128,7 +105,7 @@ def _widest_line(prober: _Prober, count: int, single: Hits, double: Hits) -> Ask
             line = width
         elif width == 2 * fetch and len(touched) == 1:  # from here on in pairs, half as many
             offsets, double, count = (0, fetch), pairs, count // 2
-            single = yield from prober.probe(Blocks(count, width, offsets, prober.span(count, width)), PROBES)
+            single = yield from prober.probe(count, width, offsets, PROBES)
         else:
             return line, certainty
     return line, None
@@ -168,9 +145,9 @@ class _Prober:
         units = {"distance": "B"} | dict.fromkeys(names, "%")
         return (Series(self.level.element, "hits against distance of a second access", columns, units),)
 
-    def span(self, count: int, size: int) -> int:
-        """Bytes over which blocks are scattered; the same within one comparison, for translations add latency."""
-        return self.fixed_span or min(self.limit, count * size * SPREAD)
+    def _blocks(self, count: int, size: int, words: tuple[int, ...]) -> Blocks:
+        """Blocks over the same span within one comparison, for translations add latency."""
+        return Blocks(count, size, words, self.fixed_span or min(self.limit, count * size * SPREAD))
 
     def crowd(self) -> Ask[tuple[int, Hits, Hits] | None]:
         """Double the single words until they no longer all fit: (half of their number, its hits, hits of all)."""
@@ -182,10 +159,10 @@ class _Prober:
             counts = [count for count in counts if count * self.fetch * MIN_SPREAD <= self.limit]
             if not counts:
                 return None
-            single_words = [Blocks(count, self.fetch, (0,), self.span(count, self.fetch)) for count in counts]
+            single_words = [self._blocks(count, self.fetch, (0,)) for count in counts]
             for count, hits in zip(counts, (yield from self._probe_all(single_words, FIRST_PROBES)), strict=True):
                 if hits.share < threshold and previous is not None:
-                    self.fixed_span = self.span(count, self.fetch)
+                    self.fixed_span = self._blocks(count, self.fetch, (0,)).span
                     single, double = yield from self._single_and_double(count // 2)
                     if single.share - double.share >= MIN_SHARE_GAP:
                         self.once = previous.share - single.share > MIN_ONCE_LEAD
@@ -197,11 +174,10 @@ class _Prober:
             count = 2 * counts[-1]
 
     def _single_and_double(self, count: int) -> Ask[tuple[Hits, Hits]]:
-        """Hits of so many blocks, one granule each, and of twice as many, touched equally and over the same span."""
+        """Hits of so many blocks, one granule each, and of twice as many, touched equally."""
         words = self.touched_words(count)
-        single = yield from self.probe(Blocks(count, self.fetch, words, self.span(count, self.fetch)), PROBES)
-        double = yield from self.probe(Blocks(2 * count, self.fetch, words, self.span(2 * count, self.fetch)), PROBES)
-        return single, double
+        single = yield from self.probe(count, self.fetch, words, PROBES)
+        return single, (yield from self.probe(2 * count, self.fetch, words, PROBES))
 
     def touched_words(self, count: int) -> tuple[int, ...]:
         """Words of a granule that are touched: two, for some caches treat what is touched once differently.
@@ -217,13 +193,12 @@ class _Prober:
             return None  # the near partition holds only a part
         words = tuple(range(0, line, self.fetch)) if line > self.fetch else self.touched_words(count)
         visited = OVERSUBSCRIPTION * count
-        hits = yield from self.probe(Blocks(visited, line, words, self.span(visited, line)), RESIDENCY_PROBES)
+        hits = yield from self.probe(visited, line, words, RESIDENCY_PROBES)
         return estimate_residency(hits.hits, hits.probes, visited, ELEMENTS_PER_PROBE)
 
-    def probe(self, blocks: Blocks, probes: int) -> Ask[Hits]:
-        """Hits of at least so many probes."""
-        (hits,) = yield from self._probe_all([blocks], probes)
-        return hits
+    def probe(self, count: int, size: int, words: tuple[int, ...], probes: int) -> Ask[Hits]:
+        """Hits of at least so many probes of blocks."""
+        return (yield from self._probe_all([self._blocks(count, size, words)], probes))[0]
 
     def _probe_all(self, all_blocks: list[Blocks], probes: int) -> Ask[list[Hits]]:
         batches = [self._chases(blocks, probes) for blocks in all_blocks]
@@ -250,41 +225,24 @@ class _Prober:
 
 
 def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
-    estimate = partial(Estimate, element=level.element, attribute="fetch_granularity", evidence=level.evidence)
     fetch, ahead = level.fetch.fetch, level.fetch.ahead
     if fetch is None:
-        return estimate(status=Status.NOT_FOUND, reason=level.fetch.reason)
+        (estimate,) = without(Status.NOT_FOUND, level.element, level.fetch.reason, "fetch_granularity")
+        return replace(estimate, evidence=level.evidence)
     caveats: tuple[str, ...] = () if ahead is None else (f"sequential accesses find {ahead} B: a prefetch",)
     limit = bench.info.facts.get("l2_fetch_limit")
     if level.element == "l2" and limit is not None:
         caveats += (f"the driver limits it to {limit} B (cudaLimitMaxL2FetchGranularity), a setting",)
-    return estimate(
-        status=Status.FOUND,
-        value=fetch,
-        low=fetch,
-        high=fetch,
-        confidence=EXACT if level.fetch.agreement >= MIN_CLEAR_AGREEMENT else CONFLICTED,
-        method="second word after a cold miss, behind it and before it",
-        caveats=caveats,
-    )
+    confidence = EXACT if level.fetch.agreement >= MIN_CLEAR_AGREEMENT else CONFLICTED
+    method = "second word after a cold miss, behind it and before it"
+    return found(level.element, "fetch_granularity", fetch, fetch, fetch, confidence, method, level.evidence, caveats)
 
 
 def _fetch_as_line(level: Level, fetch: int) -> Estimate:
     """The fetch granularity as a lower bound of the line size, where no line can be evicted."""
-    return Estimate(
-        element=level.element,
-        attribute="line_size",
-        status=Status.FOUND,
-        value=fetch,
-        low=fetch,
-        confidence=BRACKETED,
-        method="second word after a cold miss",
-        evidence=level.evidence,
-        caveats=("the path is too short to evict single lines: a line may be larger than what one miss fetches",),
-    )
+    caveat = "the path is too short to evict single lines: a line may be larger than what one miss fetches"
+    method = "second word after a cold miss"
+    return found(level.element, "line_size", fetch, fetch, None, BRACKETED, method, level.evidence, (caveat,))
 
 
-EXPERIMENTS = tuple(
-    Experiment(lines_of(element), partial(line_plan, element), ATTRIBUTES, needs=(levels_of(element),), quick=True)
-    for element in CACHES
-)
+EXPERIMENTS = for_each_cache(lines_of, line_plan, levels_of, emits=ATTRIBUTES, quick=True)

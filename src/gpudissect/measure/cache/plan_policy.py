@@ -8,45 +8,25 @@ sequences that were not used to choose it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import NoneType
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
+from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_level import Level
-from gpudissect.measure.cache.infer_policy import (
-    CHANCE_FACTOR,
-    MIN_LEAD_NATS,
-    MIN_MISREAD_SHARE,
-    UNKNOWN,
-    Observation,
-    Ranking,
-    Victims,
-    agreement,
-    candidates,
-    chance_log_likelihood,
-    classify,
-    count_repeated_errors,
-    fit_random_policy,
-    infer_victims,
-    is_random,
-    max_repeated_errors,
-    observe_cold,
-    predict,
-    rank_candidates,
-)
+from gpudissect.measure.cache.infer_policy import Observation, Ranking, Victims, agreement, candidates, predict
 from gpudissect.measure.cache.infer_structure import Structure
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.infer_confidence import EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import Policy, PolicyKind
-from gpudissect.trace import Array, Trace
-from gpudissect.vocabulary import CACHES
+from gpudissect.trace import Array
 from gpudissect.workload import Chase, Explicit, Sequential, Timing
 
 ATTRIBUTES = ("replacement_policy", "max_miss_rate")
@@ -60,8 +40,7 @@ VICTIMS = 8000  # for the weights of the ways: one of 1/2 is then known to 0.006
 MAX_RUN_ACCESSES = 4096
 RUNS_PER_BATCH, MAX_RUNS, MAX_RUN_LAPS = 100, 900, 8  # from cold: a misread access spoils what follows
 RATE_ERROR = 0.01  # by misread accesses
-RATE_SIZES = 8
-RATE_ACCESSES = 8192
+RATE_SIZES, RATE_ACCESSES = 8, 8192
 RATE_WARMUP_LAPS, MIN_RATE_LAPS = 8, 4  # after two laps bits of use (bit-PLRU) still depend on how the set was filled
 METHOD = "likelihood of hits and misses of one full set, candidates simulated"
 RATE_METHOD = "share of misses over rising footprints in one piece, up to half as large again as the cache"
@@ -82,11 +61,9 @@ def replacement_of(element: str) -> Key[Replacement | None]:
 
 def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Replacement policy of `element`, and the largest miss rate of MC14 s4.2, fig 9."""
-    levels = known[levels_of(element)]
-    level = levels.level(element)
+    level = level_of(element, known)
     if level is None:
-        absence = levels.absent[element]
-        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+        return absent(element, known, *ATTRIBUTES)
     structure, capacity = known[structure_of(element)], known[capacity_of(element)]
     if structure is None or capacity is None:
         return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
@@ -104,6 +81,15 @@ def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome((*without(Status.NOT_FOUND, element, reason, "replacement_policy"), rate))
     policy = yield from test.policy()
     return Outcome((policy, rate), test.best)
+
+
+class _Run(NamedTuple):
+    """Laps of line numbers in a set, from cold."""
+
+    lap: Array
+    set_number: int
+    repetition: int = 0
+    laps: int = LAPS
 
 
 class _PolicyTest:
@@ -126,73 +112,71 @@ class _PolicyTest:
 
     def policy(self) -> Ask[Estimate]:
         """The policy, or why none of the candidates is it."""
-        accesses = LAPS * self.words * (self.ways + 1)
-        first = [self._random_lap(i) for i in range(max(MIN_SEQUENCES, -(-MIN_ACCESSES // accesses)))]
-        runs = yield from self._observe(first, LAPS)
-        misread, ranking = self._rank(runs)
+        count = max(MIN_SEQUENCES, -(-MIN_ACCESSES // (LAPS * self.words * (self.ways + 1))))
+        observed = yield from self._observe([_Run(self._random_lap(i), self.first_set) for i in range(count)])
+        misread, ranking = self._rank(observed)
         for number in range(MAX_ROUNDS):
-            if ranking.lead >= MIN_LEAD_NATS:
+            if ranking.lead >= infer_policy.MIN_LEAD_NATS:
                 break
-            runs += yield from self._observe(self._distinguishing_laps(ranking, number), LAPS)
-            misread, ranking = self._rank(runs)
-        if ranking.scores[ranking.best] - chance_log_likelihood(runs) < MIN_LEAD_NATS:
+            laps = self._distinguishing_laps(ranking, number)
+            observed += yield from self._observe([_Run(lap, self.first_set) for lap in laps])
+            misread, ranking = self._rank(observed)
+        if ranking.scores[ranking.best] - infer_policy.chance_log_likelihood(observed) < infer_policy.MIN_LEAD_NATS:
             return self._not_found("hits and misses are independent of one another, not as of a set")
         if ranking.best == PolicyKind.RANDOM.value:
             return (yield from self._random(misread))
         return (yield from self._deterministic(ranking, misread))
 
-    def _rank(self, runs: Sequence[Observation]) -> tuple[float, Ranking]:
+    def _rank(self, observed: Sequence[Observation]) -> tuple[float, Ranking]:
         """Share of accesses that may be misread, and the candidates by likelihood."""
-        unknown = float(np.mean(np.concatenate([run.outcomes for run in runs]) == UNKNOWN))
-        misread = max(MIN_MISREAD_SHARE, unknown)
-        return misread, rank_candidates(runs, self.ways, misread)
+        unknown = float(np.mean(np.concatenate([run.outcomes for run in observed]) == infer_policy.UNKNOWN))
+        misread = max(infer_policy.MIN_MISREAD_SHARE, unknown)
+        return misread, infer_policy.rank_candidates(observed, self.ways, misread)
 
     def _deterministic(self, ranking: Ranking, misread: float) -> Ask[Estimate]:
         """Validate the best candidate on sequences in other sets, each run twice."""
         kind = next(kind for kind in candidates(self.ways) if kind.value == ranking.best)
-        numbers = range(1000, 1000 + SEQUENCES_PER_SET * HELD_OUT_SETS)
-        laps = [self._random_lap(number) for number in numbers]
-        by_set = [laps[i : i + SEQUENCES_PER_SET] for i in range(0, len(laps), SEQUENCES_PER_SET)]
-        tests = [(laps, s, run) for s, laps in zip(self.other_sets, by_set, strict=True) for run in range(2)]
-        chases = [chase for laps, s, run in tests for chase in self._chases(laps, LAPS, s, run)]
-        observed = iter((yield from self._run(chases, [lap for laps, _, _ in tests for lap in laps], LAPS)))
+        count = SEQUENCES_PER_SET
+        laps = [[self._random_lap(1000 + count * i + j) for j in range(count)] for i in range(HELD_OUT_SETS)]
+        sets = list(zip(self.other_sets, laps, strict=True))
+        runs = [_Run(lap, number, repeat) for number, laps in sets for repeat in range(2) for lap in laps]
+        observed = iter((yield from self._observe(runs)))
         agreements: list[float] = []
         errors: list[int] = []
         accesses = 0
-        for laps in by_set:
-            predicted = [predict(kind, self.ways, np.tile(lap, LAPS)) for lap in laps]
-            first, second = ([next(observed).outcomes for _ in laps] for _ in range(2))
+        for _, laps_of_set in sets:
+            predicted = [predict(kind, self.ways, np.tile(lap, LAPS)) for lap in laps_of_set]
+            first, second = ([next(observed).outcomes for _ in laps_of_set] for _ in range(2))
             agreements += [agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
-            errors.append(sum(map(count_repeated_errors, predicted, first, second)))
+            errors.append(sum(map(infer_policy.count_repeated_errors, predicted, first, second)))
             accesses += sum(run.size for run in first)
         share = float(np.mean(agreements))
         self.best = Replacement(Policy(kind), False)
         closest = f"{ranking.best} comes closest, which predicts {share:.1%} of the accesses"
-        if sum(errors) - max(errors) > max_repeated_errors(share, accesses):  # other data may keep a line in one set
+        # Other data may keep a line in one set.
+        if sum(errors) - max(errors) > infer_policy.max_repeated_errors(share, accesses):
             return self._not_found(f"{closest}, but {sum(errors)} of them wrongly in every run")
-        if share < 1 - CHANCE_FACTOR * misread or ranking.lead < MIN_LEAD_NATS:
+        if share < 1 - infer_policy.CHANCE_FACTOR * misread or ranking.lead < infer_policy.MIN_LEAD_NATS:
             return self._not_found(closest)
         return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
 
     def _random(self, misread: float) -> Ask[Estimate]:
         """Distinguish a random policy from one that only appears random, and fit the weights of its ways."""
         laps = [self._random_lap(i) for i in range(MIN_SEQUENCES)]
-        first = yield from self._observe(laps, LAPS, repetition=1)
-        second = yield from self._observe(laps, LAPS, repetition=2)
-        if not is_random([run.outcomes for run in first], [run.outcomes for run in second], misread):
-            shares = {
-                kind.value: agreement(predict(kind, self.ways, first[0].lines), first[0].outcomes)
-                for kind in candidates(self.ways)
-            }
-            best = max(shares, key=lambda name: shares[name])
+        first = yield from self._observe([_Run(lap, self.first_set, 1) for lap in laps])
+        second = yield from self._observe([_Run(lap, self.first_set, 2) for lap in laps])
+        if not infer_policy.is_random([run.outcomes for run in first], [run.outcomes for run in second], misread):
+            lines, outcomes = first[0].lines, first[0].outcomes
+            shares = [(agreement(predict(kind, self.ways, lines), outcomes), kind) for kind in candidates(self.ways)]
+            share, closest = max(shares, key=lambda pair: pair[0])
             return self._not_found(
-                f"the same sequence misses at the same places again, and {best}, which comes closest, predicts "
-                f"{shares[best]:.1%} of the accesses"
+                f"the same sequence misses at the same places again, and {closest.value}, which comes closest, "
+                f"predicts {share:.1%} of the accesses"
             )
         victims = yield from self._victims(misread)
         if victims.ways.size < self.ways:
             return self._not_found("random comes closest, but hardly a victim was observed clearly")
-        fit = fit_random_policy(victims, self.ways)
+        fit = infer_policy.fit_random_policy(victims, self.ways)
         if fit.by_age:
             return self._not_found("its victims look random, but depend on the age of a line")
         if fit.by_order:
@@ -204,16 +188,17 @@ class _PolicyTest:
 
     def _victims(self, misread: float) -> Ask[Victims]:
         """Victims of runs from a cold set, until there are `VICTIMS` of them or `MAX_RUNS` runs."""
-        ways, ages, repetition = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-        laps = max(1, min(MAX_RUN_LAPS, MAX_RUN_ACCESSES // (self.ways + 1)))
-        while repetition < MAX_RUNS and sum(part.size for part in ways) < VICTIMS:
-            batch = [np.arange(self.ways + 1)] * RUNS_PER_BATCH
-            for run in (yield from self._observe(batch, laps, repetition, numbered=True)):
-                found = infer_victims(run.before_unknown(), self.ways, misread)
-                ways.append(found.ways)
-                ages.append(found.ages)
-            repetition += RUNS_PER_BATCH
-        return Victims(np.concatenate(ways), np.concatenate(ages))
+        ways, ages = np.empty(0, np.int64), np.empty(0, np.int64)
+        lap, laps = np.arange(self.ways + 1), max(1, min(MAX_RUN_LAPS, MAX_RUN_ACCESSES // (self.ways + 1)))
+        for first in range(0, MAX_RUNS, RUNS_PER_BATCH):
+            runs = [_Run(lap, self.first_set, first + i, laps) for i in range(RUNS_PER_BATCH)]
+            observed = yield from self._observe(runs)
+            batch = [infer_policy.infer_victims(run.before_unknown(), self.ways, misread) for run in observed]
+            ways = np.concatenate([ways, *(victims.ways for victims in batch)])
+            ages = np.concatenate([ages, *(victims.ages for victims in batch)])
+            if ways.size >= VICTIMS:
+                break
+        return Victims(ways, ages)
 
     def _random_lap(self, number: int) -> Array:
         """Line numbers of one lap: fill the set, then every line repeatedly in random order."""
@@ -223,7 +208,7 @@ class _PolicyTest:
 
     def _distinguishing_laps(self, ranking: Ranking, number: int) -> list[Array]:
         """Of many laps those on which the remaining policies differ most."""
-        threshold = ranking.scores[ranking.best] - MIN_LEAD_NATS
+        threshold = ranking.scores[ranking.best] - infer_policy.MIN_LEAD_NATS
         remaining = [kind for kind in candidates(self.ways) if ranking.scores[kind.value] > threshold]
         pool = [self._random_lap(100 * (number + 1) + i) for i in range(POOL_SEQUENCES)]
         differences = []
@@ -232,71 +217,39 @@ class _PolicyTest:
             differences.append(sum(int(np.sum(one != other)) for one in predicted for other in predicted))
         return [pool[i] for i in np.argsort(differences)[::-1][: 2 * MIN_SEQUENCES]]
 
-    def _observe(
-        self, laps: Sequence[Array], count: int, repetition: int = 0, numbered: bool = False
-    ) -> Ask[list[Observation]]:
-        """Run laps of line numbers on the set, each `count` times from cold."""
-        chases = self._chases(laps, count, self.first_set, repetition, numbered)
-        return (yield from self._run(chases, laps, count))
-
-    def _chases(
-        self, laps: Sequence[Array], count: int, set_number: int, repetition: int = 0, numbered: bool = False
-    ) -> list[Chase]:
-        """Chases over lines of a set; `numbered` ones have repetitions of their own, so that equal laps differ."""
-        quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
-        quotas[set_number] = self.ways + 1
-        lines = self.structure.sample(quotas, self.bench.rng("lines", self.level.element, set_number))
-        alone = self.level.alone
-        return [
-            Chase(
-                path=self.level.path,
-                order=self._order(lap, lines),
-                timing=Timing.EACH,
-                warmup=0,
-                laps=count,
-                alone=alone,
-                flush=alone,
-                repetition=repetition + (i if numbered else 0),
-            )
-            for i, lap in enumerate(laps)
-        ]
-
-    def _run(self, chases: Sequence[Chase], laps: Sequence[Array], count: int) -> Ask[list[Observation]]:
-        """Observations of chases over these laps."""
-        traces: list[Trace] = yield chases
+    def _observe(self, runs: Sequence[_Run]) -> Ask[list[Observation]]:
         bounds = self.level.bounds
         assert bounds is not None
+        traces = yield [self._chase(run) for run in runs]
         self.evidence += tuple(trace.workload for trace in traces)
         return [
-            observe_cold(np.tile(lap, count), classify(trace.cycles, bounds))
-            for lap, trace in zip(laps, traces, strict=True)
+            infer_policy.observe_cold(np.tile(run.lap, run.laps), infer_policy.classify(trace.cycles, bounds))
+            for run, trace in zip(runs, traces, strict=True)
         ]
 
-    def _order(self, lap: Array, lines: Array) -> Explicit:
-        """Byte offsets: the k-th visit of a line in a lap accesses its k-th word."""
-        visit = np.zeros(lap.size, dtype=np.int64)
+    def _chase(self, run: _Run) -> Chase:
+        """The k-th visit of a line in a lap accesses its k-th word."""
+        quotas = np.zeros(len(self.structure.ways), dtype=np.int64)
+        quotas[run.set_number] = self.ways + 1
+        lines = self.structure.sample(quotas, self.bench.rng("lines", self.level.element, run.set_number))
+        visit = np.zeros(run.lap.size, dtype=np.int64)
         for line in range(self.ways + 1):
-            positions = np.flatnonzero(lap == line)
+            positions = np.flatnonzero(run.lap == line)
             visit[positions] = np.arange(positions.size)
-        return Explicit(lines[lap] * self.structure.line + visit * self.level.path.word)
+        order = Explicit(lines[run.lap] * self.structure.line + visit * self.level.path.word)
+        chase = Chase(path=self.level.path, order=order, timing=Timing.EACH, warmup=0, laps=run.laps)
+        return replace(chase, alone=self.level.alone, flush=self.level.alone, repetition=run.repetition)
 
     def _found(self, policy: Policy, caveat: str) -> Estimate:
         self.best = Replacement(policy, True)
         value = " ".join([policy.kind, *(f"{weight:.3f}" for weight in policy.weights)])
-        return self._estimate(Status.FOUND, value=value, confidence=EXACT, caveats=(caveat,))
+        element, evidence = self.level.element, self.evidence
+        return found(element, "replacement_policy", value, None, None, EXACT, METHOD, evidence, (caveat,))
 
     def _not_found(self, reason: str) -> Estimate:
-        return self._estimate(Status.AMBIGUOUS, reason=f"none of the known policies: {reason}")
-
-    def _estimate(self, status: Status, **fields: Any) -> Estimate:
-        return Estimate(
-            element=self.level.element,
-            attribute="replacement_policy",
-            status=status,
-            method=METHOD,
-            evidence=self.evidence,
-            **fields,
-        )
+        reason = f"none of the known policies: {reason}"
+        (estimate,) = without(Status.AMBIGUOUS, self.level.element, reason, "replacement_policy")
+        return replace(estimate, method=METHOD, evidence=self.evidence)
 
 
 def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Bench) -> Ask[Estimate]:
@@ -309,41 +262,17 @@ def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Ben
         reason = f"lines are wider than the {structure.line} B that a miss fetches, their width is not known"
     if reason:
         return without(Status.NOT_FOUND, level.element, reason, "max_miss_rate")[0]
-    traces = yield [
-        Chase(
-            path=level.path,
-            order=Sequential(size, structure.line),
-            timing=Timing.COUNT,
-            bounds=level.bounds,
-            warmup=RATE_WARMUP_LAPS,
-            laps=max(MIN_RATE_LAPS, RATE_ACCESSES // size),
-            alone=level.alone,
-        )
-        for size in sizes
-    ]
+    laps = [max(MIN_RATE_LAPS, RATE_ACCESSES // size) for size in sizes]
+    chase = partial(Chase, path=level.path, timing=Timing.COUNT, bounds=level.bounds, alone=level.alone)
+    orders = [Sequential(size, structure.line) for size in sizes]
+    traces = yield [chase(order=order, warmup=RATE_WARMUP_LAPS, laps=n) for order, n in zip(orders, laps, strict=True)]
     rates = [float(trace.counts[:, 1].sum() / max(1, trace.counts[:, :2].sum())) for trace in traces]
     highest = int(np.argmax(rates))
     rate = rates[highest]
     error = RATE_ERROR + 3 * (rate * (1 - rate) / traces[highest].counts.sum()) ** 0.5
-    return Estimate(
-        element=level.element,
-        attribute="max_miss_rate",
-        status=Status.FOUND,
-        value=rate,
-        low=max(0.0, rate - error),
-        high=min(1.0, rate + error),
-        confidence=LATENCY,
-        method=RATE_METHOD,
-        evidence=tuple(trace.workload for trace in traces),
-    )
+    low, high = max(0.0, rate - error), min(1.0, rate + error)
+    evidence = tuple(trace.workload for trace in traces)
+    return found(level.element, "max_miss_rate", rate, low, high, LATENCY, RATE_METHOD, evidence)
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        replacement_of(element),
-        partial(policy_plan, element),
-        ATTRIBUTES,
-        needs=(levels_of(element), structure_of(element), capacity_of(element)),
-    )
-    for element in CACHES
-)
+EXPERIMENTS = for_each_cache(replacement_of, policy_plan, levels_of, structure_of, capacity_of, emits=ATTRIBUTES)

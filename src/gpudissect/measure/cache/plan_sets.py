@@ -8,7 +8,7 @@ the index is wrong.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from types import NoneType
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, probe_sizes
-from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -26,7 +25,7 @@ from gpudissect.measure.cache.infer_structure import (
     rows_from,
 )
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import levels_of
+from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_line import Lines, lines_of, recount_lines
 from gpudissect.measure.cache.residency_test import (
     ConflictTests,
@@ -37,12 +36,11 @@ from gpudissect.measure.cache.residency_test import (
     ways_of_sets,
 )
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import canonical, set_numbers
 from gpudissect.trace import Array
 from gpudissect.units import format_bytes
-from gpudissect.vocabulary import CACHES
 
 ATTRIBUTES = ("sets", "ways", "index_function")
 MAX_LINES = 1 << 17  # of a cache; with more, group tests take too long
@@ -67,11 +65,9 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
 
     Revises its capacity where sets are unequal or unevenly used: then lines in one piece conflict before all is full.
     """
-    levels = known[levels_of(element)]
-    level = levels.level(element)
+    level = level_of(element, known)
     if level is None:
-        absence = levels.absent[element]
-        return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+        return absent(element, known, *ATTRIBUTES)
     lines, capacity = known[lines_of(element)], known[capacity_of(element)]
     if lines is None or capacity is None or level.bounds is None or level.far_partition is not None:
         return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
@@ -85,7 +81,9 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     for attempt in range(ATTEMPTS):
         attempt_bench = Bench(bench.info, bench.seed + attempt)
-        structure, test = yield from _find_structure(level, lines.line, count, span, attempt_bench)
+        control = footprint(max(1, count // 2) * lines.line, lines.line, attempt_bench.seed_for("control", element))
+        test = ResidencyTest(level, control, MIN_ACCESSES)
+        structure = yield from _Finder(ConflictTests(test, lines.line, attempt_bench), count, span).structure()
         if isinstance(structure, Structure):
             revised: tuple[Estimate, ...] = ()
             ways = sum(structure.ways)
@@ -94,55 +92,43 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
                 recounted = yield from recount_lines(level, lines.line, ways, attempt_bench)
                 revised = _revised_capacity(element, structure, count, recounted)
             return Outcome((*_estimates(element, structure, count), *revised), structure)
-    ambiguous = partial(Estimate, element=element, status=Status.AMBIGUOUS, reason=str(structure), method=METHOD)
-    return Outcome(tuple(ambiguous(attribute=attribute, evidence=test.evidence) for attribute in ATTRIBUTES))
-
-
-def _find_structure(
-    level: Level, line: int, count: int, span: int, bench: Bench
-) -> Ask[tuple[Structure | str, ResidencyTest]]:
-    """The structure of a cache of `count` lines, or why there is none, and the test that was used."""
-    control = footprint(max(1, count // 2) * line, line, bench.seed_for("control", level.element))
-    test = ResidencyTest(level, control, MIN_ACCESSES)
-    try:
-        return (yield from _Finder(ConflictTests(test, line, bench), count, span).structure()), test
-    except Inconclusive as inconclusive:
-        return str(inconclusive), test
+    estimates = without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES)
+    return Outcome(tuple(replace(estimate, method=METHOD, evidence=test.evidence) for estimate in estimates))
 
 
 class _Finder:
     """Finds the structure of a cache that holds `count` lines in one piece, among the first `span` lines of memory."""
 
-    def __init__(self, conflicts: ConflictTests, count: int, span: int) -> None:
-        self.conflicts, self.count = conflicts, count
-        self.bits = span.bit_length() - 1
+    def __init__(self, tests: ConflictTests, count: int, span: int) -> None:
+        self.tests, self.count, self.bits = tests, count, span.bit_length() - 1
 
     def structure(self) -> Ask[Structure | str]:
         """The structure, or why there is none."""
-        scattered = yield from self._overflowing_lines()
-        prefix = yield from self._shortest_overflow(scattered)
-        members = yield from self.conflicts.minimal_conflict(prefix)
-        spare, exact, line = int(members[0]), members[1:], self.conflicts.line
-        block, size = yield from self._set_in_block(exact, spare)
-        for index, sets in (yield from self._candidates(exact, spare, block, size)):
-            earlier = len(self.conflicts.test.evidence)  # what led to a candidate is left out: its check counts
-            set_of = set_numbers(index, line, sets, np.arange(1 << self.bits) * line)
-            lines = LinesBySet(set_of, sets, self.conflicts.rng("deck"))
-            ways = yield from ways_of_sets(lines, exact.size, self.count // 2, self.conflicts)
-            if ways is not None and (yield from self._check(lines, ways)):
-                return Structure(line, index, ways, 1 << self.bits, self.conflicts.test.evidence[earlier:])
+        try:
+            scattered = yield from self._overflowing_lines()
+            prefix = yield from self._shortest_overflow(scattered)
+            members = yield from self.tests.minimal_conflict(prefix)
+            spare, exact, line = int(members[0]), members[1:], self.tests.line
+            block, size = yield from self._set_in_block(exact, spare)
+            for index, sets in (yield from self._candidates(exact, spare, block, size)):
+                earlier = len(self.tests.test.evidence)  # what led to a candidate is left out: its check counts
+                set_of = set_numbers(index, line, sets, np.arange(1 << self.bits) * line)
+                lines = LinesBySet(set_of, sets, self.tests.rng("deck"))
+                ways = yield from ways_of_sets(lines, exact.size, self.count // 2, self.tests)
+                if ways is not None and (yield from self._check(lines, ways)):
+                    return Structure(line, index, ways, 1 << self.bits, self.tests.test.evidence[earlier:])
+        except Inconclusive as inconclusive:
+            return str(inconclusive)
         some = ", ".join(map(str, block[:6].tolist())) + (", ..." if block.size > 6 else "")
-        return (
-            f"a set of {exact.size} ways holds lines {some} of the first {size}: "
-            "that is neither a linear index nor a remainder"
-        )
+        holds = f"a set of {exact.size} ways holds lines {some} of the first {size}"
+        return f"{holds}: that is neither a linear index nor a remainder"
 
     def _overflowing_lines(self) -> Ask[Array]:
         """Scattered lines that do not fit: twice as many as fit in one piece, or more if that is a small part."""
-        scattered = self.conflicts.rng("scattered").permutation(1 << self.bits)
+        scattered = self.tests.rng("scattered").permutation(1 << self.bits)
         for doublings in range(1, self.bits):
             lines = scattered[: self.count << doublings]
-            if not (yield from self.conflicts.fit([lines]))[0]:
+            if not (yield from self.tests.fit([lines]))[0]:
                 return lines
         raise Inconclusive("all scattered lines fit")
 
@@ -150,48 +136,42 @@ class _Finder:
         """The shortest prefix of `lines` that does not fit."""
         low, high = 0, lines.size
         while sizes := probe_sizes(low, high, 1, MAX_SIZES_PER_BATCH):
-            fits = yield from self.conflicts.fit([lines[:size] for size in sizes])
+            fits = yield from self.tests.fit([lines[:size] for size in sizes])
             high = min([high, *(size for size, fit in zip(sizes, fits, strict=True) if not fit)])
             low = max([low, *(size for size, fit in zip(sizes, fits, strict=True) if fit and size < high)])
         return lines[:high]
 
     def _set_in_block(self, exact: Array, spare: int) -> Ask[tuple[Array, int]]:
-        """All lines of one set in the first lines of memory, and the number of those.
-
-        `exact` just fill the set, `spare` is one more of it.
-        """
+        """All lines of the set that `exact` just fill among the first lines of memory, and the number of those."""
         wanted = max(LINES_PER_SET * self.count // exact.size, MIN_BLOCK_LINES)
         size = 1 << min(self.bits, MAX_BLOCK_BITS, (wanted - 1).bit_length())
         others = np.setdiff1d(np.arange(size), [*exact, spare])
         # No set overflows by lines that are no more than its ways, so many can be tested at once.
         group_size = max(1, min(exact.size, self.count // exact.size // 4))
         groups = np.array_split(others, -(-others.size // group_size))
-        fits = yield from self.conflicts.fit([np.append(exact, group) for group in groups])
+        fits = yield from self.tests.fit([np.append(exact, group) for group in groups])
         if group_size > 1:
             others = np.concatenate([others[:0], *(group for group, fit in zip(groups, fits, strict=True) if not fit)])
-            fits = yield from self.conflicts.fit([np.append(exact, other) for other in others])
+            fits = yield from self.tests.fit([np.append(exact, other) for other in others])
         known = np.array([*exact, spare], dtype=np.int64)
         return np.sort(np.concatenate([others[~np.array(fits, dtype=bool)], known[known < size]])), size
 
     def _candidates(self, exact: Array, spare: int, members: Array, size: int) -> Ask[list[tuple[Index, int]]]:
         """Index functions under which `members` are the lines of one set below `size`, and the number of sets."""
-        line, found = self.conflicts.line, []
+        indices: list[tuple[Index, int]] = []
         if members.size == 0:
             return []
         rows = yield from self._linear_rows(exact, spare, members, size)
         if rows is not None:
-            found.append((index_from_rows(rows, line), 1 << len(rows)))
+            indices.append((index_from_rows(rows, self.tests.line), 1 << len(rows)))
         repeats = period(members, size)
         if repeats is not None:
             distance, run = repeats
-            found.append((Index(IndexKind.MODULO, granule=run * line), distance // run))
-        return found
+            indices.append((Index(IndexKind.MODULO, granule=run * self.tests.line), distance // run))
+        return indices
 
     def _linear_rows(self, exact: Array, spare: int, members: Array, size: int) -> Ask[tuple[int, ...] | None]:
-        """Rows over line numbers: from the lines of the one set, and for each higher bit from the line it equals.
-
-        A line that would be tested and is one of `exact` is replaced by `spare`, one more of the set.
-        """
+        """Rows over line numbers: from the lines of the one set, and for each higher bit from the line it equals."""
         null = null_space(members, size)
         if null is None:
             return None
@@ -202,8 +182,8 @@ class _Finder:
             for place in range(len(rows)):
                 for value in (0, 1):
                     flipped = _one_line_per_set(rows, place, value) ^ (1 << bit) ^ int(members[0])
-                    groups.append(np.concatenate([exact, np.where(np.isin(flipped, exact), spare, flipped)]))
-        fits = iter((yield from self.conflicts.fit(groups)))
+                    groups.append(np.append(exact, np.where(np.isin(flipped, exact), spare, flipped)))
+        fits = iter((yield from self.tests.fit(groups)))
         for bit in range(low, self.bits):
             equal = 0
             for row in rows:
@@ -220,10 +200,10 @@ class _Finder:
         Of two sets taken for one, chance decides. And a full set must not conflict with a line of any other: of one
         set taken for two, it does.
         """
-        rng, full = self.conflicts.rng("check"), np.array(ways)
+        rng, full = self.tests.rng("check"), np.array(ways)
         sets = rng.permutation(full.size)[:CHECKS]
         one_full = [lines.sample(np.where(np.arange(full.size) == one, full, 1), rng) for one in sets]
-        if not all((yield from self.conflicts.fit(one_full))):
+        if not all((yield from self.tests.fit(one_full))):
             return False
         for _ in range(CHECKS):
             order = rng.permutation(full.size)  # so that other sets share a portion
@@ -231,7 +211,7 @@ class _Finder:
                 for portion in portions(full[order] + extra, self.count // 2):
                     quotas = np.zeros_like(full)
                     quotas[order] = portion
-                    fits = yield from fits_by_set(lines, quotas, self.conflicts)
+                    fits = yield from fits_by_set(lines, quotas, self.tests)
                     if np.any(fits[quotas > 0] == bool(extra)):
                         return False
         return True
@@ -257,18 +237,8 @@ def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate
 
     def estimate(attribute: str, value: Value, *caveats: str) -> Estimate:
         number = value if isinstance(value, int | float) else None
-        return Estimate(
-            element=element,
-            attribute=attribute,
-            status=Status.FOUND,
-            value=value,
-            low=number,
-            high=number,
-            confidence=EXACT,
-            method=METHOD,
-            evidence=structure.evidence,
-            caveats=(*caveats, *conflict),
-        )
+        caveats += conflict
+        return found(element, attribute, value, number, number, EXACT, METHOD, structure.evidence, caveats)
 
     return (
         estimate("sets", len(structure.ways)),
@@ -298,29 +268,11 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
             "resident at any one time decide for neither"
         )
     low, high = (ways, ways) if certain else sorted((count, ways))
-    return (
-        Estimate(
-            element=element,
-            attribute="capacity",
-            status=Status.FOUND,
-            value=(count if matches_piece else ways) * structure.line,
-            low=low * structure.line,
-            high=high * structure.line,
-            confidence=EXACT if certain else BRACKETED,
-            method=CAPACITY_METHOD,
-            evidence=(*structure.evidence, *lines.evidence),
-            caveats=(caveat,),
-        ),
-    )
+    value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))
+    confidence, evidence = EXACT if certain else BRACKETED, (*structure.evidence, *lines.evidence)
+    return (found(element, "capacity", value, low, high, confidence, CAPACITY_METHOD, evidence, (caveat,)),)
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        structure_of(element),
-        partial(sets_plan, element),
-        ATTRIBUTES,
-        revises=(f"{element}.capacity",),
-        needs=(levels_of(element), lines_of(element), capacity_of(element)),
-    )
-    for element in CACHES
+EXPERIMENTS = for_each_cache(
+    structure_of, sets_plan, levels_of, lines_of, capacity_of, emits=ATTRIBUTES, revises="capacity"
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType
+from typing import Any
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_sharing import MissShares, Sharing, classify_sharing, count_copies
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_levels import PRIVATE_CACHES, levels_of
+from gpudissect.measure.cache.plan_levels import PRIVATE_CACHES, absent, level_of, levels_of
 from gpudissect.measure.infer_confidence import EXACT
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.trace import Trace
@@ -21,6 +22,7 @@ ATTRIBUTES = ("shared_with", "count_per_sm")
 LAPS = 3  # of prior accesses: a random policy needs more than one to replace every line
 WORD_OFFSET = 16  # bytes from the start of a line to a word of its first granule for a link of another path
 NOT_SHARED = "nothing"
+NEEDS: tuple[Key[Any], ...] = (*dict.fromkeys(map(levels_of, PRIVATE_CACHES)), *map(capacity_of, PRIVATE_CACHES))
 SHARING_METHOD = "eviction by another path's accesses, and hits on the lines it fetched"
 COUNT_METHOD = "which warps evict each other's lines"
 
@@ -62,9 +64,8 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     """
     cache = _full_cache(element, known)
     if cache is None:
-        absence = known[levels_of(element)].absent.get(element)
-        if absence is not None:
-            return Outcome(without(absence.status, element, absence.reason, *ATTRIBUTES))
+        if level_of(element, known) is None:
+            return absent(element, known, *ATTRIBUTES)
         return Outcome(without(Status.NOT_FOUND, element, "no footprint is known that just fills it", *ATTRIBUTES))
     others = {
         name: other
@@ -94,7 +95,7 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 
 def _full_cache(element: str, known: Known) -> _FullCache | None:
-    level, capacity = known[levels_of(element)].level(element), known[capacity_of(element)]
+    level, capacity = level_of(element, known), known[capacity_of(element)]
     if level is None or capacity is None or level.bounds is None or level.fetch.fetch is None:
         return None
     return _FullCache(level, Sequential(capacity // level.fetch.fetch, level.fetch.fetch))
@@ -146,11 +147,5 @@ def _count_estimate(element: str, miss_share_by_warp: list[float], evidence: tup
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        sharing_of(element),
-        partial(sharing_plan, element),
-        ATTRIBUTES,
-        needs=(*dict.fromkeys(map(levels_of, PRIVATE_CACHES)), *map(capacity_of, PRIVATE_CACHES)),
-    )
-    for element in PRIVATE_CACHES
+    Experiment(sharing_of(name), partial(sharing_plan, name), ATTRIBUTES, NEEDS) for name in PRIVATE_CACHES
 )

@@ -1,14 +1,15 @@
 """Whether lines stay resident together, measured with more laps until the answer is certain.
 
-Conflict groups: lines fit if and only if no set gets more of them than it has ways, whatever the replacement policy: an
-invalid way is filled first, and of one line too many at least one misses in every lap. So nothing here depends on
-policies, on index functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "Theory and practice
-of finding eviction sets", section 5.
+Lines fit if and only if no set gets more of them than it has ways, whatever the replacement policy: an invalid way is
+filled first, and of one line too many at least one misses in every lap. So nothing here depends on policies, on index
+functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "Theory and practice of finding eviction
+sets", section 5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,7 @@ from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import Array, Trace
 from gpudissect.workload import Bounds, Chase, Explicit, Order, Timing
 
-WARMUP_LAPS = 2
-MIN_LAPS = 2
+WARMUP_LAPS = MIN_LAPS = 2
 MIN_ACCESSES = 2048  # short chains get more laps, up to this many accesses
 MAX_MISREAD_SHARE = 0.1  # of the control's accesses; with more, the control itself does not fit
 MAX_ROUNDS = 8  # in each the laps double; then a chain counts as undecided
@@ -31,16 +31,14 @@ COUNT_ROUNDS_LONG = 2  # ... after this many rounds
 LINE_LAPS, LINE_ROUNDS = 16, 5
 CONTROL_REPETITION = 1000
 FIRST_GROUPS = 64
-WAYS_LAPS = 4
-MAX_WAYS_STEPS = 64  # from the first guess
-MAX_RECORDS = 1 << 22
+WAYS_LAPS, MAX_WAYS_STEPS, MAX_RECORDS = 4, 64, 1 << 22
 
 
 class ResidencyTest:
     """Tests whether chains stay resident in a level, compared with a control that grows along.
 
-    The control is a chain that certainly fits: it gives the rate of misread hits. At first at least `min_accesses` are
-    made of each chain. `miss_shares` are the chains tested and the share of their accesses that missed.
+    The control is a chain that certainly fits: it gives the rate of misread hits. At first each chain gets at least
+    `min_accesses`. `miss_shares` are the chains tested and the share of their accesses that missed.
     """
 
     def __init__(self, level: Level, control: Order, min_accesses: int = MIN_ACCESSES) -> None:
@@ -72,7 +70,8 @@ class ResidencyTest:
                 pending = [i for i in pending if orders[i].count not in LONG_CHAIN_LINES]
             if not pending:
                 break
-            chases = [self._chase(orders[i], number) for i in pending]
+            laps = [max(MIN_LAPS, self.min_accesses // orders[i].count) << number for i in pending]
+            chases = [self._chase(orders[i], number, count) for i, count in zip(pending, laps, strict=True)]
             # The first round needs only some control; from the second on it grows along.
             longest = max(chase.order.count * chase.laps for chase in chases)
             controls = self._control_chases(longest if number else MIN_ACCESSES)
@@ -96,7 +95,8 @@ class ResidencyTest:
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
             if not pending:
                 break
-            traces = yield [self._timed_chase(orders[i], number) for i in pending]
+            chases = [self._chase(orders[i], number, LINE_LAPS << number) for i in pending]
+            traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
             self._record(traces, ())
             for i, trace in zip(pending, traces, strict=True):
                 assert self.level.bounds is not None  # or nothing could have been counted
@@ -107,7 +107,6 @@ class ResidencyTest:
 
     @property
     def _control_misses(self) -> bool:
-        """Whether the control does not fit itself."""
         return self.control.misses > MAX_MISREAD_SHARE * self.control.accesses
 
     def grow_control(self, accesses: int) -> Ask[None]:
@@ -123,36 +122,17 @@ class ResidencyTest:
             misses, accesses = int(trace.counts[:, 1].sum()), int(trace.counts.sum())
             self.control = Control(self.control.misses + misses, self.control.accesses + accesses)
 
-    def _chase(self, order: Order, repetition: int, laps: int | None = None) -> Chase:
-        return Chase(
-            path=self.level.path,
-            order=order,
-            timing=Timing.COUNT,
-            bounds=self.level.bounds,
-            warmup=WARMUP_LAPS,
-            laps=laps or max(MIN_LAPS, self.min_accesses // order.count) << repetition,
-            alone=self.level.alone,
-            repetition=repetition,
-        )
-
-    def _timed_chase(self, order: Order, repetition: int) -> Chase:
-        return Chase(
-            path=self.level.path,
-            order=order,
-            timing=Timing.EACH,
-            warmup=WARMUP_LAPS,
-            laps=LINE_LAPS << repetition,
-            alone=self.level.alone,
-            repetition=repetition,
-        )
+    def _chase(self, order: Order, repetition: int, laps: int) -> Chase:
+        path, bounds, alone = self.level.path, self.level.bounds, self.level.alone
+        chase = Chase(path=path, order=order, timing=Timing.COUNT, bounds=bounds, warmup=WARMUP_LAPS, laps=laps)
+        return replace(chase, alone=alone, repetition=repetition)
 
     def _control_chases(self, accesses: int) -> list[Chase]:
         """A chase over the control, if it has fewer accesses than that."""
         missing = accesses - self.control.accesses
-        if missing <= 0:
-            return []
         laps = max(MIN_LAPS, -(-missing // self._control_order.count))
-        return [self._chase(self._control_order, CONTROL_REPETITION + self.control.accesses, laps)]
+        repetition = CONTROL_REPETITION + self.control.accesses
+        return [self._chase(self._control_order, repetition, laps)] if missing > 0 else []
 
 
 class Inconclusive(Exception):
@@ -163,8 +143,7 @@ class ConflictTests:
     """Residency tests on lines, given by number; they raise `Inconclusive` without a clear answer."""
 
     def __init__(self, test: ResidencyTest, line: int, bench: Bench) -> None:
-        self.test, self.line, self.bench = test, line, bench
-        self._generators = 0
+        self.test, self.line, self.bench, self._generators = test, line, bench, 0
 
     def fit(self, groups: Sequence[Array]) -> Ask[list[bool]]:
         """Whether each of these groups of lines fits."""
@@ -205,32 +184,27 @@ class ConflictTests:
                 groups *= 2
 
 
-def ways_of_sets(
-    lines: LinesBySet, guess: int, max_lines: int, conflicts: ConflictTests
-) -> Ask[tuple[int, ...] | None]:
+def ways_of_sets(lines: LinesBySet, guess: int, max_lines: int, tests: ConflictTests) -> Ask[tuple[int, ...] | None]:
     """Ways of every set; None if some set has no such number.
 
     Starts with `guess` lines in each set; a set that overflows gets one less, one that does not gets one more. About
     `max_lines` lines are tested at a time: a cache may have tags for more lines than it has data for.
     """
-    if lines.sizes.min() <= guess:
-        return None
-    fitting = np.zeros(lines.sizes.size, dtype=np.int64)
-    overflowing = np.full(lines.sizes.size, np.iinfo(np.int64).max)
-    tried = np.full(lines.sizes.size, guess, dtype=np.int64)
+    sizes = lines.sizes
+    fitting, overflowing = np.zeros(sizes.size, np.int64), np.full(sizes.size, np.iinfo(np.int64).max)
+    tried = np.full(sizes.size, guess, dtype=np.int64)
     for _ in range(MAX_WAYS_STEPS):
         pending = overflowing - fitting > 1
         if not pending.any():
             return tuple(fitting.tolist())
-        fits = np.ones(lines.sizes.size, dtype=bool)
+        if (tried[pending] > sizes[pending]).any() or sizes.min() <= guess:
+            return None
+        fits = np.ones(sizes.size, dtype=bool)
         for portion in portions(np.where(pending, tried, 0), max_lines):
-            fits &= yield from fits_by_set(lines, portion, conflicts)
+            fits &= yield from fits_by_set(lines, portion, tests)
         fitting = np.where(pending & fits, tried, fitting)
         overflowing = np.where(pending & ~fits, tried, overflowing)
         tried = np.where(fits, tried + 1, tried - 1)
-        pending = overflowing - fitting > 1
-        if (tried[pending] > lines.sizes[pending]).any():
-            return None
     return None
 
 
@@ -244,28 +218,26 @@ def portions(quotas: Array, max_lines: int) -> Iterator[Array]:
         yield portion
 
 
-def fits_by_set(lines: LinesBySet, quotas: Array, conflicts: ConflictTests) -> Ask[NDArray[np.bool_]]:
+def fits_by_set(lines: LinesBySet, quotas: Array, tests: ConflictTests) -> Ask[NDArray[np.bool_]]:
     """Whether each set holds as many random lines as its quota (0: not tested, True)."""
-    test, level = conflicts.test, conflicts.test.level
+    test, level = tests.test, tests.test.level
     assert level.bounds is not None
-    fits = np.ones(quotas.size, dtype=bool)
-    pending = quotas > 0
+    fits, pending = np.ones(quotas.size, dtype=bool), quotas > 0
     counts = np.empty((0, quotas.size, 3), dtype=np.int64)
     for number in range(MAX_ROUNDS):
-        order = conflicts.chain(lines.sample(np.where(pending, quotas, 0), conflicts.rng("ways")))
+        order = tests.chain(lines.sample(np.where(pending, quotas, 0), tests.rng("ways")))
         laps = WAYS_LAPS << number
         if order.count * laps > MAX_RECORDS:
             break
         yield from test.grow_control(order.count * laps)
-        (trace,) = yield [
-            Chase(path=level.path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps, alone=level.alone)
-        ]
-        sets = lines.set_of[order.offsets() // conflicts.line]
+        chase = Chase(path=level.path, order=order, timing=Timing.EACH, warmup=WARMUP_LAPS, laps=laps)
+        (trace,) = yield [replace(chase, alone=level.alone)]
+        sets = lines.set_of[order.offsets() // tests.line]
         counts = np.concatenate([counts, _count_by_set(trace, sets, quotas.size, laps, level.bounds)])
         tested = np.flatnonzero(pending)
-        for number_of_set, fit in zip(tested, decide_each(counts[:, tested], test.control), strict=True):
+        for tested_set, fit in zip(tested, decide_each(counts[:, tested], test.control), strict=True):
             if fit is not Fit.UNDECIDED:
-                fits[number_of_set], pending[number_of_set] = fit is Fit.FITS, False
+                fits[tested_set], pending[tested_set] = fit is Fit.FITS, False
         if not pending.any():
             return fits
     raise Inconclusive(f"of {quotas.size} sets {int(pending.sum())} neither clearly fit nor overflow")

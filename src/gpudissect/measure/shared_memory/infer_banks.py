@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency
 from gpudissect.trace import Array
 from gpudissect.units import WARP_SIZE
 
@@ -35,24 +35,17 @@ HIDDEN_PASSES = 4  # from so many on, stores wait for bank passes and nothing el
 class Layout:
     """A layout of shared memory.
 
-    Attributes:
-        banks: number of banks.
-        interleave: bytes after which the next bank comes.
-        width: bytes of a row of one bank. More than `interleave` in the 4-byte mode of Kepler, where words as far
-            apart as all banks are still in the same row.
-        lanes: lanes whose accesses are served together: a warp, or half of one.
+    A row is wider than the interleave in the 4-byte mode of Kepler, where words as far apart as all banks are still in
+    the same row.
     """
 
     banks: int
-    interleave: int
-    width: int
-    lanes: int
+    interleave: int  # bytes after which the next bank comes
+    width: int  # bytes of a row of one bank
+    lanes: int  # whose accesses are served together: a warp, or half of one
 
     def passes(self, stride: int, width: int) -> int:
-        """Bank passes of a warp's access: `stride` words of 4 B between lanes, `width` bytes of each lane.
-
-        Counted bank by bank and row by row: no formula that could be wrong for odd strides.
-        """
+        """Bank passes of a warp's access, `stride` words of 4 B between lanes, `width` bytes of each lane; counted."""
         return _count_passes(self, stride, width)
 
     def same_banks(self, other: Layout) -> bool:
@@ -60,10 +53,7 @@ class Layout:
         return replace(self, lanes=other.lanes, interleave=other.interleave) == other
 
     def stride_for(self, factor: int) -> int | None:
-        """Smallest power-of-two stride at which a word takes `factor` times the passes of stride 1; None beyond 64.
-
-        At such a stride all banks have equally many rows.
-        """
+        """Smallest power-of-two stride at which a word takes `factor` times the passes of stride 1; None beyond 64."""
         passes = factor * self.passes(1, WORD)
         return next((stride for stride in (1, 2, 4, 8, 16, 32, 64) if self.passes(stride, WORD) == passes), None)
 
@@ -98,23 +88,15 @@ class StridedAccess:
 
 @dataclass(frozen=True)
 class BankFit:
-    """The layout fitted to strided accesses.
+    """The layout fitted to strided accesses."""
 
-    Attributes:
-        layout: the likeliest; None if there are no conflicts, or no layout explains them.
-        rivals: others that explain them as well.
-        cost, low, high: cycles of each further bank pass, and its bracket.
-        explained: share of the variance that the layout explains.
-        reason: why there is no layout.
-    """
-
-    layout: Layout | None
-    rivals: tuple[Layout, ...] = ()
-    cost: float = 0.0
+    layout: Layout | None  # the likeliest; None if there are no conflicts, or no layout explains them
+    rivals: tuple[Layout, ...] = ()  # others that explain them as well
+    cost: float = 0.0  # cycles of each further bank pass
     low: float = 0.0
     high: float = 0.0
-    explained: float = 0.0
-    reason: str = ""
+    explained: float = 0.0  # share of the variance
+    reason: str = ""  # why there is no layout
 
 
 def fit_layout(accesses: Sequence[StridedAccess]) -> BankFit:
@@ -176,16 +158,7 @@ def single_words(accesses: Sequence[StridedAccess]) -> list[StridedAccess]:
     return [access for access in accesses if access.width == WORD]
 
 
-@dataclass(frozen=True)
-class Slope:
-    """Cycles that each further bank pass adds, and its bracket."""
-
-    cycles: float
-    low: float
-    high: float
-
-
-def store_cost(stores: Sequence[StridedAccess], layout: Layout) -> Slope | None:
+def store_cost(stores: Sequence[StridedAccess], layout: Layout) -> Latency | None:
     """Cycles that each bank pass adds to the time between two stores: slope over `HIDDEN_PASSES` passes or more.
 
     Fewer may be hidden by the start of a store. None if there are too few strides, or they lie on no line.
@@ -203,7 +176,7 @@ def store_cost(stores: Sequence[StridedAccess], layout: Layout) -> Slope | None:
         return None
     error = 3 * float(np.sqrt(residual @ residual / max(1, len(chosen) - 2) / (centred @ centred)))
     error = max(error, MIN_ERROR_CYCLES / 4) + MAX_CLOCK_DRIFT * slope
-    return Slope(slope, slope - error, slope + error)
+    return Latency(slope, slope - error, slope + error)
 
 
 def hidden_store_cycles(stores: Sequence[StridedAccess], layout: Layout) -> dict[int, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_latency import METHOD, chains_over, lap_chase, latency_estimate
@@ -51,8 +51,9 @@ def cluster_latency_plan(bench: Bench, known: Known) -> Plan:
         f"clusters of {len(ranks)} blocks; {_describe_ranks(latencies, long)}",
     )
     method = f"{METHOD}; median over the blocks of a cluster"
-    hit = latency_estimate("cluster", "hit_latency", median_latency(others), method, evidence, TIMED)
-    return Outcome((replace(hit, caveats=caveats), *_near_and_far(others, evidence)))
+    median = median_latency(others)
+    hit = latency_estimate("cluster", "hit_latency", median, method, evidence, TIMED, caveats)
+    return Outcome((hit, *_near_and_far(others, evidence)))
 
 
 def _why_no_clusters(bench: Bench) -> str | None:
@@ -115,17 +116,8 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
 
 def _neighbour_stream(footprint: int, size: int, count: int, threads: int, ilp: int) -> Stream:
     """Every block of `count` clusters of `size` blocks reads the shared memory of the next block."""
-    return Stream(
-        path=Path.CLUSTER,
-        transfer=Transfer.READ,
-        footprint=footprint,
-        blocks=size * count,
-        threads=threads,
-        ilp=ilp,
-        width=WIDTH,
-        passes=READ_BYTES // footprint,
-        cluster=size,
-    )
+    stream = partial(Stream, path=Path.CLUSTER, transfer=Transfer.READ, width=WIDTH, passes=READ_BYTES // footprint)
+    return stream(footprint=footprint, blocks=size * count, cluster=size, threads=threads, ilp=ilp)
 
 
 EXPERIMENTS = (

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import NoneType
+
+import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_dram import stated_by_driver
@@ -13,21 +16,13 @@ from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.instructions.infer_issue import median_duration
 from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.shared_memory.infer_banks import (
-    HIDDEN_PASSES,
-    WORD,
-    BankFit,
-    Layout,
-    StridedAccess,
-    fit_layout,
-    hidden_store_cycles,
-    single_words,
-    store_cost,
-)
+from gpudissect.measure.shared_memory import infer_banks
+from gpudissect.measure.shared_memory.infer_banks import WORD, BankFit, Layout, StridedAccess
 from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Path, Step
 
+LATENCY_ATTRIBUTES = ("capacity", "hit_latency")
 ATTRIBUTES = ("banks", "bank_width", "conflict_latency")
 LATENCY_BYTES = 4096
 STRIDES = range(65)  # words
@@ -46,7 +41,7 @@ def latency_plan(bench: Bench, known: Known) -> Plan:
     limit = bench.info.limit(Path.SHARED)
     if not limit:
         reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
-        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "capacity", "hit_latency"))
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *LATENCY_ATTRIBUTES))
     chains = chains_over(min(LATENCY_BYTES, limit), WORD)
     latency, evidence = yield from chase_latency(Path.SHARED, chains, bench)
     hit = latency_estimate("shared", "hit_latency", latency, LAP_METHOD, evidence)
@@ -59,8 +54,8 @@ def banks_plan(bench: Bench, known: Known) -> Plan:
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *ATTRIBUTES))
     loads, evidence = yield from _strided_accesses(Instruction.LDS)
-    fit, caveats = fit_layout(loads), _broadcast_caveat(loads)
-    if fit.layout is None and (words := fit_layout(single_words(loads))).layout is not None:
+    fit, caveats = infer_banks.fit_layout(loads), _broadcast_caveat(loads)
+    if fit.layout is None and (words := infer_banks.fit_layout(infer_banks.single_words(loads))).layout is not None:
         fit, caveats = words, (*caveats, ONLY_WORDS)
     unique = fit.layout is not None and all(map(fit.layout.same_banks, fit.rivals))
     series = _series("latency against stride", loads, evidence)
@@ -80,28 +75,17 @@ def write_conflict_plan(bench: Bench, known: Known) -> Plan:
 def _strided_accesses(instruction: Instruction) -> Ask[tuple[list[StridedAccess], tuple[str, ...]]]:
     """Cycles of one access at every stride of every width, the least of `REPEATS` repetitions."""
     shapes = [(stride, width) for width in WIDTHS for stride in STRIDES if stride * WORD % width == 0]
-    body = (Step(instruction, ACCESSES),)
-    mixes = [
-        Mix(
-            body=body, warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1, stride=stride, width=width,
-            repetition=repetition,
-        )
-        for stride, width in shapes
-        for repetition in range(REPEATS)
-    ]  # fmt: skip
+    mix = partial(Mix, body=(Step(instruction, ACCESSES),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
+    mixes = [mix(stride=s, width=w, repetition=i) for s, w in shapes for i in range(REPEATS)]
     traces = yield mixes
-    cycles = [
-        median_duration(trace.begin, trace.end) / mix.instructions for trace, mix in zip(traces, mixes, strict=True)
-    ]
-    accesses = [
-        StridedAccess(stride, width, min(cycles[i * REPEATS : (i + 1) * REPEATS]))
-        for i, (stride, width) in enumerate(shapes)
-    ]
+    durations = [median_duration(trace.begin, trace.end) for trace in traces]
+    cycles = np.reshape(durations, (-1, REPEATS)).min(axis=1) / mixes[0].instructions
+    accesses = [StridedAccess(*shape, one) for shape, one in zip(shapes, cycles.tolist(), strict=True)]
     return accesses, tuple(trace.workload for trace in traces)
 
 
 def _broadcast_caveat(loads: Sequence[StridedAccess]) -> tuple[str, ...]:
-    cycles = {load.stride: load.cycles for load in single_words(loads)}
+    cycles = {load.stride: load.cycles for load in infer_banks.single_words(loads)}
     difference = cycles[0] - cycles[1]
     comparison = "is as fast as" if abs(difference) < 1 else f"takes {difference:+.1f} cycles relative to"
     return (f"one word for all lanes (broadcast) {comparison} one word for each",)
@@ -120,31 +104,28 @@ def _bank_estimates(fit: BankFit, caveats: tuple[str, ...], evidence: tuple[str,
     if not fit.rivals:
         caveats = (f"lanes that are served together: {layout.lanes}", *caveats)
     caveats = (f"explains {fit.explained:.2%} of the differences between strides", *caveats)
+    sizes = {"banks": layout.banks, "bank_width": layout.width}
     cost = found("shared", "conflict_latency", fit.cost, fit.low, fit.high, TIMED, f"{METHOD}; {COST}", evidence)
-    return (
-        *(
-            found("shared", attribute, value, value, value, BANKS, METHOD, evidence, caveats)
-            for attribute, value in (("banks", layout.banks), ("bank_width", layout.width))
-        ),
-        cost,
-    )
+    return *(found("shared", name, n, n, n, BANKS, METHOD, evidence, caveats) for name, n in sizes.items()), cost
 
 
 def _store_estimates(
     stores: Sequence[StridedAccess], layout: Layout | None, evidence: tuple[str, ...]
 ) -> tuple[Estimate, ...]:
-    slope = None if layout is None else store_cost(stores, layout)
+    slope = None if layout is None else infer_banks.store_cost(stores, layout)
     if layout is None or slope is None:
         reason = "the time between two stores does not grow with the bank passes that they should take"
         if layout is None:
             reason = "the banks are not known, and with them which stores conflict"
         return without(Status.NOT_FOUND, "shared", reason, "write_conflict")
-    hidden = ", ".join(f"{passes}: {cycles:.1f}" for passes, cycles in hidden_store_cycles(stores, layout).items())
-    caveat = f"from {HIDDEN_PASSES} passes on: fewer may be hidden by the start of a store; cycles by passes {hidden}"
-    method = f"one warp, stores one after the other; {COST}"
-    low, high = slope.low, slope.high
-    caveats = (caveat,) if hidden else ()
-    return (found("shared", "write_conflict", slope.cycles, low, high, TIMED, method, evidence, caveats),)
+    hidden = infer_banks.hidden_store_cycles(stores, layout)
+    cycles = ", ".join(f"{passes}: {cycles:.1f}" for passes, cycles in hidden.items())
+    caveat = (
+        f"from {infer_banks.HIDDEN_PASSES} passes on: the start of a store may hide fewer; cycles by passes {cycles}"
+    )
+    method, caveats = f"one warp, stores one after the other; {COST}", (caveat,) if hidden else ()
+    cost = found("shared", "write_conflict", slope.cycles, slope.low, slope.high, TIMED, method, evidence, caveats)
+    return (cost,)
 
 
 def _series(name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, ...]) -> Series:
@@ -157,7 +138,7 @@ def _series(name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, .
 
 
 EXPERIMENTS = (
-    Experiment(Key("latency.shared"), latency_plan, ("capacity", "hit_latency"), quick=True),
+    Experiment(Key("latency.shared"), latency_plan, LATENCY_ATTRIBUTES, quick=True),
     Experiment(BANK_LAYOUT, banks_plan, ATTRIBUTES, quick=True),
     Experiment(Key("conflicts.shared"), write_conflict_plan, ("write_conflict",), needs=(BANK_LAYOUT,), quick=True),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from gpudissect.estimate import Status
 from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, lap_chase, latency_estimate, scattered_chains
@@ -48,8 +49,8 @@ def tma_latency_plan(bench: Bench, known: Known) -> Plan:
         loads = median_latency(latencies[len(orders) :])
         caveats += (f"loads past the L1 of the same lines: {loads.cycles:.1f} cycles",)
     evidence = tuple(trace.workload for trace in traces)
-    hit = latency_estimate("tma", "hit_latency", median_latency(latencies[: len(orders)]), METHOD, evidence, TIMED)
-    return Outcome((replace(hit, caveats=caveats),))
+    copies = median_latency(latencies[: len(orders)])
+    return Outcome((latency_estimate("tma", "hit_latency", copies, METHOD, evidence, TIMED, caveats),))
 
 
 def tma_bandwidth_plan(bench: Bench, known: Known) -> Plan:
@@ -90,21 +91,12 @@ def _configurations(bench: Bench) -> list[tuple[int, int, int]]:
 def _best_over(footprint: int, bench: Bench) -> Ask[BestStream]:
     """The best configuration over about so many bytes; all blocks copy equally many."""
     streams = []
+    stream = partial(Stream, path=Path.TMA, transfer=Transfer.READ, threads=1)
     for per_sm, width, depth in _configurations(bench):
         blocks = per_sm * bench.info.sm_count
         total = max(1, footprint // (blocks * width)) * blocks * width
-        streams.append(
-            Stream(
-                path=Path.TMA,
-                transfer=Transfer.READ,
-                footprint=total,
-                blocks=blocks,
-                threads=1,
-                ilp=depth,
-                width=width,
-                passes=max(1, MIN_READ_BYTES // total),
-            )
-        )
+        passes = max(1, MIN_READ_BYTES // total)
+        streams.append(stream(footprint=total, blocks=blocks, ilp=depth, width=width, passes=passes))
     return (yield from measure_best(streams))
 
 
