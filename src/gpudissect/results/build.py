@@ -112,41 +112,30 @@ def _copy(kind: type[R], source: object, /, **values: Any) -> R:
 
 
 def _conditions(info: DeviceInfo, survey: Survey) -> model.Conditions:
-    observed = survey.conditions
-    clock = info.facts.get("clock_hz") if observed.clock_hz is None else observed.clock_hz
-    if not (isinstance(clock, int | float) and math.isfinite(clock) and clock > 0):
-        clock = None
-    return _copy(
-        model.Conditions,
-        observed,
-        clock_hz=None if clock is None else float(clock),
-        clock_observed=observed.clock_hz is not None,
-    )
+    observed = survey.conditions.clock_hz
+    clock = info.facts.get("clock_hz") if observed is None else observed
+    usable = isinstance(clock, int | float) and math.isfinite(clock) and clock > 0
+    clock_hz = float(clock or 0) if usable else None
+    return _copy(model.Conditions, survey.conditions, clock_hz=clock_hz, clock_observed=observed is not None)
 
 
 def _prediction(survey: Survey) -> model.Prediction | None:
-    counted: list[PredictionCounts] = [*survey.predictions, *survey.path_predictions]
-    if not counted:
+    caches, paths = survey.predictions, survey.path_predictions
+    if not caches and not paths:
         return None
-    right, accesses = sum(each.right for each in counted), sum(each.accesses for each in counted)
-    low, high = wilson_interval(right, accesses)
-    return model.Prediction(
-        agreement=right / accesses,
-        low=low,
-        high=high,
-        accesses=accesses,
-        elements=tuple(_agreement(model.ElementPrediction, each, element=each.name) for each in survey.predictions),
-        paths=tuple(
-            _agreement(model.PathPrediction, each, path=each.name, open=each.not_predicted)
-            for each in survey.path_predictions
-        ),
+    return _agreement(
+        model.Prediction,
+        *(*caches, *paths),
+        elements=tuple(_agreement(model.ElementPrediction, each, element=each.name) for each in caches),
+        paths=tuple(_agreement(model.PathPrediction, each, path=each.name, open=each.not_predicted) for each in paths),
         not_predicted={each.name: each.reason for each in survey.not_predicted},
     )
 
 
-def _agreement(kind: type[R], counts: PredictionCounts, **values: Any) -> R:
-    low, high = wilson_interval(counts.right, counts.accesses)
-    return _copy(kind, counts, low=low, high=high, **values)
+def _agreement(kind: type[R], *counts: PredictionCounts, **values: Any) -> R:
+    right, accesses = sum(each.right for each in counts), sum(each.accesses for each in counts)
+    low, high = wilson_interval(right, accesses)
+    return _copy(kind, counts[0], agreement=right / accesses, low=low, high=high, accesses=accesses, **values)
 
 
 def _published(estimate: Estimate, references: Sequence[Reference], simulated: bool) -> model.Published | None:

@@ -81,8 +81,7 @@ def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
     names = files or [letter(n) for n in range(len(results))]
     tables: list[dict[Key, Finding]] = [{(f.element, f.attribute): f for f in each.findings} for each in results]
     if not common_keys(results):
-        named = list(zip(names, results, strict=True))[:MAX_NAMED]
-        contents = "; ".join(f"{name}: {_contents(each)}" for name, each in named)
+        contents = _named(names[:MAX_NAMED], [_contents(each) for each in results[:MAX_NAMED]], "; ")
         more = "; ..." if len(results) > MAX_NAMED else ""
         raise UsageError(f"nothing to compare, the results have no attribute in common: {contents}{more}")
     keys = sorted({key for table in tables for key in table}, key=_order)
@@ -181,37 +180,36 @@ def _contents(result: Result) -> str:
 
 def _version_note(results: Sequence[Result], names: Sequence[str]) -> str:
     """That different versions analysed the traces; empty if one version analysed them all."""
-    versions = [(each.environment.get("gpudissect", "?"), each.code) for each in results]
+    versions = [
+        f"{each.environment.get('gpudissect', '?'):.40}, build {each.code or 'unknown':.40}" for each in results
+    ]
     if len(set(versions)) == 1:
         return ""
-    texts = [
-        clean(f"{name}: {version:.40}, build {code or 'unknown':.40}")
-        for name, (version, code) in zip(names, versions, strict=True)
-    ]
-    return (
-        f"results come from different analysis versions ({'; '.join(texts)}); replay the recordings with one version "
-        "to rule that out"
-    )
+    advice = "replay the recordings with one version to rule that out"
+    return f"results come from different analysis versions ({_named(names, versions, '; ')}); {advice}"
+
+
+def _named(names: Sequence[str], texts: Sequence[str], separator: str = ", ") -> str:
+    return separator.join(clean(f"{name}: {text}") for name, text in zip(names, texts, strict=True))
 
 
 class _Conditions:
     """Conditions of several results, and the values that are not comparable because of them."""
 
     def __init__(self, results: Sequence[Result], names: Sequence[str]) -> None:
-        carveouts = [_notes(each, "carveout_preferred") or _notes(each, "carveout_requested") for each in results]
+        notes = [each.conditions.notes for each in results]
+        carveouts = [each.get("carveout_preferred") or each.get("carveout_requested") or () for each in notes]
         clocks = [each.conditions.clock_hz or 0.0 for each in results]
-        self._carveouts_differ = all(carveouts) and len(set(carveouts)) > 1
+        self._carveouts_differ = all(carveouts) and len({tuple(sorted(each)) for each in carveouts}) > 1
         self._clocks_differ = min(clocks) > 0 and max(clocks) > MAX_CLOCK_RATIO * min(clocks)
         obstacles = []
         if self._carveouts_differ:
-            texts = ", ".join(f"{name}: {clean(', '.join(each))}" for name, each in zip(names, carveouts, strict=True))
+            texts = _named(names, [", ".join(each) for each in carveouts])
             obstacles.append(f"different carve-outs of L1 and shared memory ({texts}): their capacity is not compared")
         if self._clocks_differ:
-            texts = ", ".join(f"{name}: {each / 1e6:.5g} MHz" for name, each in zip(names, clocks, strict=True))
-            obstacles.append(
-                f"different SM clocks ({texts}): bandwidths, and cycles of what has its own clock (L2, TLBs, memory), "
-                "are not compared"
-            )
+            texts = _named(names, [f"{each / 1e6:.5g} MHz" for each in clocks])
+            excluded = "bandwidths, and cycles of what has its own clock (L2, TLBs, memory)"
+            obstacles.append(f"different SM clocks ({texts}): {excluded}, are not compared")
         self.obstacles = tuple(obstacles)
 
     def refuse(self, key: Key, found: Sequence[Finding]) -> str:
@@ -228,10 +226,6 @@ class _Conditions:
         if attribute in LIST_INDEX and len({each.value for each in found}) > 1:
             return "SM numbers of different GPUs or runs do not correspond"
         return ""
-
-
-def _notes(result: Result, name: str) -> tuple[str, ...]:
-    return tuple(sorted(result.conditions.notes.get(name, ())))
 
 
 def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions) -> Row:

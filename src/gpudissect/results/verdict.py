@@ -84,14 +84,11 @@ def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Publishe
 def weights_agree(found: str, published: str) -> bool:
     """Whether two random policies have the same weights of ways within sampling error; no weights are equal ones."""
     (kind, *ours), (other, *theirs) = found.split(), published.split()
-    ours, theirs = ours or _equal_weights(theirs), theirs or _equal_weights(ours)
+    equal = [str(1 / max(1, len(ours), len(theirs)))] * max(len(ours), len(theirs))
+    ours, theirs = ours or equal, theirs or equal
     if not {kind, other} <= {PolicyKind.RANDOM, PolicyKind.WEIGHTED} or len(ours) != len(theirs):
         return False
     return all(abs(float(one) - float(two)) <= MAX_WEIGHT_DIFFERENCE for one, two in zip(ours, theirs, strict=True))
-
-
-def _equal_weights(weights: Sequence[str]) -> list[str]:
-    return [str(1 / len(weights)) for _ in weights]
 
 
 def lies_within(value: float, published: Published) -> bool:
@@ -102,10 +99,8 @@ def lies_within(value: float, published: Published) -> bool:
 
 def _range(published: Published) -> tuple[float, float]:
     """The published range; an end that is not given is infinite."""
-    return (
-        -math.inf if published.low is None else published.low,
-        math.inf if published.high is None else published.high,
-    )
+    low, high = published.low, published.high
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _judge_range(value: float, low: float, high: float, published: Published) -> Judgement:
