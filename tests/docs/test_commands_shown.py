@@ -20,7 +20,11 @@ SHOWN = list(
         if line.startswith("gpudissect ")
     )
 )
-RUN = [line for line in SHOWN if not any(word in line for word in WITHOUT_RUNNING)]
+FOLLOWED = [
+    line for page in (DOCS / "extend").glob("*.md") for block in blocks(page, "sh") for line in block.splitlines()
+]
+"""Commands of pages that a test of their own follows."""
+RUN = [line for line in SHOWN if line not in FOLLOWED and not any(word in line for word in WITHOUT_RUNNING)]
 
 
 @pytest.mark.parametrize("line", SHOWN)

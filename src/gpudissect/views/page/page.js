@@ -1,17 +1,17 @@
 "use strict";
-// What a page does beyond being read: zoom, hover, the table and the data behind a plot, finding a word.
-// It reads only what stands in the page, writes text as text, and asks nothing of anywhere.
+// Zoom, hover, table and download of plots, the filter of findings. Reads only the page itself, writes text as text, and
+// makes no requests.
 (() => {
-  const make = (name, text, of) => {
+  const make = (name, text, parent) => {
     const made = document.createElement(name);
     if (text) made.textContent = text;
-    if (of) of.append(made);
+    if (parent) parent.append(made);
     return made;
   };
-  const drawn = (name, attributes, of) => {
+  const draw = (name, attributes, parent) => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    of.append(made);
+    parent.append(made);
     return made;
   };
   const LEFT = 74, TOP = 12, ACROSS = 432, UP = 242, LAST = TOP + UP;
@@ -19,23 +19,23 @@
   function short(value, unit) {
     if (value === null || typeof value === "string") return value ?? "";
     const size = Math.abs(value);
-    const of = (steps) => { for (const [step, name] of steps) if (size >= step) return `${+(value / step).toPrecision(4)}${name}`; };
-    if (unit === "B") return of([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}${value ? " B" : ""}`;
-    if (unit === "B/s") return of([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
-    return size >= 1e4 ? of([[1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
+    const scaled = (steps) => { for (const [step, name] of steps) if (size >= step) return `${+(value / step).toPrecision(4)}${name}`; };
+    if (unit === "B") return scaled([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}${value ? " B" : ""}`;
+    if (unit === "B/s") return scaled([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
+    return size >= 1e4 ? scaled([[1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
   }
 
   class Scale {
-    constructor([low, high, powers, unit]) { this.powers = powers; this.unit = unit; this.ends = [this.to(low), this.to(high)]; }
-    to(value) { return this.powers ? Math.log(value) : value; }
-    from(place) { return this.powers ? Math.exp(place) : place; }
+    constructor([low, high, log, unit]) { this.log = log; this.unit = unit; this.ends = [this.to(low), this.to(high)]; }
+    to(value) { return this.log ? Math.log(value) : value; }
+    from(place) { return this.log ? Math.exp(place) : place; }
     share(value) { return (this.to(value) - this.ends[0]) / (this.ends[1] - this.ends[0]); }
-    // The numbers at two shares of the whole axis, and round ones between.
+    // Round numbers between two shares of the axis.
     ticks(first, last) {
       const [a, b] = [first, last].map((share) => this.from(this.ends[0] + share * (this.ends[1] - this.ends[0])));
       const base = this.unit === "B" ? 2 : 10, made = [];
       for (const each of [base, 2]) {
-        if (this.powers && b / a >= each ** 2.5) {
+        if (this.log && b / a >= each ** 2.5) {
           const low = Math.ceil(Math.log(a) / Math.log(each) - 1e-9), high = Math.floor(Math.log(b) / Math.log(each) + 1e-9);
           const step = Math.max(1, Math.ceil((high - low + 1) / 6));
           for (let n = low; n <= high; n += step) made.push(each ** n);
@@ -53,14 +53,14 @@
     constructor(figure) {
       this.figure = figure;
       this.svg = figure.querySelector("svg.plot");
-      this.about = JSON.parse(figure.querySelector("script").textContent);
+      this.data = JSON.parse(figure.querySelector("script").textContent);
       const [x, y] = JSON.parse(this.svg.dataset.scales);
       [this.x, this.y] = [new Scale(x), new Scale(y)];
-      this.names = Object.keys(this.about.columns);
+      this.names = Object.keys(this.data.columns);
       this.points = [];
-      for (const name of this.about.ys) {
-        this.about.columns[name].forEach((value, row) => {
-          const at = this.about.columns[this.about.x][row];
+      for (const name of this.data.ys) {
+        this.data.columns[name].forEach((value, row) => {
+          const at = this.data.columns[this.data.x][row];
           if (typeof at !== "number" || typeof value !== "number") return;
           const px = this.x.share(at), py = this.y.share(value);
           if (Number.isFinite(px) && Number.isFinite(py)) this.points.push({ px, py, row, name });
@@ -71,8 +71,8 @@
       this.tip = make("div", "", this.canvas);
       this.tip.className = "tip";
       this.tip.hidden = true;
-      this.mark = drawn("circle", { r: 6, class: "here", visibility: "hidden" }, this.svg);
-      this.box = drawn("rect", { class: "picked", visibility: "hidden" }, this.svg);
+      this.mark = draw("circle", { r: 6, class: "here", visibility: "hidden" }, this.svg);
+      this.box = draw("rect", { class: "picked", visibility: "hidden" }, this.svg);
       this.buttons();
       this.listen();
       this.reset();
@@ -84,7 +84,7 @@
       const add = (text, title, act) => {
         const button = make("button", text, row);
         button.type = "button";
-        button.setAttribute("aria-label", `${title}: ${this.about.title}`);
+        button.setAttribute("aria-label", `${title}: ${this.data.title}`);
         button.addEventListener("click", act);
         return button;
       };
@@ -94,9 +94,9 @@
       this.tableButton = add("Table", "Table of the data", () => this.table());
       this.tableButton.setAttribute("aria-expanded", "false");
       add("CSV", "Download the data", () => this.download());
-      this.said = make("span", "", row);
-      this.said.className = "aside";
-      this.said.setAttribute("aria-live", "polite");
+      this.status = make("span", "", row);
+      this.status.className = "aside";
+      this.status.setAttribute("aria-live", "polite");
     }
 
     listen() {
@@ -104,7 +104,7 @@
       svg.setAttribute("tabindex", "0");
       svg.setAttribute("role", "application");
       svg.setAttribute("aria-roledescription", "plot");
-      svg.setAttribute("aria-label", `${this.about.title}. Arrow keys go from point to point, plus and minus zoom, 0 shows all.`);
+      svg.setAttribute("aria-label", `${this.data.title}. Arrow keys go from point to point, plus and minus zoom, 0 shows all.`);
       svg.addEventListener("pointermove", (event) => this.moved(event));
       svg.addEventListener("pointerleave", () => this.hide());
       svg.addEventListener("pointerdown", (event) => {
@@ -132,8 +132,8 @@
       return [Math.min(Math.max(x, LEFT), LEFT + ACROSS), Math.min(Math.max(y, TOP), LAST)];
     }
 
-    // Where a point of the whole plot stands in the part that is shown.
-    seen(point) {
+    // Pixels of a point in the visible part of the plot.
+    pixels(point) {
       const { x0, x1, y0, y1 } = this.view;
       return [LEFT + ACROSS * (point.px - x0) / (x1 - x0), LAST - UP * (point.py - y0) / (y1 - y0)];
     }
@@ -146,7 +146,7 @@
       }
       let best = null, nearest = 40 ** 2;
       for (const point of this.points) {
-        const [px, py] = this.seen(point), far = (px - x) ** 2 + (py - y) ** 2;
+        const [px, py] = this.pixels(point), far = (px - x) ** 2 + (py - y) ** 2;
         if (far < nearest) { nearest = far; best = point; }
       }
       if (best) this.show(best); else this.hide();
@@ -163,16 +163,16 @@
     }
 
     lines(point) {
-      const names = [this.about.x, point.name, ...this.names.filter((name) => name !== this.about.x && !this.about.ys.includes(name))];
+      const names = [this.data.x, point.name, ...this.names.filter((name) => name !== this.data.x && !this.data.ys.includes(name))];
       return names.map((name) => {
-        const unit = this.about.units[name] ?? "", value = this.about.columns[name][point.row];
+        const unit = this.data.units[name] ?? "", value = this.data.columns[name][point.row];
         return `${name.replaceAll("_", " ")}: ${short(value, unit)}${unit && typeof value === "number" && unit !== "B" ? ` ${unit === "B/s" ? "B/s" : unit}` : ""}`.replace(" T B/s", " TB/s").replace(" G B/s", " GB/s").replace(" M B/s", " MB/s");
       });
     }
 
-    show(point, aloud) {
+    show(point, announce) {
       this.at = point;
-      const [x, y] = this.seen(point), lines = this.lines(point);
+      const [x, y] = this.pixels(point), lines = this.lines(point);
       this.mark.setAttribute("cx", x);
       this.mark.setAttribute("cy", y);
       this.mark.setAttribute("visibility", "visible");
@@ -181,7 +181,7 @@
       const share = x / 520 * this.canvas.clientWidth, wide = this.tip.offsetWidth;
       this.tip.style.left = `${Math.max(0, share + 12 + wide > this.canvas.clientWidth ? share - 12 - wide : share + 12)}px`;
       this.tip.style.top = `${Math.max(0, y / 300 * this.canvas.clientHeight - this.tip.offsetHeight - 6)}px`;
-      if (aloud) this.said.textContent = lines.join(", ");
+      if (announce) this.status.textContent = lines.join(", ");
     }
 
     hide() { this.tip.hidden = true; this.mark.setAttribute("visibility", "hidden"); }
@@ -206,62 +206,62 @@
 
     set(x0, x1, y0, y1) {
       if (x1 - x0 < 1e-4 || y1 - y0 < 1e-4) return;
-      const whole = x0 === 0 && x1 === 1 && y0 === 0 && y1 === 1;
+      const isWhole = x0 === 0 && x1 === 1 && y0 === 0 && y1 === 1;
       this.view = { x0, x1, y0, y1 };
       const a = 1 / (x1 - x0), d = 1 / (y1 - y0);
       const e = LEFT - a * (LEFT + ACROSS * x0), f = LAST - d * (LAST - UP * y0);
       this.svg.querySelector(".marks").setAttribute("transform", `matrix(${a} 0 0 ${d} ${e} ${f})`);
       this.hide();
-      if (whole && !this.zoomed) return; // as it was drawn
+      if (isWhole && !this.zoomed) return; // as drawn
       this.zoomed = true;
       const across = this.svg.querySelector(".axis.x"), up = this.svg.querySelector(".axis.y");
       across.replaceChildren();
       up.replaceChildren();
       for (const value of this.x.ticks(x0, x1)) {
         const at = LEFT + ACROSS * (this.x.share(value) - x0) / (x1 - x0);
-        drawn("line", { x1: at, x2: at, y1: TOP, y2: LAST }, across);
-        drawn("text", { x: at, y: LAST + 17, "text-anchor": "middle" }, across).textContent = short(value, this.x.unit);
+        draw("line", { x1: at, x2: at, y1: TOP, y2: LAST }, across);
+        draw("text", { x: at, y: LAST + 17, "text-anchor": "middle" }, across).textContent = short(value, this.x.unit);
       }
       for (const value of this.y.ticks(y0, y1)) {
         const at = LAST - UP * (this.y.share(value) - y0) / (y1 - y0);
-        drawn("line", { x1: LEFT, x2: LEFT + ACROSS, y1: at, y2: at }, up);
-        drawn("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, up).textContent = short(value, this.y.unit);
+        draw("line", { x1: LEFT, x2: LEFT + ACROSS, y1: at, y2: at }, up);
+        draw("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, up).textContent = short(value, this.y.unit);
       }
     }
 
     table() {
-      if (!this.behind) {
-        this.behind = make("div", "", this.figure);
-        this.behind.className = "behind";
-        this.behind.tabIndex = 0;
-        this.behind.setAttribute("role", "region");
-        this.behind.setAttribute("aria-label", `Data of ${this.about.title}`);
-        const table = make("table", "", this.behind), head = make("tr", "", make("thead", "", table));
+      if (!this.tableRegion) {
+        this.tableRegion = make("div", "", this.figure);
+        this.tableRegion.className = "behind";
+        this.tableRegion.tabIndex = 0;
+        this.tableRegion.setAttribute("role", "region");
+        this.tableRegion.setAttribute("aria-label", `Data of ${this.data.title}`);
+        const table = make("table", "", this.tableRegion), head = make("tr", "", make("thead", "", table));
         for (const name of this.names) {
-          const unit = this.about.units[name];
+          const unit = this.data.units[name];
           make("th", name.replaceAll("_", " ") + (unit ? ` (${unit})` : ""), head).scope = "col";
         }
         const body = make("tbody", "", table);
-        this.about.columns[this.names[0]].forEach((_, row) => {
+        this.data.columns[this.names[0]].forEach((_, row) => {
           const line = make("tr", "", body);
           for (const name of this.names) {
-            const value = this.about.columns[name][row], cell = make("td", value === null ? "" : `${value}`, line);
+            const value = this.data.columns[name][row], cell = make("td", value === null ? "" : `${value}`, line);
             if (typeof value === "number") cell.className = "number";
           }
         });
-        this.behind.hidden = true;
+        this.tableRegion.hidden = true;
       }
-      this.behind.hidden = !this.behind.hidden;
-      this.tableButton.setAttribute("aria-expanded", String(!this.behind.hidden));
+      this.tableRegion.hidden = !this.tableRegion.hidden;
+      this.tableButton.setAttribute("aria-expanded", String(!this.tableRegion.hidden));
     }
 
     download() {
-      const rows = [this.names, ...this.about.columns[this.names[0]].map((_, row) => this.names.map((name) => this.about.columns[name][row]))];
-      save(rows, `${this.about.title.replace(/[^a-z0-9]+/gi, "-").slice(0, 60)}.csv`);
+      const rows = [this.names, ...this.data.columns[this.names[0]].map((_, row) => this.names.map((name) => this.data.columns[name][row]))];
+      save(rows, `${this.data.title.replace(/[^a-z0-9]+/gi, "-").slice(0, 60)}.csv`);
     }
   }
 
-  // A text that a spreadsheet would take for a formula gets an apostrophe before it.
+  // An apostrophe before a text that a spreadsheet would take for a formula.
   const field = (value) => {
     if (typeof value === "number" || value === null) return `${value ?? ""}`;
     const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
@@ -277,17 +277,17 @@
     setTimeout(() => URL.revokeObjectURL(url), 10000);
   }
 
-  // A plot becomes alive when it is first seen: hundreds of them cost nothing until then.
-  const waking = new IntersectionObserver((entries) => {
+  // A plot gets its script when it comes into view: hundreds of them cost nothing until then.
+  const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
-      waking.unobserve(entry.target);
+      observer.unobserve(entry.target);
       new Plot(entry.target);
     }
   }, { rootMargin: "300px" });
-  document.querySelectorAll("figure.plot").forEach((figure) => waking.observe(figure));
+  document.querySelectorAll("figure.plot").forEach((figure) => observer.observe(figure));
 
-  // Finding a word among the findings, opening and closing all that are shown, taking them along.
+  // Filter of the findings; buttons that open, close and download those shown.
   const tools = document.getElementById("tools"), findings = [...document.querySelectorAll(".finding")];
   if (tools && findings.length) {
     const texts = new Map(findings.map((each) => [each, `${each.closest(".element, .group").querySelector("h3, summary").textContent} ${each.firstElementChild.textContent}`.toLowerCase()]));
@@ -296,18 +296,18 @@
     input.size = 16;
     const status = make("span", "", tools);
     status.setAttribute("role", "status");
-    let waiting = 0;
+    let timer = 0;
     input.addEventListener("input", () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(() => {
-        const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-        for (const each of findings) each.hidden = !wanted.every((word) => texts.get(each).includes(word));
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        for (const each of findings) each.hidden = !words.every((word) => texts.get(each).includes(word));
         const left = findings.filter((each) => !each.hidden).length;
-        status.textContent = wanted.length ? `${left} of ${findings.length} findings` : "";
+        status.textContent = words.length ? `${left} of ${findings.length} findings` : "";
         for (const group of document.querySelectorAll(".element, .element .group")) {
-          const own = [...group.querySelectorAll(".finding")];
-          group.hidden = wanted.length > 0 && own.length > 0 && own.every((each) => each.hidden);
-          if (group.matches(".group") && own.length && wanted.length) group.open = !group.hidden;
+          const members = [...group.querySelectorAll(".finding")];
+          group.hidden = words.length > 0 && members.length > 0 && members.every((each) => each.hidden);
+          if (group.matches(".group") && members.length && words.length) group.open = !group.hidden;
         }
       }, 150);
     });
@@ -319,13 +319,13 @@
     add("Open all", () => findings.forEach((each) => { if (!each.hidden) each.open = true; }));
     add("Close all", () => findings.forEach((each) => { each.open = false; }));
     add("CSV", () => save([["element", "attribute", "value", "bracket", "confidence", "published", "verdict"], ...findings.map((each) => {
-      const of = (name) => { const cell = each.querySelector(`.c-${name}`)?.cloneNode(true); cell?.querySelectorAll(".aside").forEach((aside) => aside.remove()); return cell?.textContent ?? ""; };
+      const text = (name) => { const cell = each.querySelector(`.c-${name}`)?.cloneNode(true); cell?.querySelectorAll(".aside").forEach((aside) => aside.remove()); return cell?.textContent ?? ""; };
       const group = each.closest(".group, .element");
-      return [(group.querySelector("h3 code, summary code") ?? group.querySelector("h3")).textContent, ...["attribute", "value", "bracket", "confidence", "published", "verdict"].map(of)];
+      return [(group.querySelector("h3 code, summary code") ?? group.querySelector("h3")).textContent, ...["attribute", "value", "bracket", "confidence", "published", "verdict"].map(text)];
     })], "findings.csv"));
   }
 
-  // On paper nothing can be opened: all that is shown is, and is folded again afterwards.
+  // Print with everything open, and fold it again afterwards.
   let folded = [];
   window.addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")].filter((each) => !each.hidden);
@@ -333,7 +333,7 @@
   });
   window.addEventListener("afterprint", () => { for (const each of folded) each.open = false; folded = []; });
 
-  // A link into something folded opens it.
+  // A link into a folded part opens it.
   function follow() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
