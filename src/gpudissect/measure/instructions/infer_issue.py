@@ -162,12 +162,8 @@ def median_duration(begin: Ints, end: Ints) -> float:
 def issue_rate(lifetimes: Lifetimes, operations: float, idle: float = 0.0) -> Throughput:
     """Operations per cycle of one SM by its span, median over SMs; the bracket holds the middle half.
 
-    Args:
-        lifetimes: of all warps.
-        operations: of one warp.
-        idle: cycles before the first result, which a longer run would not have: the bracket extends to the rate
-            without them.
-
+    `operations` are those of one warp. The bracket extends to the rate without the `idle` cycles before the first
+    result, which a longer run would not have.
     """
     work, spans = operations * lifetimes.warps, lifetimes.spans
     low, middle = np.quantile(work / spans, [0.25, 0.5])

@@ -95,11 +95,8 @@ def _latency_by_sm(kind: Kind, pattern: Mix) -> Plan:
 def _distribution(latencies: NearFarLatency) -> str:
     if latencies.near is None or latencies.far is None:
         spread = latencies.latency.high - latencies.latency.low
-        return (
-            "latencies vary, without two groups"
-            if spread > MIN_RELATIVE_DISTANCE * latencies.latency.cycles
-            else "latencies agree"
-        )
+        varies = spread > MIN_RELATIVE_DISTANCE * latencies.latency.cycles
+        return "latencies vary, without two groups" if varies else "latencies agree"
     near, far = (f"in the {part} partition of the L2" for part in ("near", "far"))
     return f"{latencies.near_share:.0%} of them {near}, {latencies.near:.1f} cycles, others {far}, {latencies.far:.1f}"
 

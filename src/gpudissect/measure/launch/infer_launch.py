@@ -106,13 +106,8 @@ def _slope(times: Mapping[int, float]) -> float:
 def block_replacement(begin: Ints, end: Ints, sm: Ints, block: Ints, resident: int) -> Latency | None:
     """Cycles from the end of a block to the begin of its successor: median; 95 % lie in the bracket.
 
-    None with fewer than `MIN_REPLACEMENTS`, or if blocks did not wait for one another.
-
-    Args:
-        begin, end: cycles of its own SM's clock, shape (warps,).
-        sm, block: of each warp, shape (warps,).
-        resident: blocks that an SM runs at a time.
-
+    Arrays hold one value for each warp: cycles of its own SM's clock, its SM, its block. An SM runs `resident` blocks
+    at a time. None with fewer than `MIN_REPLACEMENTS`, or if blocks did not wait for one another.
     """
     waits = replacement_waits(begin, end, sm, block, resident)
     if waits.size < MIN_REPLACEMENTS or float(np.quantile(waits, WAITING_QUANTILE)) <= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -101,13 +102,8 @@ def _measure(method: LaunchMethod) -> Ask[tuple[list[Launch], list[Ints], list[l
     launches: list[Launch] = []
     rows: list[list[Ints]] = []
     for repetition in range(REPETITIONS):
-        batch = [
-            Launch(method=method, runs=START_RUNS, repetition=repetition),
-            *(
-                Launch(method=method, kernels=n, runs=INTERVAL_RUNS, repetition=repetition, clock=Clock.GPU)
-                for n in KERNELS
-            ),
-        ]
+        start = Launch(method=method, runs=START_RUNS, repetition=repetition)
+        batch = [start, *(replace(start, kernels=n, runs=INTERVAL_RUNS, clock=Clock.GPU) for n in KERNELS)]
         traces = yield batch
         rows.append([trace.nanoseconds for trace in traces])
         launches += batch
@@ -127,17 +123,9 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     reason = why_unsupported(INSTRUCTION, bench.info)
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
-    mixes = [
-        Mix(
-            body=(Step(INSTRUCTION, COUNT),),
-            warps=RESIDENT_BLOCKS * BLOCK_WARPS,
-            block_size=WARP_SIZE * BLOCK_WARPS,
-            iterations=ITERATIONS,
-            waves=WAVES,
-            repetition=repetition,
-        )
-        for repetition in range(REPLACEMENT_REPETITIONS)
-    ]
+    body, warps, block_size = (Step(INSTRUCTION, COUNT),), RESIDENT_BLOCKS * BLOCK_WARPS, WARP_SIZE * BLOCK_WARPS
+    mix = Mix(body=body, warps=warps, block_size=block_size, iterations=ITERATIONS, waves=WAVES)
+    mixes = [replace(mix, repetition=repetition) for repetition in range(REPLACEMENT_REPETITIONS)]
     traces = yield mixes
     waits = [block_replacement(trace.begin, trace.end, trace.sm, trace.block, RESIDENT_BLOCKS) for trace in traces]
     kept = sorted((wait for wait in waits if wait is not None), key=lambda wait: wait.cycles)
@@ -156,16 +144,11 @@ def _estimate(
     return found("launch", attribute, value, low, high, TIMED, method, evidence, caveats)
 
 
+_experiment = partial(Experiment, element="launch", quick=True)
 EXPERIMENTS = (
-    Experiment(Key("launch.block"), replacement_plan, ("block_replacement",), element="launch", quick=True),
+    _experiment(Key("launch.block"), replacement_plan, ("block_replacement",)),
     *(
-        Experiment(
-            Key(f"launch.{name}"),
-            partial(launch_plan, method),
-            (f"{name}_start", f"{name}_interval"),
-            element="launch",
-            quick=True,
-        )
+        _experiment(Key(f"launch.{name}"), partial(launch_plan, method), (f"{name}_start", f"{name}_interval"))
         for method, name in NAMES.items()
     ),
 )

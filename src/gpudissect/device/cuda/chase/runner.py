@@ -93,7 +93,7 @@ class ChaseRunner:
         jobs, prior = _jobs(launch, number, base, addresses), _prior(launch, addresses)
         accesses = (jobs["count"].astype(np.int64) * jobs["laps"]).max() + prior["accesses"].sum(dtype=np.int64)
         request = (kernel, (launch.blocks, 1), launch.threads, launch.shared, addresses.jobs, texture)
-        size = launch.result_bytes
+        size, sm = launch.result_bytes, launch.first.sm  # numbers of SMs may have gaps
         for _ in range(_MAX_ATTEMPTS):
             self.context.upload(addresses.jobs, jobs)
             if prior.size:
@@ -102,7 +102,8 @@ class ChaseRunner:
                 self.buffers.sweep_l2()
             self.context.launch(*request, cluster=launch.cluster)
             self.context.wait(_TIMEOUT_S + _TIMEOUT_S_PER_ACCESS * int(accesses))
-            self._check_sm(launch, addresses)
+            if sm is not None and not self.context.download(addresses.jobs, JOB.itemsize).view(JOB)["taken"][0]:
+                raise DeviceError(f"no block came to SM {sm}: this device numbers its SMs otherwise, or shares them")
             rows = self.context.download(addresses.results, len(jobs) * size).reshape(len(jobs), size)
             reports = np.ascontiguousarray(rows[:, : REPORT.itemsize]).view(REPORT)[:, 0]
             slots = np.ascontiguousarray(rows[:, REPORT.itemsize :]).view(np.uint64)
@@ -110,12 +111,6 @@ class ChaseRunner:
             if not _blocks_share_sm(launch, reports[jobs["laps"] > 0], prior, prior_sms):
                 return Window(reports, slots, prior_sms)
         raise BlocksShareSm(f"chases meant for different SMs ran on one, {_MAX_ATTEMPTS} times over")
-
-    def _check_sm(self, launch: ChaseLaunch, addresses: _Addresses) -> None:
-        """Check that a chase for a certain SM has run: SM numbers may have gaps."""
-        sm = launch.first.sm
-        if sm is not None and not self.context.download(addresses.jobs, JOB.itemsize).view(JOB)["taken"][0]:
-            raise DeviceError(f"no block came to SM {sm}: this device numbers its SMs otherwise, or shares them")
 
     def _prior_sms(self, addresses: _Addresses, prior: NDArray[Any]) -> tuple[int, ...]:
         """The SMs that prior accesses ran on. Raises `KernelFailed` if one left its chain."""
