@@ -19,7 +19,8 @@ from gpudissect.device.cuda.memory import Arena
 from gpudissect.device.cuda.mix.body import supported_instructions
 from gpudissect.device.cuda.mix.runner import MixRunner
 from gpudissect.device.cuda.precompile import precompile
-from gpudissect.device.cuda.stream.runner import STREAM_PATHS, StreamRunner
+from gpudissect.device.cuda.stream.backends import BACKENDS
+from gpudissect.device.cuda.stream.runner import StreamRunner
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Trace
@@ -86,7 +87,7 @@ class CudaGpu(Device):
             sm_count=properties.multiprocessor_count,
             span_limits=MappingProxyType(spans),
             unsupported=MappingProxyType(unsupported),
-            streams=tuple(path for path in STREAM_PATHS if path in spans),
+            streams=tuple(path for path in BACKENDS if path in spans),
             instructions=supported_instructions(context.capability),
             launch_methods=tuple(LaunchMethod),
             facts=MappingProxyType(driver_facts(context, clusters)),

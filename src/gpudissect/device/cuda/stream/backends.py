@@ -18,7 +18,7 @@ from gpudissect.device.cuda.layout import TRAITS
 from gpudissect.device.cuda.memory import Arena, place
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE, format_bytes
-from gpudissect.workload import Stream, Transfer
+from gpudissect.workload import Path, Stream, Transfer
 
 _LOW_32 = 0xFFFFFFFF
 _WORD_STEP = 0x9E3779B9
@@ -42,8 +42,13 @@ class Backend:
     shared: int  # bytes of dynamic shared memory of a block
     carveout = 100  # percent of the on-chip array preferred as shared memory
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    def __init__(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
+        self._stream, self._context = stream, context
+        self._prepare(stream, context, arena, max_shared)
+
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
+        """Load the kernel and write what it reads. Raises `DeviceError` for a stream that it cannot run."""
+        raise NotImplementedError
 
     def arguments(self, reports: int, run: int) -> list[int]:
         """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
@@ -92,15 +97,13 @@ class GlobalStream(Backend):
     shared = 0
     carveout = 0  # the largest L1
 
-    def __init__(self, stream: Stream, context: CudaContext, arena: Arena) -> None:
-        super().__init__(stream)
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         tile = stream.threads * stream.ilp * stream.width
         tiles = stream.footprint // tile
         if tiles > _MAX_TILES:
             raise UnsupportedWorkload(f"a footprint has at most {_MAX_TILES} tiles of {tile} bytes, got {tiles}")
         source, *options = global_code(stream)
         self.kernel = context.kernel(source, "stream_global", *options)
-        self._context = context
         copies = 2 if stream.transfer is Transfer.COPY else 1
         (*regions, counter), size = place([stream.footprint] * copies + [_COUNTER_BYTES])
         base = arena.reserve(size)
@@ -141,8 +144,7 @@ class GlobalStream(Backend):
 class SharedStream(Backend):
     """Path SHARED: every block traverses shared memory of its own."""
 
-    def __init__(self, stream: Stream, context: CudaContext, max_shared: int) -> None:
-        super().__init__(stream)
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         check_shared(self.shared, max_shared)
         source, *options = shared_code(stream)
@@ -167,8 +169,7 @@ class SharedStream(Backend):
 class ClusterStream(Backend):
     """Path CLUSTER: every block, on an SM of its own, reads the shared memory of the next one of its cluster."""
 
-    def __init__(self, stream: Stream, context: CudaContext, max_shared: int) -> None:
-        super().__init__(stream)
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         check_shared(stream.footprint, max_shared)
         if stream.ilp > _MAX_CLUSTER_LOADS:
             raise UnsupportedWorkload(
@@ -198,8 +199,7 @@ class ClusterStream(Backend):
 class BulkStream(Backend):
     """Path TMA: bulk copies from global into shared memory."""
 
-    def __init__(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
-        super().__init__(stream)
+    def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         self.shared = stream.ilp * (stream.width + _BARRIER_BYTES)
         check_shared(self.shared, max_shared)
         self._source = arena.reserve(stream.footprint)
@@ -211,6 +211,15 @@ class BulkStream(Backend):
         """As ``kernels/stream_tma.cu`` takes them."""
         stream = self._stream
         return [self._source, reports, stream.footprint, stream.passes, stream.width, stream.ilp]
+
+
+BACKENDS: dict[Path, type[Backend]] = {
+    Path.GLOBAL: GlobalStream,
+    Path.GLOBAL_L2: GlobalStream,
+    Path.SHARED: SharedStream,
+    Path.CLUSTER: ClusterStream,
+    Path.TMA: BulkStream,
+}
 
 
 def check_shared(needed: int, available: int) -> None:

@@ -17,14 +17,13 @@ from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import STREAM_REPORT
 from gpudissect.device.cuda.memory import Arena
-from gpudissect.device.cuda.stream.backends import Backend, BulkStream, ClusterStream, GlobalStream, SharedStream
+from gpudissect.device.cuda.stream.backends import BACKENDS
 from gpudissect.errors import KernelFailed, UnsupportedWorkload
 from gpudissect.trace import Array, Context, Trace
 from gpudissect.workload import Path, Stream
 from gpudissect.workload.digest import digest
 from gpudissect.workload.stream import MAX_TIMED_BLOCKS
 
-STREAM_PATHS = (Path.GLOBAL, Path.GLOBAL_L2, Path.SHARED, Path.CLUSTER, Path.TMA)
 _TIMEOUT_S, _TIMEOUT_S_PER_BYTE = 20.0, 1e-9
 _MAX_BLOCKS = 1 << 20  # so many fill any GPU hundreds of times over; each makes a report
 _MAX_PASSES = 2**32 - 1
@@ -63,7 +62,7 @@ class StreamRunner:
                 f"this device runs streams of at most {_MAX_BLOCKS} blocks and {_MAX_PASSES} passes, "
                 f"got {stream.blocks} and {stream.passes}"
             )
-        backend = self._backend(stream)
+        backend = BACKENDS[stream.path](stream, self.context, self.arena, self.max_shared)
         backend.kernel.configure(shared=backend.shared, carveout=backend.carveout)
         size = stream.blocks * STREAM_REPORT.itemsize
         address = self.buffers.reserve(size)
@@ -85,17 +84,6 @@ class StreamRunner:
     def release(self) -> None:
         """Free the footprints."""
         self.arena.release()
-
-    def _backend(self, stream: Stream) -> Backend:
-        match stream.path:
-            case Path.CLUSTER:
-                return ClusterStream(stream, self.context, self.max_shared)
-            case Path.TMA:
-                return BulkStream(stream, self.context, self.arena, self.max_shared)
-            case Path.SHARED:
-                return SharedStream(stream, self.context, self.max_shared)
-            case _:
-                return GlobalStream(stream, self.context, self.arena)
 
 
 def _read(stream: Stream, reports: NDArray[Any]) -> StreamRun:
