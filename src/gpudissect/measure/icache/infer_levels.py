@@ -42,14 +42,6 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class LapOverhead:
-    """Cycles of a lap beyond those of its lines, and their standard deviation."""
-
-    cycles: float
-    error: float
-
-
-@dataclass(frozen=True)
 class Plateau:
     """A flat part of the curve: cycles per line (median, min, max), scatter, and the size it begins at."""
 
@@ -96,8 +88,11 @@ class CurveLevels:
     fits: int | None = None  # last size of the last plateau, if the curve leaves it but reaches no other
 
 
-def lap_overhead(lines: Sequence[int], laps: Sequence[NDArray[np.int64]]) -> LapOverhead:
-    """Overhead: median intercept (Theil-Sen) of laps of a few short loops; `ValueError` for fewer than two loops."""
+def lap_overhead(lines: Sequence[int], laps: Sequence[NDArray[np.int64]]) -> tuple[float, float]:
+    """Cycles of a lap beyond those of its lines, and their standard deviation; `ValueError` for fewer than two loops.
+
+    The median intercept (Theil-Sen) of laps of a few short loops.
+    """
     if len(lines) < 2:
         raise ValueError(f"the overhead of a lap follows from at least two loops, got {len(lines)}")
     times = [_undisturbed(cycles) for cycles in laps]
@@ -105,15 +100,17 @@ def lap_overhead(lines: Sequence[int], laps: Sequence[NDArray[np.int64]]) -> Lap
     intercepts = [(times[i][0] * lines[j] - times[j][0] * lines[i]) / (lines[j] - lines[i]) for i, j in pairs]
     # The error of an intercept is about twice that of the loops it follows from.
     error = max(2 * max(error for _, error in times), _scatter(np.array(intercepts)))
-    return LapOverhead(float(np.median(intercepts)), error)
+    return float(np.median(intercepts)), error
 
 
-def curve_of(sizes: Sequence[int], line: int, laps: Sequence[NDArray[np.int64]], overhead: LapOverhead) -> Curve:
+def curve_of(
+    sizes: Sequence[int], line: int, laps: Sequence[NDArray[np.int64]], overhead: tuple[float, float]
+) -> Curve:
     """The curve from laps (cycles, each of shape (laps,)) of loops of `sizes` bytes in lines of `line` bytes."""
     lines = np.array(sizes, dtype=np.int64) // line
     cycles, errors = np.array([_undisturbed(each) for each in laps]).reshape(-1, 2).T
-    error = np.hypot(errors, overhead.error) / lines
-    return Curve(np.array(sizes, dtype=np.int64), lines, (cycles - overhead.cycles) / lines, error)
+    error = np.hypot(errors, overhead[1]) / lines
+    return Curve(np.array(sizes, dtype=np.int64), lines, (cycles - overhead[0]) / lines, error)
 
 
 def find_levels(curve: Curve) -> CurveLevels:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_level import Absence
-from gpudissect.measure.icache.infer_levels import (
-    Curve,
-    CurveLevels,
-    LapOverhead,
-    Rise,
-    curve_of,
-    find_levels,
-    lap_overhead,
-    narrow_onset,
-    skip_fixed_penalty,
-)
+from gpudissect.measure.icache import infer_levels
+from gpudissect.measure.icache.infer_levels import Curve, CurveLevels, Rise, curve_of, lap_overhead
 from gpudissect.measure.infer_confidence import DOUBTFUL, UNTRIED
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
@@ -73,19 +64,19 @@ def code_levels_plan(bench: Bench, known: Known) -> Plan:
     short, traces = traces[: len(SHORT_LOOPS)], traces[len(SHORT_LOOPS) :]
     overhead = lap_overhead([units * CODE_UNIT // CODE_LINE for units in SHORT_LOOPS], [each.cycles for each in short])
     curve = _curve(swept, traces, overhead)
-    found = find_levels(curve)
+    levels = infer_levels.find_levels(curve)
     rises: list[Rise] = []
     measured = {*SHORT_LOOPS, *swept}
-    for rise in found.rises:
+    for rise in levels.rises:
         # Every size between one that fits and one that does not: the bracket spans misread ones.
         if between := list(range(rise.fits // CODE_UNIT + 1, rise.overflows // CODE_UNIT)):
             between_traces = yield [loop(units) for units in between]
-            rise = narrow_onset(_curve(between, between_traces, overhead), rise)
-        rises.append(skip_fixed_penalty(curve, CODE_LINE, rise))
+            rise = infer_levels.narrow_onset(_curve(between, between_traces, overhead), rise)
+        rises.append(infer_levels.skip_fixed_penalty(curve, CODE_LINE, rise))
         measured.update(between)
     evidence = tuple(digest(loop(units)) for units in sorted(measured))
-    levels = CodeLevels(CurveLevels(tuple(rises), found.end, found.fits), None, evidence)
-    return Outcome(knowledge=levels, series=(_series(swept, traces),))
+    code = CodeLevels(replace(levels, rises=tuple(rises)), None, evidence)
+    return Outcome(knowledge=code, series=(_series(swept, traces),))
 
 
 def _series(swept: list[int], traces: list[Trace]) -> Series:
@@ -106,8 +97,8 @@ def icache_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome((_capacity(element, rise, code), _penalty(element, rise, code)), rise)
     if code.absence is not None:
         return Outcome(without(code.absence.status, element, code.absence.reason, *ATTRIBUTES))
-    absent = partial(Estimate, element=element, status=Status.NOT_FOUND, reason=code.levels.end, method=METHOD)
-    return Outcome(tuple(absent(attribute=attribute, evidence=code.evidence) for attribute in ATTRIBUTES))
+    absent = without(Status.NOT_FOUND, element, code.levels.end, *ATTRIBUTES)
+    return Outcome(tuple(replace(each, method=METHOD, evidence=code.evidence) for each in absent))
 
 
 def loop(units: int) -> Chase:
@@ -123,7 +114,7 @@ def sweep(limit: int) -> list[int]:
     return [*sorted(size for size in sizes if size < limit), limit]
 
 
-def _curve(units: list[int], traces: list[Trace], overhead: LapOverhead) -> Curve:
+def _curve(units: list[int], traces: list[Trace], overhead: tuple[float, float]) -> Curve:
     return curve_of([each * CODE_UNIT for each in units], CODE_LINE, [trace.cycles for trace in traces], overhead)
 
 
@@ -138,10 +129,9 @@ def _capacity(element: str, rise: Rise, code: CodeLevels) -> Estimate:
             f"from {format_bytes(rise.penalty_from)} a lap of any size takes about {rise.fixed_penalty:.0f} cycles "
             "longer: too few for every line that would miss"
         )
-    found = partial(Estimate, element=element, attribute="capacity", status=Status.FOUND, method=METHOD)
-    low, high = max(0, rise.fits - rise.slack), rise.overflows + MAX_LOOP_BYTES
-    found = partial(found, value=rise.fits, low=low, high=high, confidence=UNTRIED if counted else DOUBTFUL)
-    return found(evidence=code.evidence, caveats=(*caveats, ONE_WARP))
+    bracket = max(0, rise.fits - rise.slack), rise.overflows + MAX_LOOP_BYTES
+    confidence, caveats = UNTRIED if counted else DOUBTFUL, [*caveats, ONE_WARP]
+    return found(element, "capacity", rise.fits, *bracket, confidence, METHOD, code.evidence, tuple(caveats))
 
 
 def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
@@ -154,16 +144,15 @@ def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
     if not certain:
         caveats.append(UNCOUNTED)
     settling = after.high - after.cycles  # a plateau that has risen so far may rise as far again
-    found = partial(Estimate, element=element, attribute="miss_penalty", status=Status.FOUND, method=METHOD)
-    found = partial(found, value=rise.step, low=after.low - before.high, high=after.high + settling - before.low)
+    bracket = after.low - before.high, after.high + settling - before.low
     confidence = UNTRIED if certain else DOUBTFUL
-    return found(confidence=confidence, evidence=code.evidence, caveats=tuple(caveats))
+    return found(element, "miss_penalty", rise.step, *bracket, confidence, METHOD, code.evidence, tuple(caveats))
 
 
 EXPERIMENTS = (  # none is quick: the kernel that is all code takes seconds to compile
     Experiment(CODE_LEVELS, code_levels_plan, element=ELEMENTS[0]),
     *(
-        Experiment(Key(f"capacity.{name}"), plan, ATTRIBUTES, needs=(CODE_LEVELS,))
-        for name, plan in ((name, partial(icache_plan, name)) for name in ELEMENTS)
+        Experiment(Key(f"capacity.{element}"), partial(icache_plan, element), ATTRIBUTES, (CODE_LEVELS,))
+        for element in ELEMENTS
     ),
 )

@@ -18,7 +18,7 @@ from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_sharing import NOT_SHARED, sharing_of
 from gpudissect.measure.icache.plan_levels import CODE_LEVELS, ELEMENTS
 from gpudissect.measure.infer_confidence import UNTRIED
-from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import CODE_LINE
@@ -64,8 +64,8 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"{alone:.0%} of the constants missed without code, {after:.0%} after it"
         return Outcome((estimate(status=Status.AMBIGUOUS, reason=reason),))
     value = CONSTANT if verdict is Sharing.CAPACITY else "nothing"
-    found = partial(estimate, status=Status.FOUND, value=value, confidence=UNTRIED)
-    return Outcome((found(caveats=(f"only {CONSTANT} was tried",)),), verdict)
+    caveats = (f"only {CONSTANT} was tried",)
+    return Outcome((found(element, ATTRIBUTE, value, None, None, UNTRIED, METHOD, evidence, caveats),), verdict)
 
 
 def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
@@ -82,9 +82,8 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     caveats += tuple(f"the room of {name}, not the lines" for name in shared)
     if status is not Status.FOUND:
         caveats += (f"only {', '.join(tried)} could be tried",)
-    found = partial(Estimate, element=CONSTANT, attribute=ATTRIBUTE, status=Status.FOUND, method=METHOD)
-    found = partial(found, value=", ".join([*others, *shared]) or NOT_SHARED, confidence=UNTRIED)
-    return Outcome((found(evidence=evidence, caveats=caveats),))
+    value = ", ".join([*others, *shared]) or NOT_SHARED
+    return Outcome((found(CONSTANT, ATTRIBUTE, value, None, None, UNTRIED, METHOD, evidence, caveats),))
 
 
 def _constants(level: Level, bench: Bench) -> PriorAccesses:
@@ -111,12 +110,9 @@ def _missing_share(trace: Trace) -> float:
 EXPERIMENTS = (
     *(
         Experiment(
-            code_sharing_of(element),
-            partial(code_sharing_plan, element),
-            (ATTRIBUTE,),
-            needs=(CODE_LEVELS, levels_of(CONSTANT)),
+            code_sharing_of(name), partial(code_sharing_plan, name), (ATTRIBUTE,), (CODE_LEVELS, levels_of(CONSTANT))
         )
-        for element in ELEMENTS
+        for name in ELEMENTS
     ),
     Experiment(
         Key("sharing.code"),

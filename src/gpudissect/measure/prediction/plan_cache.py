@@ -16,14 +16,8 @@ from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_policy import replacement_of
 from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
-from gpudissect.measure.prediction.infer_agreement import (
-    RANDOM_SHORTFALL,
-    CacheCounts,
-    NotPredicted,
-    count_misses,
-    name_accesses,
-    predict_misses,
-)
+from gpudissect.measure.prediction import infer_agreement
+from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, name_accesses
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Cache
 from gpudissect.trace import Array
@@ -60,11 +54,11 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     chase = partial(Chase, path=level.path, timing=Timing.EACH, warmup=0, laps=LAPS, alone=level.alone)
     traces = yield [chase(order=Explicit(order), flush=level.alone) for order in orders]
     offsets = [np.tile(order, LAPS) for order in orders]
-    predicted = [predict_misses(cache, each) for each in offsets]
+    predicted = [infer_agreement.predict_misses(cache, each) for each in offsets]
     observed = [classify(trace.cycles, level.bounds) for trace in traces]
     pairs = list(zip(predicted, observed, strict=True))
-    counts = count_misses(element, pairs)
-    shortfall = MISREAD_SHORTFALL if counts.possible == 1 else RANDOM_SHORTFALL
+    counts = infer_agreement.count_misses(element, pairs)
+    shortfall = MISREAD_SHORTFALL if counts.possible == 1 else infer_agreement.RANDOM_SHORTFALL
     if not replacement.sure or counts.agreement >= counts.possible - shortfall:
         return Outcome(knowledge=counts)
     wrong = [one.repeated & (other != UNKNOWN) & (other != one.misses) for one, other in pairs]

@@ -21,24 +21,9 @@ from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.cache.plan_policy import Replacement, replacement_of
 from gpudissect.measure.cache.plan_sets import structure_of
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan
-from gpudissect.measure.prediction.infer_agreement import (
-    RUNS,
-    CheckedSequence,
-    NotPredicted,
-    PathCounts,
-    count_levels,
-    is_repeated,
-    refute_policies,
-)
-from gpudissect.measure.prediction.infer_hierarchy import (
-    PathModel,
-    Stage,
-    TlbModel,
-    shift_latency,
-    stage_of_ample_size,
-    stage_of_capacity,
-    stage_of_structure,
-)
+from gpudissect.measure.prediction import infer_agreement, infer_hierarchy
+from gpudissect.measure.prediction.infer_agreement import CheckedSequence, NotPredicted, PathCounts, refute_policies
+from gpudissect.measure.prediction.infer_hierarchy import PathModel, Stage, TlbModel
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, memory_limit
 from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
@@ -93,7 +78,7 @@ def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: K
     sequences = yield from _check(model, orders)
     names = [stage.element for stage in model.stages]
     assumed = tuple(f"{stage.element}: {stage.assumed}" for stage in model.stages if stage.assumed)
-    counts = count_levels(path.value, names, sequences, assumed)
+    counts = infer_agreement.count_levels(path.value, names, sequences, assumed)
     if isinstance(counts, NotPredicted):
         return Outcome(knowledge=counts)
     policies = {stage.element: stage.cache.policy if stage.certain else None for stage in model.stages}
@@ -121,7 +106,7 @@ def path_model(path: Path, elements: tuple[str, ...], bench: Bench, known: Known
     memory = behind.median if behind else (stages[-1].hit if stages else 0.0)
     if l2 is not None:
         hit = behind.median if behind else max(l2.hit.median, memory)
-        stages.append(shift_latency(_l2_stage(l2, known), hit))
+        stages.append(infer_hierarchy.shift_latency(_l2_stage(l2, known), hit))
         memory = hit + (l2.behind.median - l2.hit.median if l2.behind else 0.0)
     return PathModel(path, tuple(stages), memory, tlb_models(known))
 
@@ -154,8 +139,8 @@ def _private_stage(level: Level, limit: int, known: Known) -> Stage | None:
     if stage is not None or lines is None:
         return stage
     if level.behind is None:  # whatever the path reaches fits
-        return stage_of_ample_size(level, lines.line, limit)
-    return None if capacity is None else stage_of_capacity(level, lines.line, capacity)
+        return infer_hierarchy.stage_of_ample_size(level, lines.line, limit)
+    return None if capacity is None else infer_hierarchy.stage_of_capacity(level, lines.line, capacity)
 
 
 def _l2_stage(level: Level, known: Known) -> Stage:
@@ -164,7 +149,7 @@ def _l2_stage(level: Level, known: Known) -> Stage:
         return stage
     lines, capacity = known[lines_of("l2")], known[capacity_of("l2")]
     line = lines.line if lines else max(DEFAULT_L2_LINE, level.fetch.fetch or 0)
-    return stage_of_ample_size(level, line, int(L2_SHARE * capacity) if capacity else MIN_L2_BYTES)
+    return infer_hierarchy.stage_of_ample_size(level, line, int(L2_SHARE * capacity) if capacity else MIN_L2_BYTES)
 
 
 def _stage_of_sets(level: Level, known: Known) -> Stage | None:
@@ -176,7 +161,7 @@ def _stage_of_sets(level: Level, known: Known) -> Stage | None:
         replacement = Replacement(Policy(PolicyKind.LRU), True)  # there is no choice
     if replacement is None:
         return None
-    stage = stage_of_structure(level, structure, replacement.policy, replacement.sure)
+    stage = infer_hierarchy.stage_of_structure(level, structure, replacement.policy, replacement.sure)
     try:
         check_cache(stage.cache)
     except UsageError:
@@ -214,12 +199,12 @@ def _visits(count: int, line: int, word: int, reach: int, rng: np.random.Generat
 
 def _check(model: PathModel, orders: Sequence[Array]) -> Ask[list[CheckedSequence]]:
     """Run every sequence twice."""
-    runs = yield from _run(model.path, orders, RUNS)
+    runs = yield from _run(model.path, orders, infer_agreement.RUNS)
     sequences = []
     for order, (first, second) in zip(orders, runs, strict=True):
         observed = [model.classify(trace.cycles) for trace in (first, second)]
         evidence = (first.workload, second.workload)
-        counted = is_repeated(order, model.fetch)
+        counted = infer_agreement.is_repeated(order, model.fetch)
         sequences.append(CheckedSequence(order, counted, *model.predict(order), observed, evidence))
     return sequences
 
@@ -263,7 +248,7 @@ def translation_plan(bench: Bench, known: Known) -> Plan:
         sequences += yield from _check_tlb(model, number, level, max_pages, bench)
     missing = [element for element in TLBS[len(tlbs) :] if known[tlb_of(element)] is not None]
     assumed = tuple(f"{element}: not simulated, its policy is not known" for element in missing)
-    counts = count_levels(TRANSLATION, [tlb.element for tlb in tlbs], sequences, assumed)
+    counts = infer_agreement.count_levels(TRANSLATION, [tlb.element for tlb in tlbs], sequences, assumed)
     if isinstance(counts, NotPredicted):
         return Outcome(knowledge=counts)
     policies = {tlb.element: tlb.cache.policy for tlb in tlbs}

@@ -21,6 +21,7 @@ from gpudissect.catalogue.capabilities import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.throughput import stream_search
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.rate_estimates import (
     DATA_RATE,
@@ -29,20 +30,7 @@ from gpudissect.measure.throughput.rate_estimates import (
     peak_bandwidth,
     plateau_estimate,
 )
-from gpudissect.measure.throughput.stream_search import (
-    NO_CONFIGURATION,
-    REPEAT_RUNS,
-    Configuration,
-    all_configurations,
-    bandwidth_of,
-    bytes_per_second,
-    configuration_at,
-    footprint_beyond_l2,
-    l2_sizes,
-    resident_blocks,
-    search,
-    why_no_streams,
-)
+from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
@@ -62,7 +50,7 @@ NO_L2_BOUND = Unbounded("not compared with a bound: no document states what an L
 def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     """Bandwidth of the L2 past the L1s, B/s. Knowledge: the estimate."""
     attribute = f"{transfer}_bandwidth"
-    reason, sizes = why_no_streams(Path.GLOBAL_L2, bench), l2_sizes(bench, known)
+    reason, sizes = why_no_streams(Path.GLOBAL_L2, bench), stream_search.l2_sizes(bench, known)
     if reason is None and not sizes:
         reason = "the size of the L2 was not found, and the device does not state it"
     if reason is not None:
@@ -72,16 +60,16 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     def make(shape: Configuration) -> Stream | None:
         return _l2_stream(shape, transfer, footprint, bench)
 
-    surface = yield from search(all_configurations(bench.info), make, bytes_per_second, bench)
+    surface = yield from search(stream_search.all_configurations(bench.info), make, bench)
     if surface is None:
-        return Outcome(without(Status.NOT_SUPPORTED, "l2", NO_CONFIGURATION, attribute))
-    shapes = [configuration_at(surface, index) for index in surface.counted[:MAX_LARGE]]
+        return Outcome(without(Status.NOT_SUPPORTED, "l2", stream_search.NO_CONFIGURATION, attribute))
+    shapes = [stream_search.configuration_at(surface, index) for index in surface.counted[:MAX_LARGE]]
     over_large = [_l2_stream(shape, transfer, large, bench) for shape in shapes]
-    streams = [replace(stream, runs=REPEAT_RUNS) for stream in over_large if stream is not None]
+    streams = [replace(stream, runs=stream_search.REPEAT_RUNS) for stream in over_large if stream is not None]
     caveats = [f"over {format_bytes(footprint)}"]
     if streams:
         traces = yield streams
-        rate = float(np.median([bytes_per_second(trace).rate for trace in traces]))
+        rate = float(np.median([stream_search.bytes_per_second(trace).rate for trace in traces]))
         caveats.append(f"the same over {format_bytes(large)}, most of the L2: {format_rate(rate, 'B/s')}")
     found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
     found = replace(found, evidence=(*found.evidence, *map(digest, streams)))
@@ -91,7 +79,7 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
 
 def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
     """A stream over about `target` bytes, in resident blocks or in waves; None if they do not fit."""
-    sms, resident = bench.info.sm_count, resident_blocks(shape, bench.info)
+    sms, resident = bench.info.sm_count, stream_search.resident_blocks(shape, bench.info)
     if shape.blocks_per_sm <= resident:
         blocks = shape.blocks_per_sm * sms
         tiles = target // (blocks * shape.tile)  # of each block
@@ -116,19 +104,19 @@ def memory_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     if (reason := why_no_streams(path, bench)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "dram", reason, attribute))
-    l2 = max(l2_sizes(bench, known), default=None)
+    l2 = max(stream_search.l2_sizes(bench, known), default=None)
     buffers = 2 if transfer is Transfer.COPY else 1
-    target = footprint_beyond_l2(MEMORY_FOOTPRINT // buffers, l2, path, buffers, bench)
+    target = stream_search.footprint_beyond_l2(MEMORY_FOOTPRINT // buffers, l2, path, buffers, bench)
 
     def make(shape: Configuration) -> Stream | None:
         blocks = shape.blocks_per_sm * bench.info.sm_count
         tiles = target // (blocks * shape.tile)  # of each block
         return shape.stream(path, transfer, tiles * blocks * shape.tile, blocks) if tiles else None
 
-    surface = yield from search(all_configurations(bench.info), make, bytes_per_second, bench)
+    surface = yield from search(stream_search.all_configurations(bench.info), make, bench)
     if surface is None:
-        return Outcome(without(Status.NOT_SUPPORTED, "dram", NO_CONFIGURATION, attribute))
-    streams = [make(configuration_at(surface, i)) for i in surface.counted]
+        return Outcome(without(Status.NOT_SUPPORTED, "dram", stream_search.NO_CONFIGURATION, attribute))
+    streams = [make(stream_search.configuration_at(surface, i)) for i in surface.counted]
     spans = [stream.footprint for stream in streams if stream is not None]
     low, high = min(spans), max(spans)
     over = "over " + (format_bytes(low) if low == high else f"{low / MIB:.0f} to {high / MIB:.0f} MiB")
@@ -197,17 +185,10 @@ def _bracket(estimate: Estimate | None) -> Throughput | None:
 EXPERIMENTS = (
     Experiment(Key("peak.dram"), peak_plan, ("peak_bandwidth",)),
     *(
-        Experiment(
-            bandwidth_of(element, transfer),
-            partial(plan, transfer),
-            (f"{transfer}_bandwidth",),
-            needs=(capacity_of("l2"),),
-        )
-        for element, plan, transfers in (
-            ("l2", l2_bandwidth_plan, (Transfer.READ, Transfer.WRITE)),
-            ("dram", memory_bandwidth_plan, tuple(Transfer)),
-        )
-        for transfer in transfers
+        Experiment(bandwidth_of(level, each), partial(plan, each), (f"{each}_bandwidth",), (capacity_of("l2"),))
+        for level, plan in (("l2", l2_bandwidth_plan), ("dram", memory_bandwidth_plan))
+        for each in Transfer
+        if level == "dram" or each is not Transfer.COPY
     ),
     *(
         Experiment(

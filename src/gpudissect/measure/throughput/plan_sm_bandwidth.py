@@ -12,16 +12,10 @@ from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.plan import Bench, Experiment, Known, Outcome, Plan, without
 from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
+from gpudissect.measure.throughput import stream_search
 from gpudissect.measure.throughput.infer_throughput import TIMER_STEP_NS, Throughput, rate_per_sm
 from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded, plateau_estimate
-from gpudissect.measure.throughput.stream_search import (
-    NO_CONFIGURATION,
-    Configuration,
-    bandwidth_of,
-    resident_configurations,
-    search,
-    why_no_streams,
-)
+from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Path, Stream, Transfer
@@ -56,9 +50,9 @@ def l1_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
         passes = _passes(tiles * shape.in_flight, shape)
         return shape.stream(Path.GLOBAL, transfer, tiles * blocks * shape.tile, blocks, passes)
 
-    surface = yield from search(resident_configurations(bench.info), make, _per_sm(bench), bench)
+    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, _per_sm(bench))
     if surface is None:
-        return Outcome(without(Status.NOT_SUPPORTED, "l1", NO_CONFIGURATION, attribute))
+        return Outcome(without(Status.NOT_SUPPORTED, "l1", stream_search.NO_CONFIGURATION, attribute))
     caveats = (f"over {format_bytes(footprint)} of each SM", PER_SM)
     found = plateau_estimate("l1", attribute, surface, NO_L1_BOUND, caveats)
     series = surface.series("l1", f"{transfer} rate by configuration", "B/cycle", {"width": "B"})
@@ -86,9 +80,9 @@ def shared_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Pla
         blocks, passes = shape.blocks_per_sm * bench.info.sm_count, _passes(tiles * shape.in_flight, shape)
         return shape.stream(Path.SHARED, transfer, tiles * shape.tile, blocks, passes)
 
-    surface = yield from search(resident_configurations(bench.info), make, _per_sm(bench), bench)
+    surface = yield from search(stream_search.resident_configurations(bench.info), make, bench, _per_sm(bench))
     if surface is None:
-        return Outcome(without(Status.NOT_SUPPORTED, "shared", NO_CONFIGURATION, attribute))
+        return Outcome(without(Status.NOT_SUPPORTED, "shared", stream_search.NO_CONFIGURATION, attribute))
     layout = known[BANK_LAYOUT]
     bound = Bound(layout.banks * layout.width, "the banks") if layout is not None else NO_BANKS
     found = plateau_estimate("shared", attribute, surface, bound, (PER_SM,))

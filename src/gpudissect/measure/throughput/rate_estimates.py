@@ -9,18 +9,9 @@ from functools import partial
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH
-from gpudissect.measure.throughput.infer_throughput import (
-    FAR,
-    MIN_MEMBERS,
-    MIN_WIDTH,
-    NEAR,
-    Plateau,
-    Throughput,
-    fastest,
-    find_plateau,
-    is_rising,
-    nearness,
-)
+from gpudissect.measure.plan import found
+from gpudissect.measure.throughput import infer_throughput
+from gpudissect.measure.throughput.infer_throughput import FAR, NEAR, Plateau, Throughput
 from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
 
@@ -115,14 +106,15 @@ class Surface:
     @property
     def rising(self) -> bool:
         """Whether throughput still rises with the most in flight."""
-        return is_rising(self.in_flight, [each.rate for each in self.first], nearness(self.first))
+        rates, near = [each.rate for each in self.first], infer_throughput.nearness(self.first)
+        return infer_throughput.is_rising(self.in_flight, rates, near)
 
     @property
     def plateau(self) -> Plateau | None:
         """Its plateau, members by their index; None if the two measurements differ."""
         near = list(self.again)
-        found = find_plateau([self.first[i] for i in near], list(self.again.values()))
-        return None if found is None else replace(found, members=tuple(near[i] for i in found.members))
+        plateau = infer_throughput.find_plateau([self.first[i] for i in near], list(self.again.values()))
+        return None if plateau is None else replace(plateau, members=tuple(near[i] for i in plateau.members))
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -144,7 +136,7 @@ def members_to_repeat(first: Sequence[Throughput], within: float = FAR) -> list[
     """Indices of the configurations to measure again, fastest first: `within` (relative) of it, within limits."""
     order = sorted(range(len(first)), key=lambda i: -first[i].rate)
     near = sum(each.rate >= (1 - within) * first[order[0]].rate for each in first)
-    return order[: min(max(near, MIN_MEMBERS), MAX_REPEATED)]
+    return order[: min(max(near, infer_throughput.MIN_MEMBERS), MAX_REPEATED)]
 
 
 def plateau_estimate(
@@ -163,10 +155,9 @@ def plateau_estimate(
     unit, plateau, rising = unit_of(attribute), surface.plateau, surface.rising
     again = {i: each.rate for i, each in surface.again.items()}
     rate = plateau.level.rate if plateau is not None else max(again.values())
-    best = fastest(surface.first)
+    best = infer_throughput.fastest(surface.first)
     high = max(surface.first[best].rate, *again.values())
     estimate = partial(Estimate, element=element, attribute=attribute, method=method, evidence=surface.evidence)
-
     absent = partial(estimate, status=Status.NOT_FOUND, caveats=caveats)
     ambiguous = partial(estimate, status=Status.AMBIGUOUS, high=bound.clip(high), caveats=caveats)
     if (reason := refusal(rate, bound, unit)) is not None:
@@ -188,8 +179,7 @@ def plateau_estimate(
     if (rising or plateau.isolated) and isinstance(bound, Bound):
         level = replace(level, high=bound.rate)
     caveats = (*_plateau_caveats(surface, plateau), *_bound_caveats(bound, rate, unit), *caveats)
-    found = partial(estimate, status=Status.FOUND, value=level.rate, low=level.low, high=level.high)
-    return found(confidence=confidence, caveats=caveats)
+    return found(element, attribute, level.rate, level.low, level.high, confidence, method, surface.evidence, caveats)
 
 
 def _plateau_caveats(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
@@ -198,7 +188,7 @@ def _plateau_caveats(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
     alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
     if plateau.width > NEAR:
         alike += f": when measured again a rate differs by about {plateau.scatter:.1%}"
-    gaps = [gap for i in plateau.members if (gap := surface.alternation.get(i, 0.0)) > MIN_WIDTH]
+    gaps = [gap for i in plateau.members if (gap := surface.alternation.get(i, 0.0)) > infer_throughput.MIN_WIDTH]
     runs = f"runs of {len(gaps)} of them alternate between two rates, up to {max(gaps, default=0):.1%} apart"
     return f"first reached with {smallest}", alike, *([f"{runs}: the value is between both"] if gaps else [])
 

@@ -17,24 +17,10 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.infer_confidence import BANDWIDTH
-from gpudissect.measure.plan import Ask, Bench, Key, Known
-from gpudissect.measure.throughput.infer_throughput import (
-    NEAR,
-    Throughput,
-    alternation,
-    combine_repeats,
-    fastest,
-    throughput,
-)
-from gpudissect.measure.throughput.rate_estimates import (
-    Bound,
-    Surface,
-    Unbounded,
-    clip_throughput,
-    excess_caveat,
-    members_to_repeat,
-    refusal,
-)
+from gpudissect.measure.plan import Ask, Bench, Key, Known, found
+from gpudissect.measure.throughput import infer_throughput, rate_estimates
+from gpudissect.measure.throughput.infer_throughput import NEAR, Throughput
+from gpudissect.measure.throughput.rate_estimates import Bound, Surface, Unbounded
 from gpudissect.trace import Trace
 from gpudissect.vocabulary import unit_of
 from gpudissect.workload import Path, Stream, Transfer
@@ -119,11 +105,16 @@ class Configuration:
 COLUMNS = tuple(field.name for field in fields(Configuration))
 
 
+def bytes_per_second(trace: Trace) -> Throughput:
+    """Throughput of a stream by the global timer."""
+    return infer_throughput.throughput(trace.bytes, trace.nanoseconds)
+
+
 def search(
     shapes: Iterable[Configuration],
     make: Callable[[Configuration], Stream | None],
-    read: Callable[[Trace], Throughput],
     bench: Bench,
+    read: Callable[[Trace], Throughput] = bytes_per_second,
 ) -> Ask[Surface | None]:
     """The surface of throughput over `shapes`, its top measured again; None if none of them can run.
 
@@ -133,9 +124,7 @@ def search(
     rates: dict[Configuration, Throughput] = {}
     evidence: list[str] = []
     candidates = _coarse_grid(list(streams))
-    for _ in range(1 + MAX_STEPS):
-        if not candidates:
-            break
+    for _ in range(1 + MAX_STEPS if candidates else 0):
         previous = max((each.rate for each in rates.values()), default=0.0)
         batch = [replace(streams[shape], runs=SEARCH_RUNS) for shape in candidates]
         traces = yield batch
@@ -146,25 +135,23 @@ def search(
             break
         starts = [best] if previous else [best, *_second_start(best, rates)]
         around = dict.fromkeys(shape for start in starts for shape in _neighbours(start, list(streams)))
-        candidates = [shape for shape in around if shape not in rates]
+        if not (candidates := [shape for shape in around if shape not in rates]):
+            break
     if not rates:
         return None
     shapes = sorted(rates)
     first = tuple(rates[shape] for shape in shapes)
     in_flight = (min(shape.blocks_per_sm, resident_blocks(shape, bench.info)) * shape.tile for shape in shapes)
-    near = members_to_repeat(first)
+    near = rate_estimates.members_to_repeat(first)
     batch = [replace(streams[shapes[i]], runs=REPEAT_RUNS, repetition=1) for i in near]
     traces = yield batch
-    again = {i: read(trace) for i, trace in zip(near, traces, strict=True)}
-    alternating = {i: alternation(trace.bytes, trace.nanoseconds) for i, trace in zip(near, traces, strict=True)}
+    again = dict(zip(near, map(read, traces), strict=True))
+    alternations = [infer_throughput.alternation(trace.bytes, trace.nanoseconds) for trace in traces]
     columns = {name: tuple(float(getattr(shape, name)) for shape in shapes) for name in COLUMNS}
     evidence += [digest(stream) for stream in batch]
-    return Surface(columns, tuple(map(float, in_flight)), first, again, tuple(evidence), alternating)
-
-
-def bytes_per_second(trace: Trace) -> Throughput:
-    """Throughput of a stream by the global timer."""
-    return throughput(trace.bytes, trace.nanoseconds)
+    return Surface(
+        columns, tuple(map(float, in_flight)), first, again, tuple(evidence), dict(zip(near, alternations, strict=True))
+    )
 
 
 def configuration_at(surface: Surface, index: int) -> Configuration:
@@ -225,23 +212,21 @@ def _neighbours(best: Configuration, shapes: Sequence[Configuration]) -> list[Co
     blocks: dict[tuple[int, ...], list[int]] = {}
     for shape in shapes:
         blocks.setdefault(shape.kind, []).append(shape.blocks_per_sm)
-    steps = {name: _adjacent(values, getattr(best, name)) for name, values in KINDS.items()}
+    steps = {}
+    for name, values in KINDS.items():
+        at = values.index(getattr(best, name))
+        steps[name] = (*values[:at][-1:], *values[at + 1 :][:1])
     single = [replace(best, **{name: value}) for name, values in steps.items() for value in values]
-    found: list[Configuration] = []
+    stepped: list[Configuration] = []
     for shape in [best, *single]:
         counts = blocks.get(shape.kind, [])
-        same = [count for count in counts if count == best.blocks_per_sm]
+        same = [best.blocks_per_sm] * (best.blocks_per_sm in counts)
         fewer = sorted(count for count in counts if count < best.blocks_per_sm)
         more = sorted(count for count in counts if count > best.blocks_per_sm)
-        found += [replace(shape, blocks_per_sm=count) for count in (*same, *fewer[-1:], *more[:1])]
+        stepped += [replace(shape, blocks_per_sm=count) for count in (*same, *fewer[-1:], *more[:1])]
     pairs = [(one, other, a, b) for one, other in combinations(steps, 2) for a, b in product(steps[one], steps[other])]
     double = [replace(best, **{one: a, other: b}) for one, other, a, b in pairs]
-    return found + [shape for shape in double if shape in shapes]
-
-
-def _adjacent(values: Sequence[int], value: int) -> list[int]:
-    at = values.index(value)
-    return [values[i] for i in (at - 1, at + 1) if 0 <= i < len(values)]
+    return stepped + [shape for shape in double if shape in shapes]
 
 
 @dataclass(frozen=True)
@@ -260,7 +245,7 @@ def measure_best(streams: Sequence[Stream]) -> Ask[BestStream]:
     streams = [replace(stream, runs=FEW_RUNS) for stream in streams]
     traces = yield streams
     rates = tuple(bytes_per_second(trace) for trace in traces)
-    best = fastest(rates)
+    best = infer_throughput.fastest(rates)
     repeated = replace(streams[best], runs=FEW_REPEAT_RUNS, repetition=1)
     (trace,) = yield [repeated]
     evidence = tuple(digest(stream) for stream in (*streams, repeated))
@@ -272,14 +257,13 @@ def bandwidth_estimate(
 ) -> Estimate:
     """The estimate of a bandwidth, B/s; not found if it exceeds the bound."""
     estimate = partial(Estimate, element=element, attribute=attribute, method=METHOD, evidence=stream.evidence)
-    if (reason := refusal(stream.second.rate, bound, unit_of(attribute))) is not None:
+    if (reason := rate_estimates.refusal(stream.second.rate, bound, unit_of(attribute))) is not None:
         return estimate(status=Status.NOT_FOUND, reason=reason)
-    both = combine_repeats(stream.first, stream.second)
+    both = infer_throughput.combine_repeats(stream.first, stream.second)
     if both is None:
         low, high = sorted(bound.clip(each.rate) for each in (stream.first, stream.second))
         reason = "the best configuration gave another rate when measured again"
         return estimate(status=Status.AMBIGUOUS, low=low, high=high, reason=reason, caveats=caveats)
-    rate = clip_throughput(both, bound)
-    caveats += (bound.why,) if isinstance(bound, Unbounded) else excess_caveat(both.rate, bound)
-    found = partial(estimate, status=Status.FOUND, value=rate.rate, low=rate.low, high=rate.high)
-    return found(confidence=BANDWIDTH, caveats=caveats)
+    rate = rate_estimates.clip_throughput(both, bound)
+    caveats += (bound.why,) if isinstance(bound, Unbounded) else rate_estimates.excess_caveat(both.rate, bound)
+    return found(element, attribute, rate.rate, rate.low, rate.high, BANDWIDTH, METHOD, stream.evidence, caveats)

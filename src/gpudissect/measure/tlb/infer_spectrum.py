@@ -124,10 +124,8 @@ def classify_first_touches(
         return p4, absent, absent
     penalty = float(np.median(touches.near - touches.translated))
     if penalty < second.cycles / 2:
-        reason = (
-            f"first touches in pages evicted from both TLBs are {penalty:.0f} cycles slower, less than a miss costs"
-        )
-        absent = Pattern(None, Status.NOT_FOUND, reason)
+        slower = f"first touches in pages evicted from both TLBs are {penalty:.0f} cycles slower"
+        absent = Pattern(None, Status.NOT_FOUND, f"{slower}, less than a miss costs")
         return p4, absent, absent
     return p4, Pattern(summary(touches.near, overhead)), _window_switch(touches, summary, overhead)
 
@@ -165,11 +163,9 @@ def window_size(distances: NDArray[np.int64], switched: NDArray[np.bool_]) -> in
     Two accesses a distance d apart lie in different windows of W bytes with probability min(1, d / W). The likeliest W,
     None unless it leads any other by `MIN_LEAD_NATS` and is within the distances.
     """
-    sizes = [1 << bits for bits in range(20, int(distances.max()).bit_length() + 2)]
-    scores: dict[int, float] = {}
-    for size in sizes:
-        odds = FALSE_SLOW_SHARE + TRUE_SLOW_SHARE * np.minimum(1.0, distances / size)
-        scores[size] = float(np.sum(np.log(np.where(switched, odds, 1 - odds))))
-    best, *others = sorted(sizes, key=lambda size: -scores[size])
+    sizes = 1 << np.arange(20, int(distances.max()).bit_length() + 2)
+    odds = FALSE_SLOW_SHARE + TRUE_SLOW_SHARE * np.minimum(1.0, distances / sizes[:, None])
+    scores = np.log(np.where(switched, odds, 1 - odds)).sum(axis=1)
+    best, *others = np.argsort(-scores, kind="stable")
     clear = not others or scores[best] - scores[others[0]] >= MIN_LEAD_NATS
-    return best if clear and best <= distances.max() else None
+    return int(sizes[best]) if clear and sizes[best] <= distances.max() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,23 +46,26 @@ class PageAccesses:
         self._base_cycles: dict[int, float] = {}  # of each page's line when its translation hits
         self._residuals: list[NDArray[np.float64]] = []
         self._differences: list[float] = []
-        self._shuffles = 0
+        self._shuffle_numbers = count(1)
         self._sm: int | None = None
 
     def penalties(self, chains: Sequence[Pages], laps: int = LAPS) -> Ask[list[Penalties]]:
         """Penalties of chains over these pages in random order."""
-        yield from self._measure_base(np.unique(np.concatenate(list(chains))))
-        orders = [self._shuffled(pages) for pages in chains]
-        return (yield from self._run(orders, [self._chase(self._offsets(order), laps) for order in orders], laps))
+        orders = [
+            self.bench.rng("pages", self.spacing, next(self._shuffle_numbers)).permutation(pages) for pages in chains
+        ]
+        return (yield from self._run(orders, [self._offsets(order) for order in orders], laps))
 
     def visits(self, sequences: Sequence[Pages], laps: int, repetition: int = 0) -> Ask[list[Penalties]]:
         """Penalties of these pages in this order; each further visit of a page in a lap reads its next word."""
-        yield from self._measure_base(np.unique(np.concatenate(list(sequences))))
         offsets = [self._offsets(pages) + PATH.word * _earlier_visits(pages) for pages in sequences]
-        return (yield from self._run(sequences, [self._chase(each, laps, repetition) for each in offsets], laps))
+        return (yield from self._run(sequences, offsets, laps, repetition))
 
-    def _run(self, orders: Sequence[Pages], chases: Sequence[Chase], laps: int) -> Ask[list[Penalties]]:
-        traces = yield chases
+    def _run(
+        self, orders: Sequence[Pages], offsets: Sequence[Pages], laps: int, repetition: int = 0
+    ) -> Ask[list[Penalties]]:
+        yield from self._measure_base(np.unique(np.concatenate(list(orders))))
+        traces = yield [self._chase(each, laps, repetition) for each in offsets]
         self.evidence += [trace.workload for trace in traces]
         return [
             trace.cycles.reshape(laps, order.size) - np.array([self._base_cycles[page] for page in order.tolist()])
@@ -157,10 +161,6 @@ class PageAccesses:
         cycles = iter(_cycles_by_line(trace, line) for trace, (_, line) in zip(traces, orders, strict=True))
         counts = [-(-offsets.size // MAX_BASE_LINES) for offsets in chains]
         return [np.concatenate([next(cycles) for _ in range(count)], axis=1) for count in counts]
-
-    def _shuffled(self, pages: Pages) -> Pages:
-        self._shuffles += 1
-        return self.bench.rng("pages", self.spacing, self._shuffles).permutation(pages)
 
     def _offsets(self, pages: Pages) -> NDArray[np.int64]:
         """Bytes of each page's line, at a pseudo-random position: else lines share few sets of the cache."""

@@ -7,6 +7,7 @@ number stays the same (MC16 s4.4).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from types import NoneType
 
@@ -16,7 +17,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_capacity import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_tlb_level import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.units import MIB, format_bytes
@@ -55,11 +56,16 @@ def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
     if number and last is None:
         return Outcome(without(Status.NOT_FOUND, element, "the level before it was not found", *ATTRIBUTES))
     search = _Search(bench, last)
-    found = yield from search.slow_pages()
-    if found is None:
-        return Outcome(_no_slow_pages(element, search))
+    slow_pages = yield from search.slow_pages()
+    if slow_pages is None:
+        size, evidence = search.max_fast_bytes, tuple(search.evidence)
+        reason = f"no access within {format_bytes(size)} is slower because of its page"
+        absent = without(Status.NOT_FOUND, element, reason, *ATTRIBUTES)
+        lows = (None, None, size, None)  # only the reach is known to be larger
+        pairs = zip(absent, lows, strict=True)
+        return Outcome(tuple(replace(each, low=low, method=METHOD, evidence=evidence) for each, low in pairs))
     try:
-        level = yield from search.level(*found)
+        level = yield from search.level(*slow_pages)
     except Undecided as undecided:
         return Outcome(without(Status.AMBIGUOUS, element, str(undecided), *ATTRIBUTES))
     if isinstance(level, str):
@@ -259,27 +265,16 @@ def _halves(count: int) -> Pages:
     return 2 * pages + (pages >= (count + 1) // 2)
 
 
-def _no_slow_pages(element: str, search: _Search) -> tuple[Estimate, ...]:
-    size, evidence = search.max_fast_bytes, tuple(search.evidence)
-    reason = f"no access within {format_bytes(size)} is slower because of its page"
-    absent = partial(Estimate, element=element, status=Status.NOT_FOUND, reason=reason, method=METHOD)
-    return tuple(
-        absent(attribute=attribute, low=size if attribute == "reach" else None, evidence=evidence)
-        for attribute in ATTRIBUTES
-    )
-
-
 def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
     entries, page = level.entries, level.page_size
     slack = 2 * (entries // MAX_EXACT_ENTRIES)
     low, high = entries - slack, entries + slack
-    found = partial(Estimate, element=element, status=Status.FOUND, method=METHOD, evidence=level.evidence)
-    counted = partial(found, confidence=EXACT if certain and entries <= MAX_EXACT_ENTRIES else BRACKETED)
-    sized = partial(found, confidence=EXACT if certain else BRACKETED, caveats=("what one entry covers",))
+    origin = METHOD, level.evidence
+    counted, sized = (EXACT if sure else BRACKETED for sure in (certain and entries <= MAX_EXACT_ENTRIES, certain))
     return (
-        counted(attribute="entries", value=entries, low=low, high=high),
-        sized(attribute="page_size", value=page, low=page, high=page),
-        counted(attribute="reach", value=entries * page, low=low * page, high=high * page),
+        found(element, "entries", entries, low, high, counted, *origin),
+        found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),
+        found(element, "reach", entries * page, low * page, high * page, counted, *origin),
         _penalty_estimate(element, level, last),
     )
 
@@ -299,17 +294,10 @@ def _penalty_estimate(element: str, level: TlbLevel, last: TlbLevel | None) -> E
         caveats.append(f"of pages in order; in random order {other:.1f}, with changes of the page-table window")
     value = float(np.median(costs) - np.median(before))
     low, high = min(costs) - max(before) - PENALTY_ERROR, max(costs) - min(before) + PENALTY_ERROR
-    found = partial(Estimate, element=element, attribute="miss_penalty", status=Status.FOUND, method=METHOD)
-    found = partial(found, value=value, low=low, high=high, confidence=confidence)
-    return found(evidence=level.evidence, caveats=tuple(caveats))
+    return found(element, "miss_penalty", value, low, high, confidence, METHOD, level.evidence, tuple(caveats))
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        tlb_of(element),
-        partial(tlb_plan, element),
-        ATTRIBUTES,
-        needs=(levels_of("l2"), *map(tlb_of, TLBS[max(0, number - 1) : number])),
-    )
-    for number, element in enumerate(TLBS)
+    Experiment(tlb_of(tlb), partial(tlb_plan, tlb), ATTRIBUTES, (levels_of("l2"), *map(tlb_of, TLBS[:number][-1:])))
+    for number, tlb in enumerate(TLBS)
 )

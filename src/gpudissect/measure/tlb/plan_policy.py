@@ -14,20 +14,8 @@ import numpy as np
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_policy import (
-    DETERMINISTIC,
-    MIN_LEAD_NATS,
-    MIN_MISREAD_SHARE,
-    UNKNOWN,
-    Observation,
-    Outcomes,
-    agreement,
-    count_repeated_errors,
-    is_random,
-    log_likelihood,
-    max_repeated_errors,
-    random_log_likelihood,
-)
+from gpudissect.measure.cache import infer_policy
+from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
@@ -60,10 +48,9 @@ def tlb_policy_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Policy of a TLB; knowledge: the TLBs up to it as caches of pages, or None."""
     level, sets, number = known[tlb_of(element)], known[tlb_sets_of(element)], TLBS.index(element)
     before = known[tlb_caches_to(TLBS[number - 1])] if number else ()
-    if level is None or sets is None:
-        return Outcome(without(Status.NOT_FOUND, element, NOT_KNOWN, ATTRIBUTE))
-    if before is None:
-        return Outcome(without(Status.NOT_FOUND, element, NOT_KNOWN_BEFORE, ATTRIBUTE))
+    if level is None or sets is None or before is None:
+        reason = NOT_KNOWN if level is None or sets is None else NOT_KNOWN_BEFORE
+        return Outcome(without(Status.NOT_FOUND, element, reason, ATTRIBUTE))
     if any(cache.policy.kind is PolicyKind.RANDOM for cache in before):
         return Outcome(without(Status.NOT_FOUND, element, RANDOM_BEFORE, ATTRIBUTE))
     if max(sets.ways) == 1:
@@ -91,7 +78,7 @@ class _PolicySearch:
         first = yield from self._misses(held_out)
         second = yield from self._misses(held_out, repetition=1)
         predicted = [self._predicted(best, pages) for pages in held_out]
-        runs = [agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
+        runs = [infer_policy.agreement(*pair) for run in (first, second) for pair in zip(predicted, run, strict=True)]
         share = float(np.mean(runs))
         evidence = tuple(self.accesses.evidence)
         estimate = partial(Estimate, element=self.element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
@@ -101,8 +88,8 @@ class _PolicySearch:
         if rivals:
             reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(rivals)} about as many"
             return ambiguous(reason=reason)
-        wrong = sum(count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
-        max_wrong = max_repeated_errors(share, sum(each.size for each in predicted))
+        wrong = sum(infer_policy.count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
+        max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
             reason = f"predicts {share:.1%} of the accesses, but {wrong} of them wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
@@ -115,7 +102,7 @@ class _PolicySearch:
 
         Gives the likeliest, its log-likelihood (nats), its rivals, and the share of accesses that may be misread.
         """
-        kinds: list[PolicyKind] = [kind for kind in DETERMINISTIC if self._possible(kind)]
+        kinds: list[PolicyKind] = [kind for kind in infer_policy.DETERMINISTIC if self._possible(kind)]
         predicted: dict[PolicyKind, list[Outcomes]] = {kind: [] for kind in kinds}
         for _ in range(MAX_ROUNDS):
             batch = [self._sequence(len(self.sequences) + i) for i in range(SEQUENCES)]
@@ -123,7 +110,7 @@ class _PolicySearch:
             self.sequences += batch
             for kind in kinds:
                 predicted[kind] += [self._predicted(kind, pages) for pages in batch]
-            misread = max(MIN_MISREAD_SHARE, self.accesses.misread_share(self.level.miss.threshold))
+            misread = max(infer_policy.MIN_MISREAD_SHARE, self.accesses.misread_share(self.level.miss.threshold))
             scores = {
                 kind: sum(log_likelihood(one, two, misread) for one, two in zip(each, self.observed, strict=True))
                 for kind, each in predicted.items()
@@ -152,7 +139,8 @@ class _PolicySearch:
         lines = np.tile(pages, WARMUP + LAPS)[inside]
         _, first, number = np.unique(lines, return_index=True, return_inverse=True)
         by_visit = np.argsort(np.argsort(first))[number]
-        of_set = random_log_likelihood(Observation(by_visit, outcomes[inside]), self.sets.ways[overfull], misread)
+        observation = infer_policy.Observation(by_visit, outcomes[inside])
+        of_set = infer_policy.random_log_likelihood(observation, self.sets.ways[overfull], misread)
         return of_set + log_likelihood(np.zeros_like(others), others, misread)
 
     def cache(self, kind: PolicyKind) -> Cache:
@@ -191,10 +179,8 @@ class _PolicySearch:
 
 EXPERIMENTS = tuple(
     Experiment(
-        tlb_caches_to(element),
-        partial(tlb_policy_plan, element),
-        (ATTRIBUTE,),
-        needs=(tlb_of(element), tlb_sets_of(element), *map(tlb_caches_to, TLBS[max(0, number - 1) : number])),
+        tlb_caches_to(tlb), partial(tlb_policy_plan, tlb), (ATTRIBUTE,), (tlb_of(tlb), tlb_sets_of(tlb), *before)
     )
-    for number, element in enumerate(TLBS)
+    for number, tlb in enumerate(TLBS)
+    for before in [map(tlb_caches_to, TLBS[:number][-1:])]
 )

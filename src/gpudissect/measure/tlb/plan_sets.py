@@ -14,7 +14,7 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
-from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
+from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
@@ -148,23 +148,20 @@ class _SetSearch:
 
 
 def _estimates(element: str, sets: TlbSets, level: TlbLevel) -> tuple[Estimate, ...]:
-    ways, total = tuple(sorted(sets.ways, reverse=True)), sum(sets.ways)
-    exact = partial(Estimate, element=element, status=Status.FOUND, confidence=EXACT, method=METHOD)
-    found = partial(exact, evidence=sets.evidence)
+    ways, count, total = tuple(sorted(sets.ways, reverse=True)), len(sets.ways), sum(sets.ways)
+    origin, reach = (EXACT, METHOD, sets.evidence), total * level.page_size
+    equal = ways[0] if len(set(ways)) == 1 else None
     estimates = (
-        found(attribute="sets", value=len(ways), low=len(ways), high=len(ways)),
-        found(attribute="ways", value=ways)
-        if len(set(ways)) > 1
-        else found(attribute="ways", value=ways[0], low=ways[0], high=ways[0]),
-        found(attribute="index_function", value=_index(sets, level.page_size)),
+        found(element, "sets", count, count, count, *origin),
+        found(element, "ways", equal or ways, equal, equal, *origin),
+        found(element, "index_function", _index(sets, level.page_size), None, None, *origin),
     )
     if total == level.entries:
         return estimates
     # Consecutive pages overflow one set before the others are full.
-    revised = partial(found, caveats=(f"the ways of all sets; only {level.entries} consecutive pages fit",))
-    reach = total * level.page_size
-    entries = revised(attribute="entries", value=total, low=total, high=total)
-    return (*estimates, entries, revised(attribute="reach", value=reach, low=reach, high=reach))
+    caveats = (f"the ways of all sets; only {level.entries} consecutive pages fit",)
+    entries = found(element, "entries", total, total, total, *origin, caveats)
+    return (*estimates, entries, found(element, "reach", reach, reach, reach, *origin, caveats))
 
 
 def _index(sets: TlbSets, page: int) -> str:
@@ -186,23 +183,18 @@ def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[
     if rest:
         reason = f"{level.entries} entries are no multiple of the {ways} ways of the set measured"
         return without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES)
-    found = partial(Estimate, element=element, status=Status.FOUND, confidence=BRACKETED, method=METHOD)
-    found = partial(found, evidence=evidence, caveats=(ONE_SET,))
+    origin = BRACKETED, METHOD, evidence, (ONE_SET,)
     reason = f"of {level.entries} entries not every set is measured (up to {MAX_ENTRIES})"
     return (
-        found(attribute="sets", value=count, low=count, high=count),
-        found(attribute="ways", value=ways, low=ways, high=ways),
+        found(element, "sets", count, count, count, *origin),
+        found(element, "ways", ways, ways, ways, *origin),
         *without(Status.NOT_FOUND, element, reason, "index_function"),
     )
 
 
 EXPERIMENTS = tuple(
     Experiment(
-        tlb_sets_of(element),
-        partial(tlb_sets_plan, element),
-        ATTRIBUTES,
-        revises=(f"{element}.entries", f"{element}.reach"),
-        needs=(tlb_of(element),),
+        tlb_sets_of(tlb), partial(tlb_sets_plan, tlb), ATTRIBUTES, (tlb_of(tlb),), (f"{tlb}.entries", f"{tlb}.reach")
     )
-    for element in TLBS
+    for tlb in TLBS
 )

@@ -33,28 +33,17 @@ from itertools import product
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
+from gpudissect.measure import infer_latency
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.cache.plan_line import lines_of
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import (
-    Latency,
-    lap_latency,
-    median_with_quartiles,
-    median_with_ranks,
-    timing_overhead,
-)
+from gpudissect.measure.infer_latency import Latency, lap_latency, timing_overhead
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.infer_spectrum import (
-    FirstTouches,
-    Hits,
-    Pattern,
-    classify_first_touches,
-    classify_hits,
-    latency_by_partition,
-)
+from gpudissect.measure.tlb import infer_spectrum
+from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, Pattern
 from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
@@ -131,10 +120,8 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     picks = [np.unique(np.concatenate(list(positions.values()))) for _, positions in chains]
     alone = partial(Chase, path=path, alone=True)
     each = partial(alone, timing=Timing.EACH, warmup=0, flush=True)
-    chases = [
-        each(order=Explicit(offsets), picks=tuple(reported.tolist()))
-        for (offsets, _), reported in zip(chains, picks, strict=True)
-    ]
+    orders = [Explicit(offsets) for offsets, _ in chains]
+    chases = [each(order=order, picks=tuple(at.tolist())) for order, at in zip(orders, picks, strict=True)]
     resident = Shuffled(OVERHEAD_LINKS, path.word, bench.seed_for(element, "resident"))
     laps = alone(order=resident, timing=Timing.LAP, warmup=2, laps=OVERHEAD_LAPS)
     single = replace(laps, timing=Timing.EACH, laps=5)
@@ -152,9 +139,9 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     touches = _first_touches(pages, shape.spacing, cycles)
     l2 = known[levels_of("l2")].level("l2")
     mixed = l2 is not None and l2.home_partition is not None
-    summary = median_with_quartiles if mixed else median_with_ranks
-    of_hits = classify_hits(hits, *penalties, overhead)
-    patterns = (*of_hits, *classify_first_touches(touches, *penalties, summary, overhead))
+    summary = infer_latency.median_with_quartiles if mixed else infer_latency.median_with_ranks
+    of_hits = infer_spectrum.classify_hits(hits, *penalties, overhead)
+    patterns = (*of_hits, *infer_spectrum.classify_first_touches(touches, *penalties, summary, overhead))
     caveats = dict(zip(PATTERNS[3:], _partition_caveats(touches, overhead), strict=True)) if mixed else {}
     evidence = tuple(digest(chase) for chase in (*chases, laps, single))
     named = zip(PATTERNS, patterns, strict=True)
@@ -163,7 +150,7 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
 
 def _partition_caveats(touches: FirstTouches, overhead: Latency) -> list[tuple[str, ...]]:
     """Caveats of P4, P5 and P6 where memory has a near and a far partition."""
-    cycles = latency_by_partition(touches, overhead)
+    cycles = infer_spectrum.latency_by_partition(touches, overhead)
     if cycles is None:
         return [(MIXED,)] * 3
     medians = "cycles: the value is the median of both together"
