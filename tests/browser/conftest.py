@@ -1,4 +1,4 @@
-"""A headless Chromium that is on this machine, with everything that it says and asks for; skipped without one."""
+"""A headless Chromium of this machine, its messages and requests; tests are skipped without one."""
 
 import shutil
 from pathlib import Path
@@ -15,26 +15,26 @@ from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
 from gpudissect.views.page.result import result_page
-from tests.views.test_page import monstrous
+from tests.support.hostile import monstrous
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 class Opened:
-    """A page in the browser, and what it did."""
+    """A page in the browser, with its messages and requests."""
 
     def __init__(self, tab, path):
-        self.said, self.asked, self.tab, self._path = [], [], tab, path
-        tab.on("console", lambda message: self.said.append(message.text))
-        tab.on("pageerror", lambda error: self.said.append(str(error)))
-        tab.on("dialog", lambda dialog: self.said.append(dialog.message))
-        tab.on("request", lambda request: self.asked.append(request.url))
+        self.messages, self.requests, self.tab, self._path = [], [], tab, path
+        tab.on("console", lambda message: self.messages.append(message.text))
+        tab.on("pageerror", lambda error: self.messages.append(str(error)))
+        tab.on("dialog", lambda dialog: self.messages.append(dialog.message))
+        tab.on("request", lambda request: self.requests.append(request.url))
         tab.goto(path.as_uri())
         tab.wait_for_timeout(200)
 
     def is_quiet(self):
-        return not self.said and all(url == self._path.as_uri() or url == "data:," for url in self.asked)
+        return not self.messages and all(url == self._path.as_uri() or url == "data:," for url in self.requests)
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +51,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory):
-    """A recorded H200 and a simulated GPU with their traces, latency hiding of a result file, a hostile result."""
+    """Pages of a recorded H200, a simulated GPU with traces, latency hiding of a result file, and a hostile result."""
     folder = tmp_path_factory.mktemp("pages")
     with open_device("sim:gtx980") as device:
         kept = Keeper(device)
@@ -73,11 +73,11 @@ def opened(browser, pages):
     """Opens a page by its name, at a width, in light or dark."""
     contexts = []
 
-    def look(name, width=1280, mode="light", **more):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode, **more)
+    def open_page(name, width=1280, mode="light", **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=mode, **options)
         contexts.append(context)
         return Opened(context.new_page(), pages / f"{name}.html")
 
-    yield look
+    yield open_page
     for context in contexts:
         context.close()

@@ -1,4 +1,4 @@
-"""The page of a comparison on a phone: nothing is cut, and what is listed leads to its line."""
+"""The page of a comparison on a phone: nothing is cut, and the list links to the tables."""
 
 import pytest
 
@@ -10,8 +10,8 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_every_verdict_is_in_sight(browser, tmp_path, width):
-    path = tmp_path / "beside.html"
+def test_every_verdict_is_visible(browser, tmp_path, width):
+    path = tmp_path / "comparison.html"
     others = [PLAIN | {"l2.hit_latency": 250.0, "l1.index_function": "xor 7^16^17^19^20^21^22 8^17^18"}, PLAIN, PLAIN]
     path.write_text(comparison_page(compare([result(PLAIN), *map(result, others)])), encoding="utf-8")
     tab = browser.new_page(viewport={"width": width, "height": 800})

@@ -1,9 +1,9 @@
-"""The page as a reader has it: in a browser, by mouse, by keyboard, by a screen reader's rules."""
+"""The page in a browser: by mouse, by keyboard, by the rules of screen readers."""
 
 import pytest
 
 pytestmark = pytest.mark.browser
-EACH = ("h200", "gtx980", "hide")
+PAGES = ("h200", "gtx980", "hide")
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 WALK = """async () => {
   document.documentElement.style.scrollBehavior = 'auto';
@@ -16,34 +16,34 @@ WALK = """async () => {
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 800, 375])
-@pytest.mark.parametrize("name", EACH)
-def test_it_is_quiet_and_as_wide_as_the_screen(opened, name, width, mode):
+@pytest.mark.parametrize("name", PAGES)
+def test_no_message_no_request_no_horizontal_scrolling(opened, name, width, mode):
     page = opened(name, width, mode)
     page.tab.evaluate(OPEN_ALL)
     page.tab.evaluate(WALK)
-    assert page.is_quiet(), (page.said, page.asked)
+    assert page.is_quiet(), (page.messages, page.requests)
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_every_plot_is_drawn_and_comes_alive(opened, name):
+@pytest.mark.parametrize("name", PAGES)
+def test_every_plot_is_drawn_and_gets_its_buttons(opened, name):
     page = opened(name)
     page.tab.evaluate(OPEN_ALL)
     page.tab.evaluate(WALK)
-    seen = page.tab.evaluate("""[...document.querySelectorAll('figure.plot')].map(each => {
+    plots = page.tab.evaluate("""[...document.querySelectorAll('figure.plot')].map(each => {
         const marks = [...each.querySelectorAll('.marks path')].map(path => path.getBBox());
         const ticks = each.querySelectorAll('.axis text').length;
         return [each.id, marks.length, Math.max(...marks.map(box => box.width + box.height)), ticks,
                 each.querySelectorAll('button').length];
     })""")
-    assert len(seen) >= 10
-    for identity, marks, size, ticks, buttons in seen:
+    assert len(plots) >= 10
+    for identity, marks, size, ticks, buttons in plots:
         assert marks >= 1 and ticks >= 2 and buttons == 5, identity
         assert size >= 0, identity
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_each_evidence_link_leads_to_its_plot(opened, name):
+@pytest.mark.parametrize("name", PAGES)
+def test_evidence_links_lead_to_plots(opened, name):
     page = opened(name)
     links = page.tab.evaluate("[...document.querySelectorAll('.evidence a')].map(each => each.getAttribute('href'))")
     assert links
@@ -53,10 +53,10 @@ def test_each_evidence_link_leads_to_its_plot(opened, name):
             """href => { const box = document.querySelector(href).getBoundingClientRect();
                          return box.height > 50 && box.top < innerHeight && box.bottom > 0; }""",
             arg=href,
-        )  # fmt: skip
+        )
 
 
-def test_by_keyboard_alone(opened):
+def test_the_keyboard_suffices(opened):
     page = opened("gtx980")
     press = page.tab.keyboard.press
     press("Tab")
@@ -87,7 +87,7 @@ def test_by_keyboard_alone(opened):
     assert whole == "matrix(1 0 0 1 0 0)"
 
 
-def test_the_table_and_the_data_behind_a_plot(opened):
+def test_table_and_download_of_a_plot(opened):
     page = opened("h200")
     figure = page.tab.locator("figure.plot:visible").first
     figure.scroll_into_view_if_needed()
@@ -116,7 +116,7 @@ def test_zoom_by_mouse(opened):
     assert plot.locator(".marks").get_attribute("transform") == "matrix(1 0 0 1 0 0)"
 
 
-def test_the_filter_leaves_what_was_asked_for(opened):
+def test_the_filter_leaves_matching_findings(opened):
     page = opened("h200")
     page.tab.get_by_label("Filter").fill("l2 near")
     page.tab.wait_for_timeout(400)
@@ -130,8 +130,8 @@ def test_the_filter_leaves_what_was_asked_for(opened):
     assert status.text_content() == "" and page.tab.locator(".element .finding:visible").count() > len(shown)
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_on_paper_everything_is_open_and_nothing_cut(opened, name):
+@pytest.mark.parametrize("name", PAGES)
+def test_in_print_everything_is_open_and_nothing_cut(opened, name):
     page = opened(name)
     folded = page.tab.evaluate("document.querySelectorAll('details:not([open])').length")
     page.tab.emulate_media(media="print")
@@ -146,41 +146,44 @@ def test_on_paper_everything_is_open_and_nothing_cut(opened, name):
     assert page.tab.locator("details:not([open])").count() == folded
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_the_badge_is_one_box_on_a_phone(opened, name):
+@pytest.mark.parametrize("name", PAGES)
+def test_the_badge_is_one_line_on_a_phone(opened, name):
     page = opened(name, 390)
     assert page.tab.evaluate("document.querySelector('.origin').getClientRects().length") == 1
     assert page.tab.evaluate("document.querySelector('.origin').getBoundingClientRect().height") < 30  # of one line
 
 
-def test_a_long_name_leaves_room_for_the_rest(opened):
+def test_a_long_name_is_cut(opened):
     page = opened("hostile", 390)
     assert page.tab.evaluate("document.querySelector('h1').getBoundingClientRect().height") < 300
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing_serious(opened, name, mode):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(name, mode=mode, bypass_csp=True)
     page.tab.evaluate(OPEN_ALL)
     page.tab.evaluate(WALK)
     found = axe.Axe().run(page.tab).response["violations"]
-    grave = [(each["id"], each["impact"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found
-             if each["impact"] in ("serious", "critical")]  # fmt: skip
-    assert grave == []
+    serious = [
+        (each["id"], each["impact"], [node["html"][:200] for node in each["nodes"][:3]])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
 
 
-def test_it_reads_without_a_script(opened):
+def test_the_page_works_without_scripts(opened):
     page = opened("h200", java_script_enabled=False)
     assert page.tab.locator("svg.hierarchy").count() == 2
     page.tab.locator(".finding > summary").first.click()
     assert page.tab.locator(".finding[open] .evidence").first.is_visible()
 
 
-def test_a_hostile_page_runs_nothing_and_stays_usable(opened):
+def test_a_hostile_page_runs_no_script_and_stays_usable(opened):
     page = opened("hostile")
-    assert page.is_quiet(), page.said
+    assert page.is_quiet(), page.messages
     page.tab.get_by_label("Filter").fill("hit latency")
     page.tab.wait_for_timeout(600)
     page.tab.locator(".finding:visible > summary").first.click()

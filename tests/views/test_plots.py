@@ -15,7 +15,8 @@ from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.views.plots.choose import figure_of
 from gpudissect.views.plots.draw import LEFT, PLOT_WIDTH, svg
 from gpudissect.views.plots.element import figures_together, index_function, set_map
-from gpudissect.views.plots.figure import Kind, Scale, scale_of
+from gpudissect.views.plots.figure import Kind, Scale, overlay, scale_of
+from gpudissect.views.plots.standalone import sheet
 from tests.support.results import finding
 
 INDICES = {
@@ -28,18 +29,18 @@ def series(name, columns, **units):
     return Series(element="l1", name=name, columns={key: tuple(column) for key, column in columns.items()}, units=units)
 
 
-def test_a_curve_goes_over_what_its_name_says():
+def test_the_name_of_a_series_gives_the_horizontal_axis():
     made = figure_of(series("latency against stride", {"stride": (1, 2, 3), "width": (4, 4, 4), "cycles": (1, 2, 3)}))
     assert (made.kind, made.x, made.ys, made.by) == (Kind.LINES, "stride", ("cycles",), None)
 
 
-def test_numbers_of_sms_are_not_drawn_by_powers():
+def test_sm_numbers_have_a_linear_axis():
     made = figure_of(series("latency by sm", {"sm": (1, 100, 131), "latency": (200.0, 210.0, 205.0)}, latency="cycles"))
     assert made.kind is Kind.DOTS
     assert re.search(r'data-scales="\[\[[^,]*,[^,]*, 0', svg(made, "p").replace("&quot;", '"'))
 
 
-def test_few_different_values_are_groups():
+def test_a_column_of_few_values_makes_groups():
     columns = {"warps": (1, 2, 4) * 2, "chains": (1,) * 3 + (2,) * 3, "rate": range(6)}
     made = figure_of(series("rate against warps and chains", columns, rate="ops/cycle"))
     assert (made.kind, made.x, made.by) == (Kind.LINES, "warps", "chains")
@@ -53,7 +54,7 @@ def test_a_grid_is_a_map():
     assert svg(made, "p1").count('class="cell') == 9
 
 
-def test_columns_in_one_unit_are_curves_beside_one_another():
+def test_columns_in_one_unit_are_groups():
     columns = {"warps": (1, 2, 3), "measured": (1, 2, 3), "model": (1, 2, 4)}
     made = figure_of(series("throughput against warps", columns, measured="ops/cycle", model="ops/cycle"))
     assert (made.x, made.ys) == ("warps", ("measured", "model"))
@@ -100,16 +101,25 @@ def test_the_set_map_follows_the_index_function(text, sets):
     assert made.kind is Kind.MAP and made.columns["set"][:5] == tuple(sets)
 
 
-NO_FUNCTIONS = ("one set", "not linear, table of 66", "bits", "bits 99", "xor ^", "line mod 0", "line mod 1",
-                "(address / 0) mod 3", "xor " + "7^" * 5000 + "7")  # fmt: skip
+NOT_FUNCTIONS = (
+    "one set",
+    "not linear, table of 66",
+    "bits",
+    "bits 99",
+    "xor ^",
+    "line mod 0",
+    "line mod 1",
+    "(address / 0) mod 3",
+    "xor " + "7^" * 5000 + "7",
+)
 
 
-@pytest.mark.parametrize("text", NO_FUNCTIONS)
-def test_what_names_no_function_has_no_map(text):
+@pytest.mark.parametrize("text", NOT_FUNCTIONS)
+def test_other_texts_have_no_set_map(text):
     assert set_map([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
 
 
-def test_a_spectrum_is_bars_of_what_was_found():
+def test_a_spectrum_has_bars_for_found_patterns():
     found = [
         finding("spectrum_global", "p1", 30.0),
         finding("spectrum_global", "p2"),
@@ -123,7 +133,7 @@ numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False),
 
 
 @given(st.lists(st.tuples(numbers, numbers, numbers, st.text(max_size=5)), max_size=40), st.text(max_size=20))
-def test_any_series_is_drawn_or_left_out(rows, name):
+def test_any_series_is_drawn_or_omitted(rows, name):
     columns = dict(zip(("a", "b", "c", "t"), zip(*rows, strict=True) if rows else ((),) * 4, strict=True))
     made = figure_of(series(name, columns, a="B", c="cycles"))
     if made is not None and (drawn := svg(made, "p")):
@@ -133,24 +143,24 @@ def test_any_series_is_drawn_or_left_out(rows, name):
 
 @pytest.mark.parametrize("scale", [Scale(0, 10), Scale(1, 4096, True), Scale(0.001, 0.0011), Scale(-5e9, 5e9)])
 @pytest.mark.parametrize("base", [2, 10])
-def test_ticks_lie_within_and_are_few(scale, base):
+def test_ticks_are_few_and_within_the_scale(scale, base):
     ticks = scale.ticks(6, base)
     assert 2 <= len(ticks) <= 14
     assert all(-1e-9 <= scale.at(tick) <= 1 + 1e-9 for tick in ticks)
 
 
-def test_scales_hold_what_they_show():
+def test_a_scale_contains_its_values():
     for values in ([1, 2, 3], [0, 0], [5], [1, 1e6], [-3, 4], [1e-9, 1], [2**62 + 1, 2**62 + 2]):
         scale = scale_of(values)
         assert all(0 <= scale.at(value) <= 1 for value in values)
 
 
-def test_a_place_follows_from_its_number():
+def test_positions_follow_from_values():
     made = figure_of(series("y against x", {"x": (0, 1), "y": (1.0, 2.0)}))
     assert f"M{LEFT + PLOT_WIDTH * scale_of([0, 1]).at(0):.1f} " in svg(made, "p")
 
 
-def test_bars_have_a_tick_each_only_where_there_is_room_for_it():
+def test_bars_have_a_tick_each_only_if_there_is_room():
     def ticks(cycles):
         made = svg(figure_of(series("histogram", {"cycles": cycles, "accesses": (3,) * len(cycles)})), "p")
         across = ET.fromstring(str(made)).find("g[@class='axis x']")
@@ -159,3 +169,35 @@ def test_bars_have_a_tick_each_only_where_there_is_room_for_it():
     assert len(ticks((1, 2, 4))) == 3
     crowded = ticks((244, 245, 247, 2000))  # side by side, and far away
     assert min(b - a for a, b in pairwise(crowded)) > 34
+
+
+def overlaid(**options):
+    groups = {"measured": ([1, 2, 3], [1.0, 4.0, 9.0]), "model": (range(4), [0.5] * 4)}
+    kinds = {"model": Kind.CURVES}
+    return overlay("title", ("warps", ""), ("rate", "ops/cycle"), groups, kind=Kind.DOTS, kinds=kinds, **options)
+
+
+def test_models_are_lines_over_measured_points():
+    drawn = ET.fromstring(str(svg(overlaid(), "p")))
+    classes = [path.get("class") for path in drawn.find(".//g[@class='marks']")]
+    assert sorted(classes) == ["dot s0", "line s1"]
+
+
+def test_values_beyond_the_maximum_do_not_set_the_scale():
+    def top(figure):
+        return float(re.search(r"\], \[[^,]*, ([^,]*),", svg(figure, "p").replace("&quot;", '"'))[1])
+
+    assert top(overlaid()) > 9 and top(overlaid(y_max=4.0)) < 5
+
+
+def test_vertical_marks_carry_their_labels():
+    drawn = ET.fromstring(str(svg(overlaid(marks=[(2, "two")]), "p")))
+    assert [each.text for each in drawn.findall("text") if each.get("class") is None] == ["two"]
+
+
+def test_a_sheet_holds_its_figures_side_by_side():
+    drawn = ET.fromstring(sheet("three", [overlaid()] * 3))
+    assert drawn.get("aria-label") == "three"
+    places = [each.get("transform") for each in drawn.findall("{http://www.w3.org/2000/svg}g")]
+    assert len(places) == 3 and places[1].startswith("translate(520 0)")
+    assert sheet("none", []) == ""
