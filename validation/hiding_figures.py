@@ -197,8 +197,8 @@ def _errors(cases: Sequence[tuple[str, str]], *others: str) -> Iterator[Figure]:
         curves: dict[str, Points] = {}
         for model in map(by_key, (first, *others)):
             ranges = [error_range(model, machine, each) for each in measurements]
-            curves[f"{model.name}, max"] = alphas, [each.high.value for each in ranges]
-            curves[f"{model.name}, min"] = alphas, [each.low.value for each in ranges]
+            curves[f"{model.name}, max"] = alphas, [high.value for _, high in ranges]
+            curves[f"{model.name}, min"] = alphas, [low.value for low, _ in ranges]
         yield panel(machine.name, ALPHA, "estimate / measurement", curves, {}, log_x=True)
 
 

@@ -27,7 +27,7 @@ def test_quotients_and_their_place():
     found = evaluate(Basic(), FERMI, [low, high])
     assert (found.over.value, found.over.alpha, found.over.warps) == (pytest.approx(1.5), 32, 8)
     assert (found.under.value, found.under.alpha, found.under.warps) == (pytest.approx(0.8), 1, 12)
-    assert [round(error.high.value, 9) for error in found.errors] == [1, 1.5]
+    assert [round(high.value, 9) for _, high in found.errors] == [1, 1.5]
 
 
 def test_only_the_best_sample_of_even_occupancies_counts():  # VV16 chapter 7

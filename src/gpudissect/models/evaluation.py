@@ -72,18 +72,10 @@ class Quotient:
 
 
 @dataclass(frozen=True)
-class ErrorRange:
-    """The smallest and the largest quotient of one loop: the edges of the shaded regions of VV16 figure 7.11."""
-
-    low: Quotient
-    high: Quotient
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """One model on a set of loops: the error range of each loop in the order given, and the worst quotients."""
 
-    errors: tuple[ErrorRange, ...]
+    errors: tuple[tuple[Quotient, Quotient], ...]
     under: Quotient
     over: Quotient
 
@@ -101,12 +93,13 @@ def best_samples(measurement: Measurement, schedulers: int = 1) -> Measurement:
     return Measurement(measurement.loop, warps, rate)
 
 
-def error_range(model: Model, machine: Machine, measurement: Measurement) -> ErrorRange:
-    """Quotients of one loop (VV16 s7.9), over its `best_samples`."""
+def error_range(model: Model, machine: Machine, measurement: Measurement) -> tuple[Quotient, Quotient]:
+    """The smallest and the largest quotient of one loop, over its `best_samples` (VV16 s7.9, figure 7.11: regions)."""
     best = best_samples(measurement, machine.schedulers)
     quotients = model.throughput(machine, best.loop, best.warps) / best.rate
     ends = (int(np.argmin(quotients)), int(np.argmax(quotients)))
-    return ErrorRange(*(Quotient(float(quotients[i]), best.loop.alpha, float(best.warps[i])) for i in ends))
+    low, high = (Quotient(float(quotients[i]), best.loop.alpha, float(best.warps[i])) for i in ends)
+    return low, high
 
 
 def evaluate(model: Model, machine: Machine, measurements: Sequence[Measurement]) -> Evaluation:
@@ -117,8 +110,8 @@ def evaluate(model: Model, machine: Machine, measurements: Sequence[Measurement]
     if not measurements:
         raise ValueError("a model is evaluated on measurements, got none")
     errors = tuple(error_range(model, machine, measurement) for measurement in measurements)
-    under = min((error.low for error in errors), key=lambda quotient: quotient.value)
-    over = max((error.high for error in errors), key=lambda quotient: quotient.value)
+    under = min((low for low, _ in errors), key=lambda quotient: quotient.value)
+    over = max((high for _, high in errors), key=lambda quotient: quotient.value)
     return Evaluation(errors, under, over)
 
 

@@ -46,7 +46,10 @@ class LaunchRunner:
         self.context.wait(_TIMEOUT_S)
         self.context.wait_until_cleared()
         if self._stream is None:
-            self._open_stream()
+            self._stream = self._call("stream", self.context.driver.cuStreamCreate, _NON_BLOCKING)
+            for stream in (self.context.stream.handle, self._stream):  # both are used before anything is timed
+                self._launch([(self._function("empty"), ())], stream)
+                self.context.wait(_TIMEOUT_S, stream)
         times = self._time_by_host(launch) if launch.clock is Clock.HOST else self._time_by_gpu(launch)
         clock = {Clock.HOST: "CLOCK_MONOTONIC", Clock.GPU: "globaltimer"}[launch.clock]
         context = Context(device=self.context.device.name, notes={f"{launch.clock}_clock": clock})
@@ -57,12 +60,6 @@ class LaunchRunner:
         if self._stream is not None:
             self.context.driver.cuStreamDestroy(self._stream)
         self._stream = None
-
-    def _open_stream(self) -> None:
-        self._stream = self._call("stream", self.context.driver.cuStreamCreate, _NON_BLOCKING)
-        for stream in (self.context.stream.handle, self._stream):
-            self._launch([(self._function("empty"), ())], stream)
-            self.context.wait(_TIMEOUT_S, stream)
 
     def _time_by_host(self, launch: Launch) -> NDArray[np.int64]:
         """Nanoseconds of every run, from before the first call until the end of the last kernel is known."""

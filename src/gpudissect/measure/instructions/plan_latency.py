@@ -50,8 +50,7 @@ def instruction_latency_of(element: str) -> Key[Latency | None]:
 
 def instruction_latency_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """Latency of one instruction, cycles."""
-    reason = why_unsupported(kind.instruction, bench.info)
-    if reason is not None:
+    if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "latency"))
     pattern, caveats = pattern_of(kind, bench, known.get(BANK_LAYOUT))
     if pattern is None:

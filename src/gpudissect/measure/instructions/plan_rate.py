@@ -82,8 +82,7 @@ def instruction_rate_of(element: str) -> Key[InstructionRate | None]:
 
 def instruction_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """Operations per cycle of one SM."""
-    reason = why_unsupported(kind.instruction, bench.info)
-    if reason is not None:
+    if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "rate"))
     layout, latency = known.get(BANK_LAYOUT), known[instruction_latency_of(kind.element)]
     pattern, caveats = pattern_of(kind, bench, layout)
@@ -162,8 +161,7 @@ def _median(rates: Sequence[Throughput]) -> Throughput:
 
 def warps_needed_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     """The minimum number of warps of an SM, with one chain each, that reach a share of the rate."""
-    reason = why_unsupported(kind.instruction, bench.info)
-    if reason is not None:
+    if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, "warps_needed"))
     rate = known[instruction_rate_of(kind.element)]
     best = None if rate is None else rate.surface.plateau

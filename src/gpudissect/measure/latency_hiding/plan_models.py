@@ -90,9 +90,9 @@ def _where(quotient: Quotient) -> tuple[float, float, float]:
 def _errors(kind: Kind, evaluations: Mapping[Model, Evaluation]) -> Series:
     """The smallest and the largest quotient of estimate and measurement, by alpha (VV16 figures 7.11 to 7.13)."""
     rows = [
-        (model.key, error.low.alpha, error.low.value, error.low.warps, error.high.value, error.high.warps)
+        (model.key, low.alpha, low.value, low.warps, high.value, high.warps)
         for model, evaluation in evaluations.items()
-        for error in evaluation.errors
+        for low, high in evaluation.errors
     ]
     names = ("model", "alpha", "low", "low_warps", "high", "high_warps")
     return Series(kind.element, "estimate over measurement by alpha", _columns(names, rows))

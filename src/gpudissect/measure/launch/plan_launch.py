@@ -120,8 +120,7 @@ def _starts_series(name: str, starts: Sequence[Ints], evidence: tuple[str, ...])
 
 def replacement_plan(bench: Bench, known: Known) -> Plan:
     """Cycles from the end of a block to the begin of its successor."""
-    reason = why_unsupported(INSTRUCTION, bench.info)
-    if reason is not None:
+    if (reason := why_unsupported(INSTRUCTION, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
     body, warps, block_size = (Step(INSTRUCTION, COUNT),), RESIDENT_BLOCKS * BLOCK_WARPS, WARP_SIZE * BLOCK_WARPS
     mix = Mix(body=body, warps=warps, block_size=block_size, iterations=ITERATIONS, waves=WAVES)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpudissect.device.cuda.chase.plan import ChaseLaunch
 from gpudissect.device.cuda.layout import CHAIN, POINTER_BYTES, TRAITS, UNCHAINED, ChainKind, first_link
-from gpudissect.workload import Explicit, Order, Sequential, Shuffled, Timing
+from gpudissect.workload import Explicit, Sequential, Shuffled, Timing
 from gpudissect.workload.order import feistel_half_bits
 
 _FIRST_OFFSET = CHAIN.fields["first"][1] if CHAIN.fields else 0
@@ -31,7 +31,16 @@ class ChainTable:
             record["origin"] = first_link(chain.path, base, chain.region)
             record["link_bytes"], record["shift"] = min(chain.path.word, POINTER_BYTES), traits.shift
             record["mark"] = traits.mark if chain.timed and launch.first.timing is Timing.EACH else 0
-            self._set_order(number, chain.order)
+            record["count"] = chain.order.count
+            match chain.order:
+                case Explicit() as order:
+                    record["kind"] = ChainKind.EXPLICIT
+                    self._append(number, "table", order.offsets())
+                case Shuffled() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SHUFFLED, order.stride, order.start
+                    record["seed"], record["half"] = order.seed, feistel_half_bits(order.count)
+                case Sequential() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SEQUENTIAL, order.stride, order.start
             if chain.picks is not None:
                 record["pick_count"] = len(chain.picks)
                 self._append(number, "picks", np.array(chain.picks, np.uint32))
@@ -52,16 +61,3 @@ class ChainTable:
         self._pointers.append((number, field, self.size))
         self._tables.append(table)
         self.size += -(-table.nbytes // 8) * 8
-
-    def _set_order(self, number: int, order: Order) -> None:
-        record = self.records[number]
-        record["count"] = order.count
-        match order:
-            case Explicit():
-                record["kind"] = ChainKind.EXPLICIT
-                self._append(number, "table", order.offsets())
-            case Shuffled():
-                record["kind"], record["stride"], record["start"] = ChainKind.SHUFFLED, order.stride, order.start
-                record["seed"], record["half"] = order.seed, feistel_half_bits(order.count)
-            case Sequential():
-                record["kind"], record["stride"], record["start"] = ChainKind.SEQUENTIAL, order.stride, order.start
