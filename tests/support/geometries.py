@@ -1,8 +1,7 @@
 """Hypothesis strategies: small random caches and hierarchies, and accesses that fit them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
+from itertools import chain
 
 from hypothesis import strategies as st
 
@@ -23,10 +22,11 @@ from gpudissect.simulation.cache.geometry import (
 from gpudissect.workload import Path
 
 ADDRESS_BITS = 16
+LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)
 
 
 @st.composite
-def indices(draw, line: int, sets: int) -> Index:
+def indices(draw, line, sets):
     kinds = [IndexKind.MODULO, IndexKind.TABLE]
     width = sets.bit_length() - 1
     shift = line.bit_length() - 1
@@ -46,23 +46,21 @@ def indices(draw, line: int, sets: int) -> Index:
 
 
 @st.composite
-def ways_and_policy(draw, sets: int) -> tuple[tuple[int, ...], Policy]:
+def ways_and_policy(draw, sets):
     kind = draw(st.sampled_from(list(PolicyKind)))
-    some = {
-        PolicyKind.PLRU: st.sampled_from([1, 2, 4, 8, 32]),
-        PolicyKind.WEIGHTED: st.integers(1, 5),
-    }.get(kind, st.one_of(st.integers(1, 6), st.integers(22, 40)))
+    counts = {PolicyKind.PLRU: st.sampled_from([1, 2, 4, 8, 32]), PolicyKind.WEIGHTED: st.integers(1, 5)}
+    count = counts.get(kind, st.one_of(st.integers(1, 6), st.integers(22, 40)))
     if kind is PolicyKind.WEIGHTED:
-        ways = draw(some)
+        ways = draw(count)
         weights = draw(st.lists(st.integers(1, 6), min_size=ways, max_size=ways))
         return (ways,) * sets, Policy(kind, tuple(weight / sum(weights) for weight in weights))
     if draw(st.booleans()):
-        return (draw(some),) * sets, Policy(kind)
-    return tuple(draw(st.lists(some, min_size=sets, max_size=sets))), Policy(kind)
+        return (draw(count),) * sets, Policy(kind)
+    return tuple(draw(st.lists(count, min_size=sets, max_size=sets))), Policy(kind)
 
 
 @st.composite
-def caches(draw) -> Cache:
+def caches(draw):
     line = draw(st.sampled_from([16, 32, 128]))
     sets = draw(st.integers(1, 8))
     ways, policy = draw(ways_and_policy(sets))
@@ -71,7 +69,7 @@ def caches(draw) -> Cache:
 
 
 @st.composite
-def tlbs(draw) -> Tlb:
+def tlbs(draw):
     page = draw(st.sampled_from([256, 2048]))
     sets = draw(st.integers(1, 4))
     ways, policy = draw(ways_and_policy(sets))
@@ -79,48 +77,43 @@ def tlbs(draw) -> Tlb:
 
 
 @st.composite
-def hierarchies(draw) -> Hierarchy:
+def hierarchies(draw):
     """One route, `Path.GLOBAL`, through everything."""
     arrays = {f"c{level}": draw(caches()) for level in range(draw(st.integers(0, 3)))}
     names = tuple(arrays)
-    partition = None
+    partition = prefetch = None
     if names and draw(st.booleans()):
         split = draw(st.sampled_from(names))
         arrays[split] = replace(arrays[split], scope=Scope.GPU)
-        bits = draw(
-            st.lists(st.integers(arrays[split].line.bit_length() - 1, ADDRESS_BITS - 1), min_size=1, max_size=3)
-        )
-        partition = Partition(split, sum(1 << bit for bit in set(bits)), 180.5, draw(st.sampled_from([0.0, 175.25])))
-    positions = st.integers(0, max(0, len(names) - 1))
+        bit = st.integers(arrays[split].line.bit_length() - 1, ADDRESS_BITS - 1)
+        bits = draw(st.sets(bit, min_size=1, max_size=3))
+        partition = Partition(split, sum(1 << bit for bit in bits), 180.5, draw(st.sampled_from([0.0, 175.25])))
+    if names and draw(st.booleans()):
+        prefetch = Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(1, 2)))
+    latency = tuple(30.5 + 100 * level for level in range(len(names)))
+    translated_from = draw(st.integers(0, len(names) + 1))
+    tlbs_at = draw(st.integers(0, max(0, len(names) - 1)))
     return Hierarchy(
         caches=arrays,
-        routes={
-            Path.GLOBAL: Route(
-                caches=names,
-                latency=tuple(30.5 + 100 * level for level in range(len(names))),
-                memory_latency=600.0,
-                translated_from=draw(st.integers(0, len(names) + 1)),
-                tlbs_at=draw(positions),
-            )
-        },
+        routes={Path.GLOBAL: Route(names, latency, 600.0, translated_from, tlbs_at=tlbs_at)},
         tlbs=tuple(draw(st.lists(tlbs(), max_size=3))),
         tlb_walk_penalty=100.0,
         tlb_cold_walk_penalty=draw(st.sampled_from([None, 300.25])),
         page_window=draw(st.sampled_from([None, PageWindow(8192, 1000.0)])),
-        prefetch=Prefetch(draw(st.sampled_from(names)), 700, draw(st.integers(1, 2))) if names and draw(st.booleans())
-        else None,
+        prefetch=prefetch,
         partition=partition,
-    )  # fmt: skip
-
-
-def addresses(max_size: int = 250) -> st.SearchStrategy[list[int]]:
-    """Sequences with reuse: stretches of steady steps, and jumps among few places."""
-    top = (1 << ADDRESS_BITS) - 1
-    stretch = st.builds(
-        lambda start, step, count: [(start + i * step) & top for i in range(count)],
-        st.integers(0, top), st.sampled_from([4, 16, 32, 128, 256, 512, 2048]), st.integers(1, 60),
-    )  # fmt: skip
-    jumps = st.lists(st.integers(0, 255).map(lambda n: n * 32), min_size=1, max_size=60)
-    return st.lists(st.one_of(stretch, jumps), min_size=1, max_size=8).map(
-        lambda parts: [address for part in parts for address in part][:max_size]
     )
+
+
+def addresses(max_size=250):
+    """Sequences with reuse: stretches of equal steps, and jumps among few places."""
+    top = (1 << ADDRESS_BITS) - 1
+    steps = st.sampled_from([4, 16, 32, 128, 256, 512, 2048])
+
+    def stretch(start, step, count):
+        return [(start + i * step) & top for i in range(count)]
+
+    stretches = st.builds(stretch, st.integers(0, top), steps, st.integers(1, 60))
+    jumps = st.lists(st.integers(0, 255).map(lambda n: n * 32), min_size=1, max_size=60)
+    parts = st.lists(st.one_of(stretches, jumps), min_size=1, max_size=8)
+    return parts.map(lambda parts: [*chain.from_iterable(parts)][:max_size])

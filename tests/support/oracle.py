@@ -1,19 +1,14 @@
-"""Caches and hierarchies in plain Python, from the definitions: slow, obvious, and sharing no code with the package.
+"""Caches and hierarchies in plain Python, from the definitions: slow, simple, and without code of the package.
 
-A set is a list of ways; a way is None or a line number. Nothing is packed, nothing is clever.
+A set is a list of ways; a way is None or a line number.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from itertools import pairwise
-
-from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Tlb
 
 MASK = 2**64 - 1
 
 
-def split_mix(seed: int) -> Iterator[int]:
+def split_mix(seed):
     """SplitMix64 (Steele et al. 2014), as 64-bit numbers."""
     state = seed & MASK
     while True:
@@ -24,7 +19,7 @@ def split_mix(seed: int) -> Iterator[int]:
         yield z ^ (z >> 31)
 
 
-def set_of(cache: Cache, address: int) -> int:
+def set_of(cache, address):
     index = cache.index
     if index.kind == "bits":
         return sum(((address >> bit) & 1) << place for place, bit in enumerate(index.bits))
@@ -36,12 +31,24 @@ def set_of(cache: Cache, address: int) -> int:
     return index.table[granule % len(index.table)]
 
 
-class Lru:
-    """The way whose last use is longest ago."""
+class OraclePolicy:
+    """The replacement state of one set."""
 
     def __init__(self, ways, draws, weights):
-        self.ways = ways
+        self.ways, self.draws = ways, draws
+        self.weights = weights or [1 / ways] * ways
         self.order = []  # of use, oldest first
+        self.cold_is_upper = {}  # by range of ways
+        self.referenced = set()
+        self.prediction = {}
+        self.probation, self.protected, self.room = [], [], ways // 2  # least recent first
+
+    def use(self, way, hit):
+        pass
+
+
+class Lru(OraclePolicy):
+    """The way whose last use is longest ago."""
 
     def use(self, way, hit):
         if way in self.order:
@@ -60,12 +67,8 @@ class Fifo(Lru):
             super().use(way, hit)
 
 
-class Plru:
-    """Halves of halves: each remembers which half was used less recently."""
-
-    def __init__(self, ways, draws, weights):
-        self.ways = ways
-        self.cold_is_upper = {}
+class Plru(OraclePolicy):
+    """Halves of halves: each stores which half was used less recently."""
 
     def use(self, way, hit):
         low, high = 0, self.ways
@@ -82,12 +85,8 @@ class Plru:
         return low
 
 
-class Nru:
-    """Reference bits, cleared when a victim is wanted and none is clear."""
-
-    def __init__(self, ways, draws, weights):
-        self.ways = ways
-        self.referenced = set()
+class Nru(OraclePolicy):
+    """Reference bits, cleared when a victim is needed and none is clear."""
 
     def use(self, way, hit):
         self.referenced.add(way)
@@ -111,12 +110,8 @@ class Mru(Nru):
         return min(clear) if clear else 0  # no clear bit: one way only
 
 
-class Srrip:
-    """Predictions 0 (soon) to 3 (far): filled with 2, hit to 0, first 3 goes."""
-
-    def __init__(self, ways, draws, weights):
-        self.prediction = {}
-        self.ways = ways
+class Srrip(OraclePolicy):
+    """Predictions 0 (soon) to 3 (far): filled with 2, a hit sets 0, the first 3 is replaced."""
 
     def use(self, way, hit):
         self.prediction[way] = 0 if hit else 2
@@ -127,11 +122,8 @@ class Srrip:
         return min(way for way, value in self.prediction.items() if value == 3)
 
 
-class Slru:
-    """Two lists, least recent first: lines used once, and lines used again, half the ways at most."""
-
-    def __init__(self, ways, draws, weights):
-        self.probation, self.protected, self.room = [], [], ways // 2
+class Slru(OraclePolicy):
+    """Two lists: lines used once, and lines used again, at most half the ways."""
 
     def use(self, way, hit):
         for segment in (self.probation, self.protected):
@@ -148,58 +140,47 @@ class Slru:
         return self.probation[0]
 
 
-class Random:
-    """A way at random."""
-
-    def __init__(self, ways, draws, weights):
-        self.ways = ways
-        self.draws = draws
-        self.weights = weights or [1 / ways] * ways
-
-    def use(self, way, hit):
-        pass
+class Random(OraclePolicy):
+    """A random way."""
 
     def victim(self):
         return int(next(self.draws) * self.ways)
 
 
-class Weighted(Random):
-    """A way at random, some more likely."""
+class Weighted(OraclePolicy):
+    """A random way, some more likely."""
 
     def victim(self):
-        number, below = next(self.draws), 0.0
+        number, cumulative = next(self.draws), 0.0
         for way, weight in enumerate(self.weights):
-            below += weight / sum(self.weights)
-            if number < below:
+            cumulative += weight / sum(self.weights)
+            if number < cumulative:
                 return way
         return self.ways - 1
 
 
-POLICIES = {
-    "lru": Lru, "fifo": Fifo, "plru": Plru, "nru": Nru, "mru": Mru, "srrip": Srrip, "slru": Slru, "random": Random,
-    "weighted": Weighted,
-}  # fmt: skip
+POLICIES = {kind.__name__.lower(): kind for kind in (Lru, Fifo, Plru, Nru, Mru, Srrip, Slru, Random, Weighted)}
 
 
 class OracleCache:
-    """One cache; `access` says whether the byte was there, and fetches its sector."""
+    """One cache; `access` fetches the sector of a byte and returns whether it hit."""
 
-    def __init__(self, cache: Cache, seed: int = 0):
+    def __init__(self, cache, seed=0):
         self.cache = cache
         draws = ((number >> 11) / 2**53 for number in split_mix(seed))
         self.sets = [[None] * ways for ways in cache.ways]
         self.policies = [POLICIES[cache.policy.kind](ways, draws, cache.policy.weights) for ways in cache.ways]
         self.present = set()  # sectors
 
-    def access(self, address: int) -> bool:
+    def access(self, address):
         line, sector = address // self.cache.line, address // self.cache.sector
         number = set_of(self.cache, address)
         ways, policy = self.sets[number], self.policies[number]
         if line in ways:
-            there = sector in self.present
+            hit = sector in self.present
             self.present.add(sector)
             policy.use(ways.index(line), True)
-            return there
+            return hit
         way = ways.index(None) if None in ways else policy.victim()
         if ways[way] is not None:
             self.present = {s for s in self.present if s * self.cache.sector // self.cache.line != ways[way]}
@@ -209,27 +190,23 @@ class OracleCache:
         return False
 
 
-def pages(tlb: Tlb) -> Cache:
-    return Cache(tlb.ways, tlb.page, tlb.page, tlb.index, tlb.policy)
-
-
 class OracleHierarchy:
-    """`access` gives the level that served a byte, and its latency."""
+    """`access` returns the level that served a byte, and its latency."""
 
-    def __init__(self, hierarchy: Hierarchy, seed: int = 0, end: int | None = None):
+    def __init__(self, hierarchy, seed=0, end=None):
         self.hierarchy = hierarchy
         self.end = end
         self.caches = {name: OracleCache(c, seed + i) for i, (name, c) in enumerate(hierarchy.caches.items())}
-        self.tlbs = [OracleCache(pages(tlb), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
+        self.tlbs = [OracleCache(tlb.as_cache(), seed + len(self.caches) + i) for i, tlb in enumerate(hierarchy.tlbs)]
         self.far = None
-        if hierarchy.partition is not None:  # the near part stands among the caches
-            part = hierarchy.caches[hierarchy.partition.cache]
-            self.far = OracleCache(part, seed + len(self.caches) + len(self.tlbs))
+        if hierarchy.partition is not None:  # the near partition is among the caches
+            cache = hierarchy.caches[hierarchy.partition.cache]
+            self.far = OracleCache(cache, seed + len(self.caches) + len(self.tlbs))
         self.window = 0
         self.cold_misses = []  # offsets, rising, since the last one that was not cold
         self.highest = None
 
-    def access(self, path, address: int) -> tuple[int, float]:
+    def access(self, path, address):
         route = self.hierarchy.routes[path]
         if route.memory_latency is None:
             return 0, route.latency[0]
@@ -237,7 +214,7 @@ class OracleHierarchy:
         partition = self.hierarchy.partition
         if partition is not None and partition.cache not in route.caches:
             partition = None
-        elsewhere = partition is not None and bin(address & partition.home_mask).count("1") % 2 == 1
+        home_is_far = partition is not None and bin(address & partition.home_mask).count("1") % 2 == 1
         far_hit = False
         served = len(route.caches)
         missed = []
@@ -251,7 +228,7 @@ class OracleHierarchy:
                 served = position
                 break
             missed.append(name)
-            if elsewhere and name == partition.cache and self.far.access(address):
+            if home_is_far and name == partition.cache and self.far.access(address):
                 served, far_hit = position, True
                 break
         cycles = route.latency[served] if served < len(route.caches) else route.memory_latency
@@ -259,7 +236,7 @@ class OracleHierarchy:
             cycles += partition.far_penalty
         if translation is not None:
             cycles = self.add_translation(cycles, translation, route, in_memory=served == len(route.caches))
-        if elsewhere and served == len(route.caches):
+        if home_is_far and served == len(route.caches):
             cycles += partition.far_memory_penalty
         prefetch = self.hierarchy.prefetch
         if prefetch and prefetch.cache in missed:
@@ -267,7 +244,7 @@ class OracleHierarchy:
         return served, cycles
 
     def translate(self, address):
-        """The TLB level that hit (None: none did) and whether the window moved."""
+        """The TLB level that hit (None for none) and whether the window moved."""
         for level, tlb in enumerate(self.tlbs):
             if tlb.access(address):
                 return level, False
@@ -291,7 +268,7 @@ class OracleHierarchy:
 
     def note_miss(self, address, prefetch):
         if self.highest is not None and address <= self.highest:
-            self.cold_misses = [self.highest]  # the next cold miss may still step on from here
+            self.cold_misses = [self.highest]  # the next cold miss may continue from here
             return
         self.highest = address
         self.cold_misses.append(address)

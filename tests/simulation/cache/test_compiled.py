@@ -1,12 +1,8 @@
-"""Where compiled functions are kept on disk, and compiling where they cannot be."""
-
-from __future__ import annotations
+"""Folders of compiled functions, and compilation without one."""
 
 import importlib.util
 import pwd
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numba
 import pytest
@@ -14,10 +10,10 @@ import pytest
 from gpudissect.simulation.cache import compiled
 
 
-def test_without_a_writable_folder_it_compiles_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_writable_folder_functions_are_compiled(monkeypatch):
     real = compiled.njit
 
-    def njit(cache: bool = False, **options: Any) -> Any:
+    def njit(cache=False, **options):
         if cache:  # as numba does when it finds no folder for its cache
             raise RuntimeError("cannot cache function: no locator available")
         return real(**options)
@@ -27,10 +23,10 @@ def test_without_a_writable_folder_it_compiles_all_the_same(monkeypatch: pytest.
 
 
 @pytest.fixture
-def function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int], int]:
+def function(monkeypatch, tmp_path):
     """A function of a package that cannot be written to, in an empty working folder, without a home."""
 
-    def unknown(user: int) -> None:
+    def unknown(user):
         raise KeyError(user)
 
     for name in ("HOME", "XDG_CACHE_HOME", "GPUDISSECT_CACHE"):
@@ -41,23 +37,20 @@ def function(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int],
     package.mkdir()
     working.mkdir()
     monkeypatch.chdir(working)
-    (package / "__pycache__").touch()  # in the way, for root too
+    (package / "__pycache__").touch()  # blocks the folder, also for root
     (package / "loop.py").write_text("def successor(x):\n    return x + 1\n")
     spec = importlib.util.spec_from_file_location("loop", package / "loop.py")
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.successor  # type: ignore[no-any-return]
+    return module.successor
 
 
-def test_without_a_home_nothing_is_kept(function: Callable[[int], int]) -> None:
+def test_without_a_home_nothing_is_stored(function):
     assert compiled.compiled(function)(1) == 2
     assert not list(Path().iterdir())
 
 
-def test_beside_a_source_that_cannot_be_written_to_the_users_folder_is_used(
-    function: Callable[[int], int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_users_folder_is_used_beside_a_read_only_source(function, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert compiled.compiled(function)(1) == 2
     folder = tmp_path / ".cache" / "gpudissect" / "numba"
@@ -66,9 +59,7 @@ def test_beside_a_source_that_cannot_be_written_to_the_users_folder_is_used(
 
 
 @pytest.mark.parametrize("variable", ["GPUDISSECT_CACHE", "NUMBA_CACHE_DIR"])
-def test_a_folder_that_others_may_write_to_is_not_used(
-    function: Callable[[int], int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
-) -> None:
+def test_folders_that_others_may_write_to_are_not_used(function, monkeypatch, tmp_path, variable):
     folder = tmp_path / "open" / "numba"
     folder.mkdir(parents=True)
     folder.chmod(0o777)

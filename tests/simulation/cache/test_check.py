@@ -1,0 +1,104 @@
+"""Impossible geometries are refused."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from tests.support.geometries import LRU, MODULO
+
+from gpudissect.errors import UsageError
+from gpudissect.simulation.cache.check import check_hierarchy
+from gpudissect.simulation.cache.geometry import (
+    Cache,
+    Distance,
+    Hierarchy,
+    Index,
+    IndexKind,
+    PageWindow,
+    Partition,
+    Policy,
+    PolicyKind,
+    Prefetch,
+    Route,
+    Scope,
+    Tlb,
+)
+from gpudissect.workload import Path
+
+L2 = Cache((4,) * 4, 128, 128, MODULO, LRU, scope=Scope.GPU)
+VALID = Hierarchy(
+    caches={"l1": replace(L2, scope=Scope.SM), "l2": L2},
+    routes={Path.GLOBAL: Route(("l2",), (200.0,), 400.0)},
+    partition=Partition("l2", 1 << 9, 100.0),
+    sm_count=5,
+)
+FOUR_WEIGHTS = (1 / 6, 1 / 2, 1 / 6, 1 / 6)
+
+
+def cache(**changes):
+    return {"caches": {"l1": L2, "l2": replace(L2, **changes)}}
+
+
+def policy(ways, kind, weights=()):
+    return cache(ways=ways, policy=Policy(kind, weights))
+
+
+def index(kind, **fields):
+    return cache(index=Index(kind, **fields))
+
+
+def route(*arguments, **options):
+    return {"routes": {Path.GLOBAL: Route(*arguments, **options)}}
+
+
+def distance(name, *arguments, **options):
+    return {"distance": Distance(name, *arguments, **options)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (cache(line=96, sector=32), "l2: a line must be a power of two"),
+        (cache(sector=0), "a sector must be"),
+        (cache(sector=256), "cannot have sectors"),
+        (cache(sector=2), "1 to 32 per line"),
+        (cache(copies=0), "at least one copy"),
+        (policy((), PolicyKind.LRU), "at least one set"),
+        (policy((4, 0), PolicyKind.LRU), "at least one way"),
+        (policy((3,), PolicyKind.PLRU), "power of two"),
+        (policy((65,), PolicyKind.SLRU), "up to 64 ways"),
+        (policy((4,), PolicyKind.LRU, FOUR_WEIGHTS), "weights belong to"),
+        (policy((4, 3), PolicyKind.WEIGHTED, FOUR_WEIGHTS), "4 weights for sets"),
+        (policy((4,), PolicyKind.WEIGHTED, (0.5, 0.5, 0.5, -0.5)), "probabilities"),
+        (policy((4,), PolicyKind.WEIGHTED, (0.5, 0.1, 0.1, 0.1)), "probabilities"),
+        (index(IndexKind.BITS, bits=(7,)), "has 2 sets, not 4"),
+        (index(IndexKind.BITS, bits=(6, 7)), "inside a line"),
+        (index(IndexKind.BITS, bits=(7, 63)), r"address bits in \[0, 63\)"),
+        (index(IndexKind.XOR, masks=(128, 0)), "every row"),
+        (index(IndexKind.MODULO, granule=192), "multiple of the line"),
+        (index(IndexKind.TABLE), "empty table"),
+        (index(IndexKind.TABLE, table=(0, 4)), r"set numbers in \[0, 4\)"),
+        (route(("l3",), (1.0,), 2.0), "uses .'l3'., but the caches are"),
+        (route(("l2", "l2"), (1.0, 2.0), 3.0), "uses a cache twice"),
+        (route(("l2",), (), 2.0), "1 caches but 0 latencies"),
+        (route(("l2",), (1.0,), None), "ends before memory"),
+        (route(("l2",), (1.0,), 2.0, tlbs_at=1), "positions in its caches"),
+        ({"prefetch": Prefetch("l3", 100)}, "prefetch into 'l3'"),
+        ({"prefetch": Prefetch("l2", 0)}, "run and reach of at least 1"),
+        ({"page_window": PageWindow(0, 1.0)}, "page window needs a size"),
+        ({"tlbs": (Tlb((16,), 3 << 20, MODULO, LRU, 1.0),)}, "TLB 1: a line must be a power of two"),
+        ({"partition": Partition("l1", 1 << 9, 1.0)}, "scope gpu"),
+        ({"partition": Partition("l2", 1, 1.0)}, "whole lines"),
+        (distance("l3"), "scope gpu"),
+        (distance("l1"), "scope gpu"),
+        (distance("l2", by_sm=(1.0,)), "1 distances for 5 SMs"),
+        (distance("l2", by_slice=(1.0, 2.0, 3.0)), "3 slices do not divide into 2 equal partitions"),
+        (distance("l2", by_slice=(1.0,) * 6, index=Index(IndexKind.BITS, bits=(7,))), "has 2 sets, not 3"),
+        (distance("l2", by_slice=(math.nan, 1.0)), "finite"),
+        (distance("l2", by_sm=(-1.0,) * 5), "not negative"),
+    ],
+)
+def test_impossible_geometries_are_refused(changes, message):
+    check_hierarchy(VALID)
+    with pytest.raises(UsageError, match=message):
+        check_hierarchy(replace(VALID, **changes))
