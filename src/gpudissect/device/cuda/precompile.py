@@ -17,7 +17,7 @@ from pathlib import Path as FilePath
 
 from gpudissect.device.cuda.compile import Code, Compiler
 from gpudissect.device.cuda.mix.body import build_body
-from gpudissect.device.cuda.stream.backends import global_code, shared_code
+from gpudissect.device.cuda.stream.backends import tile_code
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.workload import Mix, Path, Stream, Workload
 
@@ -62,10 +62,8 @@ def _codes(batch: Iterable[Workload], capability: tuple[int, int]) -> Iterator[C
             match workload:
                 case Mix():
                     yield build_body(workload, capability).code
-                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2):
-                    yield global_code(workload)
-                case Stream(path=Path.SHARED):
-                    yield shared_code(workload)
+                case Stream(path=Path.GLOBAL | Path.GLOBAL_L2 | Path.SHARED):
+                    yield tile_code(workload)
 
 
 def compile_all(compiler: Compiler, codes: Iterable[Code]) -> None:

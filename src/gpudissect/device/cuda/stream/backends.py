@@ -59,8 +59,11 @@ class Backend:
         return bool(reports["sum"].any())
 
 
-def macros(stream: Stream) -> tuple[str, ...]:
-    """Macros of ``kernels/tile.cuh`` for a stream. Raises `UnsupportedWorkload` if a block has too few registers."""
+def tile_code(stream: Stream) -> Code:
+    """What the kernel of a stream on global or shared memory, which moves tiles, is compiled of.
+
+    Raises `UnsupportedWorkload` if a block has too few registers.
+    """
     words = stream.width // 4 * (1 if stream.transfer is Transfer.WRITE else stream.ilp)
     needed = words + _OTHER_REGISTERS
     threads = next(size for size in _BLOCK_SIZES if needed <= min(SM_REGISTERS // size, MAX_THREAD_REGISTERS))
@@ -70,17 +73,8 @@ def macros(stream: Stream) -> tuple[str, ...]:
             f"of {stream.threads}: at most {threads} threads"
         )
     shape = (f"WIDTH={stream.width}", f"ILP={stream.ilp}", f"LANES={_lanes(stream.threads)}", f"THREADS={threads}")
-    return (*shape, f"TRANSFER_{stream.transfer.name}")
-
-
-def global_code(stream: Stream) -> Code:
-    """What the kernel of a stream on global memory is compiled of. Raises as `macros`."""
-    return ("stream_global.cu", TRAITS[stream.path].macro, *macros(stream))
-
-
-def shared_code(stream: Stream) -> Code:
-    """What the kernel of a stream on shared memory is compiled of. Raises as `macros`."""
-    return ("stream_shared.cu", *macros(stream))
+    source = ("stream_shared.cu",) if stream.path is Path.SHARED else ("stream_global.cu", TRAITS[stream.path].macro)
+    return (*source, *shape, f"TRANSFER_{stream.transfer.name}")
 
 
 class GlobalStream(Backend):
@@ -102,7 +96,7 @@ class GlobalStream(Backend):
         tiles = stream.footprint // tile
         if tiles > _MAX_TILES:
             raise UnsupportedWorkload(f"a footprint has at most {_MAX_TILES} tiles of {tile} bytes, got {tiles}")
-        source, *options = global_code(stream)
+        source, *options = tile_code(stream)
         self.kernel = context.kernel(source, "stream_global", *options)
         copies = 2 if stream.transfer is Transfer.COPY else 1
         (*regions, counter), size = place([stream.footprint] * copies + [_COUNTER_BYTES])
@@ -147,7 +141,7 @@ class SharedStream(Backend):
     def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         self.shared = stream.footprint * (2 if stream.transfer is Transfer.COPY else 1)
         check_shared(self.shared, max_shared)
-        source, *options = shared_code(stream)
+        source, *options = tile_code(stream)
         self.kernel = context.kernel(source, "stream_shared", *options)
 
     def arguments(self, reports: int, run: int) -> list[int]:
