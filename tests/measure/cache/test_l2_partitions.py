@@ -8,8 +8,8 @@ from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Status
+from gpudissect.measure import plan
 from gpudissect.measure.cache.plan_capacity import clamp_to_stated
-from gpudissect.measure.plan import Bench, found
 from gpudissect.simulation.cache.geometry import (
     Cache,
     Hierarchy,
@@ -22,9 +22,9 @@ from gpudissect.simulation.cache.geometry import (
     Scope,
     Tlb,
 )
-from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import plain_l2
+from tests.support.driving import estimates
 
 KIB, MIB = 1 << 10, 1 << 20
 HOME = sum(1 << bit for bit in (9, 12, 14, 17, 20, 23))
@@ -42,9 +42,7 @@ def two_partitions(policy: PolicyKind, ways: int = 16, size: int = 2 * MIB, **ch
 
 def survey(hierarchy: Hierarchy, noise: Noise | None = None):
     device = SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=noise or Noise(seed=1))
-    result = run_survey(device, elements=("l2", "dram"))
-    assert result.failures == ()
-    return {(each.element, each.attribute): each for each in result.findings}
+    return estimates(device, ["capacity.l2", "latency.dram"])
 
 
 POLICIES = ("lru", "random", "plru", "nru", "fifo")
@@ -52,31 +50,31 @@ POLICIES = ("lru", "random", "plru", "nru", "fifo")
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_partitions_are_found(policy):
-    estimates = survey(two_partitions(PolicyKind(policy)))
-    size, whole = estimates["l2", "segment_size"], estimates["l2", "capacity"]
+    found = survey(two_partitions(PolicyKind(policy)))
+    size, whole = found["l2", "segment_size"], found["l2", "capacity"]
     assert size.low <= 2 * MIB <= size.high
     assert size.high - size.low < 0.2 * 2 * MIB
     assert whole.low <= 4 * MIB <= whole.high
-    assert estimates["l2", "line_size"].value == 128
+    assert found["l2", "line_size"].value == 128
     for name, cycles in (("near", NEAR), ("far", FAR)):
-        assert estimates["l2", f"{name}_latency"].value == pytest.approx(cycles, abs=1)
+        assert found["l2", f"{name}_latency"].value == pytest.approx(cycles, abs=1)
     for name, cycles in (("near", MEMORY), ("far", FAR_MEMORY), ("hit", (MEMORY + FAR_MEMORY) / 2)):
-        assert estimates["dram", f"{name}_latency"].value == pytest.approx(cycles, abs=2)
+        assert found["dram", f"{name}_latency"].value == pytest.approx(cycles, abs=2)
 
 
 def test_delayed_accesses_do_not_hide_the_partitions():
-    estimates = survey(two_partitions(PolicyKind.LRU), Noise(seed=2, outliers=0.01, jitter=0.3))
-    assert estimates["l2", "segment_size"].low <= 2 * MIB <= estimates["l2", "segment_size"].high
-    assert estimates["l2", "far_latency"].value == pytest.approx(FAR, abs=2)
+    found = survey(two_partitions(PolicyKind.LRU), Noise(seed=2, outliers=0.01, jitter=0.3))
+    assert found["l2", "segment_size"].low <= 2 * MIB <= found["l2", "segment_size"].high
+    assert found["l2", "far_latency"].value == pytest.approx(FAR, abs=2)
 
 
 def test_one_partition_with_two_memories():
     """Near and far lines, but nothing between a hit and memory."""
     hierarchy = two_partitions(PolicyKind.LRU)
     hierarchy = replace(hierarchy, partition=replace(hierarchy.partition, far_penalty=FAR_MEMORY - NEAR))
-    estimates = survey(hierarchy)
-    assert estimates["dram", "far_latency"].value == pytest.approx(FAR_MEMORY, abs=2)
-    assert estimates["l2", "far_latency"].status is Status.NOT_FOUND
+    found = survey(hierarchy)
+    assert found["dram", "far_latency"].value == pytest.approx(FAR_MEMORY, abs=2)
+    assert found["l2", "far_latency"].status is Status.NOT_FOUND
 
 
 def test_the_reach_of_a_tlb_is_no_far_partition():
@@ -84,12 +82,12 @@ def test_the_reach_of_a_tlb_is_no_far_partition():
     tlb = Tlb((16,), 16 * KIB, MODULO, Policy(PolicyKind.LRU), penalty=0.0)
     routes = {Path.GLOBAL_L2: Route(("l2",), (200,), 450, timer=21)}
     caches = {"l2": plain_l2(2048, 128)}
-    estimates = survey(Hierarchy(caches=caches, routes=routes, tlbs=(tlb,), tlb_walk_penalty=60, sm_count=8))
-    assert estimates["l2", "capacity"].value == 2 * MIB
-    assert estimates["l2", "hit_latency"].value == pytest.approx(200, abs=1)
+    found = survey(Hierarchy(caches=caches, routes=routes, tlbs=(tlb,), tlb_walk_penalty=60, sm_count=8))
+    assert found["l2", "capacity"].value == 2 * MIB
+    assert found["l2", "hit_latency"].value == pytest.approx(200, abs=1)
     for attribute in ("segment_size", "near_latency", "far_latency"):
-        assert estimates["l2", attribute].status is Status.NOT_FOUND
-    assert estimates["dram", "near_latency"].status is Status.NOT_FOUND
+        assert found["l2", attribute].status is Status.NOT_FOUND
+    assert found["dram", "near_latency"].status is Status.NOT_FOUND
 
 
 CLAMPED = [(60 * MIB, 1, 60 * MIB), (60 * MIB, 2, 63 * MIB), (64 * MIB, 1, 63 * MIB), (50 * MIB, 1, 63 * MIB)]
@@ -99,8 +97,8 @@ CLAMPED = [(60 * MIB, 1, 60 * MIB), (60 * MIB, 2, 63 * MIB), (64 * MIB, 1, 63 * 
 def test_the_bracket_is_clamped_to_the_stated_size(stated, partitions, high):
     """Unless the value exceeds it."""
     facts = {} if stated is None else {"l2_size": stated}
-    bench = Bench(DeviceInfo(spec="a", name="b", origin=Origin.SIMULATED, sm_count=1, span_limits={}, facts=facts))
-    estimate = found("l2", "capacity", 58 * MIB, 54 * MIB, 63 * MIB, 0.9, "", ())
+    bench = plan.Bench(DeviceInfo(spec="a", name="b", origin=Origin.SIMULATED, sm_count=1, span_limits={}, facts=facts))
+    estimate = plan.found("l2", "capacity", 58 * MIB, 54 * MIB, 63 * MIB, 0.9, "", ())
     clamped = clamp_to_stated(estimate, partitions, bench)
     assert (clamped.value, clamped.low, clamped.high) == (58 * MIB, 54 * MIB, high)
     assert bool(clamped.caveats) is (high != estimate.high)

@@ -5,9 +5,9 @@ import pytest
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Policy, PolicyKind, Route
-from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import bits, plain_l2
+from tests.support.driving import estimates
 
 
 def survey(policy: Policy, copies: int, unified: bool):
@@ -26,9 +26,8 @@ def survey(policy: Policy, copies: int, unified: bool):
     }
     hierarchy = Hierarchy(caches=caches, routes=routes, sm_count=8)
     device = SimulatedGpu(hierarchy, spec="sim:test", name="test", noise=Noise(seed=4))
-    result = run_survey(device, elements=["l1", "readonly", "texture"])
-    assert result.failures == ()
-    return {(each.element, each.attribute): each.value for each in result.findings}
+    found = estimates(device, ["sharing.l1", "sharing.readonly", "sharing.texture"])
+    return {name: estimate.value for name, estimate in found.items()}
 
 
 POLICIES = [Policy(PolicyKind(name)) for name in ("lru", "fifo", "plru", "nru", "random")]

@@ -12,9 +12,10 @@ from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexK
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
 from tests.measure.conftest import bits, plain_l2
+from tests.support.driving import estimates
 
 SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-PATIENT = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=SUPPRESSED)
+PATIENT = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=SUPPRESSED)
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 
 
@@ -66,9 +67,9 @@ l2_policies = st.sampled_from([PolicyKind.LRU, PolicyKind.NRU, PolicyKind.RANDOM
 @given(kib=sizes, line=line_sizes, seed=st.integers(0, 1000), policy=l2_policies)
 @settings(PATIENT, max_examples=6)
 def test_an_l2_is_found_exactly(gpu_with, kib, line, policy, seed):
-    found = survey(gpu_with(None, plain_l2(kib, line, policy), Noise(seed=seed)), "l2", seed=seed)
-    assert found["capacity"].value == kib * 1024
-    assert (found["line_size"].value, found["fetch_granularity"].value) == (line, line)
+    found = estimates(gpu_with(None, plain_l2(kib, line, policy), Noise(seed=seed)), ["capacity.l2"], seed)
+    values = [found["l2", attribute].value for attribute in ("capacity", "line_size", "fetch_granularity")]
+    assert values == [kib * 1024, line, line]
 
 
 ONE_LARGE_SET = Cache((17, *[8] * 6), 128, 128, MODULO, LRU)
@@ -111,7 +112,8 @@ def test_the_second_of_two_levels_is_not_served_by_the_first(lines, lines_behind
     near, behind = (Cache((ways,), 64, 64, MODULO, LRU) for ways in (lines, lines_behind))
     arrays = {"near": near, "next": behind, "l2": plain_l2()}
     hierarchy = Hierarchy(caches=arrays, routes=routes, limits={Path.CONSTANT: 1 << 16})
-    found = survey(SimulatedGpu(hierarchy, spec="sim:test", name="test"), "constant_l1", "constant_l15")
+    names = [f"{what}.{element}" for what in ("capacity", "latency") for element in ("constant_l1", "constant_l15")]
+    found = estimates(SimulatedGpu(hierarchy, spec="sim:test", name="test"), names)
     assert found["constant_l1", "hit_latency"].value == pytest.approx(40, abs=1)
     second = found["constant_l15", "hit_latency"]
     assert second.low <= 100 <= second.high
