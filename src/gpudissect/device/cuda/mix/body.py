@@ -108,7 +108,11 @@ class Body:
 def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     """The body of a mix. Raises `DeviceError` for one that these kernels have no form of."""
     instructions = {step.instruction for step in mix.body}
-    _check(mix, instructions, capability)
+    for instruction in instructions:
+        if (reason := _why_unsupported(instruction, capability)) is not None:
+            raise DeviceError(f"this device does not run {instruction.value} in a mix: {reason}")
+    if (reason := _why_no_chain(mix, instructions)) is not None:
+        raise UnsupportedWorkload(reason)
     in_shared, in_global = Instruction.LDS in instructions, Instruction.LDG in instructions
     has_address = in_shared or in_global
     states = dict.fromkeys(FORMS[step.instruction].state for step in mix.body)
@@ -175,14 +179,6 @@ def _step(step: Step, has_address: bool) -> str:
     form = FORMS[step.instruction]
     macro = "STEP" if form.neutral or not has_address else "ASIDE"
     return f"{macro}({form.name},{step.count})"
-
-
-def _check(mix: Mix, instructions: set[Instruction], capability: tuple[int, int]) -> None:
-    for instruction in instructions:
-        if (reason := _why_unsupported(instruction, capability)) is not None:
-            raise DeviceError(f"this device does not run {instruction.value} in a mix: {reason}")
-    if (reason := _why_no_chain(mix, instructions)) is not None:
-        raise UnsupportedWorkload(reason)
 
 
 def _why_no_chain(mix: Mix, instructions: set[Instruction]) -> str | None:
