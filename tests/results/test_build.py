@@ -103,9 +103,9 @@ def test_the_digest_covers_the_analysis_code_only(tmp_path, monkeypatch):
 
 
 def test_the_analysis_version_is_shown():
-    made = result(PLAIN).model_copy(update={"code": "abc123", "environment": {"gpudissect": "0.1.0"}})
-    assert "0.1.0" in str(made).splitlines()[-1] and "abc123" in str(made).splitlines()[-1]
-    assert "abc123" in made.to_html()
+    example = result(PLAIN).model_copy(update={"code": "abc123", "environment": {"gpudissect": "0.1.0"}})
+    assert "0.1.0" in str(example).splitlines()[-1] and "abc123" in str(example).splitlines()[-1]
+    assert "abc123" in example.to_html()
     content = json.loads(result(PLAIN).to_json())
     del content["code"]
     assert Result.model_validate_json(json.dumps(content)).code == ""

@@ -32,7 +32,7 @@ def test_a_plain_result_raises_no_concern():
 
 
 @pytest.mark.parametrize(
-    ("made", "what", "advice"),
+    ("checked", "what", "advice"),
     [
         (make(interrupted=True), "interrupted", "run discover to the end"),
         (make(failures=(Failure(experiment="sets.l1", reason="no"),)), "sets.l1 failed: no", "--record"),
@@ -45,15 +45,15 @@ def test_a_plain_result_raises_no_concern():
         (make(prediction=prediction(0.8)), "80.0%", "policy"),
     ],
 )
-def test_concerns_that_make_a_result_unstable(made, what, advice):
-    found = concerns([made])
+def test_concerns_that_make_a_result_unstable(checked, what, advice):
+    found = concerns([checked])
     assert not is_stable(found)
     assert found[0].weight is Weight.UNSTABLE
     assert what in found[0].what and advice in found[0].advice
 
 
 @pytest.mark.parametrize(
-    ("made", "what"),
+    ("checked", "what"),
     [
         (make(options=Options(quick=True)), "quick"),
         (result(PLAIN), "clock could not be read"),
@@ -63,8 +63,8 @@ def test_concerns_that_make_a_result_unstable(made, what, advice):
         (make({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB"),
     ],
 )
-def test_concerns_that_are_only_notes(made, what):
-    found = concerns([made])
+def test_concerns_that_are_only_notes(checked, what):
+    found = concerns([checked])
     assert is_stable(found)
     assert any(what in each.what for each in found)
 

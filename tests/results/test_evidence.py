@@ -135,15 +135,15 @@ def test_the_latency_of_a_load_is_the_difference_of_two_chains():
     traces = {}
     for links in (32, 64):
         traces |= laps_of(f"{links}", Path.SHARED, Shuffled(links, 4, 0), 23 * links + 40 + np.arange(9))
-    made = with_evidence(result({"shared.hit_latency": {"value": 23.0, "evidence": ("64", "32")}}), traces)
-    latency = made.observed("shared", "latency of a load by lap").columns["latency"]
+    example = with_evidence(result({"shared.hit_latency": {"value": 23.0, "evidence": ("64", "32")}}), traces)
+    latency = example.observed("shared", "latency of a load by lap").columns["latency"]
     assert len(latency) == 9 and latency[2] == 23.0  # the lower quartile of both
 
 
 def test_second_accesses_need_pairs():
     traces = chase_of("far", np.arange(16) * 8192, np.full(16, 500), laps=1, path=Path.GLOBAL, flush=True)
-    made = with_evidence(result({"l1.fetch_granularity": {"value": 32, "evidence": ("far",)}}), traces)
-    assert [each.name for each in made.series] == ["histogram of access latencies"]
+    example = with_evidence(result({"l1.fetch_granularity": {"value": 32, "evidence": ("far",)}}), traces)
+    assert [each.name for each in example.series] == ["histogram of access latencies"]
 
 
 def test_every_finding_of_a_file_leads_to_a_plot(survey, stored):
@@ -199,10 +199,10 @@ def test_stored_series_are_small_and_added_once(survey, stored):
     ],
 )
 def test_pages_have_curves_and_maps(traces, name, value, title):
-    made = result({name: {"value": value, "evidence": tuple(traces)}})
-    assert title not in result_page(made)
+    example = result({name: {"value": value, "evidence": tuple(traces)}})
+    assert title not in result_page(example)
     for limits in (FILE_LIMITS, PAGE_LIMITS):
-        ((titles, _),) = linked_plots(result_page(with_evidence(made, traces, limits)))
+        ((titles, _),) = linked_plots(result_page(with_evidence(example, traces, limits)))
         assert any(title in each for each in titles)
 
 

@@ -44,13 +44,13 @@ def result(findings: Mapping[str, Any], **device: Any) -> Result:
     """A result with findings by ``element.attribute``: plain values, or dictionaries of a finding's fields."""
     described = {"spec": "cuda:0", "name": "Made Up 1", "origin": Origin.MEASURED, "sm_count": 4, "facts": FACTS}
     values = {name: value if isinstance(value, dict) else {"value": value} for name, value in findings.items()}
-    made = tuple(finding(*name.split("."), **fields) for name, fields in values.items())
-    return Result(device=Device(**described | device), findings=made)
+    items = tuple(finding(*name.split("."), **fields) for name, fields in values.items())
+    return Result(device=Device(**described | device), findings=items)
 
 
-def gpu_of(made: Result) -> GpuTable:
+def gpu_of(result: Result) -> GpuTable:
     """The GPU file of a result as the catalogue reads it."""
-    return read(str(export(made, "gpu")))
+    return read(str(export(result, "gpu")))
 
 
 def read(text: str) -> GpuTable:

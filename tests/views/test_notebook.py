@@ -56,38 +56,38 @@ def test_a_trace_shows_a_plot_and_is_saved(name, device, tmp_path):
 
 
 def test_a_result_shows_status_value_and_reason():
-    made = result({**PLAIN, "l2.sets": {"reason": "no two lines collide"}})
-    html = made._repr_html_()
+    example = result({**PLAIN, "l2.sets": {"reason": "no two lines collide"}})
+    html = example._repr_html_()
     for text in ("Made Up 1", "MEASURED", "16 KiB", "found", "not found", "no two lines collide"):
         assert text in html
-    assert repr(made) == f"<Made Up 1 MEASURED (cuda:0): {len(made.findings)} findings>"
-    assert repr(made.findings[1]) == "<l1 capacity: 16 KiB>"
-    assert str(made).startswith("Made Up 1  MEASURED  cuda:0\n") and "\x1b" not in str(made)
+    assert repr(example) == f"<Made Up 1 MEASURED (cuda:0): {len(example.findings)} findings>"
+    assert repr(example.findings[1]) == "<l1 capacity: 16 KiB>"
+    assert str(example).startswith("Made Up 1  MEASURED  cuda:0\n") and "\x1b" not in str(example)
 
 
 def test_text_of_a_result_is_escaped():
-    made = result({"l1.replacement_policy": NASTY}, name=NASTY, spec=NASTY)
-    for html in (made._repr_html_(), gd.compare(made, made)._repr_html_()):
+    example = result({"l1.replacement_policy": NASTY}, name=NASTY, spec=NASTY)
+    for html in (example._repr_html_(), gd.compare(example, example)._repr_html_()):
         assert not any(text in html for text in ("<script", "\x1b", "\u202e"))
-    assert "\x1b" not in repr(made) + str(made) + repr(made.findings[0])
+    assert "\x1b" not in repr(example) + str(example) + repr(example.findings[0])
     series = Series(element=NASTY, name=NASTY, columns={NASTY: [1, 2, 3], "y": [1, 2, 3]}, units={"y": NASTY})
     assert not [each for each in picture_in(series._repr_html_()).iter() if each.tag.endswith("script")]
     assert "\x1b" not in repr(series)
 
 
 def test_many_findings_stay_a_table_of_limited_size():
-    made = result(PLAIN)
-    html = made.model_copy(update={"findings": made.findings * 1000})._repr_html_()
+    example = result(PLAIN)
+    html = example.model_copy(update={"findings": example.findings * 1000})._repr_html_()
     assert "of 13000 findings" in html and len(html) < 1_000_000
 
 
 def test_series_are_made_of_lists_and_arrays_and_saved_as_plots(tmp_path):
-    made = Series(element="l1", name="y against x", columns={"x": np.arange(5), "y": [1.0, 2.0, 4.0, 8.0, 16.0]})
-    assert made.columns["x"] == (0, 1, 2, 3, 4)
-    assert picture_in(made._repr_html_()).get("aria-label") == "L1 data cache: y against x"
-    made.save(tmp_path / "a.svg")
+    example = Series(element="l1", name="y against x", columns={"x": np.arange(5), "y": [1.0, 2.0, 4.0, 8.0, 16.0]})
+    assert example.columns["x"] == (0, 1, 2, 3, 4)
+    assert picture_in(example._repr_html_()).get("aria-label") == "L1 data cache: y against x"
+    example.save(tmp_path / "a.svg")
     with pytest.raises(UsageError, match=r"must end in \.svg"):
-        made.save(tmp_path / "a.png")
+        example.save(tmp_path / "a.png")
     empty = Series(element="l1", name="nothing", columns={"x": []})
     assert "nothing to plot" in empty._repr_html_()
     with pytest.raises(UsageError, match="nothing to plot"):
@@ -95,6 +95,6 @@ def test_series_are_made_of_lists_and_arrays_and_saved_as_plots(tmp_path):
 
 
 def test_every_plot_of_an_element():
-    made = result({"spectrum_global.p1": 90.0, "spectrum_global.p4": 400.0})
-    (drawn,) = made.plots("spectrum_global").values()
-    assert ET.fromstring(drawn).get("role") == "img" and made.plots("l1") == {}
+    example = result({"spectrum_global.p1": 90.0, "spectrum_global.p4": 400.0})
+    (svg,) = example.plots("spectrum_global").values()
+    assert ET.fromstring(svg).get("role") == "img" and example.plots("l1") == {}

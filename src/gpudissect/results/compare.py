@@ -16,7 +16,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, quantity, title_of
-from gpudissect.results.verdict import weights_agree
+from gpudissect.results.verdict import equality
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 
 MIN_CONFIDENCE = 0.5  # below, a value is not compared
@@ -110,22 +110,11 @@ def judge(first: Finding, second: Finding) -> tuple[Outcome, str]:
     confidence = min(1.0 if each.confidence is None else each.confidence for each in (first, second))
     if confidence < MIN_CONFIDENCE:
         return Outcome.AMBIGUOUS, f"confidence only {confidence:.0%}"
-    if one == other:
-        return Outcome.SAME, "equal"
+    if text := equality(one, other):
+        return Outcome.SAME, text
     if isinstance(one, int | float) and isinstance(other, int | float):
         return _judge_numbers(first, one, second, other)
-    if isinstance(one, str) and isinstance(other, str) and _same_weights(one, other):
-        return Outcome.SAME, "equal within sampling error"
-    if isinstance(one, tuple) and isinstance(other, tuple) and sorted(one) == sorted(other):
-        return Outcome.SAME, "equal, in a different order"
     return Outcome.DIFFERENT, "not equal"
-
-
-def _same_weights(one: str, other: str) -> bool:
-    try:
-        return weights_agree(one, other)
-    except (ValueError, IndexError):  # a text that gpudissect did not write
-        return False
 
 
 def _judge_numbers(first: Finding, one: float, second: Finding, other: float) -> tuple[Outcome, str]:

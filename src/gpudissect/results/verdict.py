@@ -46,12 +46,8 @@ def judge(found: Estimate, published: Published) -> Judgement:
             return Judgement(Verdict.AGREES, f"both at least {quantity(published.low, published.unit)}")
         return Judgement(Verdict.NOT_COMPARABLE, found.status.value)
     value, known = found.value, published.value
-    if value == known:
-        return Judgement(Verdict.AGREES, "equal")
-    if isinstance(value, tuple) and isinstance(known, tuple) and sorted(value) == sorted(known):
-        return Judgement(Verdict.AGREES, "equal, sets in a different order")
-    if isinstance(value, str) and isinstance(known, str) and weights_agree(value, known):
-        return Judgement(Verdict.AGREES, f"weights within {MAX_WEIGHT_DIFFERENCE}")
+    if text := equality(value, known):
+        return Judgement(Verdict.AGREES, text)
     if not isinstance(value, int | float) or not isinstance(known, int | float):
         return Judgement(Verdict.DIFFERS, f"not {quantity(known, published.unit)}")
     low = value if found.low is None else found.low
@@ -81,14 +77,28 @@ def judge_all(found: Estimate, published: Sequence[Published]) -> tuple[Publishe
     return best, judgement
 
 
+def equality(one: object, other: object) -> str:
+    """In which respect two values are equal; empty if they are not."""
+    if one == other:
+        return "equal"
+    if isinstance(one, tuple) and isinstance(other, tuple) and sorted(one) == sorted(other):
+        return "equal, in a different order"
+    if isinstance(one, str) and isinstance(other, str) and weights_agree(one, other):
+        return "equal within sampling error"
+    return ""
+
+
 def weights_agree(found: str, published: str) -> bool:
     """Whether two random policies have the same weights of ways within sampling error; no weights are equal ones."""
-    (kind, *ours), (other, *theirs) = found.split(), published.split()
+    (kind, *ours), (other, *theirs) = found.split() or [""], published.split() or [""]
     equal = [str(1 / max(1, len(ours), len(theirs)))] * max(len(ours), len(theirs))
     ours, theirs = ours or equal, theirs or equal
     if not {kind, other} <= {PolicyKind.RANDOM, PolicyKind.WEIGHTED} or len(ours) != len(theirs):
         return False
-    return all(abs(float(one) - float(two)) <= MAX_WEIGHT_DIFFERENCE for one, two in zip(ours, theirs, strict=True))
+    try:
+        return all(abs(float(one) - float(two)) <= MAX_WEIGHT_DIFFERENCE for one, two in zip(ours, theirs, strict=True))
+    except ValueError:  # a text that gpudissect did not write
+        return False
 
 
 def lies_within(value: float, published: Published) -> bool:

@@ -101,7 +101,7 @@ class Result(model.Result):
         from gpudissect.views.plots.element import figures_of_element
         from gpudissect.views.plots.standalone import standalone
 
-        return {figure.title: drawn for figure in figures_of_element(self, element) if (drawn := standalone(figure))}
+        return {figure.title: svg for figure in figures_of_element(self, element) if (svg := standalone(figure))}
 
     def to_html(self) -> str:
         """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpudissect.device_info import DeviceInfo
 from gpudissect.results.evidence.series import access_map
+from gpudissect.results.evidence.shapes import make_series
 from gpudissect.results.files import check_ending, write_bytes
 from gpudissect.results.model import Series
 from gpudissect.results.text import clean, provenance, quantity
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "gpudissect-trace/2"
 MAX_POINTS = 3000  # of a plot
-_UNITS = {"nanoseconds": "ns", "offset": "B", "bandwidth": "B/s"}
-_UNITS |= dict.fromkeys(("cycles", "latency", "begin", "end"), "cycles")
+_UNITS = {"nanoseconds": "ns", "offset": "B", "bandwidth": "B/s", "begin": "cycles", "end": "cycles"}
 Columns = dict[str, NDArray[np.int64]]
 
 
@@ -101,13 +101,9 @@ class RunTrace(Trace):
 
     def _series(self, name: str, **columns: NDArray[Any]) -> Series:
         step = -(-len(next(iter(columns.values()))) // MAX_POINTS)
-        return Series(
-            element=self.info.name,
-            name=name,
-            columns={key: tuple(column[::step].tolist()) for key, column in columns.items()},
-            units={key: _UNITS[key] for key in columns if key in _UNITS},
-            evidence=(self.workload,),
-        )
+        thinned = {key: column[::step] for key, column in columns.items()}
+        units = {key: _UNITS[key] for key in columns if key in _UNITS}
+        return make_series(self.info.name, name, thinned, [self.workload], **units)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The columns as a data frame. Raises `UsageError` without pandas."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import IO
 
@@ -62,10 +62,17 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
         print_table(out, _findings_table(out, findings))
     if separate and (rows := list(instructions.rows(result.findings))):
         out.print(Text("\ninstructions", "bold"))
-        print_table(out, _instructions_table(out, rows))
+        cells = [dict(zip(instructions.COLUMNS, row, strict=True)) for row in rows]
+        print_table(out, _fitting_table(out, instructions.COLUMNS, cells, instructions.COLUMNS[:1:-1]))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
-        print_table(out, _methods_table(out, result))
+        columns = ("element", "attribute", "value", "method", "note")
+        cells = [
+            {name: Text(clean(str(getattr(each, name)))) for name in columns}
+            | {"value": Text(quantity(each.value, clean(each.unit)) or "nothing")}
+            for each in result.comparisons
+        ]
+        print_table(out, _fitting_table(out, columns, cells))
     for note in _notes(result):
         out.print(note)
     if details:
@@ -108,54 +115,38 @@ def _facts(result: Result) -> str:
     return f"stated by {'its GPU file' if simulated else 'the driver'}: {', '.join(parts)}"
 
 
-def _table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Text]], gap: int = 2) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, gap, 0, 0))
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _methods_table(out: Console, result: Result) -> Table:
-    rows = [
-        (each.element, each.attribute, quantity(each.value, each.unit) or "nothing", each.method, each.note)
-        for each in result.comparisons
-    ]
-    columns = ("element", "attribute", "value", "method", "note")
-    return _table(out, columns, [[Text(clean(text)) for text in row] for row in rows])
-
-
-def _instructions_table(out: Console, rows: Sequence[tuple[Text, ...]]) -> Table:
-    """One row per instruction, without empty columns and those that do not fit."""
-    kept = [n for n in range(len(instructions.COLUMNS)) if any(row[n].plain for row in rows)]
-
-    def table(columns: Sequence[int]) -> Table:
-        return _table(out, [instructions.COLUMNS[n] for n in columns], [[row[n] for n in columns] for row in rows])
-
-    return first_fitting(out, (table(kept[:n]) for n in range(len(kept), 1, -1)))
-
-
 def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
-    """One row per finding, with as many columns as fit."""
-    rows = [_cells(finding) for finding in findings]
-    columns = [name for name in _COLUMNS if any(row[name] for row in rows)]
-    layouts = [
-        ([name for name in columns if name not in _OPTIONAL[:dropped]], gap)
-        for dropped in range(len(_OPTIONAL) + 1)
-        for gap in ((2, 1, 0) if out.is_terminal else (2,))
-    ]
+    """One row per finding, the element only in the first of its rows on a terminal."""
+    rows, ends = [], set()
+    for _, group in groupby(findings, key=lambda finding: finding.element):
+        for number, finding in enumerate(group):
+            repeated = {"element": Text()} if number and out.is_terminal else {}  # a pipe gets it on every line
+            rows.append(_cells(finding) | repeated)
+        ends.add(len(rows) - 1)
+    return _fitting_table(out, _COLUMNS, rows, _OPTIONAL, (2, 1, 0) if out.is_terminal else (2,), ends)
 
-    def table(columns: Sequence[str], gap: int) -> Table:
-        made = _table(out, columns, (), gap)
-        for _, group in groupby(rows, key=lambda row: row["element"].plain):
-            for number, row in enumerate(group):
-                repeated = number > 0 and out.is_terminal  # a pipe gets the element on every line
-                made.add_row(*(Text() if repeated and name == "element" else row[name] for name in columns))
-            made.add_section()
-        return made
 
-    return first_fitting(out, (table(*layout) for layout in layouts))
+def _fitting_table(
+    out: Console,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Text]],
+    optional: Sequence[str] = (),
+    gaps: Sequence[int] = (2,),
+    ends: Collection[int] = (),
+) -> Table:
+    """A table without empty columns and as many of the optional ones, dropped in their order, as fit."""
+    filled = [name for name in columns if any(row[name] for row in rows)]
+
+    def layout(dropped: int, gap: int) -> Table:
+        table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, gap, 0, 0))
+        names = [name for name in filled if name not in optional[:dropped]]
+        for name in names:
+            table.add_column(name, overflow="fold")
+        for number, row in enumerate(rows):
+            table.add_row(*(row[name] for name in names), end_section=number in ends)
+        return table
+
+    return first_fitting(out, (layout(dropped, gap) for dropped in range(len(optional) + 1) for gap in gaps))
 
 
 def first_fitting(out: Console, tables: Iterable[Table]) -> Table:
