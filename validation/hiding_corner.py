@@ -28,7 +28,7 @@ WARPS = (16, 20, 24, 28, 32, 36, 40, 48, 64)
 L1_WARPS, L1_ALPHAS = (8, 16, 20, 24, 28, 32, 48, 64), (8, 16)
 LENGTHS, LENGTH_WARPS = (64, 182, 513, 1026), (16, 32, 64)
 MAX_RATE = 3.9  # instructions per cycle, to choose the iterations of a mix
-MANY_WAVES, MANY_WAVES_WARPS = 20, (32, 64)
+LONG_RUN_WAVES, LONG_RUN_WARPS = 20, (32, 64)
 
 
 def mix_of(info: DeviceInfo, alpha: int, warps: int, loads: Access | None, cycles: int = CYCLES) -> Mix:
@@ -55,8 +55,8 @@ def mixes(info: DeviceInfo) -> Iterator[tuple[str, Mix]]:
         mix = replace(mix_of(info, ALPHA, warps, Access.STREAMING), waves=WAVES)
         yield "all", mix
         yield "one", replace(mix, sms=1)
-        if warps in MANY_WAVES_WARPS:
-            yield "rounds", replace(mix, waves=MANY_WAVES)
+        if warps in LONG_RUN_WARPS:
+            yield "rounds", replace(mix, waves=LONG_RUN_WAVES)
     for alpha in L1_ALPHAS:
         for warps in L1_WARPS:
             yield "l1", replace(mix_of(info, alpha, warps, Access.RESIDENT), waves=WAVES)

@@ -45,9 +45,9 @@ def test_the_page_holds_the_numbers_of_the_result(result: Result) -> None:
 
 def test_every_kind_of_access_has_its_picture(result: Result) -> None:
     text = markdown("gtx980", [result])
-    drawn = dict(pictures(result))
-    assert re.findall(r"made: picture gtx980/(\w+)", text) == list(drawn)
-    for svg in drawn.values():
+    plotted = dict(pictures(result))
+    assert re.findall(r"made: picture gtx980/(\w+)", text) == list(plotted)
+    for svg in plotted.values():
         assert ElementTree.fromstring(svg).find("{http://www.w3.org/2000/svg}g") is not None
         assert not re.search(r"[ML](nan|inf)|\"(nan|inf)\"", svg)
 

@@ -1,4 +1,4 @@
-"""Pictures are drawn from simulated traces in seconds; nothing in them is no number."""
+"""Pictures are made from simulated traces in seconds; nothing in them is no number."""
 
 from xml.etree import ElementTree
 
@@ -23,9 +23,9 @@ def test_a_picture_can_be_drawn(name):
 
 
 def test_quick_pictures_are_drawn_by_name():
-    drawn = pictures.draw(["calibration", "h200/0", "h200-latency-hiding/hiding"])
-    assert list(drawn) == ["calibration", "h200-latency-hiding/hiding", "h200/0"]
-    assert all(pictures.title_of(svg) for svg in drawn.values())
+    made = pictures.draw(["calibration", "h200/0", "h200-latency-hiding/hiding"])
+    assert list(made) == ["calibration", "h200-latency-hiding/hiding", "h200/0"]
+    assert all(pictures.title_of(svg) for svg in made.values())
 
 
 def test_an_unknown_picture_is_an_error():

@@ -17,8 +17,8 @@ def test_it_draws_its_figure(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
-    drawn = [tmp_path / f"{script.stem}.{suffix}" for suffix in ("svg", "html")]
-    (made,) = [path for path in drawn if path.exists()]
+    outputs = [tmp_path / f"{script.stem}.{suffix}" for suffix in ("svg", "html")]
+    (made,) = [path for path in outputs if path.exists()]
     text = made.read_text(encoding="utf-8")
     if made.suffix == ".html":
         assert text.startswith("<!doctype html>")

@@ -39,14 +39,14 @@ def styled(*classes):
     return applied
 
 
-@pytest.mark.parametrize("crowded", [(), ("fine",)])
-def test_no_two_groups_share_a_mark_nor_a_dash_nor_a_colour(crowded):
+@pytest.mark.parametrize("fine", [(), ("fine",)])
+def test_no_two_groups_share_a_mark_nor_a_dash_nor_a_colour(fine):
     marks, dashes, colours = [], [], []
     for n in range(MAX_GROUPS):
-        dot, hole = styled("dot", f"s{n}", *crowded), styled("dot", f"s{n}", "hole", *crowded)
+        dot, hole = styled("dot", f"s{n}", *fine), styled("dot", f"s{n}", "hole", *fine)
         hollow = hole["stroke-width"] != dot["stroke-width"]
         marks.append((dot["stroke-linecap"], dot["stroke-width"], hole["stroke-width"] if hollow else None))
-        dashes.append(styled("line", f"s{n}", *crowded).get("stroke-dasharray"))
+        dashes.append(styled("line", f"s{n}", *fine).get("stroke-dasharray"))
         colours.append(dot["stroke"])
         assert not hollow or float(hole["stroke-width"]) < float(dot["stroke-width"])
     assert len(set(marks)) == len(set(dashes)) == len(set(colours)) == MAX_GROUPS
@@ -74,18 +74,18 @@ def dots(count):
 
 @pytest.mark.parametrize("count", [5, MAX_LARGE_DOTS + 1])
 def test_small_marks_lie_on_large_ones(count):
-    drawn = ET.fromstring(str(svg(dots(count), "p"))).find(".//g[@class='marks']")
+    drawing = ET.fromstring(str(svg(dots(count), "p"))).find(".//g[@class='marks']")
     sizes = [
-        float(styled(*path.get("class").split())["stroke-width"]) for path in drawn if "hole" not in path.get("class")
+        float(styled(*path.get("class").split())["stroke-width"]) for path in drawing if "hole" not in path.get("class")
     ]
     assert len(sizes) == MAX_GROUPS and sizes == sorted(sizes, reverse=True)
-    assert all(("fine" in path.get("class")) == (count > MAX_LARGE_DOTS) for path in drawn)
+    assert all(("fine" in path.get("class")) == (count > MAX_LARGE_DOTS) for path in drawing)
 
 
 def test_bars_of_a_second_group_do_not_hide_the_first():
     columns = {"path": ("a", "a", "b", "b"), "cycles": (1, 2, 1, 2), "accesses": (3, 4, 5, 6)}
-    drawn = ET.fromstring(str(svg(figure_of(Series(element="l1", name="histogram", columns=columns)), "p")))
-    assert [path.get("class") for path in drawn.find(".//g[@class='marks']")] == ["bar s0", "line s1"]
+    drawing = ET.fromstring(str(svg(figure_of(Series(element="l1", name="histogram", columns=columns)), "p")))
+    assert [path.get("class") for path in drawing.find(".//g[@class='marks']")] == ["bar s0", "line s1"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_configurations_go_over_what_they_have_in_flight():
     assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048, 16384), "others wait"
 
 
-def test_lists_are_bars_and_two_parts_are_told_apart():
+def test_lists_are_bars_and_partitions_are_groups():
     found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "partition_by_sm", (0, 1, 0))]
     (made,) = figures_together(found)
     assert made.by == "part" and made.x == "SM"
@@ -136,9 +136,9 @@ numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False),
 def test_any_series_is_drawn_or_omitted(rows, name):
     columns = dict(zip(("a", "b", "c", "t"), zip(*rows, strict=True) if rows else ((),) * 4, strict=True))
     made = figure_of(series(name, columns, a="B", c="cycles"))
-    if made is not None and (drawn := svg(made, "p")):
-        ET.fromstring(drawn)
-        assert "nan" not in drawn.replace(name, "") and "inf" not in drawn.replace(name, "")
+    if made is not None and (drawing := svg(made, "p")):
+        ET.fromstring(drawing)
+        assert "nan" not in drawing.replace(name, "") and "inf" not in drawing.replace(name, "")
 
 
 @pytest.mark.parametrize("scale", [Scale(0, 10), Scale(1, 4096, True), Scale(0.001, 0.0011), Scale(-5e9, 5e9)])
@@ -167,8 +167,8 @@ def test_bars_have_a_tick_each_only_if_there_is_room():
         return [float(each.get("x")) for each in across.findall("text")]
 
     assert len(ticks((1, 2, 4))) == 3
-    crowded = ticks((244, 245, 247, 2000))  # side by side, and far away
-    assert min(b - a for a, b in pairwise(crowded)) > 34
+    fine = ticks((244, 245, 247, 2000))  # side by side, and far away
+    assert min(b - a for a, b in pairwise(fine)) > 34
 
 
 def overlaid(**options):
@@ -178,8 +178,8 @@ def overlaid(**options):
 
 
 def test_models_are_lines_over_measured_points():
-    drawn = ET.fromstring(str(svg(overlaid(), "p")))
-    classes = [path.get("class") for path in drawn.find(".//g[@class='marks']")]
+    drawing = ET.fromstring(str(svg(overlaid(), "p")))
+    classes = [path.get("class") for path in drawing.find(".//g[@class='marks']")]
     assert sorted(classes) == ["dot s0", "line s1"]
 
 
@@ -191,13 +191,13 @@ def test_values_beyond_the_maximum_do_not_set_the_scale():
 
 
 def test_vertical_marks_carry_their_labels():
-    drawn = ET.fromstring(str(svg(overlaid(marks=[(2, "two")]), "p")))
-    assert [each.text for each in drawn.findall("text") if each.get("class") is None] == ["two"]
+    drawing = ET.fromstring(str(svg(overlaid(marks=[(2, "two")]), "p")))
+    assert [each.text for each in drawing.findall("text") if each.get("class") is None] == ["two"]
 
 
 def test_a_sheet_holds_its_figures_side_by_side():
-    drawn = ET.fromstring(sheet("three", [overlaid()] * 3))
-    assert drawn.get("aria-label") == "three"
-    places = [each.get("transform") for each in drawn.findall("{http://www.w3.org/2000/svg}g")]
+    drawing = ET.fromstring(sheet("three", [overlaid()] * 3))
+    assert drawing.get("aria-label") == "three"
+    places = [each.get("transform") for each in drawing.findall("{http://www.w3.org/2000/svg}g")]
     assert len(places) == 3 and places[1].startswith("translate(520 0)")
     assert sheet("none", []) == ""

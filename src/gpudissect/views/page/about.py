@@ -63,18 +63,14 @@ def prediction(result: Result) -> Iterator[Markup]:
         (each.path, *_shares(each), _counts(each.wrong), "; ".join(each.assumed)) for each in made.paths[:MAX_ROWS]
     ]
     head = ("predicted", "95 %", "possible", "accesses")
-    text = f"{made.agreement:.2%} of {made.accesses} held-out random accesses predicted correctly "
-    text += f"(95 %: {made.low:.2%} .. {made.high:.2%})."
-    missing = [tag("li", f"{name}: {why}") for name, why in list(made.not_predicted.items())[:MAX_ROWS]]
-    yield tag(
-        "section",
-        tag("h3", "Prediction"),
-        tag("p", text),
-        table("Prediction", ("cache", *head, "mispredicted hits / misses"), caches),
-        table("Whole paths", ("path, all its levels as one", *head, "misjudged by", "assumed"), paths) if paths else "",
-        (tag("p", "Not predicted:"), tag("ul", *missing)) if missing else None,
-        class_="element",
-    )
+    interval = f"95 %: {made.low:.2%} .. {made.high:.2%}"
+    text = f"{made.agreement:.2%} of {made.accesses} held-out random accesses predicted correctly ({interval})."
+    parts = [table("Prediction", ("cache", *head, "mispredicted hits / misses"), caches)]
+    if paths:
+        parts.append(table("Whole paths", ("path, all its levels as one", *head, "misjudged by", "assumed"), paths))
+    if missing := [tag("li", f"{name}: {why}") for name, why in list(made.not_predicted.items())[:MAX_ROWS]]:
+        parts += [tag("p", "Not predicted:"), tag("ul", *missing)]
+    yield tag("section", tag("h3", "Prediction"), tag("p", text), *parts, class_="element")
 
 
 def _shares(made: ElementPrediction | PathPrediction) -> tuple[str, str, str, str]:
@@ -110,7 +106,7 @@ def older_methods(result: Result) -> Iterator[Markup]:
         (
             title_of(each.element),
             words(each.attribute),
-            "nothing" if each.value is None else quantity(each.value, each.unit),
+            quantity(each.value, each.unit) or "nothing",
             each.method,
             each.note,
         )

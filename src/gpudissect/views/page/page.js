@@ -212,7 +212,7 @@
       const e = LEFT - a * (LEFT + ACROSS * x0), f = LAST - d * (LAST - UP * y0);
       this.svg.querySelector(".marks").setAttribute("transform", `matrix(${a} 0 0 ${d} ${e} ${f})`);
       this.hide();
-      if (isWhole && !this.zoomed) return; // as drawn
+      if (isWhole && !this.zoomed) return; // as plotted
       this.zoomed = true;
       const across = this.svg.querySelector(".axis.x"), up = this.svg.querySelector(".axis.y");
       across.replaceChildren();

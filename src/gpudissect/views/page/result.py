@@ -63,37 +63,29 @@ class _Plots:
 
     def draw(self, figures: Iterable[Figure]) -> Markup:
         """Figures side by side; empty without any."""
-        drawn = [made for figure in figures if (made := self._draw(figure))]
-        return tag("div", *drawn, class_="plots") if drawn else Markup("")
+        plotted = [made for figure in figures if (made := self._draw(figure))]
+        return tag("div", *plotted, class_="plots") if plotted else Markup("")
 
     def _draw(self, figure: Figure) -> Markup:
-        if self._budget.is_spent:
-            self.omitted += 1
-            return Markup("")
         identity = f"p{self._count + 1}"
-        if not (drawing := svg(figure, identity)):
+        drawing = Markup("") if self._budget.is_spent else svg(figure, identity)
+        if not drawing:
+            self.omitted += self._budget.is_spent
             return drawing
         columns = {"columns": figure.columns, "units": dict(figure.units), "x": figure.x, "ys": figure.ys}
         content = {"title": figure.title, "kind": figure.kind, "by": figure.by or figure.colour, **columns}
-        made = tag(
-            "figure",
-            tag("figcaption", figure.title),
-            legend(figure),
-            tag("div", drawing, class_="canvas"),
-            tag("p", figure.note, class_="note") if figure.note else None,
-            data(f"{identity}-data", content),
-            class_="plot",
-            id=identity,
-        )
+        note = tag("p", figure.note, class_="note") if figure.note else None
+        canvas, block = tag("div", drawing, class_="canvas"), data(f"{identity}-data", content)
+        parts = tag("figcaption", figure.title), legend(figure), canvas, note, block
+        made = tag("figure", *parts, class_="plot", id=identity)
         if not self._budget.take(made):
             self.omitted += 1
             return Markup("")
         self._count += 1
-        link = (identity, figure.title)
         for digest in figure.evidence:
-            self._by_digest[digest].append(link)
+            self._by_digest[digest].append((identity, figure.title))
         for name in figure.shows:
-            self._by_finding[name].append(link)
+            self._by_finding[name].append((identity, figure.title))
         return made
 
     def links(self, finding: Finding) -> list[Link]:
@@ -115,9 +107,8 @@ class _Page:
 
     def text(self) -> str:
         result = self._result
-        groups = [
-            (name, list(group)) for name, group in groupby(result.findings[:MAX_FINDINGS], lambda each: each.element)
-        ]
+        by_element = groupby(result.findings[:MAX_FINDINGS], lambda each: each.element)
+        groups = [(name, list(group)) for name, group in by_element]
         of_instructions = [group for group in groups if instructions.is_of_instruction(group[1][0])]
         elements = [self._element(*group) for group in groups if group not in of_instructions]
         links = list(self._anchors)
@@ -125,20 +116,12 @@ class _Page:
         before = self._within_budget(about.notes(result), about.latency_hiding(result))
         other = (about.prediction, about.older_methods, about.conditions, about.environment)
         after = self._within_budget(*(part(result) for part in other))
+        overview = self._hierarchy(), self._contents(links, bool(of_instructions)), before
         return document(
             f"{brief(result.device.name, MAX_NAME_LENGTH)}: memory hierarchy",
             tag("a", "To the findings", class_="skip", href="#findings"),
             tag("header", *self._header()),
-            tag(
-                "main",
-                self._hierarchy(),
-                self._contents(links, bool(of_instructions)),
-                *before,
-                tag("h2", "Findings", id="findings"),
-                self._tools(),
-                *sections,
-                *after,
-            ),
+            tag("main", *overview, tag("h2", "Findings", id="findings"), self._tools(), *sections, *after),
             tag("footer", tag("p", self._colophon())),
         )
 
@@ -181,15 +164,12 @@ class _Page:
     def _element(self, name: str, group: list[Finding]) -> Markup | None:
         title = title_of(name)
         head = tag("h3", _short(title), " ", tag("code", _short(name)) if title != name else None)
-        if not (body := self._body(name, group, head)):
-            return None
-        return tag("section", head, *body, class_="element", id=self._new_anchor(name))
+        body = self._body(name, group, head)
+        return tag("section", head, *body, class_="element", id=self._new_anchor(name)) if body else None
 
     def _new_anchor(self, name: str) -> str | None:
         """The fragment of an element, for the first group of its findings only."""
-        if name in self._anchors:
-            return None
-        return self._anchors.setdefault(name, f"e{len(self._anchors)}")
+        return None if name in self._anchors else self._anchors.setdefault(name, f"e{len(self._anchors)}")
 
     def _body(self, name: str, group: Sequence[Finding], head: Markup) -> list[Child]:
         """Lines and plots of an element; empty where the page has no room for it."""
@@ -249,8 +229,8 @@ class _Page:
         """Series about elements without a finding."""
         other = [each for each in self._result.series[:MAX_SERIES] if each.element not in elements]
         figures = (figure for each in other for figure in figures_of_series(each, self._machine))
-        if drawn := self._plots.draw(figures):
-            yield tag("section", tag("h3", "Other measurements"), drawn, class_="element")
+        if plotted := self._plots.draw(figures):
+            yield tag("section", tag("h3", "Other measurements"), plotted, class_="element")
 
     def _colophon(self) -> str:
         made = f"Made by gpudissect {clean(self._result.environment.get('gpudissect', ''))}."

@@ -20,7 +20,7 @@ BOTTOM = TOP + PLOT_HEIGHT
 MAX_LABELLED_BARS = 10  # bars that have a tick each
 TICK_WIDTH = 34  # pixels of the text of a tick
 NUMBERED = ("sm", "peer", "lap", "ring", "chain", "run", "number")  # neighbours stand equally far apart
-MAX_LARGE_DOTS = 150  # of one group; of more each is drawn smaller
+MAX_LARGE_DOTS = 150  # of one group; of more each is plotted smaller
 SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
 HOLLOW_STYLES = (2, 3, 6, 7)
 SHADES = 9  # colours of a map, h0 .. h8 in the style sheet
@@ -28,7 +28,7 @@ Points = list[tuple[float, float]]
 
 
 def svg(figure: Figure, identity: str) -> Markup:
-    """The drawing; `identity` is unique among the drawings of a document. Empty where nothing can be drawn."""
+    """The drawing; `identity` is unique among the drawings of a document. Empty where nothing can be plotted."""
     groups = list(groups_of(figure))
     points = [point for _, group in groups for point in group]
     if not points:
@@ -46,9 +46,9 @@ def svg(figure: Figure, identity: str) -> Markup:
             x_ticks = places if len(places) <= MAX_LABELLED_BARS and has_room else None
             marks = [_bars(group, x, y, n, width) for n, (_, group) in enumerate(groups)]
         else:
-            drawn = [Markup("".join(_group(figure, *group, x, y, n))) for n, group in enumerate(groups)]
-            order = sorted(range(len(drawn)), key=lambda n: (SIZE_ORDER.index(n % MAX_GROUPS // 2), n), reverse=True)
-            marks = [drawn[n] for n in order]  # small marks on large ones, and the first on top
+            strokes = [Markup("".join(_group(figure, *group, x, y, n))) for n, group in enumerate(groups)]
+            order = sorted(range(len(strokes)), key=lambda n: (SIZE_ORDER.index(n % MAX_GROUPS // 2), n), reverse=True)
+            marks = [strokes[n] for n in order]  # small marks on large ones, and the first on top
     if x_ticks is None and figure.x in NUMBERED:
         x_ticks = [each for each in x.ticks(5) if each == int(each)] or None
     units = figure.unit(figure.x), figure.unit(figure.ys[0])

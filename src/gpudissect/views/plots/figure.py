@@ -16,7 +16,7 @@ LOG_RATIO = 64  # largest over smallest value from which on a logarithmic scale 
 
 
 class Kind(StrEnum):
-    """How values are drawn."""
+    """How values are plotted."""
 
     LINES = "lines"  # points joined by a line
     CURVES = "curves"  # a line without points: what a model predicts
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot before it is drawn. Groups are the columns `ys`, or the values of the column `by`."""
+    """A plot before it is plotted. Groups are the columns `ys`, or the values of the column `by`."""
 
     title: str
     kind: Kind
@@ -66,7 +66,7 @@ def overlay(
 
 
 def is_finite(value: float | str | None) -> TypeGuard[float]:
-    """Whether a value can be drawn: a number that neither overflows nor vanishes in a product."""
+    """Whether a value can be plotted: a number that neither overflows nor vanishes in a product."""
     return isinstance(value, int | float) and (value == 0 or 1e-100 < abs(value) < 1e100)
 
 
@@ -100,7 +100,7 @@ class Scale:
 
 def scale_of(values: Sequence[float], *, from_zero: bool = False, log: bool | None = None) -> Scale:
     """The scale that fits finite values, with margins; `from_zero`: it begins at zero unless all are far from that."""
-    low, high = float(min(values)), float(max(values))  # integers beyond 2**53 may differ and yet be drawn alike
+    low, high = float(min(values)), float(max(values))  # integers beyond 2**53 may differ and yet be plotted alike
     if log is None:
         log = low > 0 and high / low >= LOG_RATIO
     if log and low > 0:

@@ -15,16 +15,16 @@ from gpudissect.results.model import Series
 from gpudissect.results.text import title_of
 from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind
 
-MODEL_ALPHAS = (0.0, 8.0, 32.0, 128.0)  # at which models are drawn over the measurement
+MODEL_ALPHAS = (0.0, 8.0, 32.0, 128.0)  # at which models are plotted over the measurement
 MODELS = ("basic", "refined", "queued", "cuda-guide", "hong-kim", "baghsorkhi", "zhang-owens")
-MODEL_POINTS = 32  # occupancies, besides the measured ones, at which a model is drawn
+MODEL_POINTS = 32  # occupancies, besides the measured ones, at which a model is plotted
 MAX_ROWS = 4000
 
 
 def figures_of_hiding(series: Series, machine: Machine | None) -> list[Figure] | None:
     """Figures of a series of latency hiding; None for any other series and for one with unexpected columns.
 
-    `machine` has the parameters of the models; without it no model is drawn.
+    `machine` has the parameters of the models; without it no model is plotted.
     """
     draw = _FIGURES.get(series.name)
     if draw is None or series.element not in KINDS:

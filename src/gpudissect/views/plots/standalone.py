@@ -24,12 +24,12 @@ _STYLE = """text { font: 12px system-ui, sans-serif; fill: var(--soft); } .paper
 
 
 def standalone(figure: Figure) -> str:
-    """The figure as an SVG file; empty where nothing can be drawn. Colours are literal: not all programs know CSS."""
+    """The figure as an SVG file; empty where nothing can be plotted. Colours are literal: not all programs know CSS."""
     return sheet(figure.title, [figure])
 
 
 def sheet(title: str, figures: Sequence[Figure]) -> str:
-    """Several figures side by side in one SVG file; empty where nothing can be drawn."""
+    """Several figures side by side in one SVG file; empty where nothing can be plotted."""
     panels = [panel for n, figure in enumerate(figures) if (panel := _panel(figure, f"plot{n}"))]
     if not panels:
         return ""
