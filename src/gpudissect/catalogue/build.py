@@ -11,10 +11,10 @@ from gpudissect.units import KIB, WARP_SIZE
 from gpudissect.workload import MATRIX_MULTIPLY_ADDS, Instruction, Path
 
 if TYPE_CHECKING:
-    from gpudissect.catalogue.arrays import CacheTable, IndexTable, PolicyTable, TlbTable
+    from gpudissect.catalogue.arrays import CacheTable, IndexTable, Lines, TlbTable
     from gpudissect.catalogue.quantity import Table
     from gpudissect.catalogue.schema import GpuTable
-    from gpudissect.catalogue.tables import BandwidthTable, MemoryTable, PathTable, SharedTable, UnitTable
+    from gpudissect.catalogue.tables import BandwidthTable, MemoryTable, PathTable, RateTable, SharedTable, UnitTable
 
 MAX_CODE_BYTES = 512 * KIB  # of straight-line code that can be run, as on a CUDA GPU
 
@@ -61,7 +61,7 @@ def processor_of(gpu: GpuTable) -> sm.Processor | None:
         memory=_memory(gpu, memory, sms),
         dram=_bandwidth(bandwidth.dram, clock),
         l2=_bandwidth(bandwidth.l2, clock) if bandwidth.l2 else None,
-        l1=_private_bandwidth(l1.read_rate.value, l1.write_rate.value) if l1 else None,
+        l1=_private_bandwidth(l1) if l1 else None,
         launches=sm.Launches(**_values(launch)),
         **(_values(table) | {"single": single}),
     )
@@ -96,30 +96,22 @@ def _limits(gpu: GpuTable) -> dict[Path, int]:
 
 
 def _cache(table: CacheTable) -> geometry.Cache:
-    return geometry.Cache(
-        ways=table.ways_of_sets(),
-        line=table.line_size.value,
-        sector=table.fetch_granularity.value,
-        index=index_of(table.index_function.value),
-        policy=_policy(table.replacement_policy.value),
-        scope=table.scope,
-        copies=table.count_per_sm.value if table.count_per_sm else 1,
-    )
+    line, sector = table.line_size.value, table.fetch_granularity.value
+    copies = table.count_per_sm.value if table.count_per_sm else 1
+    return geometry.Cache(line=line, sector=sector, scope=table.scope, copies=copies, **_structure(table))
 
 
 def _tlb(table: TlbTable) -> geometry.Tlb:
-    return geometry.Tlb(
-        ways=table.ways_of_sets(),
-        page=table.page_size.value,
-        index=index_of(table.index_function.value),
-        policy=_policy(table.replacement_policy.value),
-        penalty=table.penalty.value if table.penalty else 0.0,
-    )
+    penalty = table.penalty.value if table.penalty else 0.0
+    return geometry.Tlb(page=table.page_size.value, penalty=penalty, **_structure(table))
 
 
-def _policy(table: PolicyTable) -> geometry.Policy:
-    total = sum(table.weights)
-    return geometry.Policy(table.kind, weights=tuple(weight / total for weight in table.weights))
+def _structure(table: Lines) -> dict[str, Any]:
+    """Ways, index and policy, for the descriptions of caches and TLBs."""
+    policy, total = table.replacement_policy.value, sum(table.replacement_policy.value.weights)
+    weights = tuple(weight / total for weight in policy.weights)
+    index = index_of(table.index_function.value)
+    return {"ways": table.ways_of_sets(), "index": index, "policy": geometry.Policy(policy.kind, weights=weights)}
 
 
 def _route(gpu: GpuTable, table: PathTable) -> geometry.Route:
@@ -180,5 +172,6 @@ def _bandwidth(table: BandwidthTable, clock: float) -> sm.Bandwidth:
     return sm.Bandwidth(*(rate.value / clock for rate in rates))
 
 
-def _private_bandwidth(read: float, write: float) -> sm.Bandwidth:
+def _private_bandwidth(table: RateTable) -> sm.Bandwidth:
+    read, write = table.read_rate.value, table.write_rate.value
     return sm.Bandwidth(read, write, copy=2 / (1 / read + 1 / write))

@@ -37,16 +37,10 @@ _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of the catalogue.
+    """One GPU of the catalogue."""
 
-    Attributes:
-        key: the name it is loaded by: ``gtx980``, or the stem of a user's file.
-        table: the whole file, checked.
-
-    """
-
-    key: str
-    table: GpuTable = field(repr=False)
+    key: str  # the name it is loaded by: gtx980, or the stem of a user's file
+    table: GpuTable = field(repr=False)  # the whole file, checked
 
     @property
     def name(self) -> str:
@@ -99,8 +93,7 @@ def names() -> list[str]:
 def load(name_or_path: str | pathlib.Path) -> Gpu:
     """Read a built-in GPU by name, or any GPU file by path (a text with a separator, or that ends in .toml, is a path).
 
-    Raises `CatalogueError`, one line with file, field, value and what is allowed, if there is no such GPU or its file
-    is wrong.
+    Raises `CatalogueError`, one line, if there is no such GPU or its file is wrong.
     """
     text = str(name_or_path)
     if text in names():

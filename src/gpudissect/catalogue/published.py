@@ -27,31 +27,18 @@ TLB_ATTRIBUTES = ("entries", "page_size", "sets")
 
 @dataclass(frozen=True)
 class Published:
-    """One published number.
+    """One published number; fields as in `Sourced`."""
 
-    Attributes:
-        element: ``l1``, ``texture``, ``l2``, ``dram``, ``tlb_l1``, ...
-        attribute: ``capacity``, ``hit_latency``, ``entries``, ...
-        value: the truth as far as known, in `unit`; a list of ways if the sets are unequal.
-        low, high: the published bracket, None where the source gives a single number or an open end.
-        unit: ``B``, ``cycles``, ``B/s``; empty for counts.
-        printed: what the source printed where that is known to be off (then it differs from `value`).
-        source: document and table, section or figure.
-        note: what a careful reader must know.
-        simulated: whether the simulated GPU has this structure, so that a survey of it should find the number.
-
-    """
-
-    element: str
-    attribute: str
-    value: Value
+    element: str  # such as l1, texture, tlb_l1
+    attribute: str  # such as capacity, hit_latency
+    value: Value  # the truth as far as known, in `unit`; a list of ways if the sets are unequal
     low: float | None = None
     high: float | None = None
-    unit: str = ""
+    unit: str = ""  # such as B, cycles, B/s; empty for counts
     printed: float | None = None
     source: str = ""
     note: str = ""
-    simulated: bool = True
+    simulated: bool = True  # whether a survey of the simulated GPU should find the number
 
 
 def published_of(gpu: GpuTable) -> list[Published]:

@@ -87,27 +87,16 @@ class Table(BaseModel):
 
 
 class Sourced(Table, Generic[T]):
-    """A value with exactly one of `source` (document and place) and `assumed` (the reason for choosing it).
-
-    Attributes:
-        value: what the simulated GPU has, and what a measurement should find.
-        source: document and table, section or figure.
-        assumed: why this value was chosen where nothing is published.
-        printed: what the source printed, in the unit of `value`, where that is known to be off.
-        low, high: the bracket if the source gives a range; one alone is an open end ("> 62.5 KiB").
-        note: what a careful reader must know.
-        simulated: false for a number of the real GPU that this file's structure lacks (in [published] only).
-
-    """
+    """A value, as a simulated GPU has and a measurement should find it, with exactly one of `source` and `assumed`."""
 
     value: T
-    source: Text | None = None
-    assumed: Text | None = None
-    printed: Number | None = None
-    low: Number | None = None
+    source: Text | None = None  # document and table, section or figure
+    assumed: Text | None = None  # why this value was chosen where nothing is published
+    printed: Number | None = None  # by the source, in the unit of `value`, where that is known to be off
+    low: Number | None = None  # the bracket if the source gives a range; one alone is an open end ("> 62.5 KiB")
     high: Number | None = None
-    note: Text | None = None
-    simulated: bool = True
+    note: Text | None = None  # what a careful reader must know
+    simulated: bool = True  # false for a number of the real GPU that this file's structure lacks (in [published] only)
 
     @model_validator(mode="after")
     def _check_source(self) -> Sourced[T]:

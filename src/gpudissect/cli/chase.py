@@ -61,7 +61,7 @@ def chase(
         timing=Timing(timing),
         warmup=warmup,
         laps=laps,
-        bounds=_bounds(bounds),
+        bounds=None if bounds is None else _bounds(bounds),
         carveout=carveout,
         flush=flush,
         sm=sm,
@@ -79,11 +79,9 @@ def chase(
     run_and_print(device, make, output=output, record=record, as_json=as_json, seed=seed)
 
 
-def _bounds(text: str | None) -> Bounds | None:
+def _bounds(text: str) -> Bounds:
     from gpudissect.workload import Bounds
 
-    if text is None:
-        return None
     parts = text.split(",")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise UsageError(f"--bounds takes three whole numbers of cycles such as 60,180,400, got {text!r}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpudissect.results.model import Result
 
 Progress = Callable[[int, int, str], None]
+Update = Callable[[int, int, str, str], None]  # also takes the time left
 DONE, BUG, PARTIAL, INTERRUPTED = 0, 1, 4, 130
 
 LOG_INTERVAL_S = 5.0
@@ -91,12 +92,13 @@ def progress_on_stderr() -> Iterator[Progress]:
 
     It raises KeyboardInterrupt if a signal came whose exception was lost, as in a callback of a compiler.
     """
+    begin = time.monotonic()
     with _bar() if sys.stderr.isatty() else contextlib.nullcontext(_log()) as update:
 
         def step(done: int, total: int, experiment: str) -> None:
             if _stop_requested:
                 raise KeyboardInterrupt
-            update(done, total, experiment)
+            update(done, total, experiment, time_left(done, total, time.monotonic() - begin))
 
         yield step
 
@@ -118,7 +120,7 @@ def time_left(done: int, total: int, elapsed_s: float) -> str:
 
 
 @contextlib.contextmanager
-def _bar() -> Iterator[Progress]:
+def _bar() -> Iterator[Update]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -128,28 +130,24 @@ def _bar() -> Iterator[Progress]:
     if console.width >= MIN_BAR_COLUMNS:
         columns.insert(1, BarColumn(bar_width=None))
     columns.append(TextColumn("{task.fields[left]}", markup=False))
-    begin = time.monotonic()
     with Bar(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("starting", total=None, left="")
         width = min(DESCRIPTION_CHARS, max(12, console.width - 34))
 
-        def update(done: int, total: int, experiment: str) -> None:
+        def update(done: int, total: int, experiment: str, left: str) -> None:
             short = experiment if len(experiment) <= width else experiment[: width - 3] + "..."
-            left = time_left(done, total, time.monotonic() - begin)
             bar.update(task, completed=done, total=total, description=short.ljust(width), left=left)
 
         yield update
 
 
-def _log() -> Progress:
-    begin = last = time.monotonic()
+def _log() -> Update:
+    last = time.monotonic()
 
-    def update(done: int, total: int, experiment: str) -> None:
+    def update(done: int, total: int, experiment: str, left: str) -> None:
         nonlocal last
-        now = time.monotonic()
-        if now - last >= LOG_INTERVAL_S:
-            last = now
-            left = time_left(done, total, now - begin)
+        if time.monotonic() - last >= LOG_INTERVAL_S:
+            last = time.monotonic()
             print_note(f"{done} of {total}{f', {left}' if left else ''}: {experiment}")
 
     return update

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -61,7 +62,7 @@ def mix(
     workload = Mix(
         body=body,
         warps=warps,
-        block_size=block_size if block_size is not None else _block_size(warps),
+        block_size=block_size if block_size is not None else WARP_SIZE * max(n for n in range(1, 33) if warps % n == 0),
         iterations=iterations,
         ilp=ilp,
         sms=sms,
@@ -72,11 +73,7 @@ def mix(
         waves=waves,
     )
 
-    def make(info: DeviceInfo) -> Mix:
-        _check_fits(info, workload)
-        return workload
-
-    run_and_print(device, make, output=output, record=record, as_json=as_json)
+    run_and_print(device, partial(_fitting, workload), output=output, record=record, as_json=as_json)
 
 
 def _body(text: str) -> tuple[Step, ...]:
@@ -104,12 +101,8 @@ def _footprint(size: str | None) -> int:
     return footprint
 
 
-def _block_size(warps: int) -> int:
-    """Threads of the largest block of whole warps that divides the warps of an SM."""
-    return WARP_SIZE * max(count for count in range(1, 33) if warps % count == 0)
-
-
-def _check_fits(info: DeviceInfo, mix: Mix) -> None:
+def _fitting(mix: Mix, info: DeviceInfo) -> Mix:
+    """The mix. Raises `DeviceError` or `UsageError` if the device cannot run it."""
     from gpudissect.workload import Path
 
     if missing := [step.instruction.value for step in mix.body if step.instruction not in info.instructions]:
@@ -121,3 +114,4 @@ def _check_fits(info: DeviceInfo, mix: Mix) -> None:
     if mix.sms is not None and mix.sms > info.sm_count:
         raise UsageError(f"{info.name} has {info.sm_count} SMs, got {mix.sms}")
     check_span(info, Path.GLOBAL, mix.footprint, "mix")
+    return mix

@@ -26,11 +26,10 @@ def run_and_print(
     as_json: bool,
     seed: int = 0,
 ) -> None:
-    """Make a workload for the device, run it and write its raw trace.
+    """Make a workload for the device, run it and write its raw trace to `output` or stdout, as the commands describe.
 
-    The trace goes to `output` and the summary to stdout; without `output` the trace goes to stdout, the summary to
-    stderr. What `make` raises comes before anything is run or recorded. Raises `UsageError` for several devices or an
-    output that cannot be written or is an input, and `UnsupportedWorkload` for a workload that the device cannot run.
+    What `make` raises comes before anything is run or recorded. Raises `UsageError` for several devices or an output
+    that cannot be written or is an input, and `UnsupportedWorkload` for a workload that the device cannot run.
     """
     from gpudissect.device.find import choose, open_device
     from gpudissect.device.recording.device import Recorder

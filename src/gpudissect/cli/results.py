@@ -81,14 +81,9 @@ def check(
     stable = is_stable(found)
     if as_json:
         listed = [
-            {
-                "weight": concern.weight.value,
-                "what": concern.what,
-                "advice": concern.advice,
-                "about": concern.about,
-                "files": [names[n] for n in concern.of],
-            }
-            for concern in found
+            {"weight": item.weight.value, "what": item.what, "advice": item.advice, "about": item.about}
+            | {"files": [names[n] for n in item.of]}
+            for item in found
         ]
         _print_json({"schema": "gpudissect-check/1", "stable": stable, "files": names, "concerns": listed})
     else:
@@ -183,6 +178,8 @@ def export(
     series, series-parquet: the measured series, one number a line. Single accesses: discover --traces FILE, also of a
     recording.
     """
+    from base64 import b64encode
+
     from gpudissect import exports
     from gpudissect.results.files import check_apart, check_writable, load, write_bytes
 
@@ -192,19 +189,13 @@ def export(
     content = exports.export(load(file), format_name)
     if output is not None:
         write_bytes(output, content.encode() if isinstance(content, str) else content)
+        shown = {"file": str(output)}
+    else:
+        shown = {"text": content} if isinstance(content, str) else {"base64": b64encode(content).decode()}
     if as_json:
-        _print_json({"schema": "gpudissect-export/1", "format": format_name} | _content(content, output))
+        _print_json({"schema": "gpudissect-export/1", "format": format_name} | shown)
     elif output is None:
         typer.echo(content, nl=False)
-
-
-def _content(content: str | bytes, output: Path | None) -> dict[str, str]:
-    """The file written, or the text, or binary content in base64."""
-    import base64
-
-    if output is not None:
-        return {"file": str(output)}
-    return {"text": content} if isinstance(content, str) else {"base64": base64.b64encode(content).decode()}
 
 
 def schema(as_json: Annotated[bool, Option("--json", help="No effect: the schema is always JSON.")] = False) -> None:

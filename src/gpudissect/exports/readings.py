@@ -132,10 +132,7 @@ def assumed(value: Any, reason: str) -> Entry:
 
 @dataclass(frozen=True)
 class Readings:
-    """Findings of a result as entries of a GPU file.
-
-    The result may come from a stranger: only plausible numbers are taken, texts are cut and cleaned.
-    """
+    """Findings of a result as entries of a GPU file: only plausible numbers are taken, texts are cut and cleaned."""
 
     result: Result
 

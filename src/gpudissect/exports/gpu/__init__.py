@@ -15,7 +15,7 @@ from gpudissect.catalogue.load import MAX_FILE_BYTES, check, parse
 from gpudissect.catalogue.published import published_of
 from gpudissect.errors import CatalogueError, UsageError
 from gpudissect.estimate import Status
-from gpudissect.exports.gpu.caches import Arrays, arrays, tlbs
+from gpudissect.exports.gpu.caches import arrays, tlbs
 from gpudissect.exports.gpu.chip import chip, processor, shared_memory
 from gpudissect.exports.gpu.paths import known_caches, routes
 from gpudissect.exports.readings import MAX_NAME, Entry, Readings, documented_gpu, line
@@ -47,12 +47,7 @@ NO_PARTITIONS = "nothing was observed that a cache in two partitions would expla
 
 
 def gpu_file(result: Result) -> str:
-    """The text of the GPU file, TOML.
-
-    Raises:
-        UsageError: if the result has no finding on any path to memory, or describes a GPU that cannot be simulated.
-
-    """
+    """The GPU file, TOML. Raises `UsageError` without latency of a cache or memory, or if it cannot be simulated."""
     readings = Readings(result)
     sections = list(_sections(readings))
     table = _checked(toml_text(sections), readings)
@@ -65,8 +60,7 @@ def gpu_file(result: Result) -> str:
 def _sections(readings: Readings) -> Iterator[Section]:
     """Every table but ``[published]``, in the order of the catalogue's files."""
     result = readings.result
-    caches = arrays(readings, known_caches(readings))
-    levels, walk = tlbs(readings)
+    caches, (levels, walk) = arrays(readings, known_caches(readings)), tlbs(readings)
     paths, unsupported = routes(readings, caches, bool(levels))
     name = line(result.device.name, MAX_NAME) or "unnamed"
     if not any("memory_latency" in table for table in paths.values()):
@@ -76,7 +70,15 @@ def _sections(readings: Readings) -> Iterator[Section]:
     top = {"format": 1, "name": name, "architecture": architecture, "run": line(readings.source)}
     yield Section((), top, comment=f"{name}\n" + _HEADER.format(source=readings.source))
     yield _section(("chip",), chip(readings))
-    yield from _array_sections(caches)
+    for element, body in caches.caches.items():
+        scope = {"scope": "gpu"} if element == "l2" else {}
+        comment = "One of its two partitions." if scope and caches.partition else ""
+        yield _section(("caches", element), scope | dict(body), comment)
+    if not caches.caches:
+        yield Section(("caches",), {})
+    if caches.partition is not None:
+        yield _section(("partition",), caches.partition)
+    yield from (_section(("views", element), body) for element, body in caches.views.items())
     documented = documented_gpu(result.device)
     yield _section(("shared",), shared_memory(readings, documented))
     yield from (_section(("paths", path.value), route) for path, route in paths.items())
@@ -87,21 +89,6 @@ def _sections(readings: Readings) -> Iterator[Section]:
         yield _section(("walk",), walk)
     if documented is not None:
         yield from (_section(name, body) for name, body in processor(readings, documented, caches.caches))
-
-
-def _array_sections(arrays: Arrays) -> Iterator[Section]:
-    """Caches, partitions and views."""
-    partition = arrays.partition
-    for element, body in arrays.caches.items():
-        scope = {"scope": "gpu"} if element == "l2" else {}
-        comment = "One of its two partitions." if scope and partition else ""
-        yield _section(("caches", element), scope | dict(body), comment)
-    if not arrays.caches:
-        yield Section(("caches",), {})
-    if partition is not None:
-        yield _section(("partition",), partition)
-    for element, body in arrays.views.items():
-        yield _section(("views", element), body)
 
 
 def _section(name: tuple[str, ...], body: Mapping[str, Any], comment: str = "") -> Section:

@@ -109,7 +109,11 @@ def _cache(readings: Readings, element: str, partition: int | None = None) -> En
     """Entries of an array; `partition`: bytes of one of two."""
     line, fetch = _line_and_fetch(readings, element)
     size = line["value"]
-    capacity = _capacity(readings, element, size) if partition is None else _segment(readings, partition)
+    capacity = _capacity(readings, element, size)
+    if partition is not None:
+        segment = readings.entry("l2", "segment_size")
+        is_found = segment is not None and segment["value"] == partition
+        capacity = segment if segment and is_found else assumed(partition, "half of both partitions")
     lines = capacity["value"] // size
     lines, structure = geometry(readings, element, lines, size, usual_ways(lines))
     capacity = scaled_to(capacity, lines, size, readings)
@@ -169,13 +173,6 @@ def _unknown_capacity(readings: Readings, element: str, line: int) -> Entry:
         return assumed(stated // line * line, "not found; what the driver states")
     size = max(line, ASSUMED_L2_CAPACITY if element == "l2" else ASSUMED_CAPACITY)
     return assumed(size, f"not found; {size >> 10} KiB taken")
-
-
-def _segment(readings: Readings, size: int) -> Entry:
-    entry = readings.entry("l2", "segment_size")
-    if entry is not None and entry["value"] == size:
-        return entry
-    return assumed(size, "half of both partitions")
 
 
 def _partition(readings: Readings) -> Entries | None:

@@ -84,8 +84,8 @@ def _was_observed(readings: Readings, path: Path) -> bool:
     has_latency = any(readings.number(element, "hit_latency") is not None for element in ("l2", "dram"))
     if path in (Path.GLOBAL, Path.GLOBAL_L2):
         return has_latency
-    findings = [readings.finding(element, "hit_latency") for element in PATHS[path]]
-    return has_latency and any(finding is not None and finding.status is Status.NOT_SUPPORTED for finding in findings)
+    findings = filter(None, (readings.finding(element, "hit_latency") for element in PATHS[path]))
+    return has_latency and any(finding.status is Status.NOT_SUPPORTED for finding in findings)
 
 
 def _private_hits(readings: Readings, elements: Sequence[str]) -> list[Entry]:

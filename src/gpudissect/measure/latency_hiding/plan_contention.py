@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from types import NoneType
+from typing import Any
 
 import numpy as np
 
@@ -228,29 +229,15 @@ def _table(
     return Series(kind.element, name, by_name, units, evidence)
 
 
+def _experiment(kind: Kind, key: Key[Any], plan: Callable[..., Plan], *attributes: str) -> Experiment:
+    """An experiment after the loops of this kind; one with estimates also runs after an interrupt."""
+    needs, has_estimates = (loops_of(kind.element),), bool(attributes)
+    plan = partial(plan, kind)
+    return Experiment(key, plan, attributes, needs, quick=True, after_interrupt=has_estimates, study=Study.HIDE)
+
+
+_MEMORY_KINDS = [kind for kind in KINDS if kind.of_memory]
 EXPERIMENTS = (
-    *(
-        Experiment(
-            contention_of(kind.element),
-            partial(contention_plan, kind),
-            ATTRIBUTES,
-            needs=(loops_of(kind.element),),
-            quick=True,
-            after_interrupt=True,
-            study=Study.HIDE,
-        )
-        for kind in KINDS
-        if kind.of_memory
-    ),
-    *(
-        Experiment(
-            Key(f"oversubscription.{kind.element}"),
-            partial(oversubscription_plan, kind),
-            needs=(loops_of(kind.element),),
-            quick=True,
-            study=Study.HIDE,
-        )
-        for kind in KINDS
-        if kind.of_memory
-    ),
+    *(_experiment(kind, contention_of(kind.element), contention_plan, *ATTRIBUTES) for kind in _MEMORY_KINDS),
+    *(_experiment(kind, Key(f"oversubscription.{kind.element}"), oversubscription_plan) for kind in _MEMORY_KINDS),
 )
