@@ -166,10 +166,9 @@ def skip_fixed_penalty(curve: Curve, line: int, rise: Rise) -> Rise:
     last = int(np.argmin(constant))
     if last == 0:  # the first, or none
         return rise
-    fits, overflows = int(curve.sizes[climb[last - 1]]), int(curve.sizes[climb[last]])
+    fits, overflows = curve.sizes[climb[last - 1 : last + 1]].tolist()
     slack = max(0, fits - int(min_capacity))
-    penalty_from = rise.overflows
-    return replace(rise, fits=fits, slack=slack, overflows=overflows, fixed_penalty=penalty, penalty_from=penalty_from)
+    return Rise(fits, slack, overflows, rise.before, rise.after, fixed_penalty=penalty, penalty_from=rise.overflows)
 
 
 def _plateau_end(curve: Curve, begin: int) -> int | None:

@@ -92,8 +92,7 @@ def icache_plan(element: str, bench: Bench, known: Known) -> Plan:
     """Capacity and miss penalty of one level, from its `CodeLevels`; knowledge: its rise, None if it was not found."""
     code = known[CODE_LEVELS]
     yield from ()
-    rise = code.rise(element)
-    if rise is not None:
+    if (rise := code.rise(element)) is not None:
         return Outcome((_capacity(element, rise, code), _penalty(element, rise, code)), rise)
     if code.absence is not None:
         return Outcome(without(code.absence.status, element, code.absence.reason, *ATTRIBUTES))
@@ -121,8 +120,7 @@ def _curve(units: list[int], traces: list[Trace], overhead: tuple[float, float])
 def _capacity(element: str, rise: Rise, code: CodeLevels) -> Estimate:
     size = format_bytes(rise.overflows)
     caveats = [f"{size} of code and a loop of up to {format_bytes(MAX_LOOP_BYTES)} around it do not fit"]
-    counted = code.is_counted(element)
-    if not counted:
+    if not (counted := code.is_counted(element)):
         caveats.append(UNCOUNTED)
     if rise.penalty_from:
         caveats.append(
@@ -140,8 +138,7 @@ def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
         f"per {CODE_LINE} B of sequential code, {before.cycles:.1f} cycles within this level and {after.cycles:.1f} "
         "beyond: a throughput, not a latency"
     ]
-    certain = code.is_counted(element) and not rise.wide
-    if not certain:
+    if not (certain := code.is_counted(element) and not rise.wide):
         caveats.append(UNCOUNTED)
     settling = after.high - after.cycles  # a plateau that has risen so far may rise as far again
     bracket = after.low - before.high, after.high + settling - before.low
@@ -151,8 +148,5 @@ def _penalty(element: str, rise: Rise, code: CodeLevels) -> Estimate:
 
 EXPERIMENTS = (  # none is quick: the kernel that is all code takes seconds to compile
     Experiment(CODE_LEVELS, code_levels_plan, element=ELEMENTS[0]),
-    *(
-        Experiment(Key(f"capacity.{element}"), partial(icache_plan, element), ATTRIBUTES, (CODE_LEVELS,))
-        for element in ELEMENTS
-    ),
+    *(Experiment(Key(f"capacity.{name}"), partial(icache_plan, name), ATTRIBUTES, (CODE_LEVELS,)) for name in ELEMENTS),
 )

@@ -94,17 +94,13 @@ class CheckedSequence:
         return np.asarray(self.counted & (self.predicted != UNCLEAR) & (observed != UNCLEAR))
 
     def wrong(self, observed: Levels) -> Mask:
-        """Which of them another level answered."""
+        """Which of them another level answered: the nearer of both hit instead of missing, or the reverse."""
         return np.asarray(self.comparable(observed) & (observed != self.predicted))
-
-    def misjudged_by(self, observed: Levels) -> Levels:
-        """Of wrong accesses, the level that hit instead of missing or missed instead of hitting."""
-        return np.asarray(np.minimum(self.predicted, observed))
 
     @property
     def always_wrong(self) -> Mask:
         """Which are wrong in both runs: in a single run an access may be misread."""
-        return np.asarray(np.logical_and.reduce([self.wrong(observed) for observed in self.observed]))
+        return np.asarray(np.all([self.wrong(observed) for observed in self.observed], axis=0))
 
 
 def is_repeated(offsets: Array, size: int) -> Mask:
@@ -131,11 +127,10 @@ def count_misses(name: str, sequences: Sequence[tuple[PredictedMisses, Outcomes]
     observed = np.concatenate([outcomes[each.repeated] for each, outcomes in sequences])
     weights = [int(each.repeated.sum()) for each, _ in sequences]
     possible = float(np.average([each.possible for each, _ in sequences], weights=weights))
-    clear = observed != UNKNOWN
-    right = int(np.sum(clear & (observed == predicted)))
+    clear = int(np.sum(observed != UNKNOWN))
     hits_wrong = int(np.sum((observed == HIT) & (predicted == MISS)))
     misses_wrong = int(np.sum((observed == MISS) & (predicted == HIT)))
-    return CacheCounts(name, int(clear.sum()), right, possible, hits_wrong, misses_wrong)
+    return CacheCounts(name, clear, clear - hits_wrong - misses_wrong, possible, hits_wrong, misses_wrong)
 
 
 def count_levels(
@@ -151,7 +146,7 @@ def count_levels(
         for observed in each.observed:
             comparable, mistaken = int(each.comparable(observed).sum()), each.wrong(observed)
             accesses, right = accesses + comparable, right + comparable - int(mistaken.sum())
-            wrong.update(elements[level] for level in each.misjudged_by(observed)[mistaken])
+            wrong.update(elements[level] for level in np.minimum(each.predicted, observed)[mistaken])
     if not accesses:
         return NotPredicted(f"path {name}", "no access was clearly answered by one level")
     ordered = {element: wrong[element] for element in elements if wrong[element]}
@@ -165,7 +160,7 @@ def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: 
     With a random policy the share over both runs counts; otherwise the accesses wrong in both runs, for misread
     accesses differ from run to run.
     """
-    always = [each.always_wrong & (each.misjudged_by(each.observed[0]) == level) for each in sequences]
+    always = [each.always_wrong & (np.minimum(each.predicted, each.observed[0]) == level) for each in sequences]
     wrong = sum(int(mask.sum()) for mask in always)
     accesses = sum(int(each.comparable(each.observed[0]).sum()) for each in sequences)
     if counts.possible < 1:

@@ -129,9 +129,8 @@ class PathModel:
         caches = {stage.element: stage.cache for stage in self.stages}
         memory = max([self.memory, *hits])
         route = Route(tuple(caches), tuple(hits), memory, self.translated_from, tlbs_at=self.tlbs_at)
-        tlbs = tuple(
-            Tlb(tlb.cache.ways, tlb.cache.line, tlb.cache.index, tlb.cache.policy, tlb.cycles) for tlb in self.tlbs
-        )
+        pages = [(tlb.cache, tlb.cycles) for tlb in self.tlbs]
+        tlbs = tuple(Tlb(cache.ways, cache.line, cache.index, cache.policy, cycles) for cache, cycles in pages)
         walk = self.tlbs[-1].cycles if self.tlbs else 0.0
         return Hierarchy(caches=caches, routes={self.path: route}, tlbs=tlbs, tlb_walk_penalty=walk)
 

@@ -38,10 +38,9 @@ def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:
     if level is None:
         return Outcome()
     structure, replacement = known[structure_of(element)], known[replacement_of(element)]
-    if structure is None or level.bounds is None:
-        return Outcome(knowledge=NotPredicted(element, "its sets are not known"))
-    if replacement is None:
-        return Outcome(knowledge=NotPredicted(element, "its replacement policy is not known"))
+    if structure is None or level.bounds is None or replacement is None:
+        missing = "sets are" if structure is None or level.bounds is None else "replacement policy is"
+        return Outcome(knowledge=NotPredicted(element, f"its {missing} not known"))
     if level.home_partition is not None:
         return Outcome(knowledge=NotPredicted(element, "it has two partitions: which hits in the other is not known"))
     fetch = level.fetch.fetch or structure.line

@@ -31,7 +31,7 @@ from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_policy import tlb_caches_to
 from gpudissect.series import Series
 from gpudissect.simulation.cache.check import check_cache
-from gpudissect.simulation.cache.geometry import Cache, Policy, PolicyKind
+from gpudissect.simulation.cache.geometry import Policy, PolicyKind
 from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import TLBS
 from gpudissect.workload import Chase, Explicit, Path, Timing
@@ -65,15 +65,13 @@ BEHIND_L1: tuple[Key[Any], ...] = (
 
 def hierarchy_plan(path: Path, elements: tuple[str, ...], bench: Bench, known: Known) -> Plan:
     """Knowledge: `PathCounts` of a path with `elements` before the L2, or `NotPredicted`. May refute policies."""
-    model = path_model(path, elements, bench, known)
-    if isinstance(model, NotPredicted):
+    if isinstance(model := path_model(path, elements, bench, known), NotPredicted):
         return Outcome(knowledge=model)
     bounds = (bench.info.limit(path), model.indexed_bytes, translated_bytes(known))
     first, *orders = _orders(model, min(bound for bound in bounds if bound is not None), bench)
     if len(model.tlb_positions()) > 1:
         ((trace,),) = yield from _run(path, [first], 1)
-        levels = model.classify(trace.cycles)
-        positions = model.tlb_positions()
+        levels, positions = model.classify(trace.cycles), model.tlb_positions()
         model = max(positions, key=lambda each: float(np.mean(each.predict(first)[0] == levels)))  # first of equals
     sequences = yield from _check(model, orders)
     names = [stage.element for stage in model.stages]
@@ -113,14 +111,12 @@ def path_model(path: Path, elements: tuple[str, ...], bench: Bench, known: Known
 
 def tlb_models(known: Known) -> tuple[TlbModel, ...]:
     """The TLBs whose policies were found, in the order of their look-ups."""
-    deepest: tuple[Cache, ...] = ()
-    for element in TLBS:
-        if caches := known[tlb_caches_to(element)]:
-            deepest = caches
-    levels = [known[tlb_of(element)] for element in TLBS]
+    known_caches = [known[tlb_caches_to(element)] for element in TLBS]
+    deepest = max((caches or () for caches in known_caches), key=len)
+    levels = [(element, known[tlb_of(element)]) for element in TLBS]
     return tuple(
         TlbModel(element, cache, level.miss.cycles, level.miss.threshold)
-        for element, cache, level in zip(TLBS, deepest, levels, strict=False)
+        for (element, level), cache in zip(levels, deepest, strict=False)
         if level is not None
     )
 
@@ -134,9 +130,8 @@ def translated_bytes(known: Known) -> int | None:
 
 def _private_stage(level: Level, limit: int, known: Known) -> Stage | None:
     """A cache before the L2."""
-    stage = _stage_of_sets(level, known)
     lines, capacity = known[lines_of(level.element)], known[capacity_of(level.element)]
-    if stage is not None or lines is None:
+    if (stage := _stage_of_sets(level, known)) is not None or lines is None:
         return stage
     if level.behind is None:  # whatever the path reaches fits
         return infer_hierarchy.stage_of_ample_size(level, lines.line, limit)
@@ -155,11 +150,9 @@ def _l2_stage(level: Level, known: Known) -> Stage:
 def _stage_of_sets(level: Level, known: Known) -> Stage | None:
     """A cache whose sets are known; None if they are not, or if its policy cannot be simulated on all of them."""
     structure, replacement = known[structure_of(level.element)], known[replacement_of(level.element)]
-    if structure is None:
-        return None
-    if replacement is None and max(structure.ways) == 1:
+    if replacement is None and structure is not None and max(structure.ways) == 1:
         replacement = Replacement(Policy(PolicyKind.LRU), True)  # there is no choice
-    if replacement is None:
+    if structure is None or replacement is None:
         return None
     stage = infer_hierarchy.stage_of_structure(level, structure, replacement.policy, replacement.sure)
     try:
@@ -261,10 +254,8 @@ def _check_tlb(
     """Random visits to about as many pages as one level has entries, each page several times, run twice."""
     page = level.page_size
     counts = sorted({max(2, min(max_pages, round(share * level.entries))) for share in FOOTPRINTS})
-    rngs = [bench.rng("unseen pages", number, count) for count in counts]
-    visits = [
-        rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in zip(counts, rngs, strict=True)
-    ]
+    rngs = {count: bench.rng("unseen pages", number, count) for count in counts}
+    visits = [rng.permutation(np.repeat(np.arange(count), PAGE_VISITS)) for count, rng in rngs.items()]
     accesses = PageAccesses(page, bench)
     first = yield from accesses.visits(visits, TLB_LAPS)
     second = yield from accesses.visits(visits, TLB_LAPS, repetition=1)

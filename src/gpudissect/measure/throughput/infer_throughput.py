@@ -44,8 +44,7 @@ def throughput(moved: NDArray[np.int64], nanoseconds: NDArray[np.int64]) -> Thro
     """Median of runs in B/s, with its error and the timer's step; `ValueError` without runs or for too short ones."""
     if moved.size == 0 or moved.shape != nanoseconds.shape:
         raise ValueError(f"throughput needs runs, got {moved.shape} and {nanoseconds.shape}")
-    if nanoseconds.min() <= 2 * TIMER_STEP_NS:
-        shortest = nanoseconds.min()
+    if (shortest := nanoseconds.min()) <= 2 * TIMER_STEP_NS:
         raise ValueError(f"a run of {shortest} ns is too short for a timer with steps of {TIMER_STEP_NS} ns")
     rates = moved / nanoseconds * 1e9
     low, high = moved / (nanoseconds + TIMER_STEP_NS) * 1e9, moved / (nanoseconds - TIMER_STEP_NS) * 1e9

@@ -21,15 +21,9 @@ from gpudissect.catalogue.capabilities import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.throughput import stream_search
+from gpudissect.measure.throughput import rate_estimates, stream_search
 from gpudissect.measure.throughput.infer_throughput import Throughput
-from gpudissect.measure.throughput.rate_estimates import (
-    DATA_RATE,
-    Unbounded,
-    format_rate,
-    peak_bandwidth,
-    plateau_estimate,
-)
+from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate, peak_bandwidth, plateau_estimate
 from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
@@ -136,7 +130,7 @@ def peak_plan(bench: Bench, known: Known) -> Plan:
     if isinstance(peak, Unbounded):
         reason = "the device does not state the clock of its memory and the width of its bus"
         return Outcome(without(Status.NOT_FOUND, "dram", reason, "peak_bandwidth"))
-    transfers = bench.info.facts.get("memory_data_rate", DATA_RATE)
+    transfers = bench.info.facts.get("memory_data_rate", rate_estimates.DATA_RATE)
     method = f"memory clock x bus width x {transfers} transfers per cycle (MC16 s5.1), as stated"
     stated = partial(Estimate, element="dram", attribute="peak_bandwidth", status=Status.STATED, method=method)
     return Outcome((stated(value=peak.rate),))
@@ -177,9 +171,9 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
 
 def _bracket(estimate: Estimate | None) -> Throughput | None:
     """Value and bracket of a rate, None without."""
-    if estimate is None or estimate.low is None or estimate.high is None:
+    if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return None
-    return Throughput(float(str(estimate.value)), estimate.low, estimate.high) if estimate.value is not None else None
+    return Throughput(float(str(estimate.value)), estimate.low, estimate.high)
 
 
 EXPERIMENTS = (

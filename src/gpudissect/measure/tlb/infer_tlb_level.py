@@ -42,9 +42,8 @@ class MissCosts:
     @property
     def order_matters(self) -> bool:
         """Whether both orders were measured and differ."""
-        if not self.in_order or not self.at_random:
-            return False
-        return abs(float(np.median(self.in_order) - np.median(self.at_random))) > 2 * PENALTY_ERROR
+        both = bool(self.in_order and self.at_random)
+        return both and abs(float(np.median(self.in_order) - np.median(self.at_random))) > 2 * PENALTY_ERROR
 
     @property
     def of_tlb(self) -> tuple[float, ...]:

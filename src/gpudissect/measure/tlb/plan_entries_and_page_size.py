@@ -87,10 +87,9 @@ class _Search:
 
     def at(self, spacing: int) -> PageAccesses:
         """Accesses to pages that far apart."""
-        if spacing not in self._accesses:
-            self._accesses[spacing] = PageAccesses(spacing, self.bench)
-            self._accesses[spacing].evidence = self.evidence
-        return self._accesses[spacing]
+        accesses = self._accesses.setdefault(spacing, PageAccesses(spacing, self.bench))
+        accesses.evidence = self.evidence
+        return accesses
 
     def slow_pages(self) -> Ask[tuple[MissPenalty, int, int, int] | None]:
         """The next penalty, the distance at which it shows, and numbers of pages without and with it."""
@@ -116,17 +115,16 @@ class _Search:
         entries = yield from self.max_resident(spacing, miss, low, high)
         page, miss, entries = yield from self.smallest_distance(spacing, miss, entries)
         (ordered,) = yield from self.at(page).visits([np.arange(min(2 * entries, self.limit // page))], LAPS)
-        if np.mean(ordered >= miss.threshold) < MIN_MISS_SHARE:
+        if (slow := float(np.mean(ordered >= miss.threshold))) < MIN_MISS_SHARE:
             # Slow in random order only are changes of the page-table window; the penalty without them is smaller.
             smaller = next_miss_penalty([ordered], self.last_miss, self.at(page).noise)
             if smaller is None:
+                size = format_bytes(entries * page)
                 return (
-                    f"of accesses to twice {format_bytes(entries * page)} in order "
-                    f"{np.mean(ordered >= miss.threshold):.0%} are slower, of a TLB half or more: they may change the "
-                    "window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+                    f"of accesses to twice {size} in order {slow:.0%} are slower, of a TLB half or more: they may "
+                    "change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
                 )
-            miss = smaller
-        slow = float(np.mean(ordered >= miss.threshold))
+            miss, slow = smaller, float(np.mean(ordered >= smaller.threshold))
         if page == spacing:
             page, entries = yield from self.wider_pages(spacing, miss, entries)
         yield from self.check_packed(page, miss, entries, slow)

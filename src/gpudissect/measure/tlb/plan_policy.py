@@ -162,11 +162,9 @@ class _PolicySearch:
     def _predicted(self, kind: PolicyKind, pages: Pages) -> Outcomes:
         """Misses of the timed laps; those before them evict what other accesses left in the TLB."""
         offsets = np.tile(pages, WARMUP + LAPS) * self.level.page_size
-        reaching = np.arange(offsets.size)
+        missed = np.ones(offsets.size, dtype=np.int8)
         for cache in (*self.before, self.cache(kind)):
-            reaching = reaching[CacheModel(cache).access_many(offsets[reaching]) == 1]
-        missed = np.zeros(offsets.size, dtype=np.int8)
-        missed[reaching] = 1
+            missed[missed == 1] = CacheModel(cache).access_many(offsets[missed == 1])
         return missed[WARMUP * pages.size :]
 
     def _possible(self, kind: PolicyKind) -> bool:
@@ -178,9 +176,7 @@ class _PolicySearch:
 
 
 EXPERIMENTS = tuple(
-    Experiment(
-        tlb_caches_to(tlb), partial(tlb_policy_plan, tlb), (ATTRIBUTE,), (tlb_of(tlb), tlb_sets_of(tlb), *before)
-    )
+    Experiment(tlb_caches_to(tlb), partial(tlb_policy_plan, tlb), (ATTRIBUTE,), (tlb_of(tlb), tlb_sets_of(tlb), *last))
     for number, tlb in enumerate(TLBS)
-    for before in [map(tlb_caches_to, TLBS[:number][-1:])]
+    for last in [map(tlb_caches_to, TLBS[:number][-1:])]
 )

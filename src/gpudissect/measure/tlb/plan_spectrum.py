@@ -134,8 +134,7 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     ]
     pooled = {kind: np.concatenate([each[kind] for each in cycles]) for kind in cycles[0]}
     walks = pooled["both_missed"] if second and shape.resident >= MIN_FLUSH_RATIO * second.entries else None
-    packed = pooled["packed"], pooled["packed_translated"]
-    hits = Hits(pooled["translated"], pooled["first_missed"], walks, *packed)
+    hits = Hits(pooled["translated"], pooled["first_missed"], walks, pooled["packed"], pooled["packed_translated"])
     touches = _first_touches(pages, shape.spacing, cycles)
     l2 = known[levels_of("l2")].level("l2")
     mixed = l2 is not None and l2.home_partition is not None
