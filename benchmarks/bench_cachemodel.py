@@ -1,9 +1,9 @@
-"""How fast the simulator walks: million accesses a second, beside the plain-Python oracle of the tests.
+"""Speed of the cache simulator in million accesses per second, beside the plain-Python oracle of the tests.
 
     python benchmarks/bench_cachemodel.py
 
-Run from the root of the checkout. Every figure is the best of three, on one core. Also prints what the first
-simulation in a process costs: compiling (cold) and loading what was compiled before (warm).
+Run from the root of the checkout. Every figure is the best of three on one core. Also prints the cost of the first
+simulation in a process: compiling (cold) and loading compiled code (warm).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -24,8 +25,8 @@ from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.units import MIB
 from gpudissect.workload import Bounds, Chase, Path, Sequential, Shuffled, Timing
 
-sys.path.insert(0, str(FilePath(__file__).parents[1] / "tests" / "support"))
-from oracle import OracleCache, OracleHierarchy
+sys.path.insert(0, str(FilePath(__file__).parents[1]))
+from tests.support.oracle import OracleCache, OracleHierarchy
 
 LRU, MODULO = Policy(PolicyKind.LRU), Index(IndexKind.MODULO)
 SMALL = Cache((4,) * 32, 128, 128, Index(IndexKind.BITS, bits=(7, 8, 9, 10, 11)), LRU)
@@ -53,64 +54,58 @@ print(f"import {imported - start:.2f} s, first simulation {time.perf_counter() -
 
 def best(action: Callable[[], object]) -> float:
     """Seconds of the fastest of three runs, after one to warm up."""
-    action()
     seconds = []
-    for _ in range(3):
+    for _ in range(4):
         start = time.perf_counter()
         action()
         seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(seconds[1:])
 
 
 def show(name: str, rate: float, oracle: float) -> None:
     print(f"{name:44s} {rate / 1e6:7.1f} M/s   {rate / oracle:5.0f} x the oracle's {oracle / 1e6:.2f} M/s")
 
 
-def bench_cache(name: str, cache: Cache, lap: np.ndarray, accesses: int) -> None:
+def bench_cache(name: str, cache: Cache, lap: np.ndarray, accesses: int = 4_000_000) -> None:
     sequence = np.tile(lap, -(-accesses // lap.size))
     model, oracle = CacheModel(cache), OracleCache(cache)
     rate = sequence.size / best(lambda: model.access_many(sequence))
-    some = sequence[:ORACLE_ACCESSES].tolist()
-    show(name, rate, len(some) / best(lambda: [oracle.access(address) for address in some]))
+    sample = sequence[:ORACLE_ACCESSES].tolist()
+    show(name, rate, len(sample) / best(lambda: [oracle.access(address) for address in sample]))
 
 
 def bench_chase(name: str, chase: Chase, noise: Noise) -> None:
     gpu = SimulatedGpu(GPU, spec="sim:bench", name="bench", noise=noise)
-    accesses = chase.order.count * (chase.warmup + chase.laps)
-    rate = accesses / best(lambda: gpu.run([chase]))
+    rate = chase.order.count * (chase.warmup + chase.laps) / best(lambda: gpu.run([chase]))
     oracle = OracleHierarchy(GPU)
-    some = np.resize(chase.order.offsets(), ORACLE_ACCESSES).tolist()
-    show(name, rate, len(some) / best(lambda: [oracle.access(chase.path, address) for address in some]))
+    sample = np.resize(chase.order.offsets(), ORACLE_ACCESSES).tolist()
+    show(name, rate, len(sample) / best(lambda: [oracle.access(chase.path, address) for address in sample]))
 
 
 def first_call(cache: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_CALL], env={**os.environ, "NUMBA_CACHE_DIR": cache}, check=True,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    return done.stdout.strip()
+    command, environment = [sys.executable, "-c", FIRST_CALL], {**os.environ, "NUMBA_CACHE_DIR": cache}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> None:
-    rng = np.random.default_rng(0)
     print("One cache")
-    bench_cache("16 KiB 4-way, all hits", SMALL, np.arange(128) * 128, 4_000_000)
-    bench_cache("16 KiB 4-way, all misses", SMALL, np.arange(192) * 128, 4_000_000)
-    bench_cache("24 KiB 192-way, all hits", TEXTURE, np.arange(768) * 32, 4_000_000)
-    bench_cache("40 MiB 16-way, 44 MiB random", LARGE, rng.permutation(44 * MIB // 128) * 128, 2_000_000)
+    too_large = np.arange(192) * 128
+    bench_cache("16 KiB 4-way, all hits", SMALL, np.arange(128) * 128)
+    bench_cache("16 KiB 4-way, all misses", SMALL, too_large)
+    bench_cache("24 KiB 192-way, all hits", TEXTURE, np.arange(768) * 32)
+    random = np.random.default_rng(0).permutation(44 * MIB // 128) * 128
+    bench_cache("40 MiB 16-way, 44 MiB random", LARGE, random, 2_000_000)
     for kind in PolicyKind:
         weights = (1 / 6, 1 / 2, 1 / 6, 1 / 6) if kind is PolicyKind.WEIGHTED else ()
-        cache = Cache(SMALL.ways, 128, 128, SMALL.index, Policy(kind, weights))
-        bench_cache(f"16 KiB 4-way, 24 KiB in turn, {kind}", cache, np.arange(192) * 128, 4_000_000)
+        bench_cache(f"16 KiB 4-way, 24 KiB in order, {kind}", replace(SMALL, policy=Policy(kind, weights)), too_large)
 
     print("\nA whole chase on a simulated GPU: L1, L2, two TLBs")
     for label, noise in (("no noise", Noise.none()), ("noise", Noise())):
         for timing in Timing:
             bounds = Bounds(150, 200, 1000) if timing is Timing.COUNT else None
             hits = Chase(path=Path.GLOBAL, order=Sequential(128, 128), timing=timing, bounds=bounds, laps=20_000)
-            shuffled = Shuffled(MIB // 128, 128, seed=1)
-            misses = Chase(path=Path.GLOBAL, order=shuffled, timing=timing, bounds=bounds, laps=200)
             bench_chase(f"L1 hits, {timing}, {label}", hits, noise)
+            misses = replace(hits, order=Shuffled(MIB // 128, 128, seed=1), laps=200)
             bench_chase(f"L2 hits, {timing}, {label}", misses, noise)
     small = Chase(path=Path.GLOBAL, order=Sequential(16, 128), timing=Timing.EACH)
     gpu = SimulatedGpu(GPU, spec="sim:bench", name="bench")

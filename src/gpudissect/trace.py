@@ -20,8 +20,8 @@ class Context:
         device: the name of the GPU.
         clock_hz: SM clock rate while the workload ran, None if it could not be read.
         sm: number of the SM that ran it, None if several did or it is not known.
-        notes: other observations: throttle reasons, other users of the GPU, the requested and preferred carve-out (no
-            call tells the one in force), ``windows`` if the trace was joined from several runs of the whole workload,
+        notes: other observations: throttle reasons, other users of the GPU, the requested and preferred carve-out (the
+            one in force cannot be read), ``windows`` if the trace was joined from several runs of the whole workload,
             ``prior_access_sms``, the SM of each of the prior accesses of a chase.
     """
 

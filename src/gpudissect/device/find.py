@@ -56,9 +56,8 @@ def choose(spec: str | None) -> Choice:
         return Choice((str(spec),))
     gpus = _cuda_gpus()
     usable = tuple(gpu.spec for gpu in gpus if gpu.why_not is None)
-    unusable = (
-        f"no CUDA GPU can be used ({'; '.join(f'{gpu.spec}: {gpu.why_not}' for gpu in gpus) or 'none was found'})"
-    )
+    reasons = "; ".join(f"{gpu.spec}: {gpu.why_not}" for gpu in gpus) or "none was found"
+    unusable = f"no CUDA GPU can be used ({reasons})"
     if spec == "cuda:all":
         if not usable:
             raise DeviceError(unusable)
