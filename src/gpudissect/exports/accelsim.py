@@ -87,11 +87,8 @@ def _caches(lookup: Lookup) -> Iterator[Line]:
         yield "", _found(line)
     if sets is not None and ways is not None and line is not None and isinstance(ways.value, int):
         value = f"-gpgpu_cache:dl2 S:SETS:{line.value}:{ways.value},..."
-        partitions = "-gpgpu_n_mem x -gpgpu_n_sub_partition_per_mchannel"
-        yield (
-            "",
-            f"{_found(sets)}, {ways.value} ways: {value}, SETS of each of {partitions}, not set here, not measured",
-        )
+        value += ", SETS of each of -gpgpu_n_mem x -gpgpu_n_sub_partition_per_mchannel, not set here, not measured"
+        yield "", f"{_found(sets)}, {ways.value} ways: {value}"
 
 
 def _cache(lookup: Lookup, element: str, option: str, kind: str, rest: str) -> Iterator[Line]:

@@ -93,11 +93,10 @@ class _Topology:
         return cache
 
     def _object(self, parent: ET.Element, kind: str, sms: Sequence[int], **attributes: str) -> ET.Element:
-        sets = {"cpuset": _bits(sms), "complete_cpuset": _bits(sms), "nodeset": _bits([0])}
-        sets["complete_nodeset"] = _bits([0])
-        return ET.SubElement(
-            parent, "object", {"type": kind, "gp_index": str(next(self._indices)), **sets, **attributes}
-        )
+        whole = {"type": kind, "gp_index": str(next(self._indices))}
+        for name, members in (("cpuset", sms), ("nodeset", [0])):
+            whole[name] = whole[f"complete_{name}"] = _bits(members)
+        return ET.SubElement(parent, "object", whole | attributes)
 
     def _add_infos(self, node: ET.Element, element: str, prefix: str = "") -> None:
         for attribute in ("capacity", *_INFOS) if prefix else _INFOS:

@@ -15,12 +15,8 @@ from gpudissect.results.text import clean
 from gpudissect.units import GIB
 
 _NAMES = {"l1": "L1", "readonly": "Read Only", "texture": "Texture", "constant_l1": "Constant L1"}
-_SIZES = {
-    "size": "capacity",
-    "lineSize": "line_size",
-    "fetchGranularity": "fetch_granularity",
-    "segmentSize": "segment_size",
-}
+_SIZES = {"size": "capacity", "lineSize": "line_size"}
+_SIZES |= {"fetchGranularity": "fetch_granularity", "segmentSize": "segment_size"}
 _FACTS = (
     *("clock_hz", "warp_size", "threads_per_sm", "memory_size", "memory_clock_hz", "memory_bus_bits"),
     *("shared_per_sm", "shared_per_block", "constant_size"),
@@ -74,10 +70,8 @@ def _memory(lookup: Lookup) -> Table:
     }
     if (latency := lookup.finding("shared", "hit_latency")) is not None:
         shared["latency"] = _latency(latency)
-    constant: Table = {"totalConstMem": _bytes(lookup, "constant_size")}
     near, far = _whole_cache(lookup, "constant_l1"), _whole_cache(lookup, "constant_l15")
-    if near and far:  # one level without the other cannot be read
-        constant |= {"l1": near, "l1.5": far}
+    levels = {"l1": near, "l1.5": far} if near and far else {}  # one level without the other cannot be read
     caches = {"readOnly": _whole_cache(lookup, "readonly"), "texture": _whole_cache(lookup, "texture")}
     l2_size = lookup.fact("l2_size") or lookup.number("l2", "capacity") or 0
     l2: Table = {"size": {"value": int(l2_size), "unit": "bytes"}}
@@ -86,7 +80,7 @@ def _memory(lookup: Lookup) -> Table:
         "main": main | _latency_and_bandwidth(lookup, "dram"),
         "l2": l2 | _latency_and_bandwidth(lookup, "l2"),
         "shared": shared,
-        "constant": constant,
+        "constant": {"totalConstMem": _bytes(lookup, "constant_size")} | levels,
         "l1": _cache(lookup, "l1"),
     } | {key: cache for key, cache in caches.items() if cache}
 

@@ -138,14 +138,12 @@ def _scaled_by_pins(readings: Readings, gpu: Gpu, found: Mapping[str, Entry]) ->
 
 def _completed(table: Table, gpu: Gpu, found: Mapping[str, Entry], names: tuple[str, ...] = ()) -> dict[str, Entry]:
     """The entries that were found; for other fields the documented GPU's values."""
-    entries: dict[str, Entry] = {}
-    for name in names or type(table).model_fields:
-        documented = getattr(table, name)
-        if name in found:
-            entries[name] = found[name]
-        elif documented is not None and name != "pipe":
-            entries[name] = _as_documented(documented, gpu)
-    return entries
+    fields = {name: getattr(table, name) for name in names or type(table).model_fields}
+    return {
+        name: found[name] if name in found else _as_documented(documented, gpu)
+        for name, documented in fields.items()
+        if name in found or (documented is not None and name != "pipe")
+    }
 
 
 def _as_documented(entry: Sourced[Any], gpu: Gpu) -> Entry:

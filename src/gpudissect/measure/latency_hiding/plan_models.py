@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -119,14 +120,11 @@ def _warps_needed(kind: Kind, loops: LoopData, machine: Machine) -> Series:
     return Series(kind.element, "warps needed for 90 % of the peak", {"alpha": alphas} | columns)
 
 
-EXPERIMENTS = tuple(
-    Experiment(
-        Key(f"models.{kind.element}"),
-        partial(models_plan, kind),
-        needs=(loops_of(kind.element), *([contention_of(kind.element)] if kind.of_memory else [])),
-        quick=True,
-        after_interrupt=True,
-        study=Study.HIDE,
-    )
-    for kind in KINDS
-)
+def _experiment(kind: Kind) -> Experiment:
+    needs: tuple[Key[Any], ...] = (loops_of(kind.element),)
+    needs += (contention_of(kind.element),) if kind.of_memory else ()
+    key, plan = Key[Any](f"models.{kind.element}"), partial(models_plan, kind)
+    return Experiment(key, plan, needs=needs, quick=True, after_interrupt=True, study=Study.HIDE)
+
+
+EXPERIMENTS = tuple(map(_experiment, KINDS))
