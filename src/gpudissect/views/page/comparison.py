@@ -30,18 +30,12 @@ def comparison_page(made: Comparison) -> str:
     counts = ", ".join(f"{count} {kind.value}" for kind, count in made.counts.items())
     title = "Comparison: " + ", ".join(names_of(made.results))
     warnings = made.warnings
+    overview = tag("div", *_devices(made), class_="plots"), caution(warnings) if warnings else None, *_lists(made)
     return document(
         title[:MAX_TITLE_LENGTH],
         tag("a", "To what differs", class_="skip", href="#differing"),
         tag("header", tag("h1", "Comparison"), tag("p", counts, class_="facts")),
-        tag(
-            "main",
-            tag("div", *_devices(made), class_="plots"),
-            caution(warnings) if warnings else None,
-            *_lists(made),
-            tag("h2", "Values", id="findings"),
-            *_tables(made),
-        ),
+        tag("main", *overview, tag("h2", "Values", id="findings"), *_tables(made)),
         tag("footer", tag("p", _COLOPHON)),
     )
 

@@ -83,17 +83,11 @@ def document(title: str, *body: Child) -> str:
     script = _asset("page", "page.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
     policy += "img-src data:; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        Markup('<meta charset="utf-8">'),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        Markup('<link rel="icon" href="data:,">'),
-        _verbatim("style", style),
-    )
+    named = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "color-scheme": "light dark"}
+    metas = [Markup('<meta charset="utf-8">'), tag("meta", http_equiv="Content-Security-Policy", content=policy)]
+    metas += [tag("meta", name=name, content=content) for name, content in named.items()]
+    icon = Markup('<link rel="icon" href="data:,">')
+    head = tag("head", *metas, tag("title", title), icon, _verbatim("style", style))
     return "<!doctype html>\n" + tag("html", head, tag("body", *body, _verbatim("script", script)), lang="en") + "\n"
 
 

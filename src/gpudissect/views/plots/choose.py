@@ -35,13 +35,11 @@ def figure_of(series: Series) -> Figure | None:
     if len(columns[ys[0]]) < (1 if is_histogram or len(ys) > 1 else 2):
         return None
     chosen = [each for each in columns if each not in ys]
+    x = _horizontal(name, [each for each in chosen if each in numeric], columns)
+    note = ""
     if in_flight := all(each in chosen for each in _BYTES_IN_FLIGHT):
-        columns = {"in flight": _bytes_in_flight(columns), **columns}
-        units["in flight"] = "B"
-        x: str | None = "in flight"
-    else:
-        x = _horizontal(name, [each for each in chosen if each in numeric], columns)
-    note = f"bytes in flight per SM: threads (at most {MAX_THREADS_PER_SM}) x accesses x width" if in_flight else ""
+        columns, x, units["in flight"] = {"in flight": _bytes_in_flight(columns), **columns}, "in flight", "B"
+        note = f"bytes in flight per SM: threads (at most {MAX_THREADS_PER_SM}) x accesses x width"
     if x is None:
         columns = {"number": tuple(range(len(columns[ys[0]]))), **columns}
         x, name = "number", re.sub(r" against \w+", ", one by one", name)
@@ -58,18 +56,8 @@ def figure_of(series: Series) -> Figure | None:
         by = _group(groups, columns, x) if len(ys) == 1 else None
         if x != "number" and " by " not in name and _is_function(columns, x, by):
             kind = Kind.LINES
-    return Figure(
-        title=f"{brief(title_of(series.element), MAX_NAME_LENGTH)}: {name}",
-        kind=kind,
-        columns=columns,
-        x=x,
-        ys=tuple(ys),
-        units=units,
-        by=by,
-        colour=colour,
-        evidence=series.evidence,
-        note=note,
-    )
+    title = f"{brief(title_of(series.element), MAX_NAME_LENGTH)}: {name}"
+    return Figure(title, kind, columns, x, tuple(ys), units, by, colour, series.evidence, note)
 
 
 def _is_numeric(column: Column) -> bool:
@@ -95,7 +83,7 @@ def _horizontal(name: str, chosen: Sequence[str], columns: Mapping[str, Column])
 
 
 def _map_row(name: str, chosen: Sequence[str], columns: Mapping[str, Column], x: str) -> str | None:
-    """The column that makes a nearly full grid with `x`; a small grid only where "by ... and ..." asks for it."""
+    """The column that makes a nearly full grid with `x`; a small grid only for a name "... by ... and ..."."""
     across = set(columns[x])
     min_side = 2 if re.search(r" by \w+ and \w+", name) else MIN_MAP_SIDE
     for other in chosen:

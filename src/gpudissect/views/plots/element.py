@@ -85,8 +85,7 @@ def set_map(findings: Sequence[Finding]) -> Figure | None:
     }
     title = f"{title_of(found.element)}: set of every {name} of memory, {MAP_COLUMNS} per row"
     note = "by the index function as found, from address 0 on"
-    evidence = found.evidence
-    return Figure(title, Kind.MAP, columns, x=name, ys=("row",), colour="set", evidence=evidence, note=note)
+    return Figure(title, Kind.MAP, columns, name, ("row",), colour="set", evidence=found.evidence, note=note)
 
 
 def index_function(text: str, line: int) -> Callable[[int], int] | None:
@@ -126,7 +125,7 @@ def _lists(findings: Sequence[Finding]) -> list[Figure]:
             columns["part"], kind, by = parts[:MAX_LIST_LENGTH], Kind.DOTS, "part"
         title = f"{title_of(finding.element)}: {name}, {x} by {x}"
         units = {name: finding.unit} if finding.unit else {}
-        figures.append(Figure(title, kind, columns, x=x, ys=(name,), units=units, by=by, evidence=finding.evidence))
+        figures.append(Figure(title, kind, columns, x, (name,), units, by, evidence=finding.evidence))
     return figures
 
 
@@ -141,14 +140,13 @@ def _spectrum(findings: Sequence[Finding]) -> Figure | None:
         "low": tuple(each.low for each in found),
         "high": tuple(each.high for each in found),
     }
-    return Figure(
-        title=f"{title_of(found[0].element)}: cycles of P1 to P6",
-        kind=Kind.BARS,
-        columns=columns,
-        units=dict.fromkeys(("latency", "low", "high"), "cycles"),
-        x="pattern",
-        ys=("latency",),
-        evidence=tuple(dict.fromkeys(digest for each in found for digest in each.evidence)),
-        note="P1 to P3: hits of the cache, by the TLB that hits (first, second, none); P4: a miss of the cache, P5: of "
-        "the TLBs too, P6: and in another page-table window",
+    title, units = (
+        f"{title_of(found[0].element)}: cycles of P1 to P6",
+        dict.fromkeys(("latency", "low", "high"), "cycles"),
     )
+    evidence = tuple(dict.fromkeys(digest for each in found for digest in each.evidence))
+    note = (
+        "P1 to P3: hits of the cache, by the TLB that hits (first, second, none); P4: a miss of the cache, P5: of the "
+    )
+    note += "TLBs too, P6: and in another page-table window"
+    return Figure(title, Kind.BARS, columns, "pattern", ("latency",), units, evidence=evidence, note=note)

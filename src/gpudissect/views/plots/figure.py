@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 from gpudissect.results.text import quantity
 
 Column = tuple[float | str | None, ...]
-MAX_GROUPS = 8  # groups that a reader can tell apart
+MAX_GROUPS = 8  # groups that a reader can distinguish
 LOG_RATIO = 64  # largest over smallest value from which on a logarithmic scale reads better
 
 
