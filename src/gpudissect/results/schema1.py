@@ -22,6 +22,7 @@ PHRASES: Mapping[str, str] = {
     "second word": "second access",
     "earlier turn": "prior accesses",
     "by ring": "by chain",
+    "not as foretold": "not as predicted",
 }
 """Older phrases in names of series."""
 COLUMNS: Mapping[str, str] = {
@@ -31,6 +32,7 @@ COLUMNS: Mapping[str, str] = {
     "rounds": "waves",
     "short": "below_90_percent",
     "beyond": "overflow_count",
+    "foretold": "predicted",
 }
 """Older names of columns."""
 
