@@ -206,10 +206,7 @@ def test_opening_one_does_not_load_the_compiler_and_closing_twice_is_fine():
 
 
 PARTITIONED = Hierarchy(
-    caches={
-        "l1": Cache((4,) * 8, 32, 32, MODULO, LRU),
-        "l2": Cache((16,) * 64, 32, 32, MODULO, LRU, scope=Scope.GPU),
-    },
+    caches={"l1": Cache((4,) * 8, 32, 32, MODULO, LRU), "l2": Cache((16,) * 64, 32, 32, MODULO, LRU, scope=Scope.GPU)},
     routes={Path.GLOBAL: Route(("l1", "l2"), (40, 200), 500), Path.GLOBAL_L2: Route(("l2",), (200,), 500)},
     partition=Partition("l2", home_mask=1 << 5, far_penalty=100, far_memory_penalty=150),
     distance=Distance("l2", by_sm=(0.0, 10.0, 20.0, 30.0)),
