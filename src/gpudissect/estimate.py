@@ -33,15 +33,14 @@ class Estimate:
     """One finding.
 
     Attributes:
-        element: its subject, one of `vocabulary.ELEMENTS`.
-        attribute: the property, one of `vocabulary.ATTRIBUTES`.
+        element, attribute: its subject and property, of `vocabulary.ELEMENTS` and `vocabulary.ATTRIBUTES`.
         status: see `Status`.
         value: in `unit`; None unless found or stated.
         unit: unit of the attribute: ``B``, ``cycles``, ``B/s``, or empty.
         low, high: bracket of a number: the truth lies within (inclusive) if the premises of the method hold. One alone
             is an open end.
-        confidence: probability that the truth lies within the bracket, or without one that the value is true (a size
-            exact to the byte has a bracket of one point); only of what was found.
+        confidence: probability that the truth lies within the bracket, or without one that the value is true; only of
+            what was found.
         method: how it was found, in a few words with the source.
         evidence: digests of the workloads whose traces it rests on.
         caveats: conditions and limits that the reader must know.

@@ -46,50 +46,31 @@ ELEMENTS = (
 """Subjects of findings, in the order of display."""
 
 ATTRIBUTES = {
-    "capacity": "B",
-    "segment_size": "B",
-    "line_size": "B",
-    "fetch_granularity": "B",
-    "sets": "",
-    "ways": "",
-    "index_function": "",
-    "replacement_policy": "",
-    "max_miss_rate": "",
-    "entries": "",
-    "page_size": "B",
-    "reach": "B",
-    "hit_latency": "cycles",
-    "near_latency": "cycles",
-    "far_latency": "cycles",
+    **dict.fromkeys(("capacity", "segment_size", "line_size", "fetch_granularity"), "B"),
+    **dict.fromkeys(("sets", "ways", "index_function", "replacement_policy", "max_miss_rate", "entries"), ""),
+    **dict.fromkeys(("page_size", "reach"), "B"),
+    **dict.fromkeys(("hit_latency", "near_latency", "far_latency"), "cycles"),
     "wide_latency": "cycles",  # of memory, over a footprint much larger than the L2
     "miss_penalty": "cycles",
     "latency_by_sm": "cycles",  # a list with one item per SM
     "partition_by_sm": "",  # a list with one item per SM: 0 for the L2 partition of SM 0, 1 for the other
     "overhead": "cycles",
-    "count_per_sm": "",
-    "shared_with": "",
-    "banks": "",
+    **dict.fromkeys(("count_per_sm", "shared_with", "banks"), ""),
     "bank_width": "B",
     "conflict_latency": "cycles",  # added to a load by each further access to a bank
     "write_conflict": "cycles",  # added to the interval of two stores by each further access to a bank
     "peak_bandwidth": "B/s",  # from memory clock and bus width
-    "read_bandwidth": "B/s",
-    "write_bandwidth": "B/s",
+    **dict.fromkeys(("read_bandwidth", "write_bandwidth"), "B/s"),
     "copy_bandwidth": "B/s",  # bytes read plus bytes written
-    "read_rate": "B/cycle",  # per SM, like the next two
-    "write_rate": "B/cycle",
-    "copy_rate": "B/cycle",
+    **dict.fromkeys(("read_rate", "write_rate", "copy_rate"), "B/cycle"),  # per SM
     "latency": "cycles",  # from one instruction to the next that depends on it
     "rate": "ops/cycle",  # per SM: operations of single threads; of matrix instructions multiply-adds
     "warps_needed": "",  # per SM, to reach that rate with one chain per warp
     "access_latency": "cycles",  # latency hiding: of the accesses between additions, unloaded
-    "access_rate": "ops/cycle",  # per SM, like the next two: operations of single threads
-    "arithmetic_rate": "ops/cycle",
-    "issue_rate": "ops/cycle",
+    **dict.fromkeys(("access_rate", "arithmetic_rate", "issue_rate"), "ops/cycle"),  # per SM: of single threads
     "arithmetic_latency": "cycles",
     "access_bytes": "B",  # moved by one access of a warp
-    "warps_for_90": "",  # per SM, for 90 % of the peak, accesses alone
-    "warps_for_95": "",
+    **dict.fromkeys(("warps_for_90", "warps_for_95"), ""),  # per SM, for 90 and 95 % of the peak, accesses alone
     "arithmetic_warps": "",  # additions alone
     "cusp_alpha": "",  # additions per access that need the most warps
     "cusp_warps": "",

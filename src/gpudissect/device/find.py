@@ -48,10 +48,7 @@ class Choice:
 
 
 def choose(spec: str | None) -> Choice:
-    """Resolve the spec of a user: None and ``cuda:all`` stand for GPUs of this machine.
-
-    Raises `DeviceError` for ``cuda:all`` without a usable GPU.
-    """
+    """Resolve a spec: None and ``cuda:all`` stand for GPUs of this machine. Raises `DeviceError` if none is usable."""
     if spec not in (None, "cuda:all"):
         return Choice((str(spec),))
     gpus = _cuda_gpus()

@@ -97,8 +97,7 @@ class PriorAccesses:
 
     Attributes:
         path: the way to memory. All paths lead to the same memory, except constant memory and code.
-        order: the chain, as byte offsets in the memory of the chase. It is one of the chase's other chains, or shares
-            no word with them.
+        order: the chain, in the memory of the chase: one of its other chains, or without a common word.
         laps: number of laps.
         warp: the warp that runs them; warp 0 of SM 0 is the one that is timed later.
         sm: 0 for the timed SM, any other number for another SM.

@@ -227,11 +227,10 @@ class RecordedGpu(Device):
                     raise RecordingError(f"array {label!r:.60} is none of this workload, or occurs twice")
                 packed, data = data[: description["packed"]], data[description["packed"] :]
                 array = _unpack(label, description, packed, workload, arrays, math.prod(shapes[label]))
-                shorter = label in SHORTER and array.ndim == 1 and array.size <= shapes[label][0]
-                if array.shape != shapes[label] and not shorter:
-                    raise RecordingError(
-                        f"array {label!r} has shape {array.shape}, that of the workload is {shapes[label]}"
-                    )
+                shape = shapes[label]
+                shorter = label in SHORTER and array.ndim == 1 and array.size <= shape[0]
+                if array.shape != shape and not shorter:
+                    raise RecordingError(f"array {label!r} has shape {array.shape}, that of the workload is {shape}")
                 arrays[label] = array
             return Trace(name, arrays, self._contexts[entry["context"]])
         except RecordingError as error:
@@ -246,7 +245,11 @@ class RecordedGpu(Device):
         if end is None or end.get("interrupted"):
             why = "it ended early"
         else:
-            options = ", ".join(_describe_option(key, value) for key, value in self.options.items()) or "other options"
+            lengths = {key: len(value) for key, value in self.options.items() if isinstance(value, list | tuple)}
+            long = {key: f"{length} {key}" for key, length in lengths.items() if length > MAX_LISTED}
+            options = (
+                ", ".join(long.get(key, f"{key} {value}") for key, value in self.options.items()) or "other options"
+            )
             why = f"it was made by {self._content.header.get('program')} with {options}; measure again with --record"
         return f"recording {self._folder} holds {held} workload {name[:8]} ({_summary(workload)}): {why}"
 
@@ -272,11 +275,6 @@ def array_shapes(workload: Workload, sm_count: int) -> Mapping[str, Shape]:
             if workload.sampled:
                 shapes |= dict.fromkeys(SHORTER, (MAX_LATENCIES,)) | {"overhead": (1,), "overflow_count": (1,)}
             return shapes
-
-
-def _describe_option(name: str, value: object) -> str:
-    """An option of the recording; a long list as its length."""
-    return f"{len(value)} {name}" if isinstance(value, list | tuple) and len(value) > MAX_LISTED else f"{name} {value}"
 
 
 def _batch_key(digests: Sequence[str]) -> str:

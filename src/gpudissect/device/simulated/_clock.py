@@ -16,14 +16,10 @@ DRIFT_STEP = 1024  # accesses between two evaluations of the drift
 def disturb(
     latencies: NDArray[np.float64], timer: float, settings: NDArray[np.float64], draws: NDArray[np.uint64], done: int
 ) -> None:
-    """Add the timer's cost and noise to latencies, in place.
+    """Add the timer's cost and noise to latencies (cycles), in place.
 
-    Args:
-        latencies: float64 (n,), cycles.
-        timer: cycles added to each.
-        settings: float64 (6,): jitter, outliers, mean of the outliers, drift, its period and phase in accesses.
-        draws: uint64 (1,), state of a SplitMix64 stream, modified: one number per access, one more per outlier.
-        done: timed accesses of this workload before these.
+    `settings`: jitter, outliers, mean of the outliers, drift, its period and phase in accesses. `draws` (1,) is the
+    state of a SplitMix64 stream: one number per access, one more per outlier. `done`: earlier timed accesses.
     """
     jitter, outliers, mean, drift, period, phase = settings
     scale = 1.0
@@ -43,16 +39,10 @@ def disturb(
 
 @compiled
 def read(durations: NDArray[np.float64], phase: float, cycles: NDArray[np.int64]) -> float:
-    """Readings of a clock that counts whole cycles, for consecutive durations.
+    """Write the readings (cycles) of a clock that counts whole cycles, for consecutive durations.
 
     The clock is read before and after each: durations of 30.5 cycles alternately read 30 and 31, whole ones are exact.
-
-    Args:
-        durations: float64 (n,), cycles.
-        phase: fraction of a cycle, in [0, 1), at the begin of the first.
-        cycles: int64 (n,), out.
-
-    Returns the phase after the last.
+    `phase` is the fraction of a cycle, in [0, 1), at the begin of the first; returns that after the last.
     """
     for i in range(durations.size):
         phase += durations[i]

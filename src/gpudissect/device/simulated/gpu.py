@@ -31,18 +31,8 @@ class SimulatedGpu(Device):
     Every chase starts with cold caches and TLBs. A trace depends only on the GPU, the noise and the workload, not on
     other workloads.
 
-    Args:
-        hierarchy: the truth.
-        spec: the name it was opened by.
-        name: the GPU's name.
-        facts: statements of its driver, see `DeviceInfo`.
-        unsupported: paths it lacks, each with the reason.
-        noise: of its timings; None for the default `Noise()`.
-        catalogue: name of its catalogue entry.
-        processor: its SMs, and the bandwidths behind them; None for a GPU that runs chases only.
-
-    Raises:
-        DeviceError: for an impossible hierarchy.
+    `noise` None stands for the default `Noise()`, `processor` None for a GPU that runs chases only; see `DeviceInfo`
+    for the other arguments. Raises `DeviceError` for an impossible hierarchy.
     """
 
     def __init__(
@@ -94,11 +84,7 @@ class SimulatedGpu(Device):
         return self._hierarchy
 
     def run(self, batch: Sequence[Workload]) -> list[Trace]:
-        """Run a batch, one workload after the other.
-
-        Raises `DeviceError` for a missing path or a workload that cannot be simulated, `OutOfMemory` for a chase that
-        exceeds the memory of its path.
-        """
+        """Run a batch, one workload after the other. Raises `DeviceError` for what cannot be simulated."""
         return [self._chase(item) if isinstance(item, Chase) else self._throughput(item) for item in batch]
 
     def _make_sms(self, processor: Processor) -> SimulatedSms:

@@ -39,11 +39,8 @@ class Memory:
     def run(self, chase: Chase, digest: str, timer: float, extra: float = 0.0) -> dict[str, Array]:
         """The arrays of a chase's trace, from cold caches.
 
-        Args:
-            chase: the chase; its path is one of the hierarchy's routes.
-            digest: its digest, which with the noise's seed determines all randomness.
-            timer: cycles that timing one access adds; not used with whole laps.
-            extra: cycles added to the latency of every access.
+        Its digest and the noise's seed determine all randomness. `timer`: cycles that timing one access adds, not used
+        with whole laps; `extra`: cycles added to the latency of every access.
         """
         chain = _offsets(chase.order)
         timed = self._timed(chase, chain, digest, extra + (0.0 if chase.timing is Timing.LAP else timer))

@@ -73,9 +73,9 @@ def compiled(function: Function) -> Function:
 
 
 def _numba_folder(beside: Path) -> Path | None:
-    """Folder for numba's cache, whose files are unpickled; None if there is no safe one: compile in every process.
+    """Folder for numba's cache, whose files are unpickled; None if there is no safe one.
 
-    `beside` is Python's own cache of the source. It needs no check: who can write there can also replace bytecode.
+    `beside`, Python's own cache of the source, needs no check: who can write there can also replace bytecode.
     """
     if config.CACHE_DIR and (configured := private_folder(Path(config.CACHE_DIR))):
         return configured

@@ -16,16 +16,7 @@ from gpudissect.simulation.cache.geometry import Index, IndexKind
 
 
 def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Set number of each byte address.
-
-    Args:
-        index: the index function.
-        line: bytes of a line, the granule of MODULO and TABLE unless `index` has another.
-        sets: number of sets.
-        offsets: byte addresses, not negative, any shape.
-
-    Returns numbers in [0, sets), shape of `offsets`. Raises `UsageError` as `check_index` does.
-    """
+    """Set number, in [0, sets), of each byte address; shape of `offsets`. Raises `UsageError` as `check_index` does."""
     check_index(index, line, sets)
     addresses = np.asarray(offsets, dtype=np.int64)
     if index.kind is IndexKind.MODULO:
@@ -35,16 +26,12 @@ def set_numbers(index: Index, line: int, sets: int, offsets: NDArray[np.int64]) 
         return table[addresses // (index.granule or line) % table.size]
     numbers = np.zeros_like(addresses)
     for bit, mask in enumerate(matrix(index)):
-        parity = np.bitwise_count(addresses & mask).astype(np.int64) & 1
-        numbers |= parity << bit
+        numbers |= (np.bitwise_count(addresses & mask).astype(np.int64) & 1) << bit
     return numbers
 
 
 def matrix(index: Index) -> tuple[int, ...]:
-    """Rows of a GF(2)-linear index: set bit i is the parity of address & row i. BITS has one bit per row.
-
-    Raises `UsageError` for other kinds.
-    """
+    """Rows of a GF(2)-linear index: set bit i is the parity of address & row i. Raises `UsageError` for other kinds."""
     if index.kind is IndexKind.BITS:
         return tuple(1 << bit for bit in index.bits)
     if index.kind is IndexKind.XOR:
