@@ -8,36 +8,16 @@ its accesses are predicted (`prediction`). Those of throughput are compared with
 `validation/calibrate_throughput.py`; the counts below are of its seeds 3000 to 3089.
 """
 
-EXACT = 0.9998
-"""A size to the byte: every larger footprint misses in every lap, no smaller one does; the residency agrees."""
-
-LATENCY = 0.999
-"""A latency within its bracket."""
-
+EXACT = 0.9998  # a size to the byte: all larger footprints miss in every lap, no smaller one; the residency agrees
+LATENCY = 0.999  # a latency within its bracket
+BRACKETED = 0.995  # a size only bracketed or not cross-checked, or a line that could not be made to miss
+CONFLICTED = 0.9  # a size where conflicts begin while more lines are resident, or possibly of one partition
+UNTRIED = 0.9  # what random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand
+DOUBTFUL = 0.5  # the same, where some evidence contradicts it
+TIMED = 0.95  # a time that random GPUs do not model: instructions, conflicts, launches, clusters, spectra
+BANKS = 0.95  # a bank layout that alone explains every stride: 180 of 180
+RATE = 0.95  # the rate of an instruction within its bracket: 443 of 443
+WARPS = 0.95  # warps that reach a share of a rate, within its bracket: 331 of 333
 BANDWIDTH = 0.9
 """A bandwidth within its bracket: 801 of 802. Not higher, for on a real GPU an untried configuration may be faster:
 blocks, threads, accesses in flight and their width are searched, the order of addresses is not."""
-
-BRACKETED = 0.995
-"""A size that is only bracketed or not cross-checked, or a line that could not be made to miss."""
-
-CONFLICTED = 0.9
-"""A size at which conflicts begin while more lines are resident than fit into it, or possibly of one partition."""
-
-UNTRIED = 0.9
-"""What random GPUs do not model (code, partitions by SM) or was not calibrated on them: set by hand."""
-
-DOUBTFUL = 0.5
-"""The same, where some evidence contradicts it."""
-
-TIMED = 0.95
-"""A time within its bracket that random GPUs do not model: instructions, conflicts, launches, clusters, spectra."""
-
-BANKS = 0.95
-"""A bank layout that alone explains every stride: 180 of 180."""
-
-RATE = 0.95
-"""The rate of an instruction within its bracket: 443 of 443."""
-
-WARPS = 0.95
-"""Warps that reach a share of a rate, within its bracket: 331 of 333."""

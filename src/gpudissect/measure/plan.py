@@ -146,9 +146,9 @@ class Experiment:
         return self.key.name
 
 
-def without(status: Status, element: str, reason: str, *attributes: str) -> tuple[Estimate, ...]:
-    """The same non-answer for several attributes of an element."""
-    return tuple(Estimate(element=element, attribute=each, status=status, reason=reason) for each in attributes)
+def without(status: Status, element: str, reason: str, *attributes: str, **fields: Any) -> tuple[Estimate, ...]:
+    """The same non-answer for several attributes of an element; `fields` as of `Estimate`."""
+    return tuple(Estimate(element=element, attribute=a, status=status, reason=reason, **fields) for a in attributes)
 
 
 def found(

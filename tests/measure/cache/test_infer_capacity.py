@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.measure.cache.infer_capacity import Control, Fit, MissesByLine, decide, estimate_residency, probe_sizes
+from gpudissect.measure.cache.infer_capacity import (
+    Control,
+    Fit,
+    decide,
+    decide_by_line,
+    estimate_residency,
+    overflow_log_odds_by_line,
+    probe_sizes,
+)
 from gpudissect.simulation.cache.geometry import Cache, Index, IndexKind, Policy, PolicyKind
 from gpudissect.simulation.cache.models import CacheModel
 
@@ -58,35 +66,35 @@ def test_probe_sizes_lie_strictly_between_and_rise(step, low, span, max_count):
     assert len(sizes) == min(max_count, span - 1)
 
 
-def misses_by_line(lines, laps, policy, misread, seed):
-    """Misses of laps over so many lines in random order; a share `misread` of the hits looks like misses."""
+def decide_laps(lines, laps, policy, misread, seed):
+    """The verdict on laps over so many lines in random order; a share `misread` of the hits looks like misses."""
     rng = np.random.default_rng(seed)
     cache = CacheModel(Cache((WAYS,) * SETS, 32, 32, Index(IndexKind.MODULO), Policy(policy)))
     chain = np.tile(rng.permutation(lines) * 32, laps + 2)
     missed = (cache.access_many(chain) == 1).reshape(-1, lines)[2:]
-    return MissesByLine(np.zeros(lines, dtype=np.int64), 0).add(missed | (rng.random(missed.shape) < misread))
+    return decide_by_line((missed | (rng.random(missed.shape) < misread)).sum(axis=0), laps)
 
 
 @settings(max_examples=30)
 @given(st.sampled_from(POLICIES), st.floats(0, 0.004), seeds)
 def test_one_line_too_many_overflows(policy, misread, seed):
-    assert misses_by_line(SETS * WAYS + 1, LAPS, policy, misread, seed).decide() is Fit.OVERFLOWS
+    assert decide_laps(SETS * WAYS + 1, LAPS, policy, misread, seed) is Fit.OVERFLOWS
 
 
 @settings(max_examples=30)
 @given(st.floats(0, 0.004), seeds)
 def test_a_full_cache_fits(misread, seed):
-    assert misses_by_line(SETS * WAYS, LAPS, PolicyKind.LRU, misread, seed).decide() is Fit.FITS
+    assert decide_laps(SETS * WAYS, LAPS, PolicyKind.LRU, misread, seed) is Fit.FITS
 
 
 def test_few_laps_decide_nothing():
-    assert misses_by_line(SETS * WAYS, 2, PolicyKind.LRU, 0.002, 0).decide() is Fit.UNDECIDED
+    assert decide_laps(SETS * WAYS, 2, PolicyKind.LRU, 0.002, 0) is Fit.UNDECIDED
 
 
 def test_more_pairs_are_better_odds():
-    few, many = np.zeros(2000, dtype=np.int64), np.zeros(2000, dtype=np.int64)
+    few, many = np.zeros((2, 2000), dtype=np.int64)
     few[:64], many[:64] = 2, 8
-    assert MissesByLine(many, 64).log_odds() > MissesByLine(few, 64).log_odds()
+    assert overflow_log_odds_by_line(many, 64) > overflow_log_odds_by_line(few, 64)
 
 
 @given(st.integers(1, 5000), st.data())

@@ -97,32 +97,22 @@ def _verdict(log_odds: float) -> Fit:
     return Fit.FITS if log_odds <= -limit else Fit.UNDECIDED
 
 
-@dataclass(frozen=True)
-class MissesByLine:
-    """Misses of each line of a chain in a number of laps."""
+def overflow_log_odds_by_line(misses: Array, laps: int) -> float:
+    """Log odds (nats) of "overflows" against "fits", from pairs of misses on one line; `misses` (lines,) in all laps.
 
-    misses: Array
-    laps: int
+    Pairs are Poisson: misread hits alone give C(total misses, 2) / lines; one true miss per lap, spread over
+    `MAX_OVERFLOW_LINES` lines, gives C(laps, 2) / MAX_OVERFLOW_LINES more. Fewer lines or more misses give more.
+    """
+    pairs = float(np.sum(misses * (misses - 1)) / 2)
+    total = int(misses.sum())
+    by_chance = total * (total - 1) / 2 / misses.size + 0.5
+    excess = laps * (laps - 1) / 2 / MAX_OVERFLOW_LINES
+    return pairs * log1p(excess / by_chance) - excess
 
-    def add(self, missed: Mask) -> MissesByLine:
-        """The same with further laps, shape (laps, lines)."""
-        return MissesByLine(self.misses + missed.sum(axis=0), self.laps + len(missed))
 
-    def log_odds(self) -> float:
-        """Log odds (nats) of "overflows" against "fits", from pairs of misses on one line.
-
-        Pairs are Poisson: misread hits alone give C(misses, 2) / lines; one true miss per lap, spread over
-        `MAX_OVERFLOW_LINES` lines, gives C(laps, 2) / MAX_OVERFLOW_LINES more. Fewer lines or more misses give more.
-        """
-        pairs = float(np.sum(self.misses * (self.misses - 1)) / 2)
-        total = int(self.misses.sum())
-        by_chance = total * (total - 1) / 2 / self.misses.size + 0.5
-        excess = self.laps * (self.laps - 1) / 2 / MAX_OVERFLOW_LINES
-        return pairs * log1p(excess / by_chance) - excess
-
-    def decide(self) -> Fit:
-        """The verdict, undecided on thin evidence."""
-        return _verdict(self.log_odds())
+def decide_by_line(misses: Array, laps: int) -> Fit:
+    """The verdict on misses of each line of a chain in a number of laps, undecided on thin evidence."""
+    return _verdict(overflow_log_odds_by_line(misses, laps))
 
 
 def probe_sizes(low: int, high: int, step: int, max_count: int) -> list[int]:

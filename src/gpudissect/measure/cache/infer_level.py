@@ -1,4 +1,4 @@
-"""Levels of a path to memory: plateaus of its latency curve, and thresholds that tell a hit from a miss in each."""
+"""Levels of a path to memory: plateaus of its latency curve, and the bounds of hits and misses in each."""
 
 from __future__ import annotations
 

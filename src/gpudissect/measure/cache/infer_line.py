@@ -21,7 +21,7 @@ from gpudissect.trace import Array
 CyclesByDistance = Mapping[int, Array]
 
 MIN_SHARE_GAP = 0.05  # between the hit shares of single and double
-MAX_BELOW_DOUBLE = 0.6  # of that gap: pairs further below the share of double are not explained by crowded sets
+MAX_BELOW_DOUBLE = 0.6  # of that gap: pairs further below the share of double are not explained by full sets
 MAX_DEVIATION = 0.3  # of that gap: pairs must come this close to either share
 MAX_LOG_ODDS = 60.0
 

@@ -116,24 +116,23 @@ def is_random(first: Sequence[Outcomes], second: Sequence[Outcomes], misread: fl
     return differing > max(CHANCE_FACTOR * misread, MIN_RANDOM_SHARE * 2 * missing * (1 - missing))
 
 
+def _first_replacement(observed: Observation, ways: int) -> int:
+    """Position of the first access to line `ways`: before it the set is filled and nothing is replaced."""
+    found = np.flatnonzero(observed.lines == ways)
+    return int(found[0]) if found.size else observed.lines.size
+
+
 def random_log_likelihood(observed: Observation, ways: int, misread: float) -> float:
     """Log likelihood of a policy that replaces every way with the same probability.
 
     Forward algorithm over the absent line (Rabiner 1989, "A tutorial on hidden Markov models", section III).
     """
-    likelihood = 0.0
+    start, lines, outcomes = _first_replacement(observed, ways), observed.lines, observed.outcomes
+    new = np.isin(np.arange(start), np.unique(lines[:start], return_index=True)[1])
+    likelihood = log_likelihood(np.where(new, MISS, HIT).astype(np.int8), outcomes[:start], misread)
     absent = np.zeros(ways + 1)
-    absent[ways] = 1.0  # numbered by first access: nothing is replaced before the last line comes
-    last = -1
-    for line, outcome in zip(observed.lines.tolist(), observed.outcomes.tolist(), strict=True):
-        if line > last:
-            last = line
-            if line < ways:
-                likelihood += _log_read(outcome, MISS, misread)
-                continue
-        elif last < ways:
-            likelihood += _log_read(outcome, HIT, misread)
-            continue
+    absent[ways] = 1.0
+    for line, outcome in zip(lines[start:].tolist(), outcomes[start:].tolist(), strict=True):
         missing = absent[line]
         if outcome != UNKNOWN:
             if_missing, if_present = (1 - misread, misread) if outcome == MISS else (misread, 1 - misread)
@@ -194,16 +193,14 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
     """
     end = min((int(np.flatnonzero(observed.lines == line)[-1]) for line in np.unique(observed.lines)), default=0)
     absent = _absent_lines(observed, ways, misread)
-    way_of = {line: line for line in range(ways)}
+    start, way_of = _first_replacement(observed, ways), {line: line for line in range(ways)}
     recent = list(range(ways + 1))  # least recently used first
     replaced: list[int] = []
     ages: list[int] = []
-    last = -1
     steps = zip(observed.lines[:end].tolist(), absent[:end].tolist(), absent[1 : end + 1].tolist(), strict=True)
-    for line, before, after in steps:
-        last = max(last, line)
+    for i, (line, before, after) in enumerate(steps):
         recent.remove(line)
-        if last == ways and before == line and after != line:
+        if i >= start and before == line and after != line:
             replaced.append(way_of[after])
             ages.append(ways - 1 - recent.index(after))
             way_of[line] = way_of.pop(after)
@@ -213,15 +210,13 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
 
 def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
     """The absent line before each access and after the last; (n + 1,)."""
-    n = observed.lines.size
+    n, start = observed.lines.size, _first_replacement(observed, ways)
     score = np.full(ways + 1, -np.inf)
     score[ways] = 0.0
     replaced = np.zeros((n, ways + 1), dtype=bool)  # whether a line became absent at this access
-    last = -1
-    for i, (line, outcome) in enumerate(zip(observed.lines.tolist(), observed.outcomes.tolist(), strict=True)):
-        first, last = line > last, max(last, line)
-        if last < ways or (first and line < ways):
-            continue
+    for i, line, outcome in zip(
+        range(start, n), observed.lines[start:].tolist(), observed.outcomes[start:].tolist(), strict=True
+    ):
         missing = score[line] + _log_read(outcome, MISS, misread) - log(ways)
         present = score + _log_read(outcome, HIT, misread)
         present[line] = -np.inf
@@ -230,7 +225,7 @@ def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
         score = np.maximum(present, missing)
         score[line] = -np.inf
     path = np.empty(n + 1, dtype=np.int64)
-    path[n] = int(np.argmax(score)) if last == ways else ways
+    path[n] = int(np.argmax(score)) if start < n else ways
     for i in range(n - 1, -1, -1):
         path[i] = observed.lines[i] if replaced[i, path[i + 1]] else path[i + 1]
     return path

@@ -45,7 +45,9 @@ MIN_PARTITION_PROBES, MAX_PARTITION_CHAINS = 16384, 4
 METHOD = "largest footprint without a steady-state miss"
 PARTITION_METHOD = "share of random lines resident at any one time"
 TWICE_NEAR = "twice the near partition; the residency of the far one lies within the bracket"
-MAYBE_NEAR = "lines have near and far homes, yet no hits in a far partition: this may be the near partition alone"
+MAYBE_NEAR = (
+    "first accesses show near and far lines, but no hits in a far partition: this may be the near partition alone"
+)
 
 
 def capacity_of(element: str) -> Key[int | None]:
@@ -61,21 +63,20 @@ def capacity_plan(element: str, bench: Bench, known: Known) -> Plan:
     if lines is None:
         return Outcome(without(Status.NOT_FOUND, element, "its line size was not found", "capacity"))
     if level.behind is None:
-        return Outcome((_lower_bound(level, level.hit.largest),))
+        return _lower_bound(level, level.hit.largest)
     search = _Search(level, lines, bench)
     guess = level.hit.largest if lines.resident is None else lines.resident.elements * lines.line
     low, high = yield from search.bracket(guess, bench.info.limit(level.path))
     if high is None:
-        return Outcome((_lower_bound(level, low),))
+        return _lower_bound(level, low)
     if low == 0:
         return Outcome(without(Status.NOT_FOUND, element, "even one line does not stay resident", "capacity"))
     while sizes := probe_sizes(low, high, lines.line, 1 if level.alone else MAX_SIZES_PER_BATCH):
         fits = yield from search.decide(sizes)
         if Fit.UNDECIDED in fits.values():
             reason = f"between {format_bytes(low)} and {format_bytes(high)} misses are too few or too unclear to decide"
-            (estimate,) = without(Status.AMBIGUOUS, element, reason, "capacity")
-            estimate = replace(estimate, low=low, high=high, method=METHOD, evidence=search.evidence)
-            return Outcome((estimate,), series=(search.series,))
+            fields = {"low": low, "high": high, "method": METHOD, "evidence": search.evidence}
+            return Outcome(without(Status.AMBIGUOUS, element, reason, "capacity", **fields), series=(search.series,))
         high = min([high, *(size for size in sizes if fits[size] is Fit.OVERFLOWS)])
         low = max([low, *(size for size in sizes if fits[size] is Fit.FITS and size < high)])
     capacity = _add_stated_size(_cross_checked(level, low, lines, search.evidence), bench)
@@ -137,10 +138,10 @@ class _Search:
         return footprint(size, self.step, self.bench.seed_for("fit", self.level.element, size))
 
 
-def _lower_bound(level: Level, size: int) -> Estimate:
+def _lower_bound(level: Level, size: int) -> Outcome:
     reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
-    (estimate,) = without(Status.NOT_FOUND, level.element, reason, "capacity")
-    return replace(estimate, low=size, method=METHOD, evidence=level.evidence)
+    fields = {"low": size, "method": METHOD, "evidence": level.evidence}
+    return Outcome(without(Status.NOT_FOUND, level.element, reason, "capacity", **fields))
 
 
 def _cross_checked(level: Level, size: int, lines: Lines, evidence: tuple[str, ...]) -> Estimate:
@@ -224,13 +225,11 @@ def _partition_sizes(level: Level, far: FarPartition, line: int, bench: Bench) -
 
 def _partition(attribute: str, size: ResidentBytes, evidence: tuple[str, ...], *caveats: str) -> Estimate:
     grain = 1 << max(int(size.error), 1).bit_length() - 1
-    value, low, high = (
-        round(size.size / grain) * grain,
-        int(size.low // grain) * grain,
-        int(-(-size.high // grain)) * grain,
-    )
+    low, high = int(size.low // grain) * grain, int(-(-size.high // grain)) * grain
     caveats = (f"rounded to {format_bytes(grain)}", *caveats)
-    return found("l2", attribute, value, low, high, BRACKETED, PARTITION_METHOD, evidence, caveats)
+    return found(
+        "l2", attribute, round(size.size / grain) * grain, low, high, BRACKETED, PARTITION_METHOD, evidence, caveats
+    )
 
 
 def _add_stated_size(estimate: Estimate, bench: Bench) -> Estimate:

@@ -8,7 +8,7 @@ come in random order, and some come again at the end, so that nothing that chang
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -127,16 +127,15 @@ def _partition_estimate(measured: _Measured) -> Estimate:
         reason = "the same lines are fast from every SM: one partition"
         if sms < MIN_SMS:
             reason = f"{sms} SMs are too few to distinguish partitions"
-        (estimate,) = without(Status.NOT_FOUND, "l2", reason, "partition_by_sm")
-        return replace(estimate, evidence=measured.evidence)
+        return without(Status.NOT_FOUND, "l2", reason, "partition_by_sm", evidence=measured.evidence)[0]
     changed = partitions.assign(measured.repetition) != partitions.second[measured.repeated]
     unsure = sorted({*partitions.groups.unsure, *np.array(measured.repeated)[changed].tolist()})
     method = BY_TOUCHES if partitions.by_touches else BY_HITS
     if unsure:
         named = ", ".join(map(str, unsure[:MAX_NAMED_SMS])) + (" and more" if len(unsure) > MAX_NAMED_SMS else "")
         reason = f"two groups of SMs, but some lines or the second measurement put SM {named} into the other"
-        (estimate,) = without(Status.AMBIGUOUS, "l2", reason, "partition_by_sm")
-        return replace(estimate, method=method, evidence=measured.evidence)
+        fields = {"method": method, "evidence": measured.evidence}
+        return without(Status.AMBIGUOUS, "l2", reason, "partition_by_sm", **fields)[0]
     value = tuple(map(float, partitions.second))
     confidence = BRACKETED if partitions.by_touches and partitions.hits_agree is not False else UNTRIED
     caveats = tuple(_near_and_far_caveats(measured, partitions))

@@ -126,7 +126,7 @@ def _penalty_estimate(level: Level) -> Estimate:
     """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels."""
     if level.behind is None:
         reason = "no footprint that this path reaches misses"
-        return replace(without(Status.NOT_FOUND, level.element, reason, "miss_penalty")[0], evidence=level.evidence)
+        return without(Status.NOT_FOUND, level.element, reason, "miss_penalty", evidence=level.evidence)[0]
     latency = miss_penalty(level.hit.samples, level.behind.samples)
     method = "distance of the plateaus of single accesses (the timer cancels)"
     return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)

@@ -1,4 +1,4 @@
-"""Levels of each path to memory, and how a hit is told from a miss in each.
+"""Levels of each path to memory, and the bounds of hits and misses in each.
 
 Private caches: a tiny warm footprint is served by the nearest cache; pairs of accesses to cold memory show how much one
 miss fetches; a sweep over rising footprints shows the plateaus beyond.
@@ -48,7 +48,7 @@ WARM_BYTES, COLD_BYTES = (64 << 10, 256 << 10), 4 << 20
 WARM_STRIDE, COLD_STRIDE, L2_STRIDE = 256, 256, 128
 HOME_LINES, HOME_SPAN = 2048, 16 << 20  # few pages, of any size
 L2_FOOTPRINTS = tuple(step << i for i in range(16, 30) for step in (2, 3))  # 128 KiB, 192 KiB, 256 KiB, ... 1.5 GiB
-MAX_TLB_SHARE = 0.15  # of the distance from hits to near memory, that a TLB miss may add to a hit
+MAX_TLB_SHARE = 0.15  # of the distance from hits to the nearest memory, that a TLB miss may add to a hit
 MIN_OVERFLOW_SHARE = 0.3  # of accesses that are not near hits, for a footprint to overflow the near partition
 MIN_FAR_HITS = 24
 FIRST_ACCESS_REPETITIONS = 4  # one in ten is delayed by memory refresh
@@ -174,7 +174,7 @@ def _no_l2(reason: str, status: Status = Status.NOT_SUPPORTED) -> Outcome:
 
 
 def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
-    """The level with its partitions, if lines have homes and far ones are faster than memory beyond the near one."""
+    """The level with its partitions, if lines have a home and far ones are served by more than memory."""
     limit = bench.info.limit(level.path)
     lines = scattered_offsets(HOME_LINES, 4 * L2_STRIDE, min(HOME_SPAN, limit), bench.rng("homes"))
     traces = yield first_access_chases(level.path, lines, bench)
@@ -202,7 +202,7 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
 
 
 def _far_hits(cycles: Array, home: HomePartition, size: int) -> Plateau | None:
-    """The plateau of accesses to far lines that were no near hits, if most of them were faster than far memory."""
+    """The plateau of accesses to far lines that were no near hits, if most were faster than memory behind them."""
     if cycles.size < MIN_FAR_HITS or np.median(cycles) > MAX_LATENCY_RATIO * home.far:
         return None
     return plateau_of([(size, L2_STRIDE)], [cycles[cycles <= np.median(cycles) / MAX_LATENCY_RATIO]])

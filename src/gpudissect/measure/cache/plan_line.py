@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import NoneType
 
 import numpy as np
@@ -64,20 +64,19 @@ def line_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"the fetch granularity is not known: {level.fetch.reason}"
         return Outcome((fetch_estimate, *without(Status.NOT_FOUND, element, reason, "line_size")))
     prober = _Prober(level, fetch, bench)
-    crowded = (yield from prober.crowd()) if level.behind is not None else None
-    if crowded is None:
+    competing = (yield from prober.crowd()) if level.behind is not None else None
+    if competing is None:
         return Outcome((fetch_estimate, _fetch_as_line(level, fetch)), Lines(fetch, None))
-    line, certainty = yield from _widest_line(prober, *crowded)
+    line, certainty = yield from _widest_line(prober, *competing)
     if certainty is None or certainty < MIN_CERTAINTY:
         status, low = Status.AMBIGUOUS, fetch
         reason = "a second word at some distance neither clearly costs another line nor clearly does not"
         if certainty is None:
             status, low = Status.NOT_FOUND, line
             reason = f"at least {line} B: no second word in a block that large costs another line"
-        (estimate,) = without(status, element, reason, "line_size")
-        estimate = replace(estimate, low=low, method=METHOD, evidence=prober.evidence)
-        return Outcome((fetch_estimate, estimate), Lines(fetch, None), prober.series)  # finer than a line is fine
-    resident = yield from prober.full_lines(line, crowded[0])
+        estimates = without(status, element, reason, "line_size", low=low, method=METHOD, evidence=prober.evidence)
+        return Outcome((fetch_estimate, *estimates), Lines(fetch, None), prober.series)  # finer than a line is fine
+    resident = yield from prober.full_lines(line, competing[0])
     caveats = ("the cache holds more of lines touched once than of lines touched twice",) if prober.once else ()
     confidence = min(certainty, EXACT)
     estimate = found(element, "line_size", line, line, line, confidence, METHOD, prober.evidence, caveats)
@@ -167,7 +166,7 @@ class _Prober:
                     if single.share - double.share >= MIN_SHARE_GAP:
                         self.once = previous.share - single.share > MIN_ONCE_LEAD
                         return count // 2, single, double
-                    self.fixed_span = None  # not crowded: they were slow for another reason
+                    self.fixed_span = None  # no competition: they were slow for another reason
                 if hits.share < LOST_SHARE:
                     return None
                 previous = hits
@@ -227,8 +226,8 @@ class _Prober:
 def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
     fetch, ahead = level.fetch.fetch, level.fetch.ahead
     if fetch is None:
-        (estimate,) = without(Status.NOT_FOUND, level.element, level.fetch.reason, "fetch_granularity")
-        return replace(estimate, evidence=level.evidence)
+        reason, evidence = level.fetch.reason, level.evidence
+        return without(Status.NOT_FOUND, level.element, reason, "fetch_granularity", evidence=evidence)[0]
     caveats: tuple[str, ...] = () if ahead is None else (f"sequential accesses find {ahead} B: a prefetch",)
     limit = bench.info.facts.get("l2_fetch_limit")
     if level.element == "l2" and limit is not None:

@@ -247,9 +247,9 @@ class _PolicyTest:
         return found(element, "replacement_policy", value, None, None, EXACT, METHOD, evidence, (caveat,))
 
     def _not_found(self, reason: str) -> Estimate:
-        reason = f"none of the known policies: {reason}"
-        (estimate,) = without(Status.AMBIGUOUS, self.level.element, reason, "replacement_policy")
-        return replace(estimate, method=METHOD, evidence=self.evidence)
+        element, reason = self.level.element, f"none of the known policies: {reason}"
+        fields = {"method": METHOD, "evidence": self.evidence}
+        return without(Status.AMBIGUOUS, element, reason, "replacement_policy", **fields)[0]
 
 
 def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Bench) -> Ask[Estimate]:

@@ -8,7 +8,6 @@ the index is wrong.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import NoneType
 
 import numpy as np
@@ -92,8 +91,8 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
                 recounted = yield from recount_lines(level, lines.line, ways, attempt_bench)
                 revised = _revised_capacity(element, structure, count, recounted)
             return Outcome((*_estimates(element, structure, count), *revised), structure)
-    estimates = without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES)
-    return Outcome(tuple(replace(estimate, method=METHOD, evidence=test.evidence) for estimate in estimates))
+    fields = {"method": METHOD, "evidence": test.evidence}
+    return Outcome(without(Status.AMBIGUOUS, element, str(structure), *ATTRIBUTES, **fields))
 
 
 class _Finder:

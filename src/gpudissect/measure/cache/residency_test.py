@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_capacity import Control, Fit, MissesByLine, decide, decide_each
+from gpudissect.measure.cache.infer_capacity import Control, Fit, decide, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
 from gpudissect.measure.cache.infer_structure import LinesBySet
@@ -89,7 +89,7 @@ class ResidencyTest:
 
     def _decide_by_line(self, orders: Sequence[Order]) -> Ask[list[Fit]]:
         """Fit of each long chain by which of its lines miss."""
-        misses = [MissesByLine(np.zeros(order.count, dtype=np.int64), 0) for order in orders]
+        misses: list[Array] = [np.zeros(order.count, dtype=np.int64) for order in orders]
         fits = [Fit.UNDECIDED] * len(orders)
         for number in range(LINE_ROUNDS):
             pending = [i for i, fit in enumerate(fits) if fit is Fit.UNDECIDED]
@@ -98,11 +98,12 @@ class ResidencyTest:
             chases = [self._chase(orders[i], number, LINE_LAPS << number) for i in pending]
             traces = yield [replace(chase, timing=Timing.EACH, bounds=None) for chase in chases]
             self._record(traces, ())
+            total_laps = (LINE_LAPS << (number + 1)) - LINE_LAPS
             for i, trace in zip(pending, traces, strict=True):
                 assert self.level.bounds is not None  # or nothing could have been counted
                 missed = classify(trace.cycles, self.level.bounds) == MISS
-                misses[i] = misses[i].add(missed.reshape(-1, orders[i].count))
-                fits[i] = misses[i].decide()
+                misses[i] += missed.reshape(-1, orders[i].count).sum(axis=0)
+                fits[i] = decide_by_line(misses[i], total_laps)
         return fits
 
     @property
