@@ -97,7 +97,7 @@ class StopEarly(Exception):
 
 
 Ask = Generator[Sequence[Workload], list[Trace], T]
-"""Part of a plan: asks for batches and ends in a T. ``answer = yield from part()``."""
+"""Part of a plan: yields batches and returns a T. ``answer = yield from part()``."""
 Plan = Ask[Outcome]
 
 
