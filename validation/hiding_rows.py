@@ -109,7 +109,6 @@ def _chapter_3() -> Iterator[Row]:
     yield Row("listing 3.1", "issue of the store, cycle", 343, timeline(chain, reissue=3, width=2).end, 0)
     adds = [Issue("FADD", 18, (f"R{i}",), f"R{i}") for i in range(7)]
     yield Row("listing 3.2", "issue of the 7th add on Fermi, cycle", 36, timeline(adds, reissue=6).end, 0)
-    yield Row("listing 3.3", "issue after the barrier, cycle", 580, max(546, 32) + 34, 0)
     yield Row("s3.10", "traffic of a random permutation, 32 B transactions", 3.3, (256 + 32 * 32) / 384, 0.05)
     yield Row("s3.10", "the same with 128 B", 11, (256 + 32 * 128) / 384, 0.5)
 

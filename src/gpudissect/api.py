@@ -1,7 +1,5 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Folders for compiled code. It is run when found there, so only this user may write to them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`DeviceInfo`: what is known of a device before it is measured, and the origin of its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

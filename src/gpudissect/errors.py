@@ -4,8 +4,6 @@ Messages are one line: what was wrong, what was given, what to do. A measurement
 a status, never an exception.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """`Estimate`: a finding inferred from traces. "Not found" is an answer, never an exception and never a zero."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite

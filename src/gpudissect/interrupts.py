@@ -1,7 +1,5 @@
 """Signals that ask the program to end, held off while results are saved."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

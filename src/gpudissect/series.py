@@ -1,7 +1,5 @@
 """`Series`: a table of observations, the data of a plot and the basis of a finding."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Sizes such as ``12 KiB`` as text and numbers, cycles and nanoseconds, warps."""
 
-from __future__ import annotations
-
 import re
 
 from gpudissect.errors import UsageError

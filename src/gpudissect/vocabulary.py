@@ -1,7 +1,5 @@
 """Names shared by findings, published values and result files: elements, attributes and their units."""
 
-from __future__ import annotations
-
 _ARITHMETIC = ("fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
 _SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2")
 _MEMORY = ("shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier")

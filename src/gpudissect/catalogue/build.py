@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.catalogue.capabilities import TEXTURE_BYTES
+from gpudissect.catalogue.compute_capability import TEXTURE_BYTES
 from gpudissect.simulation.cache import geometry
 from gpudissect.simulation.sm import description as sm
 from gpudissect.units import KIB, WARP_SIZE

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from gpudissect.catalogue.build import hierarchy_of, processor_of
-from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
+from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.catalogue.published import Published, published_of
 from gpudissect.errors import CatalogueError
 from gpudissect.simulation.cache.geometry import Hierarchy

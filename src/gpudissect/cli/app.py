@@ -4,8 +4,6 @@ Every error is one line on stderr, ``gpudissect: error: ...``. Exit codes: 0 don
 usage; 3 no such device or it cannot be used; 4 done in part; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

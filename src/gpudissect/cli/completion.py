@@ -1,7 +1,5 @@
 """Values offered on Tab: devices, elements, formats, instructions. Nothing here opens a GPU."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

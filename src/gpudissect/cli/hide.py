@@ -1,7 +1,5 @@
 """``gpudissect hide``: how many warps this GPU needs to hide latency, and how well models predict it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

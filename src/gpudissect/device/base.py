@@ -1,7 +1,5 @@
 """`Device`, the protocol of every device, and `Keeper`, which keeps the traces of another one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, Self
 

@@ -4,11 +4,9 @@ It overlays a whole configuration (``gpgpusim.config`` of a GPU of the same gene
 timing of the simulator are not set. The options are those of gpgpu-sim's ``gpgpusim.config``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from gpudissect.catalogue.capabilities import schedulers
+from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.exports.readings import Lookup
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, percent, quantity

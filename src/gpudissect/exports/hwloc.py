@@ -4,8 +4,6 @@ The GPU is a machine: an SM is a core with one processing unit below its L1 and 
 partitions). What hwloc has no object for (latencies, bandwidths, TLBs) is information.
 """
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from itertools import count

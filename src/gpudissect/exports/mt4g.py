@@ -3,8 +3,6 @@
 sys-sage takes some keys for granted: where one of them was not found, the whole object is left out.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

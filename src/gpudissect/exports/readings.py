@@ -9,7 +9,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from gpudissect import catalogue
-from gpudissect.catalogue.capabilities import USUAL_BLOCK_THREADS, USUAL_BLOCKS, USUAL_CORES
+from gpudissect.catalogue.compute_capability import USUAL_BLOCK_THREADS, USUAL_BLOCKS, USUAL_CORES
 from gpudissect.device_info import Origin
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status

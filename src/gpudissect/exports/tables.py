@@ -1,7 +1,5 @@
 """Findings, series and traces as CSV and Parquet, for spreadsheets and data frames."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

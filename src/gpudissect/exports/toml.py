@@ -4,8 +4,6 @@ tomli-w writes no comments, and tomlkit would need every item built by hand to k
 not printable: nothing that a result of a stranger holds may drive a terminal or an editor.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

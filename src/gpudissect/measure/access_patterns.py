@@ -1,7 +1,5 @@
 """Access patterns of experiments: footprints, scattered blocks with probes, cold pairs of accesses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

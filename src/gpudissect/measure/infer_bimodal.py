@@ -6,8 +6,6 @@ squares in uniform numbers, more in a single peak, almost nothing in two groups;
 favourable of all unimodal ones (Hartigan & Hartigan 1985, "The dip test of unimodality").
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Latency from whole laps of a pure pointer chase, or from single timed accesses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ It yields a batch of workloads, is sent their traces in the same order, may yiel
 `Outcome`. Everything it chooses follows from the traces and a seed, so that a recording can answer it.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 the models; `evaluation` compares them with measurements; `published` holds the tables of VV16.
 """
 
-from __future__ import annotations
-
 from gpudissect.models.base import Model
 from gpudissect.models.hong_kim import HongKim, Sim
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth

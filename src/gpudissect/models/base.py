@@ -5,8 +5,6 @@ finite without arithmetic (alpha = 0) and without accesses (alpha infinite); `Lo
 it into what VV16 plots. The bounds of a loop (VV16 s4.1) are here too.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Evaluation of models: warps that a loop needs (VV16 s4.5), and throughput over measured throughput (s7.9)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter

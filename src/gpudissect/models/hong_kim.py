@@ -1,7 +1,5 @@
 """Hong & Kim 2009 (VV16 s7.1), memory and computation warps, and Sim et al. 2012 (s7.4), the same with ALU latency."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

@@ -4,8 +4,6 @@ The model knows SMs that issue once per cycle. An SM that issues more often is m
 with n warps of each (VV16 s7.5).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

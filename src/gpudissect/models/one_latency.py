@@ -1,7 +1,5 @@
 """Models that hide one latency: CUDA guide (VV16 s4.8), Agarwal and Saavedra-Barrera (s4.9), Chen & Aamodt (s4.13)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

@@ -1,7 +1,5 @@
 """The tables of VV16 as data (``vv16.toml``), and the machines that they describe."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from functools import cache

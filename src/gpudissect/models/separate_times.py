@@ -1,7 +1,5 @@
 """Models that time arithmetic and accesses separately: Baghsorkhi et al. (VV16 s7.2), Zhang & Owens (s7.3, 4.12)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Models of VV16: latency bound and throughput bound (basic), with latency under load (refined), with queues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isinf

@@ -1,7 +1,5 @@
 """The worksheet of VV16 tables 3.2 to 3.4: instruction mix in, warp throughput and its bound out; latency of a warp."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf

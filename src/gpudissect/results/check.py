@@ -1,7 +1,5 @@
 """Whether a result is reliable: problems while measuring, contradictions within it, and what to do about them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

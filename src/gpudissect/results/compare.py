@@ -4,8 +4,6 @@ Two numbers differ if their brackets do not overlap. They are the same if each l
 between they are ambiguous. Values measured under conditions that change the value itself are not compared.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

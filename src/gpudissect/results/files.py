@@ -1,7 +1,5 @@
 """Result files on disk: written whole or not at all; files of unknown origin are read without harm."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,8 +1,6 @@
 """From a result file to the machine parameters of models of latency hiding."""
 
-from __future__ import annotations
-
-from gpudissect.catalogue.capabilities import schedulers
+from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.models.base import Contention, Curve, Machine, Unit

@@ -1,7 +1,5 @@
 """Result files of schema ``gpudissect/1``: the same content under older names of fields, notes, series and columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

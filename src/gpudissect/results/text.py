@@ -1,7 +1,5 @@
 """Values as text, with units; titles of elements; text from files and drivers without control characters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby

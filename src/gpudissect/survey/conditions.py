@@ -1,7 +1,5 @@
 """Under what conditions a survey ran, gathered from the contexts of its traces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median

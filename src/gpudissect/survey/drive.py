@@ -1,7 +1,5 @@
 """Drive experiments that need one another on a device, their batches merged into one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The experiments there are: those that the plans in `gpudissect.measure` list in their ``EXPERIMENTS``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Which experiments a survey runs on a device, and what they found together."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress

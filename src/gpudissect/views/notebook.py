@@ -1,7 +1,5 @@
 """Results, comparisons and plots as HTML for Jupyter. Text is escaped; plots are images of their own."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from itertools import groupby

@@ -5,8 +5,6 @@ thread is timed. `PriorAccesses` show what shares a cache with it (MT22 s4.5-4.6
 another warp of its SM, another SM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ Digests hash, and recordings store, names of classes, fields, arrays and notes. 
 rename something in the code, add its new name with its wire name to the tables here, and never alter an entry.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

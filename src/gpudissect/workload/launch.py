@@ -1,7 +1,5 @@
 """`Launch`: empty kernels, for the cost of starting them (VV16 s3.7)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

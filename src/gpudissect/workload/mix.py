@@ -1,7 +1,5 @@
 """`Mix`: many warps that run instructions repeatedly, at a set occupancy (VV16 ch 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -5,8 +5,6 @@ one successor; to visit a cache line twice in a lap, use another word of it. `Se
 so that a device can write chains of millions of links without receiving them; `Explicit` holds any other sequence.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, fields
 from functools import cached_property

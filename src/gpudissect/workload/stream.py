@@ -1,7 +1,5 @@
 """`Stream`: independent loads, stores or copies over a footprint, for bandwidth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gpudissect.measure.infer_latency import Latency
+from gpudissect.measure.tlb.infer_miss_penalty import MissPenalty
 from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, classify_hits, latency_by_partition
-from gpudissect.measure.tlb.infer_tlb_level import MissPenalty
 
 FIRST, SECOND, NO_OVERHEAD = MissPenalty(10.0, 6.5), MissPenalty(100.0, 70.0), Latency(0.0, 0.0, 0.0)
 

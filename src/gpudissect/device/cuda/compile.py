@@ -4,8 +4,6 @@ They are compiled to cubins and never to PTX: a driver takes a cubin of any comp
 of its own release or older (and no test has read what the driver makes of PTX).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

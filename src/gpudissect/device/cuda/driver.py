@@ -1,7 +1,5 @@
 """The NVIDIA driver: starting it, its version, and the GPUs that it lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gpudissect.device.cuda.compile import choose_arch, supported_archs

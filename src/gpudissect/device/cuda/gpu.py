@@ -1,13 +1,11 @@
 """`CudaGpu`: a real NVIDIA GPU as a device."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
-from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
+from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS
 from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.catalogue.capabilities import FIRST_WITH_CLUSTERS, smallest_carveout
+from gpudissect.catalogue.compute_capability import FIRST_WITH_CLUSTERS, smallest_carveout
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.driver import dotted_version
 from gpudissect.device.cuda.layout import TRAITS

@@ -1,7 +1,5 @@
 """Starts empty kernels, by one call each or one call for a graph of them, and times them."""
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ The fields stand in the order of ``kernels/job.cuh``, ``chains.cu``, ``prior.cuh
 test compiles the C++ and compares.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """Device memory: aligned regions in one growing allocation, buffers of a launch, and memory that the driver clears."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol
 

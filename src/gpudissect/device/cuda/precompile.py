@@ -4,8 +4,6 @@ Run as a module it is one of those processes: ``python -P -m gpudissect.device.c
 sources and macros as JSON on its standard input. It ignores errors: whoever needs a kernel reports them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -9,8 +9,6 @@ read, not written: ``begin`` with ``code`` "grouped" is the ``first`` begin of e
 ``rest`` are stored one after the other, each with its length ``packed``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import zlib

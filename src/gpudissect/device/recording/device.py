@@ -4,8 +4,6 @@ A recording answers by the digest of a workload: its k-th run replays the k-th t
 device raised for a batch are replayed for the same batch. Names are stored as `gpudissect.workload.digest` has them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -7,8 +7,6 @@ line's own text and its bytes. So any altered byte is detected, and a recording 
 cut off. Nothing is executed or unpickled. Arrays are packed by `codec`. Schema 1 has fewer codes and is read as well.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The compiled part of the simulated clock. Imports numba: import it only to simulate."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Costs of memory accesses on a simulated SM: the tiers that serve them, and the instructions of a mix."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`SimulatedGpu`: a device with a known memory hierarchy, so that inference can be compared with the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType

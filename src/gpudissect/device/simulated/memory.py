@@ -1,7 +1,5 @@
 """One chase on a simulated memory: cold caches, warm-up laps, timed laps, and the clock that reads them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ One SM is simulated cycle by cycle. In a mix the others do the same, each with i
 with most blocks; of bandwidth that all SMs share it gets its share of the running blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

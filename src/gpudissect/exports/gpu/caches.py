@@ -1,7 +1,5 @@
 """Arrays and views of caches, and TLB levels: which elements have an array, and its entries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The capacity comes first: whatever is found or assumed, as many contiguous lines
 an index function or a policy become tables; what is not understood, or does not fit the array, is assumed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Paths to memory: the caches on each, and the cycles from load to use for a hit in each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Levels of a path to memory: plateaus of its latency curve, and the bounds of hits and misses in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ otherwise twice as many lines compete, and the share falls to that of twice as m
 so the result does not depend on policy, index function, unequal sets, sectors or the ratio of tags to data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log

@@ -9,8 +9,6 @@ single split is the estimate, and a two-sample Kolmogorov-Smirnov test accepts o
 change", not "is it here": on a ramp it accepts a step that does not exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

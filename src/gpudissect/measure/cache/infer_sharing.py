@@ -4,8 +4,6 @@ Eviction shows shared capacity. Whether lines are shared too is another question
 of global loads, but neither hits on lines that the other fetched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum

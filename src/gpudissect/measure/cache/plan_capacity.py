@@ -5,8 +5,6 @@ any cache, the share of random lines that hit in it. The far partition is checke
 lacks; what the near one holds of them is counted for both, for lines fetched last lie in both.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import NoneType
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
-from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
+from gpudissect.measure.cache.infer_fit import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.plan_levels import (
     L2,

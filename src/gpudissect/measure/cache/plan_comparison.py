@@ -4,8 +4,6 @@ Saavedra's and Wong's curves (MC16 s4.1) and the change point of MT22 chapter 3,
 ran them. They carry no confidence, for none of them defines one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gpudissect.measure.cache.infer_level import Level

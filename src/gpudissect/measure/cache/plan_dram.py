@@ -3,8 +3,6 @@
 Its size is what the driver states (MT22 s4.1), as is that of shared memory.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -6,8 +6,6 @@ laps after that are hits. They alone would not do, for an SM keeps copies of far
 come in random order, and some come again at the end, so that nothing that changes with time looks like a partition.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -4,8 +4,6 @@ A hit of the L2 takes longer or shorter from line to line, so chains over many o
 one access costs (MC16 s4.2) is measured on shared memory, which has no misses; nothing is ever corrected by it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from types import NoneType
 

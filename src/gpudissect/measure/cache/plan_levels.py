@@ -8,8 +8,6 @@ an SM keeps copies of what it reads in the near one. Beyond its size near lines 
 far partition. A hit there is about as slow as the nearest memory, so the home of each line must be known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ What they leave open is tested with sequences on which the remaining candidates 
 sequences that were not used to choose it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -6,15 +6,13 @@ index; the ways of every set follow from random lines sampled by that index. If 
 the index is wrong.
 """
 
-from __future__ import annotations
-
 from types import NoneType
 
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_capacity import SIZE_TOLERANCE, probe_sizes
+from gpudissect.measure.cache.infer_fit import SIZE_TOLERANCE, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,

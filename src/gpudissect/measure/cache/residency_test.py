@@ -6,15 +6,13 @@ functions or on equal sets. Group testing for eviction sets: Vila et al. 2019, "
 sets", section 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_capacity import Control, Fit, decide, decide_by_line, decide_each
+from gpudissect.measure.cache.infer_fit import Control, Fit, decide, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
 from gpudissect.measure.cache.infer_structure import LinesBySet

@@ -7,8 +7,6 @@ rises short in proportion to the step between them: a curve that climbs all the 
 has no levels that could be found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Capacity and miss penalty of instruction caches: loops of straight-line code of growing size (JIA18, JIA19)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -5,8 +5,6 @@ and the constants are timed: if they come from farther away than before, the lev
 level before it must not evict them already.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from types import NoneType
 

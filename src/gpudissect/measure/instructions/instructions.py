@@ -1,10 +1,8 @@
 """Instruction kinds: what runs, where its operands lie, how many warps and registers it takes, what bounds its rate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
-from gpudissect.catalogue.capabilities import allocated_registers, max_block_threads, warp_issues
+from gpudissect.catalogue.compute_capability import allocated_registers, max_block_threads, warp_issues
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
 from gpudissect.measure.shared_memory.infer_banks import WORD, Layout

@@ -1,7 +1,5 @@
 """Latency of an instruction: from one to the next that depends on it (VV16 table 6.2)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from types import NoneType

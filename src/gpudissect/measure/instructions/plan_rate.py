@@ -1,7 +1,5 @@
 """Rate of an instruction, operations of an SM per cycle, and how many warps come near it (VV16 tables 6.1, 6.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Latency of memory under load: ``a + b x / (c - x)``, and the distribution of single latencies (VV16 s6.4, 6.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

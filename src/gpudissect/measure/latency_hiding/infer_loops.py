@@ -1,7 +1,5 @@
 """From throughput at many occupancies to what latency hiding needs: latencies, peaks, warps (VV16 ch 4, 6)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

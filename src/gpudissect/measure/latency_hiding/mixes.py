@@ -1,12 +1,10 @@
 """The mixes of latency hiding: accesses and additions, at every occupancy that an SM can have (VV16 ch 5)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpudissect.catalogue.capabilities import max_block_threads, min_blocks_per_sm, schedulers
+from gpudissect.catalogue.compute_capability import max_block_threads, min_blocks_per_sm, schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.latency_hiding.infer_loops import Pace

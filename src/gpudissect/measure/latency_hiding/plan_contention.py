@@ -1,7 +1,5 @@
 """Memory under load: latency against throughput, single timed loads, oversubscription (VV16 s5.8, 5.9, 6.4, 6.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

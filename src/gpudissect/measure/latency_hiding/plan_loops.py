@@ -1,14 +1,12 @@
 """Throughput against occupancy and arithmetic intensity, and what it takes to hide latency (VV16 ch 4-6)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from types import NoneType
 
-from gpudissect.catalogue.capabilities import schedulers, special_function_rate, warp_issues
+from gpudissect.catalogue.compute_capability import schedulers, special_function_rate, warp_issues
 from gpudissect.device_info import DeviceInfo
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH, RATE, TIMED, UNTRIED, WARPS

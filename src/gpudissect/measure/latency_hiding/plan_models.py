@@ -1,7 +1,5 @@
 """Errors of models of latency hiding, given parameters measured on the same device (VV16 s7.9)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.catalogue.capabilities import schedulers
+from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.latency_hiding.infer_contention import Fit

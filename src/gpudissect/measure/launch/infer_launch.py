@@ -3,8 +3,6 @@
 Runs are measured in several repetitions over time, because a host's pace drifts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise

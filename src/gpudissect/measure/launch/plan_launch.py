@@ -1,7 +1,5 @@
 """The cost of starting kernels, and how soon an SM gets the next block (VV16 s3.7)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

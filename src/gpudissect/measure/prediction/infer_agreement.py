@@ -1,7 +1,5 @@
 """How well inferred caches and TLBs predict accesses that nothing was inferred from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

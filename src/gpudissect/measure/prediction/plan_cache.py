@@ -1,7 +1,5 @@
 """Validate an inferred cache on random accesses to it that nothing was inferred from."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import NoneType
 

@@ -5,8 +5,6 @@ every level answers some; each sequence runs twice, for a second run misreads ot
 validated on page accesses, whose misses show in their penalties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +22,7 @@ from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome,
 from gpudissect.measure.prediction import infer_agreement, infer_hierarchy
 from gpudissect.measure.prediction.infer_agreement import CheckedSequence, NotPredicted, PathCounts, refute_policies
 from gpudissect.measure.prediction.infer_hierarchy import PathModel, Stage, TlbModel
-from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, memory_limit
 from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of

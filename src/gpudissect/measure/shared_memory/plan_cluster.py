@@ -1,7 +1,5 @@
 """Distributed shared memory (Hopper on): latency between blocks of a cluster, and the bandwidth of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Shared memory: size, latency, banks, and the cost of conflicts, by a warp's access at every stride (MC16 s6.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from types import NoneType

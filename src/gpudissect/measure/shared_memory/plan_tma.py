@@ -1,7 +1,5 @@
 """Bulk copies from global into shared memory (TMA; Hopper on): latency of one, bandwidth of all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

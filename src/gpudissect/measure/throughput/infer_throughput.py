@@ -5,8 +5,6 @@ again. Throughput approaches its limit gradually, so a band of fixed width below
 members of a plateau differ from the fastest by no more than a configuration differs from itself when measured twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -10,14 +10,12 @@ as the L2, the path to the L2 may limit both; if more, the L2 takes at least as 
 L1, whether data stay there or not (Nsight Compute, "L1TEX"), so it takes at least what the L2 took from its SM.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from gpudissect.catalogue.capabilities import stores_cross_l1
+from gpudissect.catalogue.compute_capability import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without

@@ -1,7 +1,5 @@
 """Bandwidth of L1 and shared memory, bytes per cycle of one SM."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Estimates of rates: bounds that no rate can exceed, and plateaus over many configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

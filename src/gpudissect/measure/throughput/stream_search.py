@@ -4,15 +4,13 @@ A surface is searched over a coarse grid first, then around the fastest until no
 there are few configurations all are run, and the fastest again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import combinations, product
 from types import NoneType
 
-from gpudissect.catalogue.capabilities import allocated_registers, max_block_threads
+from gpudissect.catalogue.compute_capability import allocated_registers, max_block_threads
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of

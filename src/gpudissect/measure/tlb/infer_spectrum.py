@@ -4,8 +4,6 @@ The chain (`plan_spectrum`) makes every pattern occur; here each is compared wit
 be faster, so that the distance of a line from the SM cancels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_bimodal import split_bimodal
 from gpudissect.measure.infer_latency import Latency, median_with_ranks
-from gpudissect.measure.tlb.infer_tlb_level import MissPenalty
+from gpudissect.measure.tlb.infer_miss_penalty import MissPenalty
 
 Cycles = NDArray[np.int64]
 Summary = Callable[[Cycles, Latency], Latency]

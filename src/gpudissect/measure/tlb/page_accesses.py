@@ -1,7 +1,5 @@
 """Access times of pages: chains with one line per page, relative to the same lines with a translation that hits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -9,9 +7,9 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_capacity import Control, Fit, decide, probe_sizes
+from gpudissect.measure.cache.infer_fit import Control, Fit, decide, probe_sizes
 from gpudissect.measure.plan import Ask, Bench
-from gpudissect.measure.tlb.infer_tlb_level import Penalties, count_misses
+from gpudissect.measure.tlb.infer_miss_penalty import Penalties, count_misses
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Explicit, Path, Timing
 

@@ -5,8 +5,6 @@ pages that all stay resident, so far apart that each needs an entry. Page size: 
 number stays the same (MC16 s4.4).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -14,11 +12,11 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_capacity import Fit
+from gpudissect.measure.cache.infer_fit import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.tlb.infer_tlb_level import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
+from gpudissect.measure.tlb.infer_miss_penalty import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.units import MIB, format_bytes
 from gpudissect.vocabulary import TLBS

@@ -5,8 +5,6 @@ visited in order, LRU misses always, and so does FIFO; only random order disting
 misses of the one before it, so all before it are simulated as well.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from types import NoneType
 
@@ -18,7 +16,7 @@ from gpudissect.measure.cache import infer_policy
 from gpudissect.measure.cache.infer_policy import MIN_LEAD_NATS, UNKNOWN, Outcomes, is_random, log_likelihood
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import VISITS, WARMUP, PageAccesses, Pages
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_sets import TlbSets, tlb_sets_of

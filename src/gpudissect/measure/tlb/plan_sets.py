@@ -3,8 +3,6 @@
 All other pages stay in the chain, so that a TLB in front of the one measured cannot come to hold them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType
@@ -15,7 +13,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.infer_structure import linear_index
 from gpudissect.measure.infer_confidence import BRACKETED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
+from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.page_accesses import PageAccesses, Pages, Undecided, memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.simulation.cache.index import canonical, matrix

@@ -23,8 +23,6 @@ It visits every word once, a line again through its next word, in this order:
 Four chains, with pages and lines of the pairs exchanged, touch every line in every role.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,8 +41,8 @@ from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import Latency, lap_latency, timing_overhead
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.tlb import infer_spectrum
+from gpudissect.measure.tlb.infer_miss_penalty import TlbLevel
 from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, Pattern
-from gpudissect.measure.tlb.infer_tlb_level import TlbLevel
 from gpudissect.measure.tlb.page_accesses import memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.trace import Array

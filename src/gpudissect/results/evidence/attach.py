@@ -1,7 +1,5 @@
 """Adds series to a result that show the evidence of its findings, small enough to be kept in its file."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence, Set
 

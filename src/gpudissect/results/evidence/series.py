@@ -1,7 +1,5 @@
 """Series of the traces behind a finding: curves, maps of single accesses and histograms."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +42,7 @@ PAGE_LIMITS = Limits(points=240, cells=2400, sm_cells=4000, bars=96)
 
 
 def series_of(element: str, evidence: Sequence[str], traces: Traces, limits: Limits = PAGE_LIMITS) -> list[Series]:
-    """Series of the traces of a finding that are there, the most telling first; empty without any."""
+    """Series of the traces of a finding that are there, the most informative first; empty without any."""
     present = [traces[digest] for digest in dict.fromkeys(evidence) if digest in traces]
     chases = [(chase, trace) for chase, trace in present if isinstance(chase, Chase)]
     mixes = [(mix, trace) for mix, trace in present if isinstance(mix, Mix)]
@@ -59,7 +57,7 @@ def series_of(element: str, evidence: Sequence[str], traces: Traces, limits: Lim
     used = {digest for curve in curves for digest in curve.evidence}
     laps = [each for each in chases if each[0].timing is Timing.LAP and each[1].workload not in used]
     singles = [each for each in chases if each[0].timing is Timing.EACH]
-    lists = [curve for curve in curves if " by " in curve.name]  # without a shape, the least telling
+    lists = [curve for curve in curves if " by " in curve.name]  # without a shape, the least informative
     found = [
         shape,
         shapes.latency_by_lap(element, laps),

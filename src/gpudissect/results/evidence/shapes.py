@@ -1,7 +1,5 @@
 """Series with a shape of their own: latency by lap and by run, second accesses, maps of an L2, curves of TLBs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +21,7 @@ MAX_DISTANCE = 4096  # bytes; pairs of accesses lie within a block of this size
 MIN_PAGE_BITS = 12  # 4 KiB, the smallest page of any GPU
 MAX_PAGE_BITS = 40
 MIN_PAGE_COUNTS = 3  # of a curve of a TLB
-MAX_CURVES = 8  # that a reader can tell apart
+MAX_CURVES = 8  # that a reader can distinguish
 TRIM_PERCENT = 99  # of the accesses count: the rest is delayed by refreshes of the memory
 QUARTILE = 0.25
 Chases = Sequence[tuple[Chase, Trace]]

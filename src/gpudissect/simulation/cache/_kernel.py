@@ -5,8 +5,6 @@ FIFO need no other state: their sets are lists, newest first. All caches and TLB
 same flat arrays; `Arrays.shape` has a row for each with its place and parameters.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from gpudissect.simulation.cache.compiled import F64, I8, I32, I64, U64, Arrays, called, compiled, inlined, uniform

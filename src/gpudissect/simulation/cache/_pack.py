@@ -1,7 +1,5 @@
 """Packs a geometry into the flat arrays of the compiled loop. Imports numba, through `_kernel`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 

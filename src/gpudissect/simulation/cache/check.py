@@ -1,7 +1,5 @@
 """Checks of a geometry, without simulation or numba."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import isfinite
 

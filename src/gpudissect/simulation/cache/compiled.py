@@ -5,8 +5,6 @@ numba's cache on disk. That cache notices changes only in the file of the called
 everything it calls, in one file.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The geometry of a memory hierarchy as plain data, for the catalogue, the simulator and inference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

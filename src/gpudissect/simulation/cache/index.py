@@ -4,8 +4,6 @@ This module evaluates an `Index` for arrays of addresses. BITS and XOR are linea
 form. The simulator's compiled loop has a faster evaluation, built from this one (`_pack`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

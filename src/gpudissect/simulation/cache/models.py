@@ -24,8 +24,6 @@ with several copies a warp uses number ``warp mod copies`` (MT22 s4.6). The TLBs
 The first model in a process loads numba, about half a second (and compiles, the first time ever).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

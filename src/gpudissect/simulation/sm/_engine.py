@@ -4,8 +4,6 @@ Time advances from one cycle at which a scheduler may issue to the next. All sta
 their columns have names here.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

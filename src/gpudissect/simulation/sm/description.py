@@ -1,7 +1,5 @@
 """Description of an SM and the memory behind it, as far as throughput depends on it (VV16 ch 2)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

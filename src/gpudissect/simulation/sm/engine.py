@@ -1,7 +1,5 @@
 """Runs warps on one SM: the interface of the compiled loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The rest of a page about a result: warnings, prediction, older methods, conditions, device and versions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 

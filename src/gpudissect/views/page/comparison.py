@@ -1,7 +1,5 @@
 """Several results side by side on one page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Findings on a page: a line each, which opens to method, caveats and evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gpudissect.estimate import Status

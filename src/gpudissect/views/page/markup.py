@@ -1,7 +1,5 @@
 """HTML and SVG whose text is escaped by construction, and the document around it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

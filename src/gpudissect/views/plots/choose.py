@@ -1,7 +1,5 @@
 """The plot that fits a series, whatever its columns are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

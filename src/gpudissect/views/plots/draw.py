@@ -4,8 +4,6 @@ Marks lie in one group whose transform is the zoom. Dots are strokes without len
 under that transform, so that nothing but the transform and the ticks changes when a reader zooms.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Every figure of one element: of its findings (sets, lists, the spectrum), then of its series."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`Figure`: which columns of a series stand where in its plot; `Scale`: from values to places on an axis."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Figures of latency hiding: throughput against occupancy with models over it, warps needed, errors of the models."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

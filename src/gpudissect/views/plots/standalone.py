@@ -1,7 +1,5 @@
 """Figures as an SVG file that stands alone: in a notebook, a paper, a browser; with title, legend and colours."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence

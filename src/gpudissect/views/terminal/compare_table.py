@@ -1,7 +1,5 @@
 """A comparison for a terminal or a pipe, and as JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Latency hiding in sentences and tables: how many warps this GPU needs, why, and how accurate models of it are."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Findings of instructions, one row per instruction, so that they do not bury the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 

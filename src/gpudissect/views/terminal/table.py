@@ -1,7 +1,5 @@
 """The table of a result for a terminal; for a pipe the same rows as plain text."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import IO

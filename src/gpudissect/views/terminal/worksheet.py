@@ -1,7 +1,5 @@
 """Predicted throughput of a mix of instructions, as text and as JSON (VV16 s3.8, tables 3.2 to 3.4)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the kernels that write chains read: one `CHAIN` record each, explicit offsets, picked positions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which chases of a batch run in which launch, where their chains lie, how many records a launch keeps. Uses no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 

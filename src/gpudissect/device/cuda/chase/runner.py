@@ -1,7 +1,5 @@
 """Runs one launch of chases: writes the chains, runs the kernel once for every window of the records, checks chains."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, NamedTuple

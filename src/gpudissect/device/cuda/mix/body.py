@@ -1,13 +1,11 @@
 """From the body of a mix to the macros that ``kernels/mix.cu`` is compiled with."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gpudissect.catalogue.capabilities import SM_REGISTERS, max_sm_threads
+from gpudissect.catalogue.compute_capability import SM_REGISTERS, max_sm_threads
 from gpudissect.device.cuda.compile import Code
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE

@@ -1,7 +1,5 @@
 """Writes what the chains of a mix go through in global memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gpudissect.device.cuda.context import CudaContext

@@ -4,8 +4,6 @@ How many blocks an SM runs at once is set by the shared memory that each request
 the distribution is checked after each run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,14 +4,12 @@ Words of a stream depend on their position and, by a salt, on the run, as ``kern
 earlier run left is noticed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.catalogue.capabilities import MAX_THREAD_REGISTERS, SM_REGISTERS
+from gpudissect.catalogue.compute_capability import MAX_THREAD_REGISTERS, SM_REGISTERS
 from gpudissect.device.cuda.compile import Code
 from gpudissect.device.cuda.context import CudaContext, Kernel
 from gpudissect.device.cuda.layout import TRAITS

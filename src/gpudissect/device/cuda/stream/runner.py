@@ -4,8 +4,6 @@ A run lasts from the start of its first block to the end of its last, on the GPU
 or copied is checked after every run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

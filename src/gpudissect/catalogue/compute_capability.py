@@ -4,8 +4,6 @@ Source, unless another is named: CUDA C Programming Guide, "Compute Capabilities
 "Arithmetic Instructions" (table of throughputs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar

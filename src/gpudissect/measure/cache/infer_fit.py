@@ -15,8 +15,6 @@ probability (lines the cache holds) / M, whatever the policy, the index function
 probed twice, so with one probe for d elements the share is too low by the factor 1 + (1 - share) / d: corrected.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from math import lgamma, log, log1p

@@ -1,6 +1,6 @@
 import pytest
 
-from gpudissect.catalogue import capabilities
+from gpudissect.catalogue import compute_capability
 
 LIMITS = ("schedulers", "warp_issues", "special_function_rate", "min_blocks_per_sm", "max_block_threads")
 SINCE_VOLTA = ("max_sm_threads", "stores_cross_l1", "smallest_carveout")
@@ -27,4 +27,4 @@ SINCE_VOLTA = ("max_sm_threads", "stores_cross_l1", "smallest_carveout")
 )
 def test_limits_by_compute_capability(capability, names, expected):
     facts = {"compute_capability": capability}
-    assert tuple(getattr(capabilities, name)(facts) for name in names) == expected
+    assert tuple(getattr(compute_capability, name)(facts) for name in names) == expected

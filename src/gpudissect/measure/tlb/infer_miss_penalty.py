@@ -5,8 +5,6 @@ alternately, word by word). lmbench's tlb.c (McVoy & Staelin 1996) compares line
 packed into few; comparing the same lines cancels their distance from the SM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
