@@ -4,6 +4,7 @@ Words of a stream depend on their position and, by a salt, on the run, as ``kern
 earlier run left is noticed.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ _COUNTER_BYTES = 8  # of the number of wrong words
 _BARRIER_BYTES = 8  # one behind the buffers for each copy in flight
 
 
-class Backend:
+class Backend(ABC):
     """One stream, ready to run, every block of which writes a `STREAM_REPORT`."""
 
     kernel: Kernel
@@ -44,13 +45,13 @@ class Backend:
         self._stream, self._context = stream, context
         self._prepare(stream, context, arena, max_shared)
 
+    @abstractmethod
     def _prepare(self, stream: Stream, context: CudaContext, arena: Arena, max_shared: int) -> None:
         """Load the kernel and write what it reads. Raises `DeviceError` for a stream that it cannot run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arguments(self, reports: int, run: int) -> list[int]:
         """Arguments of the kernel for run number `run`; `reports` is the address of the blocks' reports."""
-        raise NotImplementedError
 
     def is_wrong(self, reports: NDArray[Any], run: int) -> bool:
         """Whether anything was not moved in run number `run`, or came from elsewhere: blocks counted wrong words."""
