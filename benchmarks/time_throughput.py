@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.measure.instructions.instructions import KINDS
 from gpudissect.measure.plan import Study
 from gpudissect.survey.registry import experiments

@@ -10,7 +10,7 @@ import pytest
 
 import gpudissect as gd
 from gpudissect.cli.app import main
-from gpudissect.device import find
+from gpudissect.device import kinds
 
 CHASE = gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.EACH, laps=2)
 
@@ -70,7 +70,7 @@ def test_a_page_takes_no_results_place_here_either(tmp_path):
 
 
 def test_without_a_gpu_the_simulated_one_is_taken_and_said(monkeypatch):
-    monkeypatch.setattr(find, "_cuda_gpus", list)
+    monkeypatch.setattr(kinds, "_cuda_gpus", list)
     with pytest.warns(UserWarning, match=r"no CUDA GPU can be used .*; taking sim:gtx980") as warned:
         found = gd.discover(elements=["timer"])
     assert found.device.spec == "sim:gtx980" and warned[0].filename == __file__
@@ -80,7 +80,7 @@ def test_without_a_gpu_the_simulated_one_is_taken_and_said(monkeypatch):
 
 
 def test_several_gpus_are_not_one(monkeypatch):
-    monkeypatch.setattr(find, "_cuda_gpus", lambda: [find.Listing(f"cuda:{n}", "X", "measured") for n in (0, 1)])
+    monkeypatch.setattr(kinds, "_cuda_gpus", lambda: [kinds.Listing(f"cuda:{n}", "X", "measured") for n in (0, 1)])
     with pytest.raises(gd.UsageError, match="names 2 GPUs where one is needed; name one, such as cuda:0"):
         gd.discover("cuda:all")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gpudissect.device.base import Device
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device_info import DeviceInfo
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.latency_hiding.mixes import WAVES, block_sizes, footprint

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpudissect import catalogue
 from gpudissect.device.base import Device
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated.costs import mix_costs
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy

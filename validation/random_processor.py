@@ -59,11 +59,11 @@ def random_processor(seed: int) -> RandomProcessor:
     l2_bandwidth = Bandwidth(*(rng.uniform(1.5, 4) * bandwidth for _ in range(3)))
     l1_bandwidth = Bandwidth(rng.choice([32.0, 64.0, 128.0]), rng.uniform(8, 32), 32.0)
     launches = Launches(
-        rng.uniform(3000, 9000),
-        rng.uniform(800, 4000),
-        rng.uniform(3000, 9000),
-        rng.uniform(300, 2000),
-        rng.uniform(100, 400),
+        kernel_start=rng.uniform(3000, 9000),
+        kernel_interval=rng.uniform(800, 4000),
+        graph_start=rng.uniform(3000, 9000),
+        graph_interval=rng.uniform(300, 2000),
+        block_replacement=rng.uniform(100, 400),
     )
     processor = Processor(
         sms=sms,
@@ -72,11 +72,20 @@ def random_processor(seed: int) -> RandomProcessor:
         warps=rng.choice([32, 48, 64]),
         operations=operations,
         shared=shared,
-        memory=MemorySystem(memory, variability=rng.choice([0.5, 0.6, 1.0])),
+        memory=MemorySystem(
+            memory,
+            variability=rng.choice([0.5, 0.6, 1.0]),
+            transactions=4,
+            transaction_latency=6.0,
+            random_bandwidth=1.0,
+            random_variability=0.6,
+            alone=4.0,
+        ),
         dram=dram,
         l2=l2_bandwidth,
         l1=l1_bandwidth,
         blocks=rng.choice([8, 16, 32]),
+        block_size=1024,
         launches=launches,
     )
     device = _device(seed, processor, l1, l2, rng)

@@ -9,7 +9,7 @@ from itertools import product
 from math import gcd
 
 from gpudissect import catalogue
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated.gpu import SimulatedGpu
 from gpudissect.device.simulated.noise import Noise
 from gpudissect.workload import Access, Instruction, Mix, Path, Step, Stream, Transfer

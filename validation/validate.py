@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpudissect import catalogue
 from gpudissect.catalogue import Published
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Study

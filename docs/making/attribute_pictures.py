@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 
 from gpudissect.catalogue import load
-from gpudissect.device.find import open_device
+from gpudissect.catalogue.compute_capability import MAX_SM_THREADS
+from gpudissect.device.kinds import open_device
 from gpudissect.models import by_key, published
 from gpudissect.models.base import Loop
 from gpudissect.simulation.cache.models import CacheModel
@@ -34,7 +35,6 @@ from making.tables import h200
 
 KIB, MIB = 1 << 10, 1 << 20
 MISS_CYCLES = 150  # on the GTX 980 and the GTX 560 Ti: a hit in an L1 takes fewer cycles, one in the L2 more
-MAX_THREADS_PER_SM = 2048
 CYCLES = ("latency", "cycles")
 HIDING_MODELS = {"refined": "VV16", "hong-kim": "Hong, Kim", "agarwal": "Agarwal"}
 
@@ -212,7 +212,7 @@ def bandwidth() -> Figure:
     survey = _survey("gtx980", "dram")
     columns = _columns(survey, "read bandwidth by configuration")
     threads = columns["blocks_per_sm"] * columns["threads"]
-    resident = threads <= MAX_THREADS_PER_SM  # further blocks wait, so that less is in flight
+    resident = threads <= MAX_SM_THREADS  # further blocks wait, so that less is in flight
     in_flight = (threads * columns["ilp"] * columns["width"])[resident]
     ends = [in_flight.min(), in_flight.max()]
     groups = {"configurations": (in_flight, columns["rate"][resident])}

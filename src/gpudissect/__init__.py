@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpudissect.api import hide as hide
     from gpudissect.api import load as load
     from gpudissect.api import run as run
-    from gpudissect.device.find import Listing as Listing
-    from gpudissect.device.find import open_device as open_device
+    from gpudissect.device.kinds import Listing as Listing
+    from gpudissect.device.kinds import open_device as open_device
     from gpudissect.errors import DeviceError as DeviceError
     from gpudissect.errors import GpudissectError as GpudissectError
     from gpudissect.errors import UsageError as UsageError
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from gpudissect.workload import Transfer as Transfer
 
 _HOMES = {
-    "gpudissect.device.find": ("Listing", "open_device"),
+    "gpudissect.device.kinds": ("Listing", "open_device"),
     "gpudissect.errors": ("DeviceError", "GpudissectError", "UsageError"),
     "gpudissect.estimate": ("Status",),
     "gpudissect.results.check": ("Concern",),

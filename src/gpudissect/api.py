@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import overload
 
-from gpudissect.device import find
+from gpudissect.device import kinds
 from gpudissect.device.base import Device
-from gpudissect.device.find import Listing
+from gpudissect.device.kinds import Listing
 from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
 from gpudissect.results import check as checking
@@ -104,7 +104,7 @@ def run(
     batch = [workload] if isinstance(workload, Chase | Stream | Mix | Launch) else list(workload)
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
-            device = stack.enter_context(find.open_device(_only_device(device, 1), seed=seed))
+            device = stack.enter_context(kinds.open_device(_only_device(device, 1), seed=seed))
         recorder = None if record is None else stack.enter_context(Recorder(device, Path(record)))
         traces = (device if recorder is None else recorder).run(batch)
         outcomes = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
@@ -113,7 +113,7 @@ def run(
 
 def devices() -> list[Listing]:
     """Every device that can be named: real (and why one cannot be used), simulated, recordings in this folder."""
-    return find.list_devices()
+    return kinds.list_devices()
 
 
 def load(file: Name) -> Result:
@@ -152,7 +152,7 @@ def _result(
 
 def _only_device(device: str | None, calls: int) -> str:
     """The name of one device. A warning, attributed to the caller `calls` up, says if a simulated one was chosen."""
-    choice = find.choose(device)
+    choice = kinds.choose(device)
     if len(choice.specs) > 1:
         count, first = len(choice.specs), choice.specs[0]
         raise UsageError(f"{device} names {count} GPUs where one is needed; name one, such as {first}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from gpudissect.device import find
+from gpudissect.device import kinds
 from gpudissect.device.base import MAX_KEPT_BYTES, Keeper
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -157,7 +157,7 @@ class RunOutcome:
 def run_study(
     spec: str, request: Request, *, record: Path | None = None, keep: bool = False, progress: Progress | None = None
 ) -> RunOutcome:
-    """Run a study on the device of this name, one of `gpudissect.device.find.choose`.
+    """Run a study on the device of this name, one of `gpudissect.device.kinds.choose`.
 
     `record` is a new folder for everything measured; with `keep` the traces are kept for a page or a table. A
     KeyboardInterrupt ends it with what was measured. Raises `DeviceError` for a device that cannot be used,
@@ -165,7 +165,7 @@ def run_study(
     """
     error: UsageError | None = None
     with ExitStack() as stack:
-        device = stack.enter_context(find.open_device(spec, seed=request.seed or 0))
+        device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
         recorder = None
         if record is not None:

@@ -7,7 +7,7 @@ import pytest
 
 import gpudissect
 from gpudissect.device.base import Keeper
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.evidence.series import PAGE_LIMITS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.cli.app import main
-from gpudissect.device import find
+from gpudissect.device import kinds
 from gpudissect.device.base import Device
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import DeviceError
@@ -74,13 +74,13 @@ class FakeSurvey:
 @pytest.fixture
 def open_fake(monkeypatch, tmp_path) -> Callable[..., None]:
     """Make `open_device` give a fake GPU, except for recordings; the working folder is empty, no GPU is present."""
-    real_open = find.open_device
-    monkeypatch.setattr(find, "_cuda_gpus", list)
+    real_open = kinds.open_device
+    monkeypatch.setattr(kinds, "_cuda_gpus", list)
     monkeypatch.chdir(tmp_path)
 
     def use(make: Callable[[str, int], Device]) -> None:
         monkeypatch.setattr(
-            find, "open_device", lambda spec, *, seed=0: real_open(spec) if spec[:4] == "rec:" else make(spec, seed)
+            kinds, "open_device", lambda spec, *, seed=0: real_open(spec) if spec[:4] == "rec:" else make(spec, seed)
         )
 
     return use

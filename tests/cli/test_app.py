@@ -5,7 +5,7 @@ import json
 import pytest
 
 import gpudissect as package
-from gpudissect.device import find
+from gpudissect.device import kinds
 
 COMMANDS = [
     "discover",
@@ -63,7 +63,7 @@ def raise_instead(monkeypatch, error):
     def broken(folder=None):
         raise error
 
-    monkeypatch.setattr(find, "list_devices", broken)
+    monkeypatch.setattr(kinds, "list_devices", broken)
 
 
 def test_a_bug_is_one_line_that_asks_for_a_report(gpudissect, error_of, monkeypatch):
@@ -82,8 +82,8 @@ def test_ctrl_c_outside_a_survey_is_130(gpudissect, monkeypatch):
 
 def test_devices_lists_all_and_why_one_cannot_be_used(gpudissect, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    gpus = [find.Listing("cuda:0", "H200", "measured", "no driver")]
-    monkeypatch.setitem(find.KINDS, "cuda", find.DeviceKind(find._open_cuda, lambda folder: gpus))
+    gpus = [kinds.Listing("cuda:0", "H200", "measured", "no driver")]
+    monkeypatch.setitem(kinds.KINDS, "cuda", kinds.DeviceKind(kinds._open_cuda, lambda folder: gpus))
     code, out, _ = gpudissect("devices")
     assert code == 0 and "cannot be used: no driver" in out
     listed = {item["spec"]: item for item in json.loads(gpudissect("devices", "--json")[1])}

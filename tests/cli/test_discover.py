@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.device import find
+from gpudissect.device import kinds
 from gpudissect.device.recording import format as recording
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.errors import DeviceError
@@ -92,7 +92,7 @@ def test_a_run_without_a_finding_replaces_no_file(survey, gpudissect):
 def test_a_foreign_recording_replaces_no_file(survey, gpudissect):
     chase = Chase(path=LoadPath.GLOBAL, order=Sequential(64, 32), timing=Timing.LAP)
     options = {"elements": None, "quick": False, "seed": 0, "compare_methods": False}
-    with find.open_device("sim:gtx980") as gpu, Recorder(gpu, Path("foreign"), options=options) as recorder:
+    with kinds.open_device("sim:gtx980") as gpu, Recorder(gpu, Path("foreign"), options=options) as recorder:
         recorder.run([replace(chase, laps=7)])
     gpudissect(*SIMULATED, "-o", "good.json")
     before = Path("good.json").read_bytes()
@@ -186,8 +186,8 @@ def test_a_recording_that_cannot_be_finished_costs_no_result(survey, gpudissect,
 
 @pytest.fixture
 def two_gpus(survey, monkeypatch):
-    gpus = [find.Listing(f"cuda:{index}", "Fake", "measured") for index in (0, 1)]
-    monkeypatch.setattr(find, "_cuda_gpus", lambda: gpus)
+    gpus = [kinds.Listing(f"cuda:{index}", "Fake", "measured") for index in (0, 1)]
+    monkeypatch.setattr(kinds, "_cuda_gpus", lambda: gpus)
     return survey
 
 
@@ -209,14 +209,14 @@ def test_a_run_of_several_gpus_without_a_finding_replaces_no_file(two_gpus, gpud
 
 
 def test_one_broken_gpu_does_not_cost_the_others(two_gpus, gpudissect, monkeypatch):
-    working = find.open_device
+    working = kinds.open_device
 
     def open_device(spec, *, seed=0):
         if spec == "cuda:0":
             raise DeviceError("cuda:0 fell off the bus")
         return working(spec, seed=seed)
 
-    monkeypatch.setattr(find, "open_device", open_device)
+    monkeypatch.setattr(kinds, "open_device", open_device)
     code, out, err = gpudissect("discover", "-d", "cuda:all")
     assert (code, err) == (4, "gpudissect: error: cuda:0 fell off the bus\n")
     assert "cuda:1" in out

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gpudissect.catalogue import load
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError
 from gpudissect.simulation.cache.geometry import Cache, Hierarchy, Index, IndexKind, Policy, PolicyKind, Route, Scope

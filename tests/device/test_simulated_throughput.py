@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpudissect.catalogue import load, names
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated import Noise, SimulatedGpu
 from gpudissect.errors import DeviceError, OutOfMemory
 from gpudissect.workload import Access, Instruction, Launch, LaunchMethod, Mix, Path, Step, Stream, Transfer

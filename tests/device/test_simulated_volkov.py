@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 SCHEDULERS = {"8800gtx": 1, "gtx280": 1, "gtx480": 2, "gtx680": 4, "gtx980": 4}

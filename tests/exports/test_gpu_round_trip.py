@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpudissect import catalogue
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.estimate import Status
 from gpudissect.exports import export
 from gpudissect.results.build import build

@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.errors import UsageError
 from gpudissect.exports import export
 from gpudissect.exports.tables import check_traces_name, traces_csv, traces_parquet

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.survey.run import run_survey
 
 

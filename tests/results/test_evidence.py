@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpudissect.device.base import Keeper
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import FILE_LIMITS, with_evidence
 from gpudissect.results.evidence.series import PAGE_LIMITS, series_of

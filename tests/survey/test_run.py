@@ -100,7 +100,7 @@ def test_a_quick_survey_runs_less_and_reports_what_it_skipped(gpu):
 
 @pytest.mark.parametrize("spec", ["gtx280", "gtx780", "840m", "a100"])
 def test_a_survey_has_a_finding_for_every_emitted_attribute(spec):
-    from gpudissect.device.find import open_device
+    from gpudissect.device.kinds import open_device
 
     with open_device(f"sim:{spec}") as device:
         findings = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
@@ -111,7 +111,7 @@ def test_a_survey_has_a_finding_for_every_emitted_attribute(spec):
 @pytest.mark.parametrize("batch", [2, 4, 6])
 def test_interrupted_latency_hiding_has_an_answer(batch):
     """The coarse grid runs first; it is enough for models, and a caveat says how many mixes were run."""
-    from gpudissect.device.find import open_device
+    from gpudissect.device.kinds import open_device
 
     def interrupt(_, number):
         if number == batch:
@@ -138,7 +138,7 @@ def test_interrupted_latency_hiding_has_an_answer(batch):
 
 
 def test_latency_hiding_that_fails_midway_has_an_answer_and_reports_the_failure():
-    from gpudissect.device.find import open_device
+    from gpudissect.device.kinds import open_device
 
     def fail(_, number):
         if number > 3:

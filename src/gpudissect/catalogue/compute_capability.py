@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from gpudissect.workload import Instruction
+
 T = TypeVar("T")
 
 
@@ -41,7 +43,9 @@ min_blocks_per_sm = ByCapability({"1": 8, "2": 8}, 16)
 """Blocks that an SM of every GPU of this capability can hold."""
 max_block_threads = ByCapability({"1": 512}, 1024)
 """Threads that a block can have."""
-max_sm_threads = ByCapability({"7.5": 1024} | dict.fromkeys(("8.6", "8.7", "8.9", "12"), 1536), 2048)
+MAX_SM_THREADS = 2048
+"""Threads that an SM of any GPU can hold."""
+max_sm_threads = ByCapability({"7.5": 1024} | dict.fromkeys(("8.6", "8.7", "8.9", "12"), 1536), MAX_SM_THREADS)
 """Threads that an SM can hold, from Volta on."""
 stores_cross_l1 = ByCapability(dict.fromkeys(_FROM_VOLTA, True), False)
 """Whether all stores of an SM pass through its L1, those that bypass its tags included (Nsight Compute, "L1TEX")."""
@@ -52,6 +56,12 @@ SM_REGISTERS, MAX_THREAD_REGISTERS = 65536, 255
 """32-bit registers of an SM from Volta on, and of a thread."""
 TEXTURE_BYTES = 4 << 27
 """Largest linear 1D texture: 2^27 texels of 4 bytes."""
+FIRST_WITH_INSTRUCTION = dict.fromkeys(
+    (Instruction.MMA_F16, Instruction.MMA_BF16, Instruction.MMA_TF32, Instruction.MMA_S8, Instruction.MMA_F64), (8, 0)
+)
+"""Capability from which on an instruction exists in the shape that the kernels use (PTX ISA, "mma")."""
+has_double_matrices = ByCapability(dict.fromkeys(("8.0", "9", "10"), True), False)
+"""Whether matrix units take double precision; elsewhere such instructions are emulated."""
 FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS = 9, "needs compute capability 9.0"
 """Major capability from which on there are thread block clusters and bulk copies (TMA), and the reason without them."""
 USUAL_CORES, USUAL_BLOCKS, USUAL_BLOCK_THREADS = 128, 32, 1024

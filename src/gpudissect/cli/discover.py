@@ -24,7 +24,7 @@ ALL_GPUS = "cuda:all"
 
 def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False) -> None:
     """List real, simulated and recorded devices, and why a real one cannot be used."""
-    from gpudissect.device.find import list_devices
+    from gpudissect.device.kinds import list_devices
 
     listings = list_devices()
     if as_json:
@@ -95,7 +95,7 @@ def run_and_finish(
 
     `outputs`: files of the result, the HTML report and the traces. Raises `UsageError` if one cannot be written.
     """
-    from gpudissect.device.find import choose
+    from gpudissect.device.kinds import choose
     from gpudissect.interrupts import uninterrupted
     from gpudissect.study import check_outputs, run_study
 

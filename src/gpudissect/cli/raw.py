@@ -31,7 +31,7 @@ def run_and_print(
     What `make` raises comes before anything is run or recorded. Raises `UsageError` for several devices or an output
     that cannot be written or is an input, and `UnsupportedWorkload` for a workload that the device cannot run.
     """
-    from gpudissect.device.find import choose, open_device
+    from gpudissect.device.kinds import choose, open_device
     from gpudissect.device.recording.device import Recorder
     from gpudissect.results.files import check_apart_from_run, check_ending, check_writable, write_bytes
     from gpudissect.views.traces import FORMATS, RunTrace, to_json, to_table

@@ -1,1 +1,1 @@
-"""Who does it: a real GPU, a simulated one, or a recording, behind one protocol."""
+"""Devices behind one protocol (`base`): a real GPU, a simulated GPU, a recording. `kinds` registers and opens them."""

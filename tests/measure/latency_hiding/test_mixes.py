@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.measure.latency_hiding.infer_loops import Pace
 from gpudissect.measure.latency_hiding.mixes import (
     FULL,

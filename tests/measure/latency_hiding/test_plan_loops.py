@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.latency_hiding import plan_loops
 from gpudissect.measure.latency_hiding.mixes import FULL, KINDS, QUICK, STREAMING, Kind, occupancies

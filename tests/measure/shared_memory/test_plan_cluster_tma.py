@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from gpudissect.device.find import open_device
+from gpudissect.device.kinds import open_device
 from gpudissect.device.recording.device import RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status

@@ -1,15 +1,17 @@
 """Bank passes compared with the documents' examples and with counting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sms import FERMI_BANKS as FERMI
 
-from gpudissect.simulation.sm.description import SharedMemory, lane_addresses
+from gpudissect.simulation.sm.description import lane_addresses
 
-FERMI = SharedMemory()
-TESLA = SharedMemory(banks=16, lanes=16)
-KEPLER_4, KEPLER_8 = SharedMemory(width=8, interleave=4), SharedMemory(width=8, interleave=8)
+TESLA = replace(FERMI, banks=16, lanes=16)
+KEPLER_4, KEPLER_8 = replace(FERMI, width=8), replace(FERMI, width=8, interleave=8)
 
 
 @pytest.mark.parametrize("stride", range(1, 65))
@@ -32,7 +34,7 @@ def test_both_modes_of_kepler(stride, four, eight):
     assert KEPLER_8.conflict_ways(lane_addresses(stride)) == eight
 
 
-@pytest.mark.parametrize("shared", [TESLA, SharedMemory(banks=16)], ids=["16 lanes", "16 banks"])
+@pytest.mark.parametrize("shared", [TESLA, replace(FERMI, banks=16)], ids=["16 lanes", "16 banks"])
 @pytest.mark.parametrize(("stride", "ways", "extra"), [(1, 1, 0), (2, 2, 2), (32, 16, 30)])
 def test_16_banks_serve_half_a_warp_at_a_time(shared, stride, ways, extra):
     """VV16 s2.6, s6.2: two passes without a conflict; a 2-way conflict is one extra pass of each half."""
@@ -42,7 +44,7 @@ def test_16_banks_serve_half_a_warp_at_a_time(shared, stride, ways, extra):
 
 def test_the_largest_degree_decides():
     """VV16 s2.6, fig 2.2: access (1, 3, 5, 8) to four banks."""
-    assert SharedMemory(banks=4).passes(np.array([1, 3, 5, 8]) * 4) == 2
+    assert replace(FERMI, banks=4).passes(np.array([1, 3, 5, 8]) * 4) == 2
 
 
 @pytest.mark.parametrize(("width", "passes"), [(4, 1), (8, 2), (16, 4)])
@@ -74,7 +76,7 @@ def count_passes(shared, words):
 
 @given(
     words=st.lists(st.integers(0, 4096), min_size=32, max_size=32),
-    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, SharedMemory(banks=8, width=16, interleave=8)]),
+    shared=st.sampled_from([FERMI, TESLA, KEPLER_4, KEPLER_8, replace(FERMI, banks=8, width=16, interleave=8)]),
 )
 def test_passes_agree_with_simulated_ones(words, shared):
     assert shared.passes(np.array(words, dtype=np.int64) * 4) == count_passes(shared, words)

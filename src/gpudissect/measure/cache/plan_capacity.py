@@ -12,8 +12,8 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
-from gpudissect.measure.cache.infer_fit import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
 from gpudissect.measure.cache.infer_level import FarPartition, Level
+from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
 from gpudissect.measure.cache.plan_levels import (
     L2,
     NO_FAR_PARTITION,
@@ -27,7 +27,7 @@ from gpudissect.measure.cache.plan_levels import (
     sample_chase,
 )
 from gpudissect.measure.cache.plan_line import Lines, lines_of
-from gpudissect.measure.cache.residency_test import ResidencyTest
+from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.series import Series

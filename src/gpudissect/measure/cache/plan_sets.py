@@ -12,7 +12,7 @@ import numpy as np
 
 from gpudissect.estimate import Estimate, Status, Value
 from gpudissect.measure.access_patterns import footprint
-from gpudissect.measure.cache.infer_fit import SIZE_TOLERANCE, probe_sizes
+from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, probe_sizes
 from gpudissect.measure.cache.infer_structure import (
     LinesBySet,
     Structure,
@@ -24,7 +24,7 @@ from gpudissect.measure.cache.infer_structure import (
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.cache.plan_line import Lines, lines_of, recount_lines
-from gpudissect.measure.cache.residency_test import (
+from gpudissect.measure.cache.residency_probe import (
     ConflictTests,
     Inconclusive,
     ResidencyTest,

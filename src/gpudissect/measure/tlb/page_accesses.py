@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_fit import Control, Fit, decide, probe_sizes
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide, probe_sizes
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.measure.tlb.infer_miss_penalty import Penalties, count_misses
 from gpudissect.trace import Trace

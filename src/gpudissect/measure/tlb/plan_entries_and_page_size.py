@@ -12,7 +12,7 @@ from types import NoneType
 import numpy as np
 
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.infer_fit import Fit
+from gpudissect.measure.cache.infer_residency import Fit
 from gpudissect.measure.cache.plan_levels import levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATENCY
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without

@@ -1,7 +1,7 @@
 """Description of an SM and the memory behind it, as far as throughput depends on it (VV16 ch 2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -56,10 +56,10 @@ class SharedMemory:
     Half warps are served one after the other: a 2-way conflict is one extra bank pass of a warp, or two of its halves.
     """
 
-    banks: int = 32
-    width: int = 4  # bytes that a bank reads at a time
-    interleave: int = 4  # contiguous bytes of one bank; the next ones are in the next bank (Kepler: 4 or 8)
-    lanes: int = WARP_SIZE  # served together: 32, or 16 (G80, GT200); at most as many as all banks have words for
+    banks: int
+    width: int  # bytes that a bank reads at a time
+    interleave: int  # contiguous bytes of one bank; the next ones are in the next bank (Kepler: 4 or 8)
+    lanes: int  # served together: 32, or 16 (G80, GT200); at most as many as all banks have words for
     conflict_latency: float = 0.0  # cycles by which each extra bank pass delays the result
     write_conflict: float = 0.0  # cycles that each extra bank pass adds to the time between two stores of a warp
 
@@ -110,12 +110,12 @@ class MemorySystem:
     """
 
     latency: float  # cycles of a single coalesced access
-    variability: float = 1.0
-    transactions: int = 4  # of a coalesced access of a warp; a divergent one has 32
-    transaction_latency: float = 6.0  # cycles of each further transaction (VV16 table 6.7)
-    random_bandwidth: float = 1.0  # B/cycle of the GPU when each of 32 lanes loads 4 bytes of another line
-    random_variability: float = 0.6  # as `variability`, of such accesses
-    alone: float = 4.0  # bandwidth of a single SM relative to an equal share
+    variability: float
+    transactions: int  # of a coalesced access of a warp; a divergent one has 32
+    transaction_latency: float  # cycles of each further transaction (VV16 table 6.7)
+    random_bandwidth: float  # B/cycle of the GPU when each of 32 lanes loads 4 bytes of another line
+    random_variability: float  # as `variability`, of such accesses
+    alone: float  # bandwidth of a single SM relative to an equal share
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Bandwidth:
 class Launches:
     """Cost of starting work: kernels in nanoseconds, the replacement of a block in cycles."""
 
-    kernel_start: float = 5000.0
-    kernel_interval: float = 2000.0
+    kernel_start: float
+    kernel_interval: float
+    block_replacement: float
     graph_start: float | None = None
     graph_interval: float | None = None
-    block_replacement: float = 200.0
 
 
 @dataclass(frozen=True)
@@ -149,19 +149,19 @@ class Processor:
     clock_hz: float
     schedulers: int  # per SM
     warps: int  # maximum of an SM
+    blocks: int  # maximum of an SM
+    block_size: int  # maximum threads of a block
     operations: Mapping[Instruction, Operation]
     shared: SharedMemory
     memory: MemorySystem
     dram: Bandwidth  # of the whole GPU
+    launches: Launches
     l2: Bandwidth | None = None  # of the whole GPU; None without an L2
     l1: Bandwidth | None = None  # of one SM; None without an L1
     issue_interval: int = 1  # cycles from one issue of a scheduler to the next
     issue_width: int = 1  # independent instructions of one warp that may be issued at once
     reissue: int = 1  # cycles from one issue of a warp to its next, even if independent (VV16 s3.7)
-    blocks: int = 16  # maximum of an SM
-    block_size: int = 1024  # maximum threads of a block
     single: frozenset[Pipe] = frozenset({Pipe.MEMORY, Pipe.BARRIER})  # shared by all schedulers; others have their own
-    launches: Launches = field(default_factory=Launches)
     scheduling: Scheduling = Scheduling.ROUND_ROBIN
 
     def __post_init__(self) -> None:

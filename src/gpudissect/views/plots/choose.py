@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from gpudissect.catalogue.compute_capability import MAX_SM_THREADS
 from gpudissect.results.model import Series
 from gpudissect.results.text import brief, title_of
 from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind, is_finite
@@ -11,7 +12,6 @@ from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind, is_f
 MAX_POINTS = 4000
 MAX_NAME_LENGTH = 200
 MIN_MAP_SIDE = 6  # different values on each axis from which on a full grid is a map
-MAX_THREADS_PER_SM = 2048  # resident on any GPU (CUDA Programming Guide, technical specifications)
 _BYTES_IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")
 
 
@@ -37,7 +37,7 @@ def figure_of(series: Series) -> Figure | None:
     note = ""
     if in_flight := all(each in chosen for each in _BYTES_IN_FLIGHT):
         columns, x, units["in flight"] = {"in flight": _bytes_in_flight(columns), **columns}, "in flight", "B"
-        note = f"bytes in flight per SM: threads (at most {MAX_THREADS_PER_SM}) x accesses x width"
+        note = f"bytes in flight per SM: threads (at most {MAX_SM_THREADS}) x accesses x width"
     if x is None:
         columns = {"number": tuple(range(len(columns[ys[0]]))), **columns}
         x, name = "number", re.sub(r" against \w+", ", one by one", name)
@@ -118,6 +118,6 @@ def _is_function(columns: Mapping[str, Column], x: str, by: str | None) -> bool:
 def _bytes_in_flight(columns: Mapping[str, Column]) -> Column:
     """Bytes that an SM has in flight (Little's law); blocks beyond the threads that it runs at once wait."""
     return tuple(
-        min(row[0] * row[1], MAX_THREADS_PER_SM) * row[2] * row[3] if all(map(is_finite, row)) else None
+        min(row[0] * row[1], MAX_SM_THREADS) * row[2] * row[3] if all(map(is_finite, row)) else None
         for row in zip(*(columns[name] for name in _BYTES_IN_FLIGHT), strict=True)
     )

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from gpudissect.catalogue.compute_capability import SM_REGISTERS, max_sm_threads
+from gpudissect.catalogue.compute_capability import (
+    FIRST_WITH_INSTRUCTION,
+    SM_REGISTERS,
+    has_double_matrices,
+    max_sm_threads,
+)
 from gpudissect.device.cuda.compile import Code
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
@@ -44,7 +49,6 @@ class Form:
     state: State = State.WORD
     neutral: bool = True  # it leaves the chain unchanged, whatever bits that holds
     fast: bool = False  # an SM may start it at the rate at which it fetches instructions
-    capability: tuple[int, int] = FIRST_CAPABILITY  # from which on it exists
     macro: str | None = None  # to be defined in addition
 
 
@@ -54,8 +58,6 @@ def _forms(*instructions: Instruction, **fields: Any) -> dict[Instruction, Form]
     return {instruction: Form(name, **fields) for instruction, name in zip(instructions, names, strict=True)}
 
 
-_AMPERE = (8, 0)
-_WITH_DOUBLE_MATRICES = (9, 10)  # major compute capabilities all of whose GPUs have units for them
 _I = Instruction
 FORMS = {
     **_forms(_I.FADD, _I.FMUL, _I.FFMA, _I.IADD, _I.IMAD, _I.LOP, _I.SHIFT, fast=True),
@@ -64,11 +66,11 @@ FORMS = {
     **_forms(_I.F2F, state=State.BOTH),
     **_forms(_I.I2F, _I.F2I, _I.RCP, _I.RSQ, _I.SIN, _I.EX2, _I.LG2, _I.ATOMS, _I.ATOMG, neutral=False),
     **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.BARRIER),
-    **_forms(_I.MMA_F16, state=State.SUMS, capability=_AMPERE, macro="MATRIX_F16"),
-    **_forms(_I.MMA_BF16, state=State.SUMS, capability=_AMPERE, macro="MATRIX_BF16"),
-    **_forms(_I.MMA_TF32, state=State.SUMS, capability=_AMPERE, macro="MATRIX_TF32"),
-    **_forms(_I.MMA_S8, state=State.SUMS, capability=_AMPERE, macro="MATRIX_S8"),
-    **_forms(_I.MMA_F64, state=State.PRODUCTS, capability=_AMPERE),
+    **_forms(_I.MMA_F16, state=State.SUMS, macro="MATRIX_F16"),
+    **_forms(_I.MMA_BF16, state=State.SUMS, macro="MATRIX_BF16"),
+    **_forms(_I.MMA_TF32, state=State.SUMS, macro="MATRIX_TF32"),
+    **_forms(_I.MMA_S8, state=State.SUMS, macro="MATRIX_S8"),
+    **_forms(_I.MMA_F64, state=State.PRODUCTS),
 }
 
 
@@ -79,12 +81,17 @@ def supported_instructions(capability: tuple[int, int]) -> tuple[Instruction, ..
 
 def _why_unsupported(instruction: Instruction, capability: tuple[int, int]) -> str | None:
     """Why a GPU of this compute capability does not run an instruction in mixes, None if it does."""
-    major, minor = FORMS[instruction].capability
+    major, minor = FIRST_WITH_INSTRUCTION.get(instruction, FIRST_CAPABILITY)
     if capability < (major, minor):
         return f"it needs compute capability {major}.{minor}, this device has {capability[0]}.{capability[1]}"
-    if instruction is Instruction.MMA_F64 and capability != _AMPERE and capability[0] not in _WITH_DOUBLE_MATRICES:
+    if instruction is Instruction.MMA_F64 and not has_double_matrices(_facts(capability)):
         return "its matrix units take no double precision, so the instruction is emulated"
     return None
+
+
+def _facts(capability: tuple[int, int]) -> dict[str, object]:
+    """The fact by which tables of the catalogue are called."""
+    return {"compute_capability": f"{capability[0]}.{capability[1]}"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
     if in_global and mix.ilp <= _MAX_CAPPED_CHAINS:
-        threads = max_sm_threads({"compute_capability": f"{capability[0]}.{capability[1]}"})
+        threads = max_sm_threads(_facts(capability))
         macros.append(f"REGISTERS={SM_REGISTERS // threads // 8 * 8}")
     if in_global:
         macros.append(f"LOADS={sum(step.count for step in mix.body if step.instruction is Instruction.LDG)}")

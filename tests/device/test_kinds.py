@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from gpudissect.device import find
+from gpudissect.device import kinds
 from gpudissect.device.cuda import driver
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device.simulated.noise import Noise
@@ -25,12 +25,12 @@ def gpus(monkeypatch, tmp_path):
 
 def test_without_a_name_the_first_usable_gpu_is_chosen(gpus):
     gpus += [(0, "H200", "in exclusive use"), (1, "H200", None)]
-    assert find.choose(None) == find.Choice(("cuda:1",), "no device named, taking cuda:1")
+    assert kinds.choose(None) == kinds.Choice(("cuda:1",), "no device named, taking cuda:1")
 
 
 def test_without_a_usable_gpu_a_simulated_one_is_chosen(gpus):
     gpus.append((0, "H200", "in exclusive use"))
-    choice = find.choose(None)
+    choice = kinds.choose(None)
     assert choice.specs == ("sim:gtx980",)
     assert "cuda:0: in exclusive use" in choice.note and "simulated" in choice.note
 
@@ -40,29 +40,29 @@ def test_without_a_driver_the_reason_is_listed(monkeypatch):
         raise DeviceError("no NVIDIA driver")
 
     monkeypatch.setattr(driver, "list_gpus", fail)
-    assert find.list_devices()[0] == find.Listing("cuda:0", "", "measured", "no NVIDIA driver")
-    assert "no NVIDIA driver" in find.choose(None).note
+    assert kinds.list_devices()[0] == kinds.Listing("cuda:0", "", "measured", "no NVIDIA driver")
+    assert "no NVIDIA driver" in kinds.choose(None).note
 
 
 def test_all_gpus_are_the_usable_ones(gpus):
     with pytest.raises(DeviceError, match="no CUDA GPU can be used"):
-        find.choose("cuda:all")
+        kinds.choose("cuda:all")
     gpus += [(0, "H200", None), (1, "H200", "busy"), (2, "H200", None)]
-    assert find.choose("cuda:all").specs == ("cuda:0", "cuda:2")
+    assert kinds.choose("cuda:all").specs == ("cuda:0", "cuda:2")
     with pytest.raises(UsageError, match="2 GPUs where one is needed"):
-        find.open_device("cuda:all")
+        kinds.open_device("cuda:all")
 
 
 def test_catalogue_entries_and_files_open_as_simulated_gpus(tmp_path):
-    with find.open_device("sim:gtx980") as device:
+    with kinds.open_device("sim:gtx980") as device:
         info = device.info
     assert (info.origin, info.spec, info.catalogue) == (Origin.SIMULATED, "sim:gtx980", "gtx980")
     with resources.as_file(resources.files("gpudissect.catalogue") / "gpus" / "gtx980.toml") as built_in:
         shutil.copy(built_in, tmp_path / "own.toml")
     for name in ("own.toml", "./own.toml", str(tmp_path / "own.toml")):
-        assert find.open_device(f"sim:{name}").info.catalogue is None
+        assert kinds.open_device(f"sim:{name}").info.catalogue is None
     with pytest.raises(DeviceError, match=r"no such GPU file: other\.toml"):
-        find.open_device("sim:other.toml")
+        kinds.open_device("sim:other.toml")
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_catalogue_entries_and_files_open_as_simulated_gpus(tmp_path):
     ],
 )
 def test_options_set_the_noise(options, noise):
-    _, given = find._split_options(f"gtx980{options}")
-    assert find._noise(given, seed=9) == noise
+    _, given = kinds._split_options(f"gtx980{options}")
+    assert kinds._noise(given, seed=9) == noise
 
 
 WRONG_OPTIONS = ["", "seed", "=1", "seed=1&seed=2", "sede=1", "jitter=-1", "jitter=nan", "jitter=x", "jitter=7"]
@@ -87,14 +87,14 @@ WRONG_OPTIONS += ["seed=-1", "seed=1.5", f"seed={'9' * 5000}", f"seed={2**32}", 
 @pytest.mark.parametrize("options", WRONG_OPTIONS)
 def test_invalid_options_are_refused(options):
     with pytest.raises(UsageError) as caught:
-        find.open_device(f"sim:gtx980?{options}")
+        kinds.open_device(f"sim:gtx980?{options}")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["gtx980", "sim:gtx98", "sim:GTX980", "cuda:gtx980", "simm:gtx980"])
 def test_similar_names_are_suggested_for_a_wrong_one(name):
     with pytest.raises(DeviceError, match=r"unknown device .*did you mean .*sim:gtx980"):
-        find.open_device(name)
+        kinds.open_device(name)
 
 
 @pytest.mark.parametrize(
@@ -102,22 +102,22 @@ def test_similar_names_are_suggested_for_a_wrong_one(name):
 )
 def test_names_of_no_device_are_refused(name):
     with pytest.raises(DeviceError, match="unknown device"):
-        find.open_device(name)
+        kinds.open_device(name)
 
 
 def test_recordings_are_listed_and_opened_damaged_ones_with_the_reason(tmp_path):
-    with find.open_device("sim:gtx980") as device:
+    with kinds.open_device("sim:gtx980") as device:
         Recorder(device, tmp_path / "good").close()
         Recorder(device, tmp_path / "torn").close()
     torn = tmp_path / "torn" / "recording.jsonl"
     torn.write_text(torn.read_text().splitlines(keepends=True)[0])
-    listed = {item.spec: item for item in find.list_devices()}
+    listed = {item.spec: item for item in kinds.list_devices()}
     assert listed["sim:gtx980"].why_not is None
     assert listed["rec:good"].name == listed["sim:gtx980"].name
     assert "cut off" in listed["rec:torn"].why_not
-    assert find.open_device("rec:good").info.origin is Origin.REPLAYED
-    assert find.open_device("rec:torn?partial=yes").info.origin is Origin.REPLAYED
+    assert kinds.open_device("rec:good").info.origin is Origin.REPLAYED
+    assert kinds.open_device("rec:torn?partial=yes").info.origin is Origin.REPLAYED
     with pytest.raises(RecordingError, match="no such folder"):
-        find.open_device("rec:nowhere")
+        kinds.open_device("rec:nowhere")
     with pytest.raises(UsageError, match="partial=yes"):
-        find.open_device("rec:good?seed=1")
+        kinds.open_device("rec:good?seed=1")

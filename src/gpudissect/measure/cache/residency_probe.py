@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.measure.cache.infer_fit import Control, Fit, decide, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_policy import MISS, classify
+from gpudissect.measure.cache.infer_residency import Control, Fit, decide, decide_by_line, decide_each
 from gpudissect.measure.cache.infer_structure import LinesBySet
 from gpudissect.measure.plan import Ask, Bench
 from gpudissect.trace import Array, Trace

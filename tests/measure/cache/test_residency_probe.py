@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gpudissect.device_info import DeviceInfo, Origin
-from gpudissect.measure.cache.residency_test import ConflictTests, Inconclusive, ResidencyTest
+from gpudissect.measure.cache.residency_probe import ConflictTests, Inconclusive, ResidencyTest
 from gpudissect.measure.plan import Bench
 from gpudissect.workload import Explicit, Path
 from tests.support.driving import outcome

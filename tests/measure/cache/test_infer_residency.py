@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.measure.cache.infer_fit import (
+from gpudissect.measure.cache.infer_residency import (
     Control,
     Fit,
     decide,
