@@ -66,11 +66,18 @@ def on_terminal(columns: int, *arguments: object, **variables: str) -> str:
     return received.decode()
 
 
+def printed_lines(text):
+    return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
+
+
+def test_the_progress_bar_fits_the_terminal():
+    lines = printed_lines(on_terminal(60, "discover", "-d", "sim:gtx980", "--only", "timer"))
+    assert max(map(len, lines)) <= 60
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(columns):
-    bar = on_terminal(columns, "discover", "-d", "sim:gtx980", "--only", "timer")
-    table = on_terminal(columns, "show", H200)
-    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", table + bar)]
+    lines = printed_lines(on_terminal(columns, "show", H200))
     assert max(map(len, lines)) <= columns
     header = next(line for line in lines if " attribute " in line)
     assert ("bracket" in header) == (columns >= 200)

@@ -15,7 +15,7 @@ from tests.measure.conftest import bits, plain_l2
 from tests.support.driving import estimates
 
 SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-PATIENT = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=SUPPRESSED)
+PATIENT = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=SUPPRESSED)
 MODULO, LRU = Index(IndexKind.MODULO), Policy(PolicyKind.LRU)
 
 
