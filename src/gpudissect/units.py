@@ -8,6 +8,8 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 TIB = 1024 * GIB
+BYTE_UNITS = ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+"""Binary units, the largest first."""
 WARP_SIZE = 32
 """Threads of a warp on every NVIDIA GPU."""
 
@@ -32,7 +34,7 @@ def parse_bytes(text: str) -> int:
 
 def format_bytes(count: float) -> str:
     """A number of bytes with the largest binary unit in which it is at least one."""
-    for unit, name in ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+    for unit, name in BYTE_UNITS:
         if count >= unit:
             return f"{count / unit:.7g} {name}"
     return f"{count:g} B"

@@ -8,7 +8,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
 
-_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+DECIMAL_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 MAX_LISTED_RUNS = 12  # runs of equal numbers in a list that is written out
 _TITLES = {
     "timer": ("Timer", "timer"),
@@ -89,7 +89,7 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
     if unit == "B":
         return format_bytes(value)
     if unit == "B/s":
-        scale, prefix = next((each for each in _PREFIXES if abs(value) >= each[0]), (1, ""))
+        scale, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
         return f"{value / scale:.4g} {prefix}B/s"
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"

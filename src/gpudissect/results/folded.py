@@ -1,0 +1,64 @@
+"""A value with its bracket in a few characters: ``241-256 KiB``, ``653 ± 11 cycles``."""
+
+import math
+
+from gpudissect.results.model import Finding
+from gpudissect.results.text import DECIMAL_PREFIXES, cut, quantity
+from gpudissect.units import BYTE_UNITS
+
+MAX_LENGTH = 40  # characters of a text or a list
+EXACT_SHARE = 0.01  # half width of a bracket over the value, up to which it is left out
+EXACT_CYCLES = 0.6  # ... in cycles: latencies of single accesses are whole numbers of cycles
+WIDE_SHARE = 0.1  # ... from which on the ends are given
+MAX_SKEW = 0.25  # of the half width, by which the value may lie off the middle of "value ± half"
+
+
+def folded(finding: Finding, *, unit: bool = True) -> str:
+    """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits.
+
+    ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; a bound (``>= 64 KiB``) if only
+    that is known; empty without either.
+    """
+    value, low, high = finding.value, finding.low, finding.high
+    if not finding.status.has_value or value is None:
+        return _bound(low, high, finding.unit)
+    if not isinstance(value, int | float):
+        return cut(quantity(value, finding.unit), MAX_LENGTH)
+    divisor, name = _display_unit(value, finding.unit)
+    tail = f" {name}" if name and unit else ""
+    number = value / divisor
+    if low is None or high is None:
+        return f"{_digits(number)}{tail}"
+    first, last = low / divisor, high / divisor
+    half = (last - first) / 2
+    exact = max(EXACT_SHARE * abs(number), EXACT_CYCLES if finding.unit == "cycles" else 0.0)
+    if half <= exact or _digits(first) == _digits(last):
+        return f"{_digits(number)}{tail}"
+    if half > WIDE_SHARE * abs(number) or abs(number - (first + last) / 2) > MAX_SKEW * half:
+        return f"{_digits(first)}-{_digits(last)}{tail}"
+    decimals = len(_digits(number).partition(".")[2])
+    half = math.ceil(half * 10**decimals) / 10**decimals  # never narrower than it is
+    return f"{number:.{decimals}f} ± {half:.{decimals}f}{tail}"
+
+
+def _bound(low: float | None, high: float | None, unit: str) -> str:
+    for bound, sign in ((low, ">="), (high, "<=")):
+        if bound is not None:
+            divisor, name = _display_unit(bound, unit)
+            return f"{sign} {_digits(bound / divisor)} {name}".rstrip()
+    return ""
+
+
+def _display_unit(value: float, unit: str) -> tuple[float, str]:
+    """The unit in which a value is shown, such as MiB or TB/s, and its size."""
+    if unit == "B":
+        return next(((size, name) for size, name in BYTE_UNITS if abs(value) >= size), (1, "B"))
+    if unit in ("B/s", "Hz"):
+        size, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
+        return size, f"{prefix}{unit}"
+    return 1, unit
+
+
+def _digits(number: float) -> str:
+    """Three significant digits; whole numbers from 100 on keep all their digits."""
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"

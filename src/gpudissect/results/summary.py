@@ -1,0 +1,226 @@
+"""A result in one screen: a row per level, the TLBs, the warps needed, and what is uncertain or different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from gpudissect.device_info import Origin
+from gpudissect.estimate import Status
+from gpudissect.results.folded import folded
+from gpudissect.results.model import Finding, Result, Series
+from gpudissect.results.text import percent, published_words, title_of, words
+from gpudissect.results.verdict import Verdict
+from gpudissect.vocabulary import HIDING, TLBS
+
+BANDWIDTH_SERIES = "read bandwidth against footprint"
+"""Series with the columns footprint (B) and bandwidth (B/s)."""
+WARPS_SHARE = 0.95
+"""Share of the peak rate that `warps_needed` warps reach, as measured by ``measure/instructions``."""
+CONFIDENT = 0.99  # from which on a confidence is not mentioned
+_VIEWS = ("readonly", "texture")  # of the L1's array on most GPUs; rows of their own elsewhere
+_LEVELS = {
+    "l1": "L1 data cache",
+    "readonly": "Read-only cache",
+    "texture": "Texture cache",
+    "shared": "Shared memory",
+    "constant_l1": "Constant L1",
+    "constant_l15": "Constant L1.5",
+    "icache_l0": "L0 code cache",
+    "icache_l1": "L1 code cache",
+    "icache_l15": "L1.5 code cache",
+    "l2": "L2 cache",
+    "dram": "Device memory",
+}
+_SIZES = ("capacity", "line_size", "sets", "ways")
+_BANDWIDTHS = ("read_bandwidth", "read_rate")
+_SHOWN = (*_SIZES, "replacement_policy", "hit_latency", *_BANDWIDTHS, "entries", "page_size", "reach", "warps_needed")
+_WARPS = {
+    "ffma": "FFMA",
+    "dfma": "DFMA",
+    "mma_f16": "mma.sync f16",
+    "lds": "shared loads",
+    "ldg": "loads that hit the L1",
+    "ldg_streaming": "streaming loads",
+}
+_UNCERTAIN = (Status.AMBIGUOUS, Status.NOT_FOUND)
+_DIFFERENT = (Verdict.DIFFERS, Verdict.AS_PRINTED)
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the memory hierarchy; attributes that were not measured are None.
+
+    `latency` of an L2 in two partitions is that of the near one, and `far_latency` that of the other.
+    `bandwidths`: footprint in bytes and read bandwidth in B/s, where the bandwidth depends on the footprint.
+    """
+
+    element: str
+    name: str
+    size: Finding | None
+    line: Finding | None
+    sets: Finding | None
+    ways: Finding | None
+    latency: Finding | None
+    far_latency: Finding | None
+    bandwidth: Finding | None
+    bandwidths: tuple[tuple[float, float], ...]
+    agreement: str
+    """``agrees``, or what differs from published values; empty without published values."""
+
+
+@dataclass(frozen=True)
+class Tlb:
+    """One level of the TLB: how many pages it maps, and what a miss costs."""
+
+    element: str
+    name: str
+    entries: Finding | None
+    page_size: Finding | None
+    reach: Finding | None
+    miss_penalty: Finding | None
+
+
+@dataclass(frozen=True)
+class Warps:
+    """Warps per SM that reach `WARPS_SHARE` of the peak rate of one instruction, with one chain per warp."""
+
+    instruction: str
+    name: str
+    needed: Finding
+
+    @property
+    def text(self) -> str:
+        """The number, or ``> 64`` where as many warps as fit are too few."""
+        return folded(self.needed).replace(">=", ">") if self.needed.status in _UNCERTAIN else str(self.needed.value)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Attributes of one element that are uncertain, or one that differs from what is published, with the reason."""
+
+    element: str
+    attributes: tuple[str, ...]
+    value: str
+    reason: str
+    is_difference: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a result says in one screen."""
+
+    levels: tuple[Level, ...]
+    tlbs: tuple[Tlb, ...]
+    warps: tuple[Warps, ...]
+    remarks: tuple[Remark, ...]
+    reference: str
+    """Catalogue entry that published values are of, where it is another GPU model; else empty."""
+    skipped: int
+    """Number of attributes that were left out by request (``--quick``)."""
+
+
+def summarize(result: Result) -> Summary:
+    """The summary of a result; empty parts where nothing was measured."""
+    by_element: dict[str, dict[str, Finding]] = {}
+    for finding in result.findings:
+        by_element.setdefault(finding.element, {})[finding.attribute] = finding
+    bandwidths = {each.element: each for each in result.series if each.name == BANDWIDTH_SERIES}
+    levels = (
+        _level(element, name, by_element[element], bandwidths.get(element))
+        for element, name in _LEVELS.items()
+        if element in by_element
+    )
+    tlbs = (_tlb(element, by_element[element]) for element in TLBS if element in by_element)
+    return Summary(
+        levels=tuple(level for level in levels if _is_own_level(level, by_element)),
+        tlbs=tuple(tlb for tlb in tlbs if _has_value(tlb.entries) or _has_value(tlb.reach)),
+        warps=tuple(_warps(by_element)),
+        remarks=tuple(_remarks(result)),
+        reference=_reference(result),
+        skipped=sum(finding.status is Status.SKIPPED for finding in result.findings),
+    )
+
+
+def _level(element: str, name: str, found: dict[str, Finding], bandwidths: Series | None) -> Level:
+    near, far = found.get("near_latency"), found.get("far_latency")
+    two_partitions = element == "l2" and _has_value(near) and _has_value(far)
+    rows = zip(*bandwidths.columns.values(), strict=True) if bandwidths else ()
+    return Level(
+        element=element,
+        name=name,
+        size=found.get("capacity"),
+        line=found.get("line_size"),
+        sets=found.get("sets"),
+        ways=found.get("ways"),
+        latency=near if two_partitions else found.get("hit_latency"),
+        far_latency=far if two_partitions else None,
+        bandwidth=next((found[name] for name in _BANDWIDTHS if name in found), None),
+        bandwidths=tuple((float(size), float(rate)) for size, rate in rows),
+        agreement=_agreement(found),
+    )
+
+
+def _is_own_level(level: Level, by_element: dict[str, dict[str, Finding]]) -> bool:
+    """Whether a level has a value, and is not a view of the L1's array that the L1's row stands for."""
+    values = (level.size, level.line, level.latency, level.bandwidth)
+    if not any(_has_value(each) or (each is not None and each.low is not None) for each in values):
+        return False
+    shared = by_element[level.element].get("shared_with")
+    shares_l1 = shared is not None and isinstance(shared.value, str) and "l1" in shared.value.split(", ")
+    return not (level.element in _VIEWS and shares_l1)
+
+
+def _tlb(element: str, found: dict[str, Finding]) -> Tlb:
+    attributes = ("entries", "page_size", "reach", "miss_penalty")
+    return Tlb(element, title_of(element), *(found.get(name) for name in attributes))
+
+
+def _warps(by_element: dict[str, dict[str, Finding]]) -> Iterator[Warps]:
+    for instruction, name in _WARPS.items():
+        needed = by_element.get(instruction, {}).get("warps_needed")
+        if needed is not None and (_has_value(needed) or needed.low is not None):
+            yield Warps(instruction, name, needed)
+
+
+def _agreement(found: dict[str, Finding]) -> str:
+    verdicts = {
+        name: each.published.verdict
+        for name, each in found.items()
+        if each.published is not None and each.published.verdict is not Verdict.NOT_COMPARABLE
+    }
+    different = [words(name) for name, verdict in verdicts.items() if verdict in _DIFFERENT]
+    if different:
+        return f"{', '.join(different)} {'differs' if len(different) == 1 else 'differ'}"
+    return "agrees" if verdicts else ""
+
+
+def _remarks(result: Result) -> Iterator[Remark]:
+    """Differences from published values first, then one remark per element that is uncertain."""
+    for finding in result.findings:
+        if (known := finding.published) is not None and known.verdict in _DIFFERENT:
+            text = published_words(known.value, known.low, known.high, known.unit)
+            reason = f"published {text} ({known.source}): {known.text}"
+            yield Remark(finding.element, (finding.attribute,), folded(finding), reason, True)
+    for element, group in groupby(result.findings, key=lambda finding: finding.element):
+        if element in HIDING:
+            continue
+        findings = [finding for finding in group if finding.attribute in _SHOWN]
+        if missing := [each for each in findings if each.status in _UNCERTAIN and each.low is None]:
+            attributes = tuple(each.attribute for each in missing)
+            yield Remark(element, attributes, missing[0].status.value, missing[0].reason, False)
+        for each in findings:
+            if each.status is Status.FOUND and (each.confidence or 1) < CONFIDENT and each.attribute in _SIZES:
+                yield Remark(element, (each.attribute,), folded(each), f"confidence {percent(each.confidence)}", False)
+
+
+def _reference(result: Result) -> str:
+    device = result.device
+    simulated = Origin.SIMULATED in (device.origin, device.recorded_origin)
+    named = device.catalogue is not None and (simulated or device.catalogue in device.name.lower().replace(" ", ""))
+    return "" if named or not any(each.published for each in result.findings) else device.catalogue or ""
+
+
+def _has_value(finding: Finding | None) -> bool:
+    return finding is not None and finding.status.has_value

@@ -1,0 +1,60 @@
+"""The summary of a result."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudissect.results.files import load
+from gpudissect.results.folded import folded
+from gpudissect.results.summary import summarize
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.fixture(scope="module")
+def h200():
+    return load(RESULTS / "h200.json")
+
+
+@pytest.fixture(scope="module")
+def summary(h200):
+    return summarize(h200)
+
+
+def test_every_level_has_one_row_and_views_of_the_l1_have_none(summary):
+    names = [level.element for level in summary.levels]
+    assert names == ["l1", "shared", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "l2", "dram"]
+
+
+def test_values_are_those_of_the_findings(h200, summary):
+    l1, l2 = summary.levels[0], next(level for level in summary.levels if level.element == "l2")
+    assert folded(l1.size) == "241-256 KiB" and l1.ways is h200.finding("l1", "ways")
+    assert (l2.latency, l2.far_latency) == (h200.finding("l2", "near_latency"), h200.finding("l2", "far_latency"))
+    assert [tlb.element for tlb in summary.tlbs] == ["tlb_l1", "tlb_l2"]
+
+
+def test_too_few_warps_are_told_from_a_number(summary):
+    needed = {each.instruction: each.text for each in summary.warps}
+    assert needed == dict(ffma="16", dfma="16", mma_f16="16", lds="22", ldg="32", ldg_streaming="> 64")
+
+
+def test_remarks_name_what_differs_first_and_each_uncertain_element_once(h200, summary):
+    different = [remark for remark in summary.remarks if remark.is_difference]
+    assert list(summary.remarks[: len(different)]) == different
+    assert ("texture", ("hit_latency",)) in [(each.element, each.attributes) for each in different]
+    uncertain = [
+        each for each in summary.remarks if not each.is_difference and each.value in ("ambiguous", "not found")
+    ]
+    assert len({each.element for each in uncertain}) == len(uncertain)
+    assert all(remark.reason for remark in summary.remarks)
+
+
+def test_the_reference_is_named_where_it_is_another_model(h200, summary):
+    assert summary.reference == "h100"
+    own = h200.model_copy(update={"device": h200.device.model_copy(update={"catalogue": "h200"})})
+    assert summarize(own).reference == ""
+
+
+def test_a_result_without_findings_has_an_empty_summary(h200):
+    empty = summarize(h200.model_copy(update={"findings": (), "series": ()}))
+    assert (empty.levels, empty.tlbs, empty.warps, empty.remarks, empty.skipped) == ((), (), (), (), 0)
