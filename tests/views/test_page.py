@@ -13,6 +13,7 @@ from gpudissect.results.files import load
 from gpudissect.results.model import Published
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import Context, Trace
+from gpudissect.views.page.hierarchy import frames_of
 from gpudissect.views.page.result import result_page
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as MemoryPath
@@ -181,3 +182,29 @@ def test_what_was_skipped_is_not_listed_as_missing():
     skipped = {"status": Status.SKIPPED, "reason": "left out by --quick"}
     assert "Tested for and not found" not in result_page(result({**PLAIN, "tlb_l1.entries": skipped}))
     assert "Tested for and not found: L1 TLB." in result_page(result({**PLAIN, "tlb_l1.entries": None}))
+
+
+def titles(frames):
+    return {frame.title: [" ".join(box.titles) for box in frame.boxes] for frame in frames}
+
+
+def test_the_drawing_states_no_position_that_was_not_measured(h200):
+    frames = titles(frames_of(h200))
+    assert frames["Position not measured"] == ["L1 TLB", "L2 TLB", "L0 instruction cache"]
+    assert not any("TLB" in box for title, boxes in frames.items() for box in boxes if title.startswith("Each"))
+
+
+def test_l1_and_shared_memory_are_one_array_where_they_are_one(h200):
+    (array, *_), *_ = (frame.boxes for frame in frames_of(h200))
+    assert [part.element for part in array.parts] == ["l1", "shared"]
+    assert "241-256 KiB" in array.lines[0] and "228 KiB" in array.lines[0]
+    assert not any("KiB" in line for part in array.parts for line in part.lines)
+    old = h200.model_copy(update={"device": h200.device.model_copy(update={"facts": {"compute_capability": "5.2"}})})
+    assert {"l1", "shared"} < {box.element for box in frames_of(old)[0].boxes}
+
+
+def test_the_far_partition_stands_at_a_longer_distance(h200):
+    near, far = next(frame.boxes for frame in frames_of(h200) if frame.kind == "chip")
+    assert "281" in near.latency and "456" in far.latency and far.drop > near.drop
+    (memory,) = next(frame.boxes for frame in frames_of(h200) if frame.kind == "board")
+    assert memory.latency.startswith("latency ")

@@ -1,51 +1,54 @@
 """The memory hierarchy of a GPU as a drawing (SVG): a pure function of a result, in any width.
 
-One array is one box; boxes of an SM stand in its frame; between frames stands the cost of going from one to the next.
+One array is one box; boxes of an SM stand in its frame; between frames arrows show latency, their width bandwidth. What
+no experiment locates (TLBs, an instruction cache) stands in a strip of its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Status
+from gpudissect.results.folded import folded
 from gpudissect.results.model import Result
-from gpudissect.results.text import brief, quantity, title_of
+from gpudissect.results.text import brief, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.vocabulary import TLBS
 
 GAP, PADDING, LINE, HEAD = 10, 12, 15, 24  # pixels
 LETTER, BOLD_LETTER = 6.3, 7.7  # width of a letter in pixels, about
-MIN_BOX_WIDTH = 168  # pixels
+MIN_BOX_WIDTH = 132  # pixels
 MAX_LINES = 4  # of one text in a box
 MAX_WAYS_LENGTH = 12  # characters
+ARROW_GAP, ARROW_INSET = 40, 24  # pixels between frames; of an arrow from the right side of its box
+FAR_DROP = 30  # pixels by which the far partition of an L2 stands lower
+MIN_STROKE, MAX_STROKE = 2, 14  # pixels of an arrow
 TWO_PARTITIONS = 1.5  # size of the L2 over that of a partition from which on it has two
+UNIFIED = 7.0  # compute capability from which on L1 and shared memory are one array
 _ARRAYS = ("l1", "readonly", "texture", "constant_l1", "constant_l15", "icache_l0", "icache_l1", "icache_l15")
 _TEXTS = {
     "capacity": "{}",
+    "segment_size": "{}",
     "entries": "{} entries",
-    "line_size": "line {}",
     "page_size": "page of {}",
     "reach": "reach {}",
+    "line_size": "line {}",
     "sets": "{} sets",
     "replacement_policy": "{}",
-    "hit_latency": "hit {}",
-    "miss_penalty": "miss + {}",
     "banks": "{} banks",
-    "read_rate": "{}",
+    "hit_latency": "hit {}",
     "near_latency": "near {}",
     "far_latency": "far {}",
-    "wide_latency": "all of it {}",
+    "miss_penalty": "miss + {}",
+    "read_rate": "read {}",
 }
 """Attributes in a box, in order, and how each is written."""
 _OF_EACH = ("capacity", "hit_latency")  # may differ between the views of one array
-_EDGES = {
-    "l2": ("hit_latency", "far_latency", "read_bandwidth", "write_bandwidth"),
-    "dram": ("hit_latency", "near_latency", "far_latency", "read_bandwidth", "write_bandwidth"),
-}
-"""Attributes beside the arrow down to an element."""
-_NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency"), "dram": (*_EDGES["dram"], "wide_latency")}
+_NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency", "segment_size"), "dram": ("hit_latency",)}
+_BANDWIDTHS = {"read_bandwidth": "read", "write_bandwidth": "write"}
 
 
 @dataclass(frozen=True)
@@ -56,26 +59,37 @@ class Box:
     lines: Sequence[str]
     element: str
     kind: str = "cache"
+    parts: Sequence[Box] = ()  # side by side within it
+    latency: str = ""  # beside the arrow that leads to it
+    drop: float = 0  # pixels by which it stands lower than its neighbours
 
     def fitted(self, width: float) -> Box:
         """With texts broken into lines of so many pixels."""
         titles = [part for title in self.titles for part in _broken(title, width, BOLD_LETTER)]
-        return Box(titles, [part for line in self.lines for part in _broken(line, width)], self.element, self.kind)
+        lines = [part for line in self.lines for part in _broken(line, width)]
+        parts = [part.fitted(width / len(self.parts)) for part in self.parts]
+        return replace(self, titles=titles, lines=lines, parts=parts)
 
     @property
     def height(self) -> float:
         """Height in pixels."""
-        return HEAD + LINE * (len(self.lines) + len(self.titles) - 1) + 8
+        inner = max((part.height for part in self.parts), default=0) - 6 * bool(self.parts)
+        return HEAD + LINE * (len(self.lines) + len(self.titles) - 1) + 8 + inner
+
+    @property
+    def span(self) -> int:
+        """Columns of the frame that it takes."""
+        return max(1, len(self.parts))
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Boxes that belong together; `edge` has the texts beside the arrow above it."""
+    """Boxes that belong together; `stroke` is the width of the arrows above it, in pixels; 0: no arrow."""
 
     title: str
     boxes: Sequence[Box]
     kind: str
-    edge: Sequence[str] = ()
+    stroke: float = 0
 
 
 def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
@@ -85,12 +99,10 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
     """
     parts: list[Markup] = []
     top: float = 4
-    frames = frames_of(result, width)
+    frames = frames_of(result)
     for frame in frames:
         if frame is not frames[0]:
-            gap = max(1, len(frame.edge)) * LINE + 14
-            parts.append(_edge(frame.edge, top, gap))
-            top += gap
+            top += ARROW_GAP if frame.stroke else GAP
         drawing, height = _frame(frame, top, width, anchors)
         parts.append(drawing)
         top += height
@@ -99,7 +111,7 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
     tried = {finding.element for finding in result.findings if finding.status is not Status.SKIPPED}
     known = {finding.element for finding in result.findings if finding.status.has_value}
     missing = [title_of(each) for each in (*_ARRAYS, *TLBS) if each in tried - known]
-    if missing and frames[-1].kind == "board":
+    if missing and "dram" in known:
         lines = _broken(f"Tested for and not found: {', '.join(missing)}.", width)
         starts = (top + LINE * (n + 1) + 4 for n in range(len(lines)))
         parts += [
@@ -111,20 +123,56 @@ def hierarchy(result: Result, width: int, anchors: Mapping[str, str]) -> Markup:
     return tag("svg", *parts, class_="hierarchy", viewBox=box, role="group", aria_label=label)
 
 
-def frames_of(result: Result, width: int) -> list[Frame]:
-    """An SM, the L2 and memory with their boxes; a frame without boxes is left out."""
+def frames_of(result: Result) -> list[Frame]:
+    """An SM, the L2, memory, and what has no known position; a frame without boxes is left out."""
     values = _Values(result)
-    tlbs = [_box([name], values, "tlb") if name in values.known else None for name in TLBS]
-    sm = [_box(group, values, "code" if group[0].startswith("icache") else "cache") for group in _groups(values)]
-    sm += [_box(["shared"], values, "scratch")] if "shared" in values.elements else []
+    groups = _groups(values)
+    code = [group for group in groups if all(each.startswith("icache") for each in group)]
+    sm = [_box(group, values) for group in groups if group not in code]
+    if "shared" in values.elements:
+        shared = _box(["shared"], values, "scratch")
+        is_unified = sm and sm[0].element == "l1" and _compute_capability(result) >= UNIFIED
+        sm = [_unified(sm[0], shared, values), *sm[1:]] if is_unified else [*sm, shared]
     l2 = _l2(values) if "l2" in values.elements else []
     memory = [_box(["dram"], values, "memory")] if "dram" in values.elements else []
+    memory = [replace(each, lines=[" · ".join(each.lines)], latency=_latency("dram", values)) for each in memory]
+    unplaced = [_box([name], values, "tlb") for name in TLBS if name in values.known]
+    unplaced += [_box(group, values, "code") for group in code]
+    rates = {each: values.number(each, "read_bandwidth") for each in ("l2", "dram")}
+    widest = max(rates.values()) or 1
+    strokes = {each: max(MIN_STROKE, MAX_STROKE * rate / widest) for each, rate in rates.items()}
     frames = [
-        Frame(f"each of {result.device.sm_count} SMs", [*sm, *filter(None, tlbs[:1])], "sm"),
-        Frame("shared by all SMs", [*l2, *filter(None, tlbs[1:])], "chip", _edge_lines("l2", values, width)),
-        Frame("device memory", memory, "board", _edge_lines("dram", values, width)),
+        Frame(f"Each of {result.device.sm_count} SMs", sm, "sm"),
+        Frame(_with_bandwidth("Shared by all SMs", "l2", values), l2, "chip", strokes["l2"] / max(1, len(l2))),
+        Frame(_with_bandwidth("Device memory", "dram", values), memory, "board", strokes["dram"]),
+        Frame("Position not measured", unplaced, "unplaced"),
     ]
     return [frame for frame in frames if frame.boxes]
+
+
+def _compute_capability(result: Result) -> float:
+    try:
+        return float(result.device.facts.get("compute_capability") or 0)
+    except ValueError:  # the file may come from anywhere
+        return 0.0
+
+
+def _unified(l1: Box, shared: Box, values: _Values) -> Box:
+    """The array that L1 and shared memory divide between them, with a part for each."""
+    sizes = {each: values.text(each, "capacity") for each in ("l1", "shared")}
+    line = f"one array: {sizes['l1']} as cache, or up to {sizes['shared']} as shared memory"
+    parts = [replace(each, lines=[text for text in each.lines if text not in sizes.values()]) for each in (l1, shared)]
+    return Box(["L1 cache and shared memory"], [line] if all(sizes.values()) else [], "l1", parts=parts)
+
+
+def _with_bandwidth(title: str, element: str, values: _Values) -> str:
+    texts = [f"{word} {text}" for each, word in _BANDWIDTHS.items() if (text := values.text(element, each))]
+    return " · ".join([title, *texts])
+
+
+def _latency(element: str, values: _Values) -> str:
+    text = values.text(element, "hit_latency")
+    return f"latency {text}" if text else ""
 
 
 class _Values:
@@ -145,10 +193,10 @@ class _Values:
         finding = self._by_name.get((element, attribute))
         if finding is None:
             return ""
-        if finding.status.has_value:
+        if isinstance(finding.value, str | tuple):
             return value_text(finding.value, finding.unit, attribute)
-        if attribute in ("capacity", "reach") and finding.low is not None and finding.high is None:
-            return f"at least {quantity(finding.low, finding.unit)}"
+        if finding.status.has_value or (attribute in ("capacity", "reach") and finding.high is None):
+            return folded(finding).replace(">=", "at least")
         return ""
 
 
@@ -165,16 +213,23 @@ def _groups(values: _Values) -> list[list[str]]:
 
 
 def _l2(values: _Values) -> list[Box]:
-    """One box, or two where it has two partitions."""
-    box, size = _box(["l2"], values, "cache"), values.number("l2", "segment_size")
+    """One box, or two where it has two partitions: the far one stands lower, for its latency is longer."""
+    box, size = _box(["l2"], values), values.number("l2", "segment_size")
     if not size or values.number("l2", "capacity") < TWO_PARTITIONS * size:
-        return [box]
+        return [replace(box, latency=_latency("l2", values))]
     rest = [line for line in box.lines if not line.startswith(values.text("l2", "capacity"))]
     lines = [values.text("l2", "segment_size"), *rest]
-    return [Box([f"L2, partition {n}"], lines, "l2") for n in (0, 1)]  # as partition_by_sm numbers them
+    near = Box(["L2, near partition"], lines, "l2", latency=_hit("near", values))
+    far = replace(near, titles=["L2, far partition"], latency=_hit("far", values), drop=FAR_DROP)
+    return [near, far]
 
 
-def _box(group: Sequence[str], values: _Values, kind: str) -> Box:
+def _hit(which: str, values: _Values) -> str:
+    text = values.text("l2", f"{which}_latency")
+    return f"{which} hit {text}" if text else which
+
+
+def _box(group: Sequence[str], values: _Values, kind: str = "cache") -> Box:
     """Values of the first element of the group; capacity and hit latency of the others where they differ."""
     first = group[0]
     lines: list[str] = []
@@ -183,49 +238,68 @@ def _box(group: Sequence[str], values: _Values, kind: str) -> Box:
             continue
         texts = {each: text for each in group if (text := values.text(each, attribute))}
         if attribute in _OF_EACH and len(set(texts.values())) > 1:
-            lines += [f"{template.format(text)} ({title_of(each, short=True)})" for each, text in texts.items()]
+            own = texts.get(first)
+            lines += [template.format(own)] if own else []
+            lines += [f"{title_of(each, short=True)}: {text}" for each, text in texts.items() if text != own]
         elif first in texts:
             line = "1 set" if (attribute, texts[first]) == ("sets", "1") else template.format(texts[first])
             ways = values.text(first, "ways") if attribute == "sets" else ""
             lines.append(f"{line} x {ways} ways" if 0 < len(ways) < MAX_WAYS_LENGTH else line)
     if (count := values.number(first, "count_per_sm")) > 1:
         lines.append(f"{count:g} of them")
-    return Box([" + ".join(title_of(each, short=len(group) > 1) for each in group)], lines, first, kind)
+    title = " + ".join(title_of(each, short=len(group) > 1) for each in group)
+    return Box([title[:1].upper() + title[1:]], lines, first, kind)
 
 
-def _edge_lines(element: str, values: _Values, width: int) -> list[str]:
-    """Latencies and bandwidths of an element in lines of the drawing's width."""
-    lines: list[str] = []
-    for attribute in _EDGES[element]:
-        if text := values.text(element, attribute):
-            part = f"{attribute.replace('_', ' ')} {text}"
-            if lines and len(lines[-1]) + len(part) + 3 <= (width - 48) / LETTER / 1.15:
-                lines[-1] += f" · {part}"
-            else:
-                lines.append(part)
-    return lines
-
-
-def _edge(lines: Sequence[str], top: float, height: float) -> Markup:
-    down, up = f"M26 {top + 3:g}V{top + height - 3:g}m-4 -6l4 6l4 -6", f"M26 {top + 3:g}m-4 6l4 -6l4 6"
-    texts = [tag("text", line, x=40.0, y=top + 18 + LINE * n, class_="cost") for n, line in enumerate(lines)]
-    return tag("g", tag("path", class_="edge", d=down + up), *texts)
+def _arrow(text: str, x: float, top: float, bottom: float, stroke: float) -> Markup:
+    """An arrow with two heads from a frame down to a box, its text on the left."""
+    head = max(5.0, 0.9 * stroke)
+    tip = f"l{-head:g} {head:g}h{2 * head:g}z"
+    first, last = top + 3, bottom - 3
+    heads = f"M{x:g} {first:g}{tip}M{x:g} {last:g}l{-head:g} {-head:g}h{2 * head:g}z"
+    line = tag("path", class_="edge", d=f"M{x:g} {first + head:g}V{last - head:g}", stroke_width=stroke)
+    label = tag("text", text, x=x - head - 8, y=top + ARROW_GAP / 2 + 4, class_="cost", text_anchor="end")
+    return tag("g", line, tag("path", class_="tip", d=heads), label)
 
 
 def _frame(frame: Frame, top: float, width: int, anchors: Mapping[str, str]) -> tuple[Markup, float]:
     inner = width - 2 * PADDING - 2
-    columns = max(1, min(len(frame.boxes), inner // MIN_BOX_WIDTH))
-    box_width = (inner - GAP * (columns - 1)) / columns
-    down, parts = top + HEAD + 4, [tag("text", frame.title, class_="place", x=PADDING, y=top + 18)]
-    for first in range(0, len(frame.boxes), columns):
-        row = [box.fitted(box_width) for box in frame.boxes[first : first + columns]]
-        height = max(box.height for box in row)
-        for n, box in enumerate(row):
-            parts.append(_drawn(box, 1 + PADDING + n * (box_width + GAP), down, box_width, height, anchors))
-        down += height + GAP
+    spans = sum(box.span for box in frame.boxes)
+    columns = max(1, min(spans, int(inner // MIN_BOX_WIDTH)))
+    if frame.stroke:
+        columns = len(frame.boxes)  # an arrow leads to each
+    rows = math.ceil(spans / columns)
+    columns = math.ceil(spans / rows) if rows > 1 else columns
+    unit = (inner - GAP * (columns - 1)) / columns
+    title = _broken(frame.title, width - 2 * ARROW_INSET if frame.stroke else width, BOLD_LETTER)
+    down = top + HEAD + 4 + LINE * (len(title) - 1)
+    parts = [tag("text", text, class_="place", x=PADDING, y=top + 18 + LINE * n) for n, text in enumerate(title)]
+    arrows: list[Markup] = []
+    for row in _rows(frame.boxes, columns):
+        widths = [unit * min(box.span, columns) + GAP * (min(box.span, columns) - 1) for box in row]
+        boxes = [box.fitted(wide) for box, wide in zip(row, widths, strict=True)]
+        height = max(box.height for box in boxes)
+        x: float = 1 + PADDING
+        for box, wide in zip(boxes, widths, strict=True):
+            if frame.stroke:
+                bottom = down + box.drop if box.drop else top
+                arrows.append(_arrow(box.latency, x + wide - ARROW_INSET, top - ARROW_GAP, bottom, frame.stroke))
+            parts.append(_drawn(box, x, down + box.drop, wide, height, anchors))
+            x += wide + GAP
+        down += height + GAP + max(box.drop for box in boxes)
     height = down - top + 2
     border = tag("rect", class_=f"frame {frame.kind}", x=1, y=top, width=width - 2, height=height, rx=8)
-    return tag("g", border, *parts), height
+    return tag("g", border, *parts, *arrows), height
+
+
+def _rows(boxes: Sequence[Box], columns: int) -> list[list[Box]]:
+    """Boxes in rows of so many columns."""
+    rows: list[list[Box]] = []
+    for box in boxes:
+        if not rows or sum(each.span for each in rows[-1]) + box.span > columns:
+            rows.append([])
+        rows[-1].append(box)
+    return rows
 
 
 def _broken(text: str, width: float, letter: float = LETTER) -> list[str]:
@@ -243,8 +317,20 @@ def _drawn(box: Box, x: float, y: float, width: float, height: float, anchors: M
     down = y + HEAD - 2 + LINE * len(box.titles)
     texts = [tag("text", line, class_="what", x=x + 9, y=y + 18 + LINE * n) for n, line in enumerate(box.titles)]
     texts += [tag("text", line, x=x + 9, y=down + LINE * n) for n, line in enumerate(box.lines)]
-    shape = tag("rect", class_=f"box {box.kind}", x=x, y=y, width=width, height=height, rx=5)
+    texts.insert(0, tag("rect", class_=f"box {box.kind}", x=x, y=y, width=width, height=height, rx=5))
+    inner, part_width = down + LINE * len(box.lines) - 16, width / box.span
+    for n, part in enumerate(box.parts):
+        texts.append(_part(part, x + n * part_width, inner, y + height, has_rule=n > 0))
     if box.element not in anchors:
-        return tag("g", shape, *texts)
-    label = f"{' '.join(box.titles)}: {', '.join(box.lines)}"
-    return tag("a", shape, *texts, href=f"#{anchors[box.element]}", aria_label=label)
+        return tag("g", *texts)
+    label = f"{' '.join(box.titles)}: {', '.join((*box.lines, *(line for part in box.parts for line in part.lines)))}"
+    return tag("a", *texts, href=f"#{anchors[box.element]}", aria_label=label)
+
+
+def _part(part: Box, x: float, y: float, bottom: float, *, has_rule: bool) -> Markup:
+    """One of several arrays within a box, divided from the one before by a rule."""
+    texts = [tag("text", line, class_="sub", x=x + 9, y=y + 18 + LINE * n) for n, line in enumerate(part.titles)]
+    down = y + HEAD - 2 + LINE * len(part.titles)
+    texts += [tag("text", line, x=x + 9, y=down + LINE * n) for n, line in enumerate(part.lines)]
+    rule = tag("path", class_="rule", d=f"M{x:g} {y + 6:g}V{bottom - 6:g}") if has_rule else None
+    return tag("g", rule, *texts)

@@ -23,7 +23,7 @@ MAX_LINKS = 200  # to elements
 MAX_PLOT_LINKS = 6  # of one finding
 MAX_SPEC_LENGTH = 200  # characters: a recording's has its path
 MAX_HOVER_LENGTH = 400  # characters of a name that the mouse points at
-WIDE, NARROW = 760, 380  # pixels of the drawings of the hierarchy
+WIDE, NARROW = 640, 380  # pixels of the drawings of the hierarchy
 Group = tuple[str, list[Finding]]
 Link = tuple[str, str]  # fragment and title of a plot
 
