@@ -6,7 +6,7 @@ from pathlib import Path
 import gpudissect as gd
 
 DEVICES = sys.argv[1:] if len(sys.argv) > 2 else ["sim:gtx980", "sim:gtx780"]
-results = [gd.discover(device, elements=["l1", "texture", "shared"], quick=True) for device in DEVICES]
+results = [gd.discover(device, only=["l1", "texture", "shared"], quick=True) for device in DEVICES]
 comparison = gd.compare(*results)
 for row in comparison.rows:
     print(row.element, row.attribute, row.outcome, row.why)

@@ -5,7 +5,7 @@ import sys
 import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-l1 = gd.discover(DEVICE, elements=["l1"], quick=True)
+l1 = gd.discover(DEVICE, only="l1", quick=True)
 capacity, line = l1.finding("l1", "capacity").value, l1.finding("l1", "line_size").value
 
 chain = gd.Sequential(capacity // line + 1, line)

@@ -6,8 +6,8 @@ from pathlib import Path
 import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-result = gd.discover(DEVICE, elements=["texture"])
-print(result.finding("texture", "index_function"))
+result = gd.discover(DEVICE, only="texture")
+print(result["texture"].index_function.value)
 for title, svg in result.plots("texture").items():
     if "set of every line" in title:
         Path("set_map.svg").write_text(svg)

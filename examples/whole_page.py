@@ -12,6 +12,6 @@ def progress(done: int, total: int, what: str) -> None:
     print(f"{done} of {total}: {what:.60}", file=sys.stderr)
 
 
-result = gd.discover(DEVICE, elements=["l1"], quick=True, html="whole_page.html", progress=progress)
+result = gd.discover(DEVICE, only="l1", quick=True, html="whole_page.html", progress=progress)
 result.save("whole_page.json")
 print(result)

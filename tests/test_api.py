@@ -1,7 +1,9 @@
 """What ``import gpudissect`` offers: the same as the commands, with results for values."""
 
 import ast
+import copy
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -11,13 +13,14 @@ import pytest
 import gpudissect as gd
 from gpudissect.cli.app import main
 from gpudissect.device import kinds
+from tests.support.results import result as result_of
 
 CHASE = gd.Chase(path=gd.Path.GLOBAL, order=gd.Sequential(64, 32), timing=gd.Timing.EACH, laps=2)
 
 
 @pytest.fixture(scope="module")
 def result():
-    return gd.discover("sim:gtx980", elements=["timer", "shared"], quick=True)
+    return gd.discover("sim:gtx980", only=["timer", "shared"], quick=True)
 
 
 def test_every_name_is_there_and_checkers_see_the_same():
@@ -41,18 +44,103 @@ def test_discover_finds_what_the_command_finds(result, tmp_path):
     assert gd.load(tmp_path / "again.json") == result
 
 
-def test_a_finding_and_a_series_by_name(result):
-    assert result.finding("shared", "hit_latency").unit == "cycles"
-    with pytest.raises(KeyError, match=r"no shared\.hit_latncy; of shared there is .*hit_latency"):
-        result.finding("shared", "hit_latncy")
+def test_elements_findings_and_series_by_name(result):
+    assert result["shared"].hit_latency is result.finding("shared", "hit_latency")
+    assert result["shared"]["hit_latency"].unit == "cycles"
+    assert "shared" in result and "l9" not in result and "hit_latency" in result["shared"]
+    assert len(result) == len(list(result)) == len(result.findings) and next(iter(result)) is result.findings[0]
+    assert [each.element for each in result["shared"]] == ["shared"] * len(result["shared"])
+    assert result.elements == ("timer", "shared")
+    for error, call in (
+        (AttributeError, lambda: result["shared"].hit_latncy),
+        (KeyError, lambda: result["shared"]["hit_latncy"]),
+        (KeyError, lambda: result.finding("shared", "hit_latncy")),
+    ):
+        with pytest.raises(error, match=r"no such attribute of shared: .*did you mean hit_latency.*there are .*banks"):
+            call()
+    with pytest.raises(KeyError, match=r"no such element of this result: 'shard'; did you mean shared.*timer"):
+        _ = result["shard"]
     with pytest.raises(KeyError, match="no series 'x' of timer; there is latency of a load by lap"):
         result.observed("timer", "x")
     with pytest.raises(KeyError, match="no series 'x' of l2; there is none"):
         result.observed("l2", "x")
 
 
+def test_names_of_pydantic_are_not_listed(result):
+    own = {"findings", "device", "summary", "elements", "to_pandas", "to_html", "to_json", "plots", "save", "finding"}
+    assert own <= set(dir(result)) and len(dir(result)) < 30
+    assert {"bracket", "verdict", "number", "value", "reason"} <= set(dir(result["shared"].hit_latency))
+    assert {"columns", "to_svg"} <= set(dir(result.series[0]))
+    assert dir(result["shared"]) == sorted(each.attribute for each in result["shared"])
+    for each in (result, result.findings[0], result.series[0]):
+        assert not {"json", "copy", "dict", "schema", "parse_obj", "model_dump"} & set(dir(each))
+
+
+def test_a_finding_as_number_text_and_bracket():
+    found = gd.Result.of(
+        result_of(
+            {
+                "l1.capacity": 24576,
+                "l2.hit_latency": {"value": 281.2, "low": 275.0, "high": 287.4},
+                "l1.replacement_policy": "lru",
+                "l1.sets": {"reason": "no two lines collide"},
+                "l2.capacity": {"reason": "too large", "low": 1 << 20},
+            }
+        )
+    )
+    l1, l2 = found["l1"], found["l2"]
+    assert f"{l1.capacity}" == "24 KiB" and f"{l1.capacity:>8}" == "  24 KiB" and f"{l1.capacity:d}" == "24576"
+    assert str(l2.hit_latency) == "281 ± 7 cycles" and f"{l2.hit_latency:.1f}" == "281.2"
+    assert l2.hit_latency.bracket == (275.0, 287.4) and l1.capacity.number == 24576
+    assert l1.capacity.verdict is None
+    assert str(l1.replacement_policy) == "lru" and str(l1.sets) == "not found"
+    assert str(l2.capacity) == "not found, >= 1 MiB" and l2.capacity.bracket == (1 << 20, None)
+    with pytest.raises(gd.UsageError, match=r"l1 sets has no value: not found \(no two lines collide\)"):
+        _ = l1.sets.number
+    with pytest.raises(gd.UsageError, match="l1 replacement_policy is no single number: lru"):
+        _ = l1.replacement_policy.number
+    assert "24 KiB" in str(l1) and "capacity" in repr(l1)
+    assert pickle.loads(pickle.dumps(l1)).capacity == l1.capacity and copy.copy(l1).sets is l1.sets
+
+
+def test_the_verdict_of_a_finding(result):
+    known = [each for each in result if each.published is not None]
+    assert known and all(each.verdict is each.published.verdict for each in known)
+
+
+def test_the_summary_of_a_result(result):
+    assert [level.element for level in result.summary.levels] == ["shared"]
+
+
+def test_a_chase_as_the_command_runs_it(tmp_path):
+    trace = gd.chase("sim:gtx980?noise=none", size="2KiB", stride=64, order="random", seed=3)
+    assert trace.request == gd.Chase(
+        path=gd.Path.GLOBAL, order=gd.Shuffled(32, 64, 3), timing=gd.Timing.EACH, warmup=1, alone=True
+    )
+    assert trace.cycles.shape == (32,)
+    with gd.open_device("sim:gtx980") as device:
+        assert gd.chase(device, timing="lap", laps=2).cycles.shape == (2,)
+    with pytest.raises(gd.UsageError, match="at least one stride"):
+        gd.chase("sim:gtx980", size=16)
+
+
+def test_a_prediction_is_that_of_the_command(capsys):
+    file = Path(__file__).parents[1] / "docs" / "results" / "h200-latency-hiding.json"
+    hidden = gd.load(file)
+    predicted = gd.predict(hidden, warps=32, alpha=16)
+    assert main(["predict", str(file), "--warps", "32", "--alpha", "16"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == str(predicted)
+    mix = {"ldg_streaming": 1, "fadd": 16}
+    for same in (gd.predict(hidden, 32, run=mix), gd.predict(hidden, 32, run="ldg_streaming:1,fadd:16")):
+        assert same == predicted and same.instructions_per_cycle > 0
+    assert predicted.limit in {"latency", "memory", "issue", "pipeline"} and predicted.warps_needed > 0
+    for wrong in ({}, {"fadd": "x"}, {"fad": 1}):
+        with pytest.raises(gd.UsageError):
+            gd.predict(hidden, 32, run=wrong)
+
+
 def test_recorded_and_replayed_with_a_page(tmp_path):
-    first = gd.discover("sim:gtx980", elements=["timer"], record=tmp_path / "rec", html=tmp_path / "p.html", seed=3)
+    first = gd.discover("sim:gtx980", only="timer", record=tmp_path / "rec", html=tmp_path / "p.html", seed=3)
     again = gd.discover(f"rec:{tmp_path / 'rec'}")
     assert again.findings == first.findings and again.options == first.options
     assert "<figure" in (tmp_path / "p.html").read_text()  # the traces behind it
@@ -65,14 +153,14 @@ def test_recorded_and_replayed_with_a_page(tmp_path):
 def test_a_page_takes_no_results_place_here_either(tmp_path):
     (tmp_path / "old.json").write_text("{}")
     with pytest.raises(gd.UsageError, match=r"the name of a page must end in \.html"):
-        gd.discover("sim:gtx980", elements=["timer"], html=tmp_path / "old.json")
+        gd.discover("sim:gtx980", only="timer", html=tmp_path / "old.json")
     assert (tmp_path / "old.json").read_text() == "{}"
 
 
 def test_without_a_gpu_the_simulated_one_is_taken_and_said(monkeypatch):
     monkeypatch.setattr(kinds, "_cuda_gpus", list)
     with pytest.warns(UserWarning, match=r"no CUDA GPU can be used .*; taking sim:gtx980") as warned:
-        found = gd.discover(elements=["timer"])
+        found = gd.discover(only="timer")
     assert found.device.spec == "sim:gtx980" and warned[0].filename == __file__
     with pytest.warns(UserWarning, match="taking sim:gtx980") as warned:
         gd.run(CHASE)
@@ -85,12 +173,13 @@ def test_several_gpus_are_not_one(monkeypatch):
         gd.discover("cuda:all")
 
 
-@pytest.mark.parametrize("call", [gd.discover, gd.hide])
-def test_wrong_elements_are_told_before_anything_runs(call):
-    with pytest.raises(gd.UsageError, match="no such element"):
-        call("sim:gtx980", elements=["l9"])
-    with pytest.raises(gd.UsageError, match="elements are a list"):
-        call("sim:gtx980", elements="l1")
+def test_wrong_names_are_refused_before_anything_runs():
+    with pytest.raises(gd.UsageError, match="no such element: 'l9'"):
+        gd.discover("sim:gtx980", only="l9")
+    with pytest.raises(gd.UsageError, match="no such access: 'stream'; did you mean streaming"):
+        gd.hide("sim:gtx980", access="stream")
+    with pytest.raises(gd.UsageError, match="no such path: 'globl'; did you mean global"):
+        gd.chase("sim:gtx980", path="globl")
 
 
 def test_an_interrupt_gives_what_was_measured():
@@ -99,7 +188,7 @@ def test_an_interrupt_gives_what_was_measured():
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="interrupted; the result holds") as warned:
-        partial = gd.discover("sim:gtx980", elements=["timer", "l1"], progress=stop)
+        partial = gd.discover("sim:gtx980", only=["timer", "l1"], progress=stop)
     assert partial.interrupted and partial.finding("timer", "overhead").value is not None
     assert "interrupted" in partial._repr_html_() and warned[0].filename == __file__
 
@@ -111,7 +200,7 @@ def test_a_run_that_finds_nothing_replaces_no_file(tmp_path):
     page = tmp_path / "page.html"
     page.write_text("good")
     with pytest.warns(UserWarning) as warned:
-        partial = gd.discover("sim:gtx980", elements=["timer"], html=page, progress=stop)
+        partial = gd.discover("sim:gtx980", only="timer", html=page, progress=stop)
     assert partial.interrupted and page.read_text() == "good"
     assert [f"not replaced: {page};" in str(each.message) for each in warned] == [True, False]
     assert {each.filename for each in warned} == {__file__}
@@ -159,9 +248,12 @@ def test_data_frames_need_pandas(result, monkeypatch):
 def test_data_frames(result):
     pytest.importorskip("pandas")
     frame = result.to_pandas()
-    assert len(frame) == len(result.findings)
-    row = frame[(frame.element == "shared") & (frame.attribute == "hit_latency")].iloc[0]
-    assert row["value"] == result.finding("shared", "hit_latency").value and row["status"] == "found"
+    assert frame.index.names == ["element", "attribute"] and len(frame) == len(result)
+    assert [*frame.columns] == ["value", "unit", "low", "high", "confidence", "status", "published", "verdict"]
+    row, latency = frame.loc["shared", "hit_latency"], result["shared"].hit_latency
+    assert (row["value"], row["status"], row["verdict"]) == (latency.value, "found", latency.verdict.value)
+    assert {"method", "evidence", "caveats"} < set(result.to_pandas(evidence=True).columns)
+    assert result.model_copy(update={"findings": ()}).to_pandas().empty
     trace = gd.run(CHASE, "sim:gtx980").to_pandas()
     assert list(trace.columns) == ["lap", "position", "offset", "cycles"] and len(trace) == 128
     made = gd.Series(element="x", name="y against x", columns={"x": np.arange(3), "y": [1.0, 2.5, 4.0]})

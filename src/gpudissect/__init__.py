@@ -1,12 +1,14 @@
-"""gpudissect takes a GPU apart by measurement.
+"""gpudissect measures the undocumented memory hierarchy of a GPU.
 
 Data flows one way: plan a *workload*, run it on a *device*, read the *trace* into an *estimate*, put the
-estimates into a *report*. A device is a real GPU, a simulated one, or a recording.
+estimates into a *result*. A device is a real GPU, a simulated one, or a recording.
 
     >>> import gpudissect as gd
-    >>> result = gd.discover("sim:gtx980", elements=["l1"])
-    >>> result.finding("l1", "capacity").value
+    >>> result = gd.discover("sim:gtx980", only="l1")
+    >>> result["l1"].capacity.value
     24576
+    >>> print(result["l1"].capacity)
+    24 KiB
 
 Every name is imported when it is first used: ``import gpudissect`` itself costs nothing.
 """
@@ -15,12 +17,14 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # what checkers take for True; typing itself would be imported for it
 if TYPE_CHECKING:
+    from gpudissect.api import chase as chase
     from gpudissect.api import check as check
     from gpudissect.api import compare as compare
     from gpudissect.api import devices as devices
     from gpudissect.api import discover as discover
     from gpudissect.api import hide as hide
     from gpudissect.api import load as load
+    from gpudissect.api import predict as predict
     from gpudissect.api import run as run
     from gpudissect.device.kinds import Listing as Listing
     from gpudissect.device.kinds import open_device as open_device
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
     from gpudissect.results.check import Concern as Concern
     from gpudissect.trace import Trace as Trace
     from gpudissect.views.interactive import Comparison as Comparison
+    from gpudissect.views.interactive import Element as Element
     from gpudissect.views.interactive import Finding as Finding
+    from gpudissect.views.interactive import MixPrediction as MixPrediction
     from gpudissect.views.interactive import Result as Result
     from gpudissect.views.interactive import Series as Series
     from gpudissect.views.traces import RunTrace as RunTrace
@@ -60,9 +66,9 @@ _HOMES = {
     "gpudissect.estimate": ("Status",),
     "gpudissect.results.check": ("Concern",),
     "gpudissect.exports": ("export",),
-    "gpudissect.views.interactive": ("Comparison", "Finding", "Result", "Series"),
+    "gpudissect.views.interactive": ("Comparison", "Element", "Finding", "MixPrediction", "Result", "Series"),
     "gpudissect.views.traces": ("RunTrace",),
-    "gpudissect.api": ("check", "compare", "devices", "discover", "hide", "load", "run"),
+    "gpudissect.api": ("chase", "check", "compare", "devices", "discover", "hide", "load", "predict", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         "Access",

@@ -1,7 +1,7 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import overload
@@ -14,13 +14,15 @@ from gpudissect.errors import UsageError
 from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
 from gpudissect.results import files
+from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
-from gpudissect.study import Request, check_elements, check_outputs, run_study
+from gpudissect.results.predict import DEFAULT_ACCESS
+from gpudissect.study import Request, check_elements, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
-from gpudissect.views.interactive import Comparison, Result
+from gpudissect.views.interactive import Comparison, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
-from gpudissect.vocabulary import HIDING
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
+from gpudissect.workload.parse import parse_chase
 
 Name = str | Path
 
@@ -28,7 +30,7 @@ Name = str | Path
 def discover(
     device: str | None = None,
     *,
-    elements: Sequence[str] | None = None,
+    only: str | Sequence[str] | None = None,
     quick: bool | None = None,
     seed: int | None = None,
     compare_methods: bool | None = None,
@@ -42,7 +44,7 @@ def discover(
     Args:
         device: ``cuda:0``, ``sim:gtx980``, ``sim:my.toml``, ``rec:folder``; None for the first CUDA GPU, or, with a
             warning, a simulated one where there is none.
-        elements: only these, such as ``["l1", "l2"]``.
+        only: only this element or these, such as ``"l1"`` or ``["l1", "l2"]``.
         quick: leave out what takes longest.
         seed: of every random choice.
         compare_methods: also read the caches with older methods.
@@ -51,21 +53,20 @@ def discover(
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
-    Where `elements`, `quick`, `seed` or `compare_methods` is None, a recording's own option holds, or else the default.
+    Where `only`, `quick`, `seed` or `compare_methods` is None, a recording's own option holds, or else the default.
     A KeyboardInterrupt while measuring (Ctrl-C, a notebook's stop button) does not reach the caller: the result holds
     what was measured until then, its `interrupted` is True, and a warning is given. `failures` lists failed
     experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    known = check_elements(_as_list(elements))
-    request = Request(elements=known, quick=quick, seed=seed, compare_methods=compare_methods)
+    request = Request(elements=check_elements(_as_list(only)), quick=quick, seed=seed, compare_methods=compare_methods)
     return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 
 def hide(
     device: str | None = None,
     *,
-    elements: Sequence[str] | None = None,
+    access: str | Sequence[str] | None = None,
     quick: bool | None = None,
     record: Name | None = None,
     html: Name | None = None,
@@ -74,9 +75,9 @@ def hide(
 ) -> Result:
     """Measure throughput against occupancy and compare models with it, as ``gpudissect hide`` does.
 
-    `elements` are of `gpudissect.vocabulary.HIDING`, ``["hiding"]`` if left out; for the rest see `discover`.
+    `access` is streaming (if left out), stride2, random, rsq, lds, all, or several; for the rest see `discover`.
     """
-    request = Request(hiding=True, elements=check_elements(_as_list(elements), HIDING), quick=quick)
+    request = Request(hiding=True, elements=hiding_elements(_as_list(access)), quick=quick)
     return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 
@@ -109,6 +110,70 @@ def run(
         traces = (device if recorder is None else recorder).run(batch)
         outcomes = [RunTrace.of(each, trace, device.info) for each, trace in zip(batch, traces, strict=True)]
     return outcomes[0] if isinstance(workload, Chase | Stream | Mix | Launch) else outcomes
+
+
+def chase(
+    device: str | Device | None = None,
+    *,
+    path: str = "global",
+    size: str | int = "16KiB",
+    stride: str | int = 32,
+    order: str = "sequential",
+    timing: str = "each",
+    warmup: int = 1,
+    laps: int = 1,
+    bounds: str | None = None,
+    carveout: int | None = None,
+    sm: int | None = None,
+    flush: bool = False,
+    peer: int = 1,
+    seed: int = 0,
+    record: Name | None = None,
+) -> RunTrace:
+    """Run one pointer chase, as ``gpudissect chase`` does; `run` takes a `Chase` with more options.
+
+    Raises `UsageError` for impossible options, and what `run` raises.
+    """
+    workload = parse_chase(
+        path=path,
+        size=size,
+        stride=stride,
+        order=order,
+        timing=timing,
+        warmup=warmup,
+        laps=laps,
+        bounds=bounds,
+        carveout=carveout,
+        sm=sm,
+        flush=flush,
+        peer=peer,
+        seed=seed,
+    )
+    opened = _only_device(device, 1) if device is None or isinstance(device, str) else device
+    return run(workload, opened, seed=seed, record=record)
+
+
+def predict(
+    result: Result,
+    warps: int,
+    *,
+    run: str | Mapping[str, float] | None = None,
+    alpha: float | None = None,
+    access: str = DEFAULT_ACCESS,
+) -> MixPrediction:
+    """Predict the throughput of a mix of dependent instructions, as ``gpudissect predict`` does.
+
+    Args:
+        result: one of `hide`.
+        warps: warps of an SM.
+        run: instructions of a warp, such as ``"ldg_streaming:1,fadd:32"`` or ``{"ldg_streaming": 1, "fadd": 32}``.
+        alpha: instead of `run`: fadd per access.
+        access: the access of `alpha`.
+
+    Raises `UsageError` for a result without parameters of latency hiding, an impossible occupancy, or a wrong mix.
+
+    """
+    return MixPrediction(**vars(predicting.predict(result, warps, run, alpha, access)))
 
 
 def devices() -> list[Listing]:
@@ -161,11 +226,9 @@ def _only_device(device: str | None, calls: int) -> str:
     return choice.specs[0]
 
 
-def _as_list(elements: Sequence[str] | None) -> Sequence[str] | None:
-    """Refuse a text, which is a sequence of letters."""
-    if isinstance(elements, str):
-        raise UsageError(f"elements are a list, such as [{elements!r}], got {elements!r}")
-    return elements
+def _as_list(names: str | Sequence[str] | None) -> Sequence[str] | None:
+    """A text stands for itself, although it is a sequence of letters."""
+    return [names] if isinstance(names, str) else names
 
 
 def _path(name: Name | None) -> Path | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_EVIDENCE_BYTES = 256 << 20  # of traces kept for a result's series; half a survey of an H200 has 34 million
 MAX_QUOTED_CHARACTERS = 200
+STREAMING, ALL_ACCESSES = "streaming", "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +190,27 @@ def run_study(
         return RunOutcome(device.info, result, keeper if keep else None, error)
 
 
-def check_elements(elements: Sequence[str] | None, known: Sequence[str] | None = None) -> tuple[str, ...] | None:
+def check_elements(elements: Sequence[str] | None) -> tuple[str, ...] | None:
     """Elements without repetitions, before anything is opened; None for none. Raises `UsageError` for unknown ones."""
-    known = measured_elements() if known is None else known
+    known = measured_elements()
     for element in elements or ():
         if element not in known:
             raise unknown_name("element", element, known)
     return tuple(dict.fromkeys(elements)) if elements else None
+
+
+def hiding_elements(access: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Elements of latency hiding by the names of their accesses, ``all`` for every one; None for none.
+
+    Raises `UsageError` for unknown names.
+    """
+    by_access = {element.partition("_")[2] or STREAMING: element for element in HIDING}
+    for name in access or ():
+        if name not in (*by_access, ALL_ACCESSES):
+            raise unknown_name("access", name, (*by_access, ALL_ACCESSES))
+    if ALL_ACCESSES in (access or ()):
+        return HIDING
+    return tuple(dict.fromkeys(by_access[name] for name in access or ())) or None
 
 
 def check_outputs(

@@ -9,11 +9,11 @@ from typer import Option
 
 from gpudissect.cli.options import DeviceOption, RecordOption, TraceJsonOption, TraceOption
 from gpudissect.cli.raw import check_span, run_and_print
-from gpudissect.errors import DeviceError, UsageError
+from gpudissect.errors import DeviceError
 
 if TYPE_CHECKING:
     from gpudissect.device_info import DeviceInfo
-    from gpudissect.workload import Bounds, Chase
+    from gpudissect.workload import Chase
 
 # Names of `gpudissect.workload`, which imports numpy.
 OrderName = StrEnum("OrderName", "SEQUENTIAL RANDOM")
@@ -48,25 +48,23 @@ def chase(
 
     The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
     """
-    from gpudissect.units import parse_bytes
-    from gpudissect.workload import Chase, Path, Sequential, Shuffled, Timing
+    from gpudissect.workload import Path
+    from gpudissect.workload.parse import parse_chase
 
-    step = parse_bytes(stride)
-    if step < 1 or parse_bytes(size) < step:
-        raise UsageError(f"the footprint must hold at least one stride, got --size {size} and --stride {stride}")
-    count = parse_bytes(size) // step
-    workload = Chase(
-        path=Path(path),
-        order=Sequential(count, step) if order is OrderName.SEQUENTIAL else Shuffled(count, step, seed),
-        timing=Timing(timing),
+    workload = parse_chase(
+        path=path,
+        size=size,
+        stride=stride,
+        order=order,
+        timing=timing,
         warmup=warmup,
         laps=laps,
-        bounds=None if bounds is None else _bounds(bounds),
+        bounds=bounds,
         carveout=carveout,
-        flush=flush,
         sm=sm,
-        alone=True,
+        flush=flush,
         peer=peer,
+        seed=seed,
     )
 
     def make(info: DeviceInfo) -> Chase:
@@ -77,12 +75,3 @@ def chase(
         return workload
 
     run_and_print(device, make, output=output, record=record, as_json=as_json, seed=seed)
-
-
-def _bounds(text: str) -> Bounds:
-    from gpudissect.workload import Bounds
-
-    parts = text.split(",")
-    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
-        raise UsageError(f"--bounds takes three whole numbers of cycles such as 60,180,400, got {text!r}")
-    return Bounds(*map(int, parts))

@@ -7,7 +7,6 @@ from typer import Option
 
 from gpudissect.cli.discover import run_and_finish
 from gpudissect.cli.options import DeviceOption, HtmlOption, RecordOption, ResultOption, TracesOption
-from gpudissect.vocabulary import HIDING
 
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
@@ -29,9 +28,7 @@ def hide(
     Every warp runs a chain of loads with alpha additions between two of them. Ctrl-C keeps what was measured: the quick
     grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
     """
-    from gpudissect.study import Request
+    from gpudissect.study import Request, hiding_elements
 
-    names = ("hiding" if kind is Access.STREAMING else f"hiding_{kind}" for kind in access or ())
-    elements = HIDING if Access.ALL in (access or ()) else tuple(dict.fromkeys(names)) or None
-    request = Request(hiding=True, elements=elements, quick=quick)
+    request = Request(hiding=True, elements=hiding_elements(access), quick=quick)
     return run_and_finish(request, device, (output, html, traces), record, as_json)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudissect.errors import UsageError
-from gpudissect.results import compare, model
+from pydantic import BaseModel
+
+from gpudissect.errors import UsageError, suggest
+from gpudissect.results import compare, model, predict
 from gpudissect.results.files import check_ending, write_text
+from gpudissect.results.folded import folded
 from gpudissect.results.model import Items
-from gpudissect.results.text import clean, percent, provenance, quantity
+from gpudissect.results.summary import Summary, summarize
+from gpudissect.results.text import clean, percent, provenance
+from gpudissect.results.verdict import Verdict
 from gpudissect.views.notebook import comparison_html, picture, result_html
 from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of
 from gpudissect.views.terminal.table import console, print_result
@@ -21,20 +26,99 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 MAX_NAMED_RESULTS = 4  # in the line that stands for a comparison
+_PYDANTIC_NAMES = frozenset(dir(BaseModel))
+_NUMERIC_FORMATS = tuple("bdeEfFgGnoxX%")
+_COLUMNS = ("element", "attribute", "value", "unit", "low", "high", "confidence")
+_EVIDENCE_COLUMNS = ("value_ns", "method", "evidence", "caveats", "reason", "experiment")
 
 
-class Finding(model.Finding):
-    """One attribute of one element; printed in one line."""
+class _PublicNames:
+    """`dir` without the names of pydantic's models and private ones, for completion at a prompt."""
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.startswith("_") and name not in _PYDANTIC_NAMES]
+
+
+class Finding(_PublicNames, model.Finding):
+    """One attribute of one element; its text is the value with unit and bracket."""
+
+    @property
+    def bracket(self) -> tuple[model.Number | None, model.Number | None]:
+        """Low and high end, inclusive, in `unit`; None for an end that is not known."""
+        return self.low, self.high
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How the value compares with the published one; None if none is published."""
+        return self.published.verdict if self.published is not None else None
+
+    @property
+    def number(self) -> model.Number:
+        """The value as a number in `unit`. Raises `UsageError` with the reason if there is none, or it is no number."""
+        if isinstance(self.value, int | float):
+            return self.value
+        name, text = clean(f"{self.element} {self.attribute}"), str(self)
+        if self.status.has_value:
+            raise UsageError(f"{name} is no single number: {text}; use .value")
+        raise UsageError(f"{name} has no value: {text}" + (f" ({clean(self.reason)})" if self.reason else ""))
+
+    def __str__(self) -> str:
+        return self._text() or self.status.value
+
+    def __format__(self, spec: str) -> str:
+        """The text, or with a numeric format such as ``.1f`` the number."""
+        return format(self.number if spec.endswith(_NUMERIC_FORMATS) else str(self), spec)
 
     def __repr__(self) -> str:
-        value = quantity(self.value, self.unit) if self.status.has_value else self.status.value
-        confidence = f", {percent(self.confidence)}" if self.confidence is not None else ""
-        return f"<{clean(self.element)} {clean(self.attribute)}: {value}{confidence}>"
+        name = clean(f"{self.element} {self.attribute}")
+        details = [percent(self.confidence) if self.confidence is not None else "", self.verdict or ""]
+        return f"<{name}: {', '.join([str(self), *filter(None, details)])}>"
 
-    __str__ = __repr__
+    def _text(self) -> str:
+        text = folded(self)
+        return f"{self.status.value}, {text}" if text and not self.status.has_value else text
 
 
-class Series(model.Series):
+class Element:
+    """The findings of one element, as attributes: ``result["l1"].capacity``."""
+
+    def __init__(self, name: str, findings: Iterable[Finding]) -> None:
+        self._name, self._findings = name, {each.attribute: each for each in findings}
+
+    def __getattr__(self, attribute: str) -> Finding:
+        if attribute.startswith("_"):  # also while it is being unpickled and has no findings yet
+            raise AttributeError(attribute)
+        try:
+            return self[attribute]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __getitem__(self, attribute: str) -> Finding:
+        if attribute not in self._findings:
+            raise KeyError(_missing(f"attribute of {self._name}", attribute, self._findings))
+        return self._findings[attribute]
+
+    def __contains__(self, attribute: object) -> bool:
+        return attribute in self._findings
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self._findings.values())
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    def __dir__(self) -> list[str]:
+        return list(self._findings)
+
+    def __repr__(self) -> str:
+        return f"<{clean(self._name)}: {clean(', '.join(self._findings))}>"
+
+    def __str__(self) -> str:
+        width = max(map(len, self._findings), default=0)
+        return "\n".join(clean(f"{name:<{width}}  {finding}") for name, finding in self._findings.items())
+
+
+class Series(_PublicNames, model.Series):
     """Columns of numbers about one element, with their plot."""
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -65,7 +149,7 @@ class Series(model.Series):
         return picture(self.to_svg(), f"{self.element}: {self.name}", ", ".join(self.columns))
 
 
-class Result(model.Result):
+class Result(_PublicNames, model.Result):
     """A whole result, with its table, page and plots."""
 
     findings: Items[Finding] = ()
@@ -76,25 +160,59 @@ class Result(model.Result):
     @classmethod
     def of(cls, plain: model.Result) -> Result:
         """The same result with display methods."""
-        findings = tuple(Finding.model_construct(**dict(each)) for each in plain.findings)
-        series = tuple(Series.model_construct(**dict(each)) for each in plain.series)
-        return cls.model_construct(**dict(plain) | {"findings": findings, "series": series})
+        findings = tuple(Finding.model_construct(**vars(each)) for each in plain.findings)
+        series = tuple(Series.model_construct(**vars(each)) for each in plain.series)
+        return cls.model_construct(**vars(plain) | {"findings": findings, "series": series})
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """Names of its elements."""
+        return tuple(dict.fromkeys(each.element for each in self.findings))
+
+    @property
+    def summary(self) -> Summary:
+        """One row per level, the TLBs, the warps needed, and what is uncertain or different."""
+        return summarize(self)
+
+    def __getitem__(self, element: str) -> Element:
+        """The findings of one element: ``result["l1"].capacity``. Raises `KeyError` if there are none."""
+        if element not in self:
+            raise KeyError(_missing("element of this result", element, self.elements))
+        return Element(element, (each for each in self.findings if each.element == element))
+
+    def __contains__(self, element: object) -> bool:
+        return element in self.elements
+
+    def __iter__(self) -> Iterator[Finding]:  # type: ignore[override]  # not the fields, as of other models
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def finding(self, element: str, attribute: str) -> Finding:
+        """As ``result[element][attribute]``. Raises `KeyError` if there is none."""
+        return self[element][attribute]
 
     def save(self, file: str | Path) -> None:
         """Write the result file. Raises `UsageError` for one that cannot be written."""
         write_text(Path(file), self.to_json())
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """The findings as a data frame, one row each. Raises `UsageError` without pandas."""
-        rows = []
-        for finding in self.findings:
-            published = finding.published
-            row = {name: value for name, value in finding if name not in ("published", "revised")}
-            row["status"] = finding.status.value
-            row["published"] = published and published.value
-            row["verdict"] = published and published.verdict.value
-            rows.append(row)
-        return data_frame(rows)
+    def to_pandas(self, *, evidence: bool = False) -> pandas.DataFrame:
+        """The findings as a data frame with the index (element, attribute), one row each.
+
+        With `evidence` also method, evidence, caveats and reason. Raises `UsageError` without pandas.
+        """
+        columns: dict[str, list[Any]] = {
+            name: [getattr(finding, name) for finding in self]
+            for name in (*_COLUMNS, *(_EVIDENCE_COLUMNS if evidence else ()))
+        }
+        columns["status"] = [finding.status.value for finding in self]
+        columns["published"] = [finding.published and finding.published.value for finding in self]
+        columns["verdict"] = [finding.verdict and finding.verdict.value for finding in self]
+        return data_frame(columns).set_index(["element", "attribute"])
 
     def plots(self, element: str) -> dict[str, str]:
         """Every plot of one element by its title, as SVG files: of its series, its spectrum, its sets."""
@@ -121,6 +239,15 @@ class Result(model.Result):
 
     def _repr_html_(self) -> str:
         return result_html(self)
+
+
+class MixPrediction(predict.MixPrediction):
+    """The predicted throughput of a mix of instructions; its text is what ``gpudissect predict`` prints."""
+
+    def __str__(self) -> str:
+        from gpudissect.views.terminal.worksheet import to_text
+
+        return to_text(self).rstrip("\n")
 
 
 class Row(compare.Row):
@@ -185,6 +312,14 @@ def data_frame(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> pand
     except ImportError:
         raise UsageError("data frames need pandas: pip install pandas") from None
     return pandas.DataFrame(content)
+
+
+def _missing(kind: str, name: str, known: Iterable[str]) -> str:
+    """The message about a name that is not among `known`: similar names, and all."""
+    names = list(known)
+    similar = suggest(str(name), names)
+    hint = f"did you mean {' or '.join(similar)}? " if similar else ""
+    return clean(f"no such {kind}: {str(name)[:40]!r}; {hint}there are {', '.join(names) or 'none'}")
 
 
 def _printed(write: Callable[[Console], None]) -> str:

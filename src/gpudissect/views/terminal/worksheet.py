@@ -1,39 +1,9 @@
 """Predicted throughput of a mix of instructions, as text and as JSON (VV16 s3.8, tables 3.2 to 3.4)."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 
-from gpudissect.models.base import Loop, Machine
-from gpudissect.models.volkov import Refined
-from gpudissect.models.worksheet import Sheet, worksheet
+from gpudissect.results.predict import MixPrediction
 from gpudissect.results.text import clean
-
-
-@dataclass(frozen=True)
-class MixPrediction:
-    """Predicted throughput of a mix."""
-
-    counts: Mapping[str, float]  # instructions of a warp by kind
-    sheet: Sheet  # bounds, throughput in warps per cycle, the binding limit
-    refined: float | None  # throughput with latency under load (VV16 s6.5), of one kind of access with additions
-
-    @property
-    def instructions(self) -> float:
-        """Instructions of a warp."""
-        return sum(self.counts.values())
-
-
-def predict_mix(machine: Machine, counts: Mapping[str, float], warps: int) -> MixPrediction:
-    """Fill in the worksheet. Raises `ValueError` for what `models.worksheet.worksheet` refuses."""
-    accesses = [kind for kind in counts if kind in machine.contention]
-    others = [kind for kind in counts if kind not in machine.contention] or ["fadd"]
-    refined = None
-    if len(accesses) == len(others) == 1:
-        alpha = counts.get(others[0], 0.0) / counts[accesses[0]]
-        loop = Loop(alpha=alpha, arithmetic=others[0], access=accesses[0])
-        refined = float(Refined().throughput(machine, loop, warps)) / sum(counts.values())
-    return MixPrediction(dict(counts), worksheet(machine, counts, warps), refined)
 
 
 def to_text(prediction: MixPrediction) -> str:
@@ -80,10 +50,10 @@ def to_json(prediction: MixPrediction) -> str:
         "latency_bound": sheet.latency_bound,
         "throughput_bounds": {resource: 1 / cycles for resource, cycles in sheet.totals.items()},
         "throughput": sheet.throughput,
-        "instructions_per_cycle": sheet.throughput * prediction.instructions,
-        "bytes_per_second": sheet.bytes_per_second(),
-        "limit": sheet.limit.value,
-        "warps_needed": sheet.needed,
+        "instructions_per_cycle": prediction.instructions_per_cycle,
+        "bytes_per_second": prediction.bytes_per_second,
+        "limit": prediction.limit,
+        "warps_needed": prediction.warps_needed,
         "throughput_under_load": prediction.refined,
     }
     return json.dumps(content, indent=2) + "\n"
