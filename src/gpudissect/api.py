@@ -37,6 +37,7 @@ def discover(
     record: Name | None = None,
     html: Name | None = None,
     traces: Name | None = None,
+    host: bool = True,
     progress: Progress | None = None,
 ) -> Result:
     """Measure the memory hierarchy of one GPU, as ``gpudissect discover`` does.
@@ -51,6 +52,7 @@ def discover(
         record: a new folder to keep everything measured in; it replays as ``rec:folder``.
         html: a file for the page, with the traces behind the findings.
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
+        host: whether the result and the recording name the host.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
     Where `only`, `quick`, `seed` or `compare_methods` is None, a recording's own option holds, or else the default.
@@ -59,7 +61,8 @@ def discover(
     experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    request = Request(elements=check_elements(_as_list(only)), quick=quick, seed=seed, compare_methods=compare_methods)
+    elements = check_elements(_as_list(only))
+    request = Request(elements=elements, quick=quick, seed=seed, compare_methods=compare_methods, host=host)
     return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 
@@ -71,13 +74,14 @@ def hide(
     record: Name | None = None,
     html: Name | None = None,
     traces: Name | None = None,
+    host: bool = True,
     progress: Progress | None = None,
 ) -> Result:
     """Measure throughput against occupancy and compare models with it, as ``gpudissect hide`` does.
 
     `access` is streaming (if left out), stride2, random, rsq, lds, all, or several; for the rest see `discover`.
     """
-    request = Request(hiding=True, elements=hiding_elements(_as_list(access)), quick=quick)
+    request = Request(hiding=True, elements=hiding_elements(_as_list(access)), quick=quick, host=host)
     return _result(device, request, _path(record), _path(html), _path(traces), progress)
 
 

@@ -39,6 +39,8 @@ class DeviceInfo:
             ``compute_capability``, ``cluster_size`` (most blocks of a cluster, each on its own SM), ``clusters_N``
             (number of clusters of N such blocks that run at once).
         environment: versions of driver, compiler and others, as text.
+        provenance: which card was measured, where, when and under which settings, as text, under the names of
+            `gpudissect.results.model.Provenance`; empty for a simulated GPU.
     """
 
     spec: str
@@ -49,6 +51,7 @@ class DeviceInfo:
     unsupported: Mapping[Path, str] = field(default_factory=dict)
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[Path, ...] = ()
     instructions: tuple[Instruction, ...] = ()
     launch_methods: tuple[LaunchMethod, ...] = ()

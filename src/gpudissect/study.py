@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from gpudissect.device import kinds
-from gpudissect.device.base import MAX_KEPT_BYTES, Keeper
+from gpudissect.device.base import MAX_KEPT_BYTES, Keeper, WithoutHost
 from gpudissect.device.recording.device import Recorder
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.errors import GpudissectError, RecordingError, UsageError, unknown_name
@@ -47,6 +47,7 @@ class Request:
         quick: whether to leave out what takes longest.
         seed: of every random choice, in [0, 2^32).
         compare_methods: whether older methods read the same caches.
+        host: whether the result and the recording name the host.
 
     """
 
@@ -55,6 +56,7 @@ class Request:
     quick: bool | None = None
     seed: int | None = None
     compare_methods: bool | None = None
+    host: bool = True
 
     def options(self, recorded: Mapping[str, Any]) -> Options:
         """The requested options, else those of a recording, else the defaults. Raises `RecordingError`."""
@@ -168,6 +170,8 @@ def run_study(
     with ExitStack() as stack:
         device = stack.enter_context(kinds.open_device(spec, seed=request.seed or 0))
         options = request.options(getattr(device, "options", {}))
+        if not request.host:
+            device = WithoutHost(device)
         recorder = None
         if record is not None:
             device = recorder = stack.enter_context(Recorder(device, record, options=options.model_dump()))

@@ -30,6 +30,8 @@ def test_list_and_info(gpu):
     assert (0, gpu.info.name, None) in list_gpus()
     assert gpu.info.origin is Origin.MEASURED and gpu.info.sm_count > 0
     assert gpu.info.facts["l2_size"] and gpu.info.environment["nvrtc"]
+    provenance = gpu.info.provenance
+    assert provenance["gpu_uuid"].startswith("GPU-") and provenance["pci_address"] and provenance["time"]
     assert all((gpu.info.limit(path) > 0) != (path in gpu.info.unsupported) for path in Path)
 
 

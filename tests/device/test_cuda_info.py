@@ -62,3 +62,37 @@ def test_nvml_reports_throttling_and_processes(monkeypatch):
         assert monitor.other_processes() == others
         nvml.device_get_compute_running_processes_v3 = refuse
         assert monitor.other_processes() == others, "not queried again within a second"
+
+
+def test_settings_are_those_that_nvml_gives(monkeypatch):
+    def refuse(handle):
+        raise RuntimeError("not supported")
+
+    nvml = SimpleNamespace(
+        init_v2=lambda: None,
+        device_get_handle_by_pci_bus_id_v2=lambda bus: 7,
+        system_get_driver_version=lambda: "580.1",
+        device_get_enforced_power_limit=lambda handle: 700_000,
+        device_get_temperature_v=lambda handle, sensor: 37,
+        ClockType=SimpleNamespace(CLOCK_SM=1, CLOCK_MEM=2),
+        ClockId=SimpleNamespace(APP_CLOCK_TARGET=1),
+        device_get_clock=lambda handle, clock, which: {1: 1980, 2: 3201}[clock],
+        device_get_max_clock_info=lambda handle, clock: {1: 1995, 2: 3201}[clock],
+        device_get_current_clocks_event_reasons=lambda handle: 0x1,
+        device_get_mig_mode=refuse,
+        device_get_ecc_mode=lambda handle: (1, 1),
+        device_get_persistence_mode=lambda handle: 0,
+    )
+    bindings = pytest.importorskip("cuda.bindings")
+    monkeypatch.setitem(sys.modules, "cuda.bindings.nvml", nvml)
+    monkeypatch.setattr(bindings, "nvml", nvml, raising=False)
+    assert NvmlMonitor("0000:00:00.0").settings() == {
+        "driver": "580.1",
+        "power_limit": "700 W",
+        "temperature": "37 C at the start",
+        "sm_clock": "requested 1980 MHz, highest 1995 MHz",
+        "memory_clock": "requested 3201 MHz, highest 3201 MHz",
+        "throttling": "none at the start",
+        "ecc": "on",
+        "persistence": "off",
+    }

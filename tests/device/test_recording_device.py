@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 import numpy as np
 import pytest
 
-from gpudissect.device.base import Device
+from gpudissect.device.base import Device, WithoutHost
 from gpudissect.device.recording import codec, format
 from gpudissect.device.recording.device import MAX_ITEMS, MAX_SMS, RecordedGpu, Recorder
 from gpudissect.device_info import DeviceInfo, Origin
@@ -48,6 +48,7 @@ INFO = DeviceInfo(
     unsupported={Path.TEXTURE: "no texture units"},
     facts={"clock_hz": 1.5e9, "l2_size": 1 << 21, "compute_capability": "9.0"},
     environment={"driver": "580.1"},
+    provenance={"gpu_uuid": "GPU-1", "host": "node17", "time": "2026-11-22T00:00:00+00:00"},
     streams=(Path.CLUSTER, Path.TMA),
     catalogue="h200",
 )
@@ -123,7 +124,7 @@ def test_the_device_is_the_recorded_one_marked_as_replayed(folder, tmp_path):
     record(folder, [LAP])
     info = RecordedGpu.open(folder).info
     assert (info.spec, info.origin, info.recorded_origin) == (f"rec:{folder}", Origin.REPLAYED, Origin.MEASURED)
-    for name in ("name", "sm_count", "span_limits", "unsupported", "facts", "environment", "catalogue"):
+    for name in ("name", "sm_count", "span_limits", "unsupported", "facts", "environment", "provenance", "catalogue"):
         assert getattr(info, name) == getattr(INFO, name)
     assert [type(value) for value in info.facts.values()] == [float, int, str]
 
@@ -131,6 +132,14 @@ def test_the_device_is_the_recorded_one_marked_as_replayed(folder, tmp_path):
     with Recorder(RecordedGpu.open(folder), again) as recorder:
         recorder.run([LAP])
     assert RecordedGpu.open(again).info.recorded_origin is Origin.MEASURED
+
+
+def test_a_recording_without_the_host_names_none(folder):
+    with Recorder(WithoutHost(FakeGpu()), folder) as recorder:
+        recorder.run([LAP])
+    provenance = RecordedGpu.open(folder).info.provenance
+    assert "host" not in provenance and provenance["gpu_uuid"] == "GPU-1"
+    assert "node17" not in (folder / "recording.jsonl").read_text(encoding="utf-8")
 
 
 def test_errors_are_raised_again_in_the_same_run_of_a_batch(folder):

@@ -11,7 +11,7 @@ from typer import Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import finish, print_note, progress_on_stderr
-from gpudissect.cli.options import DeviceOption, HtmlOption, RecordOption, ResultOption, TracesOption
+from gpudissect.cli.options import DeviceOption, HostOption, HtmlOption, RecordOption, ResultOption, TracesOption
 from gpudissect.cli.results import print_results
 from gpudissect.errors import DeviceError, GpudissectError, UsageError
 
@@ -69,6 +69,7 @@ def discover(
     ] = None,
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
+    host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
     details: Annotated[bool, Option("--all", "-a", help="Also print how each value was found.")] = False,
 ) -> int:
@@ -79,7 +80,7 @@ def discover(
     """
     from gpudissect.study import Request, check_elements
 
-    request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods)
+    request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods, host=host)
     return run_and_finish(request, device, (output, html, traces), record, as_json, details)
 
 

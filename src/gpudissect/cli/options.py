@@ -24,6 +24,7 @@ TraceOption = Annotated[
     Path | None, Option("--output", "-o", metavar="FILE", help="Trace as .csv, .json, .npz, .parquet or .txt.")
 ]
 TraceJsonOption = Annotated[bool, Option("--json", help="Print the trace as JSON.")]
+HostOption = Annotated[bool, Option("--host/--no-host", help="Name the host in the result and the recording.")]
 ResultOption = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
 HtmlOption = Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")]
 TracesOption = Annotated[Path | None, Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")]

@@ -1,6 +1,7 @@
-"""`Device`, the protocol of every device, and `Keeper`, which keeps the traces of another one."""
+"""`Device`, the protocol of every device; `Keeper` and `WithoutHost`, which wrap another one."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, Self
 
 from gpudissect.device_info import DeviceInfo
@@ -37,6 +38,24 @@ class Device(Protocol):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class WithoutHost(Device):
+    """A device that does not name its host; closing leaves `device` open."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        named = device.info.provenance.items()
+        self._info = replace(device.info, provenance={name: text for name, text in named if name != "host"})
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What is known of the other device, without the host's name."""
+        return self._info
+
+    def run(self, batch: Sequence[Workload]) -> list[Trace]:
+        """Run a batch on the other device."""
+        return self._device.run(batch)
 
 
 class Keeper(Device, Mapping[str, Kept]):

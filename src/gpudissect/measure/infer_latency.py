@@ -8,6 +8,8 @@ import numpy as np
 from gpudissect.trace import Array
 
 MAX_CLOCK_DRIFT = 0.002  # relative to a latency
+SM_SPREAD = 0.025
+"""Standard deviation over SMs of the mean latency of an L2, relative to it: 0.022 on an H200, 0.025 on an H100."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +108,18 @@ def _subtract_overhead(cycles: float, error: float, overhead: Latency) -> Latenc
     return Latency(value, cycles - overhead.high - error, cycles - overhead.low + error)
 
 
-def miss_penalty(hits: Array, misses: Array) -> Latency:
+def miss_penalty(hits: Array, misses: Array, sms: int) -> Latency:
     """Cycles that a miss adds, from single accesses (cycles, timer included) on both plateaus: the timer cancels.
 
     The difference of the trimmed means, with three standard errors, a quarter of a cycle (the clock counts whole ones)
-    and clock drift to either side.
+    and clock drift to either side. `sms`: number of SMs that the misses were measured from, each at its own distance
+    from the next level; 0 where that is the same for all.
     """
     hit, miss = _trim(hits), _trim(misses)
     value = float(miss.mean() - hit.mean())
-    error = 3 * float(np.hypot(hit.std() / np.sqrt(hit.size), miss.std() / np.sqrt(miss.size))) + 0.25
+    variances = [hit.var() / hit.size, miss.var() / miss.size]
+    variances += [(SM_SPREAD * miss.mean()) ** 2 / sms] if sms else []
+    error = 3 * float(np.sqrt(sum(variances))) + 0.25
     error += MAX_CLOCK_DRIFT * float(hit.mean() + miss.mean())
     return Latency(value, value - error, value + error)
 

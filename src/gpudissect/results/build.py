@@ -69,6 +69,7 @@ def build(info: DeviceInfo, survey: Survey, options: model.Options, reference: G
             facts={name: _finite(value) for name, value in info.facts.items()},
             unsupported={path.value: reason for path, reason in info.unsupported.items()},
         ),
+        provenance=model.Provenance.model_validate(dict(info.provenance)),
         environment={"gpudissect": __version__, "python": platform.python_version(), **info.environment},
         options=options,
         conditions=conditions,

@@ -275,6 +275,40 @@ class Conditions(Record):
     """All distinct texts by name: reasons for throttling, other users of the GPU, ..."""
 
 
+class Provenance(Record):
+    """Which card was measured, where, when and under which settings; fields that are not known are null.
+
+    Of a replay: what held when it was recorded. Empty for a simulated GPU.
+    """
+
+    time: str | None = None
+    """Start of the measurement, ISO 8601, UTC."""
+    host: str | None = None
+    """Name of the host; null if left out by request."""
+    gpu_uuid: str | None = None
+    """UUID of the card, by which results of one card are told from those of another."""
+    pci_address: str | None = None
+    """PCI address of the card."""
+    driver: str | None = None
+    """Version of the driver."""
+    power_limit: str | None = None
+    """Enforced power limit."""
+    temperature: str | None = None
+    """Temperature of the GPU at the start."""
+    sm_clock: str | None = None
+    """Requested and highest clock of the SMs."""
+    memory_clock: str | None = None
+    """Requested and highest clock of the memory."""
+    throttling: str | None = None
+    """Reasons for a lower clock at the start; those while measuring are in the conditions."""
+    mig: str | None = None
+    """Whether the GPU is partitioned (MIG)."""
+    ecc: str | None = None
+    """Whether memory has error correction."""
+    persistence: str | None = None
+    """Whether the driver stays loaded without clients."""
+
+
 class Result(Record):
     """A whole result file."""
 
@@ -282,6 +316,8 @@ class Result(Record):
     """Name and version of this format."""
     device: Device
     """The device under test."""
+    provenance: Provenance = Provenance()
+    """Card, place, time and settings of the measurement."""
     environment: dict[str, str] = {}
     """Versions of driver, compiler and programs, as text."""
     options: Options = Options()

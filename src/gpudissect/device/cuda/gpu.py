@@ -10,7 +10,14 @@ from gpudissect.device.base import Device
 from gpudissect.device.cuda.chase.plan import ChaseLaunch, DeviceLimits, plan_launches
 from gpudissect.device.cuda.chase.runner import BlocksShareSm, ChaseRunner
 from gpudissect.device.cuda.context import CudaContext, LaunchBuffers
-from gpudissect.device.cuda.info import NvmlMonitor, active_clusters, driver_facts, environment, shared_bytes_beside_l1
+from gpudissect.device.cuda.info import (
+    NvmlMonitor,
+    active_clusters,
+    driver_facts,
+    environment,
+    provenance,
+    shared_bytes_beside_l1,
+)
 from gpudissect.device.cuda.launch import LaunchRunner
 from gpudissect.device.cuda.layout import CODE_BYTES, CONSTANT_BANK_BYTES
 from gpudissect.device.cuda.memory import Arena
@@ -90,6 +97,7 @@ class CudaGpu(Device):
             launch_methods=tuple(LaunchMethod),
             facts=MappingProxyType(driver_facts(context, clusters)),
             environment=MappingProxyType(environment(context, nvml)),
+            provenance=MappingProxyType(provenance(context, nvml)),
         )
 
     @classmethod

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import platform
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -97,6 +99,18 @@ def environment(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
     return {name: text for name, text in versions.items() if text is not None}
 
 
+def provenance(context: CudaContext, nvml: NvmlMonitor) -> dict[str, str]:
+    """Card, place, time and settings of a measurement, under the names of `gpudissect.results.model.Provenance`."""
+    device: Any = context.device
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": platform.node(),
+        "gpu_uuid": f"GPU-{str(device.uuid).removeprefix('GPU-')}",
+        "pci_address": str(device.pci_bus_id),
+        **nvml.settings(),
+    }
+
+
 def clock_rate(cycles: ArrayLike, ns: ArrayLike) -> float | None:
     """SM clock in Hz from all cycles and nanoseconds, each (n,): the global timer is too coarse for short blocks."""
     total_ns = float(np.sum(np.asarray(ns, np.float64)))
@@ -124,6 +138,28 @@ class NvmlMonitor:
         """Version of the driver, such as ``580.159.03``."""
         version: str | None = self._query(lambda nvml: str(nvml.system_get_driver_version()))
         return version
+
+    def settings(self) -> dict[str, str]:
+        """Power limit, temperature, clocks and modes now, as text; without those that NVML does not give."""
+        state = {0: "off", 1: "on"}
+        queries: dict[str, Callable[[Any], str]] = {
+            "driver": lambda nvml: str(nvml.system_get_driver_version()),
+            "power_limit": lambda nvml: f"{nvml.device_get_enforced_power_limit(self._handle) / 1000:g} W",
+            "temperature": lambda nvml: f"{nvml.device_get_temperature_v(self._handle, 0)} C at the start",
+            "sm_clock": lambda nvml: self._clock(nvml, nvml.ClockType.CLOCK_SM),
+            "memory_clock": lambda nvml: self._clock(nvml, nvml.ClockType.CLOCK_MEM),
+            "throttling": lambda nvml: self.throttling() or "none at the start",
+            "mig": lambda nvml: state[nvml.device_get_mig_mode(self._handle)[0]],
+            "ecc": lambda nvml: state[int(nvml.device_get_ecc_mode(self._handle)[0])],
+            "persistence": lambda nvml: state[int(nvml.device_get_persistence_mode(self._handle))],
+        }
+        texts = {name: self._query(query) for name, query in queries.items()}
+        return {name: text for name, text in texts.items() if text is not None}
+
+    def _clock(self, nvml: Any, clock: Any) -> str:
+        """The requested and the highest clock of a domain."""
+        target = nvml.device_get_clock(self._handle, clock, nvml.ClockId.APP_CLOCK_TARGET)
+        return f"requested {target} MHz, highest {nvml.device_get_max_clock_info(self._handle, clock)} MHz"
 
     def throttling(self) -> str | None:
         """Why the clock is lower than requested now, None if it is not or not known."""

@@ -62,7 +62,9 @@ def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
         return absent(element, known, *ATTRIBUTES)
     latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
     hit = latency_estimate(element, "hit_latency", latency, METHOD, evidence)
-    return Outcome((hit, _penalty_estimate(level)), latency)
+    is_last = level is known[levels_of(element)].found[-1]  # a chain of each footprint behind it, each on an SM
+    sms = len(level.behind.points) if level.behind is not None and is_last else 0
+    return Outcome((hit, _penalty_estimate(level, sms)), latency)
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,15 @@ def _resident_chains(level: Level) -> ChainPair:
     return chains_over(size, finest)
 
 
-def _penalty_estimate(level: Level) -> Estimate:
-    """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels."""
+def _penalty_estimate(level: Level, sms: int) -> Estimate:
+    """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels.
+
+    `sms`: number of SMs that the misses were measured from if these differ, else 0.
+    """
     if level.behind is None:
         reason = "no footprint that this path reaches misses"
         return without(Status.NOT_FOUND, level.element, reason, "miss_penalty", evidence=level.evidence)[0]
-    latency = miss_penalty(level.hit.samples, level.behind.samples)
+    latency = miss_penalty(level.hit.samples, level.behind.samples, sms)
     method = "distance of the plateaus of single accesses (the timer cancels)"
     return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
 
@@ -176,7 +181,7 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
         evidence += level.evidence
         far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, LATENCY, caveats)
         partitions = (replace(hit, attribute="near_latency"), far)
-    return Outcome((hit, *partitions, _penalty_estimate(level)), overhead)
+    return Outcome((hit, *partitions, _penalty_estimate(level, 0)), overhead)
 
 
 def timer_plan(bench: Bench, known: Known) -> Plan:
