@@ -77,11 +77,25 @@ def test_the_progress_bar_fits_the_terminal():
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(columns):
-    lines = printed_lines(on_terminal(columns, "show", H200))
+    lines = printed_lines(on_terminal(columns, "show", "-a", H200))
     assert max(map(len, lines)) <= columns
     header = next(line for line in lines if " attribute " in line)
-    assert ("bracket" in header) == (columns >= 200)
-    assert any("capacity" in line and "KiB" in line for line in lines)
+    assert ("published" in header) == (columns >= 120)
+    assert any("capacity" in line and "241-256 KiB" in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_the_summary_stands_in_the_first_lines(columns):
+    lines = [line.rstrip() for line in printed_lines(on_terminal(columns, "show", H200))]
+    assert max(map(len, lines)) <= columns
+    assert "MEASURED" in lines[0]
+    first = "\n".join(lines[: 25 if columns >= 80 else 32])
+    assert all(
+        text in first for text in ("241-256 KiB", "128 B", "281 ± 7 near", "456 ± 7 far", "TB/s", "64 streaming")
+    )
+    assert all(name in lines[1] for name in ("size", "line", "cycles", "bandwidth"))
+    assert ("sets x ways" in lines[1]) == (columns >= 120) and ("published" in lines[1]) == (columns >= 80)
+    assert "texture.hit_latency" in first and "l1.replacement_policy" in first
 
 
 def test_colour_on_a_terminal_and_none_with_no_color():

@@ -20,8 +20,9 @@ SIMULATED = ("discover", "-d", "sim:gtx980")
 def test_prints_a_table_and_nothing_else(survey, gpudissect):
     code, out, err = gpudissect(*SIMULATED)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == "Fake  SIMULATED  sim:gtx980"
-    assert "hit_latency" in out
+    assert out.splitlines()[0].startswith("Fake  SIMULATED  sim:gtx980")
+    assert "L1 data cache" in out and "hit_latency" not in out
+    assert "hit_latency" in gpudissect(*SIMULATED, "--all")[1]
 
 
 def test_without_a_device_one_line_names_the_one_used(survey, gpudissect):
@@ -180,7 +181,7 @@ def test_a_recording_that_cannot_be_finished_costs_no_result(survey, gpudissect,
     code, out, err = gpudissect(*SIMULATED, "--record", "rec", "-o", "r.json")
     assert (code, err.count("\n")) == (2, 1)
     assert len(load(Path("r.json")).findings) == 3
-    assert "hit_latency" in out
+    assert "Device memory" in out
     assert "recording rec" in err and "No space left on device" in err
 
 

@@ -15,7 +15,7 @@ from gpudissect.results.model import Conditions
 from gpudissect.views.interactive import Comparison
 from gpudissect.views.page.comparison import comparison_page
 from gpudissect.views.terminal.compare_table import print_comparison, to_json
-from gpudissect.views.terminal.table import console
+from gpudissect.views.terminal.layout import console
 from tests.support.results import PLAIN, finding, result
 
 LATENCY = ("l1", "hit_latency")

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from gpudissect.results.files import load
-from gpudissect.views.terminal.table import console, print_result
+from gpudissect.views.terminal.layout import console
+from gpudissect.views.terminal.table import print_result
 
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
 KEPT_FIELDS = ("schema", "origin", "recorded_origin", "status", "verdict")

@@ -10,7 +10,8 @@ from gpudissect.estimate import Status
 from gpudissect.results.model import ElementPrediction, Prediction, Published, Revision
 from gpudissect.results.text import bracket, clean, percent, quantity
 from gpudissect.results.verdict import Verdict
-from gpudissect.views.terminal.table import console, print_result
+from gpudissect.views.terminal.layout import console
+from gpudissect.views.terminal.table import print_result
 from tests.support.results import finding
 
 
@@ -23,19 +24,30 @@ def printed(result, width=None, **options):
 
 def test_a_pipe_gets_one_line_per_finding(result):
     lines = printed(result).splitlines()
-    assert lines[0] == "GTX 980  SIMULATED  sim:gtx980"
-    assert lines[1].startswith("stated by its GPU file: 16 SMs")
-    assert lines[2] == "limited to (--only): l1, l2, dram"
-    names = [(finding.element, finding.attribute) for finding in result.findings]
-    assert [tuple(line.split()[:2]) for line in lines[4:9]] == names
+    assert lines[0].startswith("GTX 980  SIMULATED  sim:gtx980  GPU file: 16 SMs")
+    assert lines[1] == "limited to (--only): l1, l2, dram"
+    shown = [each for each in result.findings if each.status is not Status.SKIPPED]
+    assert [tuple(line.split()[:2]) for line in lines[3:7]] == [(each.element, each.attribute) for each in shown]
     assert all(line == line.rstrip() for line in lines)
-    assert all(text in lines[4] for text in ("24 KiB", "97%", "MC16 table 5"))
-    assert all(text in lines[5] for text in ("82.2 cycles", "differs", "-27.8 cycles (-25%)"))
+    assert all(text in lines[3] for text in ("24 KiB", "97%", "MC16 table 5"))
+    assert all(text in lines[4] for text in ("82.2 cycles", "differs", "-27.8 cycles (-25%)"))
     assert "l2 capacity: ambiguous: a ramp" in lines
     assert "throttling while measuring: power" in lines
     assert not any("580.1" in line for line in lines)
-    assert lines[-2] == "failed: line.texture: KernelFailed: misaligned"
-    assert lines[-1].startswith("interrupted")
+    assert lines[-3] == "failed: line.texture: KernelFailed: misaligned"
+    assert lines[-2].startswith("interrupted") and "1 attribute skipped" in lines[-1]
+
+
+def test_skipped_attributes_are_counted_and_index_functions_only_in_details(result):
+    index = finding("l1", "index_function", "xor 7^16^17 8^17^18")
+    options = result.options.model_copy(update={"elements": None, "quick": True})
+    skipped = [finding("l2", name, status=Status.SKIPPED, reason="left out by --quick") for name in ("sets", "ways")]
+    everything = result.model_copy(update={"findings": (*result.findings[:2], index, *skipped), "options": options})
+    for text in (printed(everything), printed(everything, everything=True), printed(everything, 120, everything=True)):
+        assert "2 attributes skipped: left out by --quick; run without" in text
+        assert "index_function" not in text and "l2 " not in text
+    assert "xor 7^16^17 8^17^18" in printed(everything, details=True)
+    assert ("hit_latency" in printed(everything), "hit_latency" in printed(everything, everything=True)) == (True, True)
 
 
 def test_older_methods_have_their_own_table(result):
@@ -52,7 +64,7 @@ def test_details_show_method_evidence_and_revisions(result):
     lines = [line.split(maxsplit=1) for line in text.splitlines()]
     for row in (
         ["method", "first miss"],
-        ["evidence", "2 workloads: abababab, cdcdcdcd"],
+        ["evidence", "2 workloads"],
         ["caveat", "one SM only"],
         ["experiment", "sets.l1"],
         ["revised", "capacity.l1: 12 KiB"],

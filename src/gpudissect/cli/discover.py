@@ -11,7 +11,16 @@ from typer import Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import finish, print_note, progress_on_stderr
-from gpudissect.cli.options import DeviceOption, HostOption, HtmlOption, RecordOption, ResultOption, TracesOption
+from gpudissect.cli.options import (
+    AllOption,
+    DetailsOption,
+    DeviceOption,
+    HostOption,
+    HtmlOption,
+    RecordOption,
+    ResultOption,
+    TracesOption,
+)
 from gpudissect.cli.results import print_results
 from gpudissect.errors import DeviceError, GpudissectError, UsageError
 
@@ -37,7 +46,7 @@ def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")
     from rich.text import Text
 
     from gpudissect.results.text import clean
-    from gpudissect.views.terminal.table import console, print_table
+    from gpudissect.views.terminal.layout import console, print_table
 
     table = Table("device", "GPU", "origin", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for item in listings:
@@ -71,7 +80,8 @@ def discover(
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
     host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
-    details: Annotated[bool, Option("--all", "-a", help="Also print how each value was found.")] = False,
+    everything: AllOption = False,
+    details: DetailsOption = False,
 ) -> int:
     """Find the whole memory hierarchy of a GPU.
 
@@ -81,7 +91,7 @@ def discover(
     from gpudissect.study import Request, check_elements
 
     request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods, host=host)
-    return run_and_finish(request, device, (output, html, traces), record, as_json, details)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)
 
 
 def run_and_finish(
@@ -90,6 +100,7 @@ def run_and_finish(
     outputs: tuple[Path | None, Path | None, Path | None],
     record: Path | None,
     as_json: bool,
+    everything: bool = False,
     details: bool = False,
 ) -> int:
     """Run a study on a device or on each GPU of cuda:all, print and write the results, return the exit code.
@@ -127,7 +138,7 @@ def run_and_finish(
         if outcome.result.interrupted:
             break
     with uninterrupted():
-        print_results(results, as_json=as_json, as_list=several, details=details)
+        print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
     return finish(results, errors)
 
 

@@ -6,7 +6,16 @@ from typing import Annotated
 from typer import Option
 
 from gpudissect.cli.discover import run_and_finish
-from gpudissect.cli.options import DeviceOption, HostOption, HtmlOption, RecordOption, ResultOption, TracesOption
+from gpudissect.cli.options import (
+    AllOption,
+    DetailsOption,
+    DeviceOption,
+    HostOption,
+    HtmlOption,
+    RecordOption,
+    ResultOption,
+    TracesOption,
+)
 
 Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
@@ -23,6 +32,8 @@ def hide(
     record: RecordOption = None,
     host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    everything: AllOption = False,
+    details: DetailsOption = False,
 ) -> int:
     """Measure throughput against occupancy, and report how many warps hide latency.
 
@@ -32,4 +43,4 @@ def hide(
     from gpudissect.study import Request, hiding_elements
 
     request = Request(hiding=True, elements=hiding_elements(access), quick=quick, host=host)
-    return run_and_finish(request, device, (output, html, traces), record, as_json)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)

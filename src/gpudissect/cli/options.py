@@ -28,3 +28,5 @@ HostOption = Annotated[bool, Option("--host/--no-host", help="Name the host in t
 ResultOption = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
 HtmlOption = Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")]
 TracesOption = Annotated[Path | None, Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")]
+AllOption = Annotated[bool, Option("--all", "-a", help="Also print a table of all values; in a pipe only that.")]
+DetailsOption = Annotated[bool, Option("--details", help="Like --all, with method, evidence and caveats of values.")]

@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import print_note
+from gpudissect.cli.options import AllOption, DetailsOption
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ MAX_FINDINGS_SHOWN = 6  # with a concern
 
 def show(
     files: Annotated[list[Path], Argument(metavar="FILE...", help="Result files, as written by discover -o.")],
-    details: Annotated[bool, Option("--all", "-a", help="Also print method, evidence and caveats of values.")] = False,
+    everything: AllOption = False,
+    details: DetailsOption = False,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report of one result instead.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print them as JSON, several as a list.")] = False,
 ) -> None:
-    """Print result files as tables, or make an HTML report of one.
+    """Print summaries of result files, or make an HTML report of one.
 
     A report made while measuring or replaying (discover --html) also shows the traces behind each finding.
     """
@@ -42,14 +44,21 @@ def show(
         _check_page(html, files)
         _write_page(html, result_page(load(files[0])))
     if html is None or as_json:
-        print_results([load(path) for path in files], as_json=as_json, as_list=len(files) > 1, details=details)
+        results = [load(path) for path in files]
+        print_results(results, as_json=as_json, as_list=len(files) > 1, everything=everything, details=details)
 
 
-def print_results(results: Sequence[Result], *, as_json: bool, as_list: bool = False, details: bool = False) -> None:
-    """Print results on stdout as tables with their latency hiding, or as JSON, one result or a list."""
-    from gpudissect.results.text import clean
-    from gpudissect.views.terminal.hiding import is_answered, lines
-    from gpudissect.views.terminal.table import console, print_result
+def print_results(
+    results: Sequence[Result],
+    *,
+    as_json: bool,
+    as_list: bool = False,
+    everything: bool = False,
+    details: bool = False,
+) -> None:
+    """Print results on stdout, or as JSON, one result or a list."""
+    from gpudissect.views.terminal.layout import console
+    from gpudissect.views.terminal.table import print_result
 
     if as_json:
         texts = [result.to_json().rstrip() for result in results]
@@ -59,10 +68,7 @@ def print_results(results: Sequence[Result], *, as_json: bool, as_list: bool = F
     for number, result in enumerate(results):
         if number:
             out.print()
-        print_result(out, result, details=details)
-        if is_answered(result):
-            for line in lines(result, out.width):
-                typer.echo(clean(line))
+        print_result(out, result, everything=everything, details=details)
 
 
 def check(
@@ -96,7 +102,7 @@ def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[s
 
     from gpudissect.results.check import Weight
     from gpudissect.results.text import clean
-    from gpudissect.views.terminal.table import console
+    from gpudissect.views.terminal.layout import console
 
     out = console(sys.stdout)
     out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
@@ -124,7 +130,7 @@ def compare(
     from gpudissect.results.compare import compare as compare_results
     from gpudissect.results.files import load
     from gpudissect.views.terminal.compare_table import print_comparison, to_json
-    from gpudissect.views.terminal.table import console
+    from gpudissect.views.terminal.layout import console
 
     if html is not None:
         _check_page(html, files)

@@ -2,7 +2,7 @@
 
 import math
 
-from gpudissect.results.model import Finding
+from gpudissect.results.model import Finding, Published
 from gpudissect.results.text import DECIMAL_PREFIXES, cut, quantity
 from gpudissect.units import BYTE_UNITS
 
@@ -39,6 +39,23 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     decimals = len(_digits(number).partition(".")[2])
     half = math.ceil(half * 10**decimals) / 10**decimals  # never narrower than it is
     return f"{number:.{decimals}f} ± {half:.{decimals}f}{tail}"
+
+
+def rounded(value: float, unit: str) -> str:
+    """A number in three significant digits with its unit: ``9.22 TB/s``, ``24 MiB``."""
+    divisor, name = _display_unit(value, unit)
+    return f"{_digits(value / divisor)} {name}".rstrip()
+
+
+def folded_published(known: Published) -> str:
+    """A published range (``213-249 KiB``), or else the published value."""
+    low, high, unit = known.low, known.high, known.unit
+    if low == high:  # or neither is given
+        return rounded(known.value, unit) if isinstance(known.value, int | float) else quantity(known.value, unit)
+    if low is None or high is None:
+        return _bound(low, high, unit)
+    divisor, name = _display_unit(high, unit)
+    return f"{_digits(low / divisor)}-{_digits(high / divisor)} {name}".rstrip()
 
 
 def _bound(low: float | None, high: float | None, unit: str) -> str:

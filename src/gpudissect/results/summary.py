@@ -8,9 +8,9 @@ from itertools import groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.text import percent, published_words, title_of, words
+from gpudissect.results.text import percent, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
 
@@ -41,7 +41,7 @@ _WARPS = {
     "dfma": "DFMA",
     "mma_f16": "mma.sync f16",
     "lds": "shared loads",
-    "ldg": "loads that hit the L1",
+    "ldg": "L1 loads",
     "ldg_streaming": "streaming loads",
 }
 _UNCERTAIN = (Status.AMBIGUOUS, Status.NOT_FOUND)
@@ -119,6 +119,8 @@ class Summary:
     """Catalogue entry that published values are of, where it is another GPU model; else empty."""
     skipped: int
     """Number of attributes that were left out by request (``--quick``)."""
+    is_of_card: bool
+    """Whether the values are those of one card, not of a simulated GPU."""
 
 
 def summarize(result: Result) -> Summary:
@@ -139,6 +141,7 @@ def summarize(result: Result) -> Summary:
         warps=tuple(_warps(by_element)),
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
+        is_of_card=Origin.MEASURED in (result.device.origin, result.device.recorded_origin),
         skipped=sum(finding.status is Status.SKIPPED for finding in result.findings),
     )
 
@@ -200,8 +203,7 @@ def _remarks(result: Result) -> Iterator[Remark]:
     """Differences from published values first, then one remark per element that is uncertain."""
     for finding in result.findings:
         if (known := finding.published) is not None and known.verdict in _DIFFERENT:
-            text = published_words(known.value, known.low, known.high, known.unit)
-            reason = f"published {text} ({known.source}): {known.text}"
+            reason = f"published {folded_published(known)}, {known.text} ({known.source})"
             yield Remark(finding.element, (finding.attribute,), folded(finding), reason, True)
     for element, group in groupby(result.findings, key=lambda finding: finding.element):
         if element in HIDING:

@@ -19,7 +19,8 @@ from gpudissect.results.text import clean, percent, provenance
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.notebook import comparison_html, picture, result_html
 from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of
-from gpudissect.views.terminal.table import console, print_result
+from gpudissect.views.terminal.layout import console
+from gpudissect.views.terminal.table import print_result
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,7 @@ from rich.text import Text
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import bracket, clean, cut, provenance, quantity
-from gpudissect.views.terminal.table import first_fitting, print_table
+from gpudissect.views.terminal.layout import first_fitting, print_table
 from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/2"

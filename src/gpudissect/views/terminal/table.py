@@ -1,36 +1,38 @@
-"""The table of a result for a terminal; for a pipe the same rows as plain text."""
+"""A result for a terminal or a pipe: the summary, and on request every finding."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import IO
 
-from rich import box
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Prediction, Result
-from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, published_words, quantity
+from gpudissect.results.summary import CONFIDENT, summarize
+from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, quantity
 from gpudissect.results.verdict import Verdict
-from gpudissect.views.terminal import instructions
+from gpudissect.views.terminal import hiding, instructions
+from gpudissect.views.terminal.layout import fitting_table, print_table
+from gpudissect.views.terminal.summary import print_summary
 from gpudissect.vocabulary import LIST_INDEX
 
-MAX_VALUE_WIDTH = 40  # characters; longer values stand below the table
+MAX_VALUE_WIDTH = 40  # characters
 MAX_RESTRICTION_LENGTH = 400  # characters
-PIPE_WIDTH = 400  # so that lines stay whole, for grep and awk
+MAX_REASONS = 3  # for which attributes were skipped
 MIN_POSSIBLE_SHARE = 0.995  # of predictable accesses, from which on it is not mentioned
-MAX_SHOWN_EVIDENCE = 6
-_COLUMNS = ("element", "attribute", "value", "ns", "bracket", "confidence", "published", "verdict", "why", "source")
-_OPTIONAL = ("source", "why", "ns", "published", "bracket", "confidence", "verdict")  # in the order they are dropped
+LONG = "index_function"  # the attribute that only details show
+_COLUMNS = ("element", "attribute", "value", "ns", "confidence", "published", "verdict", "why", "source")
+_OPTIONAL = ("source", "why", "ns", "published", "confidence", "verdict")  # in the order they are dropped
 _FACTS = (
     ("compute_capability", "compute capability", ""),
     ("clock_hz", "clock", "Hz"),
+    ("memory_size", "memory", "B"),
     ("l2_size", "L2", "B"),
     ("shared_per_sm", "shared memory per SM", "B"),
-    ("memory_size", "memory", "B"),
 )
 _WARNINGS = ("throttling", "other_processes")  # notes of the conditions that are always shown
 _VERDICT_STYLE = {
@@ -42,26 +44,45 @@ _VERDICT_STYLE = {
 }
 
 
-def console(stream: IO[str]) -> Console:
-    """A console for this stream; colours only on a terminal, and none with NO_COLOR."""
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
+def print_result(out: Console, result: Result, *, everything: bool = False, details: bool = False) -> None:
+    """Print title and summary; on request every finding, and with `details` the method and evidence of each.
+
+    A result limited to some elements shows every finding. A pipe that gets every finding gets one per line, no summary.
+    """
+    everything = everything or details or bool(restriction(result))
+    out.print(_title(out, result, everything=everything))
+    if text := restriction(result):
+        out.print(Text(text, "dim"))
+    if hiding.is_answered(result):
+        for line in hiding.lines(result, out.width):
+            out.print(Text(clean(line)), soft_wrap=True)
+    if not everything or out.is_terminal:
+        summary = summarize(result)
+        print_summary(out, summary, None if everything else result.prediction, details=everything)
+    if everything:
+        _print_findings(out, result)
+    for note in (
+        *(_notes(result) if everything else ()),
+        *_warnings(result),
+        *_left_out(result, everything=everything),
+    ):
+        out.print(note)
+    if details:
+        for finding in result.findings:
+            _print_details(out, finding)
 
 
-def print_result(out: Console, result: Result, *, details: bool = False) -> None:
-    """Print title, table, missing values with reasons, failures; with `details` also method and evidence."""
-    out.print(_title(result))
-    for text in (_facts(result), restriction(result)):
-        if text:
-            out.print(Text(clean(text), "dim"))
+def _print_findings(out: Console, result: Result) -> None:
+    """Print the tables of findings, of instructions and of older methods."""
+    shown = [each for each in result.findings if each.status is not Status.SKIPPED and each.attribute != LONG]
     separate = out.is_terminal  # a pipe gets one line per finding
-    findings = [each for each in result.findings if not (separate and instructions.is_of_instruction(each))]
+    findings = [each for each in shown if not (separate and instructions.is_of_instruction(each))]
     if findings:
         print_table(out, _findings_table(out, findings))
-    if separate and (rows := list(instructions.rows(result.findings))):
+    if separate and (rows := list(instructions.rows(shown))):
         out.print(Text("\ninstructions", "bold"))
         cells = [dict(zip(instructions.COLUMNS, row, strict=True)) for row in rows]
-        print_table(out, _fitting_table(out, instructions.COLUMNS, cells, instructions.COLUMNS[:1:-1]))
+        print_table(out, fitting_table(out, instructions.COLUMNS, cells, instructions.COLUMNS[:1:-1]))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
         columns = ("element", "attribute", "value", "method", "note")
@@ -70,20 +91,7 @@ def print_result(out: Console, result: Result, *, details: bool = False) -> None
             | {"value": Text(quantity(each.value, clean(each.unit)) or "nothing")}
             for each in result.comparisons
         ]
-        print_table(out, _fitting_table(out, columns, cells))
-    for note in _notes(result):
-        out.print(note)
-    if details:
-        for finding in result.findings:
-            _print_details(out, finding)
-
-
-def print_table(out: Console, table: Table) -> None:
-    """Print a table without trailing spaces."""
-    with out.capture() as captured:
-        out.print(table)
-    for row in captured.get().splitlines():  # rich pads every line to the table's width
-        out.file.write(row.rstrip() + "\n")
+        print_table(out, fitting_table(out, columns, cells))
 
 
 def restriction(result: Result) -> str:
@@ -93,24 +101,30 @@ def restriction(result: Result) -> str:
     return f"limited to (--only): {brief(', '.join(result.options.elements), MAX_RESTRICTION_LENGTH)}"
 
 
-def _title(result: Result) -> Text:
+def _title(out: Console, result: Result, *, everything: bool) -> Text:
+    """Name, origin, specification and, as far as the line goes, what the driver states."""
     device = result.device
     origin = provenance(device.origin, device.recorded_origin)
     style = "bold green" if device.origin is Origin.MEASURED else "bold yellow"
-    return Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+    title = Text.assemble((clean(device.name), "bold"), "  ", (origin, style), "  ", (clean(device.spec), "dim"))
+    text, separator = "", "  "
+    for fact in _facts(result):
+        if not everything and len(title) + len(text) + len(separator) + len(fact) > out.width:
+            break
+        text, separator = text + separator + fact, ", "
+    return title.append(text, "dim")
 
 
-def _facts(result: Result) -> str:
+def _facts(result: Result) -> Iterator[str]:
     """What the driver, or the file of a simulated GPU, states of the device."""
-    parts = [f"{result.device.sm_count} SMs"]
+    simulated = Origin.SIMULATED in (result.device.origin, result.device.recorded_origin)
+    yield f"{'GPU file' if simulated else 'driver'}: {result.device.sm_count} SMs"
     for name, label, unit in _FACTS:
         value = result.device.facts.get(name)
         if isinstance(value, int | float):
-            parts.append(f"{label} {f'{value / 1e6:.7g} MHz' if unit == 'Hz' else quantity(value, unit)}")
+            yield f"{label} {f'{value / 1e6:.5g} MHz' if unit == 'Hz' else rounded(value, unit)}"
         elif isinstance(value, str):
-            parts.append(f"{label} {value}")
-    simulated = Origin.SIMULATED in (result.device.origin, result.device.recorded_origin)
-    return f"stated by {'its GPU file' if simulated else 'the driver'}: {', '.join(parts)}"
+            yield clean(f"{label} {value}")
 
 
 def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
@@ -121,55 +135,21 @@ def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
             repeated = {"element": Text()} if number and out.is_terminal else {}  # a pipe gets it on every line
             rows.append(_cells(finding) | repeated)
         ends.add(len(rows) - 1)
-    return _fitting_table(out, _COLUMNS, rows, _OPTIONAL, (2, 1, 0) if out.is_terminal else (2,), ends)
-
-
-def _fitting_table(
-    out: Console,
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, Text]],
-    optional: Sequence[str] = (),
-    gaps: Sequence[int] = (2,),
-    ends: Collection[int] = (),
-) -> Table:
-    """A table without empty columns and as many of the optional ones, dropped in their order, as fit."""
-    filled = [name for name in columns if any(row[name] for row in rows)]
-
-    def layout(dropped: int, gap: int) -> Table:
-        table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False, padding=(0, gap, 0, 0))
-        names = [name for name in filled if name not in optional[:dropped]]
-        for name in names:
-            table.add_column(name, overflow="fold")
-        for number, row in enumerate(rows):
-            table.add_row(*(row[name] for name in names), end_section=number in ends)
-        return table
-
-    return first_fitting(out, (layout(dropped, gap) for dropped in range(len(optional) + 1) for gap in gaps))
-
-
-def first_fitting(out: Console, tables: Iterable[Table]) -> Table:
-    """The first table that fits into the console without broken lines, or else the last one."""
-    for table in tables:
-        if Measurement.get(out, out.options.update_width(PIPE_WIDTH), table).maximum <= out.width:
-            break
-    return table
+    return fitting_table(out, _COLUMNS, rows, _OPTIONAL, (2, 1, 0) if out.is_terminal else (2,), ends)
 
 
 def _cells(finding: Finding) -> dict[str, Text]:
-    value = Text(cut(_value(finding), MAX_VALUE_WIDTH), "bold")
-    if not finding.status.has_value:
-        value = Text(finding.status.value, "yellow")
+    confidence = finding.confidence
+    unsure = confidence is not None and confidence < CONFIDENT
     cells = dict.fromkeys(_COLUMNS, Text()) | {
         "element": Text(clean(finding.element), "bold"),
         "attribute": Text(clean(finding.attribute)),
-        "value": value,
-        "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.4g}"),
-        "bracket": Text(bracket(finding.low, finding.high, clean(finding.unit))),
-        "confidence": Text("stated" if finding.status is Status.STATED else percent(finding.confidence)),
+        "value": Text(clean(_value(finding)), "bold" if finding.status.has_value else "yellow"),
+        "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.3g}"),
+        "confidence": Text("stated" if finding.status is Status.STATED else percent(confidence) if unsure else ""),
     }
     if (published := finding.published) is not None:
-        text = published_words(published.value, published.low, published.high, clean(published.unit))
-        cells["published"] = Text(cut(text, MAX_VALUE_WIDTH))
+        cells["published"] = Text(cut(clean(folded_published(published)), MAX_VALUE_WIDTH))
         cells["source"] = Text(clean(published.source))
         cells["verdict"] = Text(published.verdict.value, _VERDICT_STYLE.get(published.verdict, "dim"))
         if published.verdict in (Verdict.DIFFERS, Verdict.FINER, Verdict.OVERLAPS):
@@ -178,20 +158,23 @@ def _cells(finding: Finding) -> dict[str, Text]:
 
 
 def _value(finding: Finding) -> str:
-    return quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
+    """The value with its bracket, or why there is none with the bound that is known."""
+    text = folded(finding)
+    if isinstance(finding.value, tuple):
+        text = cut(quantity(finding.value, finding.unit, LIST_INDEX.get(finding.attribute, "values")), MAX_VALUE_WIDTH)
+    if finding.status.has_value:
+        return text
+    return finding.status.value + (f" ({text})" if text else "")
 
 
 def _notes(result: Result) -> Iterator[Text]:
-    """Lines below the table: versions, long values, missing values, the prediction check, warnings."""
+    """Lines below the table: versions, missing values, the prediction check."""
     version, code = brief(result.environment.get("gpudissect", ""), 40), brief(result.code, 40)
     if version or code:
         yield Text(f"analysed with gpudissect {version}" + (f" (analysis build {code})" if code else ""), "dim")
-    for finding in result.findings:
-        if len(text := _value(finding)) > MAX_VALUE_WIDTH:
-            yield Text(f"{clean(finding.element)} {clean(finding.attribute)}: {text}")
     missing: dict[tuple[str, str], list[str]] = {}  # attributes that share a reason
     for finding in result.findings:
-        if not finding.status.has_value:
+        if not finding.status.has_value and finding.status is not Status.SKIPPED:
             reason = f"{finding.status.value}: {finding.reason}"
             missing.setdefault((finding.element, reason), []).append(finding.attribute)
     lines = [(element, ", ".join(attributes), reason) for (element, reason), attributes in missing.items()]
@@ -202,6 +185,9 @@ def _notes(result: Result) -> Iterator[Text]:
     catalogue = result.device.catalogue
     if catalogue and catalogue not in result.device.spec and any(each.published for each in result.findings):
         yield Text(f'"published" refers to the catalogue entry {clean(catalogue)}, not to this GPU', "dim")
+
+
+def _warnings(result: Result) -> Iterator[Text]:
     for name in _WARNINGS:
         if texts := result.conditions.notes.get(name):
             yield Text(f"{name} while measuring: {clean('; '.join(texts))}", "bold yellow")
@@ -209,6 +195,17 @@ def _notes(result: Result) -> Iterator[Text]:
         yield Text(clean(f"failed: {failure.experiment}: {failure.reason}"), "bold red")
     if result.interrupted:
         yield Text("interrupted: only what was measured until then", "bold yellow")
+
+
+def _left_out(result: Result, *, everything: bool) -> Iterator[Text]:
+    """How many attributes were not measured and why, and how many the summary does not show."""
+    reasons = Counter(each.reason for each in result.findings if each.status is Status.SKIPPED)
+    for reason, count in reasons.most_common(MAX_REASONS):
+        advice = "; run without --quick to measure them" if result.options.quick and "--quick" in reason else ""
+        noun = "attribute" if count == 1 else "attributes"
+        yield Text(clean(f"{count} {noun} skipped: {reason}{advice}"), "dim")
+    if not everything and (count := sum(each.status.has_value for each in result.findings)):
+        yield Text(f"--all prints all {count} values, --details also methods and caveats", "dim")
 
 
 def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
@@ -230,14 +227,15 @@ def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
 
 def _print_details(out: Console, finding: Finding) -> None:
     """Print everything else that is known about a finding."""
-    count, digests = len(finding.evidence), ", ".join(name[:8] for name in finding.evidence[:MAX_SHOWN_EVIDENCE])
-    more = f" and {count - MAX_SHOWN_EVIDENCE} more" if count > MAX_SHOWN_EVIDENCE else ""
+    count = len(finding.evidence)
     rows = [
         ("status", finding.status.value),
+        ("value", quantity(finding.value, finding.unit, LIST_INDEX.get(finding.attribute, "values"))),
+        ("bracket", bracket(finding.low, finding.high, finding.unit)),
+        ("confidence", percent(finding.confidence)),
         ("reason", finding.reason),
         ("method", finding.method),
-        ("bracket", bracket(finding.low, finding.high, finding.unit)),
-        ("evidence", f"{count} workloads: {digests}{more}" if count else ""),
+        ("evidence", f"{count} workload{'s' if count > 1 else ''}" if count else ""),
         *(("caveat", caveat) for caveat in finding.caveats),
         ("experiment", finding.experiment),
     ]
