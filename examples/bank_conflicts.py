@@ -6,5 +6,5 @@ import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.discover(DEVICE, only="shared")
-print(result.finding("shared", "banks"), result.finding("shared", "conflict_latency"))
+print(result["shared"])
 result.observed("shared", "latency against stride").save("bank_conflicts.svg")

@@ -6,5 +6,5 @@ import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.hide(DEVICE, quick=True)
-print(result.finding("hiding", "cusp_alpha"))
+print("cusp at alpha", result["hiding"].cusp_alpha)
 result.observed("hiding", "warps needed for 90 % of the peak").save("cusp.svg")

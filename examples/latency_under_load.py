@@ -6,5 +6,5 @@ import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.hide(DEVICE, quick=True)
-print(result.finding("hiding", "contention_base"), result.finding("hiding", "contention_ceiling"))
+print(result["hiding"].contention_base, "up to", result["hiding"].contention_ceiling)
 result.observed("hiding", "latency against throughput").save("latency_under_load.svg")

@@ -5,8 +5,8 @@ import sys
 import gpudissect as gd
 
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
-l1 = gd.discover(DEVICE, only="l1", quick=True)
-capacity, line = l1.finding("l1", "capacity").value, l1.finding("l1", "line_size").value
+l1 = gd.discover(DEVICE, only="l1", quick=True)["l1"]
+capacity, line = l1.capacity.number, l1.line_size.number
 
 chain = gd.Sequential(capacity // line + 1, line)
 chase = gd.Chase(path=gd.Path.GLOBAL, order=chain, timing=gd.Timing.EACH, warmup=2, laps=30)

@@ -2,6 +2,10 @@
 
 It overlays a whole configuration (``gpgpusim.config`` of a GPU of the same generation): pipelines, networks and DRAM
 timing of the simulator are not set. The options are those of gpgpu-sim's ``gpgpusim.config``.
+
+Latencies are comments. They are measured from load to use, or from one instruction to the next; what the simulator's
+pipeline, network and DRAM timing take is in them, depends on the configuration, and would count twice. The files that
+come with the simulator have net values, too: 20 for the L1 of the V100, which takes 28 cycles.
 """
 
 from collections.abc import Iterator
@@ -18,7 +22,12 @@ _CACHES = (  # element, option, kind, and the rest of the value: the simulator's
     ("icache_l1", "-gpgpu_cache:il1", "N", "R:f:N:{index},S:2:48,4"),
     ("constant_l1", "-gpgpu_const_cache:l1", "N", "R:f:N:{index},S:2:64,4"),
 )
-_LATENCIES = (("-gpgpu_l1_latency", "l1"), ("-gpgpu_smem_latency", "shared"), ("-gpgpu_l2_rop_latency", "l2"))
+_LATENCIES = (  # option, element and the one before it on the way, and what the simulator adds
+    ("-gpgpu_l1_latency", "l1", None, "pipeline"),
+    ("-gpgpu_smem_latency", "shared", None, "pipeline"),
+    ("-gpgpu_l2_rop_latency", "l2", "l1", "L1, network and L2"),
+    ("-dram_latency", "dram", "l2", "network, L2 and DRAM timing"),
+)
 _OPCODES = {  # an option needs five kinds of instructions; those measured stand in a comment
     "-ptx_opcode_latency_int": ("iadd", "imad"),
     "-ptx_opcode_latency_fp": ("fadd", "fmul", "ffma"),
@@ -35,7 +44,11 @@ def accelsim(result: Result) -> str:
     lookup = Lookup(result)
     device = result.device
     lines = [f"# {clean(device.name)[:100]}: made by gpudissect export, {device.origin.value}"]
-    lines += ["# Overlay it on a whole gpgpusim.config of the same generation.", ""]
+    lines += ["# Overlay it on a whole gpgpusim.config of the same generation."]
+    lines += [
+        "# Latencies are not set: choose each so that the simulated pointer chase takes as long as the measured one."
+    ]
+    lines += [""]
     for option, comment in (line for part in (_chip, _sm, _caches, _latencies, _trace_config) for line in part(lookup)):
         lines += [f"# {clean(comment)[:300]}", *([option] if option else [])]
     return "\n".join(lines) + "\n"
@@ -109,25 +122,30 @@ def _cache(lookup: Lookup, element: str, option: str, kind: str, rest: str) -> I
 
 
 def _latencies(lookup: Lookup) -> Iterator[Line]:
-    for option, element in _LATENCIES:
-        if (found := lookup.finding(element, "hit_latency")) is not None and isinstance(found.value, int | float):
-            comment = f"{_found(found)}, as a load sees it: subtract what the simulator's pipeline adds"
-            yield f"{option} {round(found.value)}", comment
-    near, far = lookup.number("l2", "hit_latency"), lookup.number("dram", "hit_latency")
-    if near and far and far > near:
-        yield f"-dram_latency {round(far - near)}", "dram hit_latency less that of the L2"
+    for option, element, nearer, included in _LATENCIES:
+        found = lookup.finding(element, "hit_latency")
+        if found is None or not isinstance(found.value, int | float):
+            continue
+        before = lookup.number(nearer, "hit_latency") if nearer else None
+        comment = f"{option} is not set here: {_found(found)} from load to use; subtract the simulator's {included}"
+        if before is not None and found.value > before:
+            comment += f"; {found.value - before:.0f} more than {nearer}, an upper bound"
+        yield "", comment
     for option, names in _OPCODES.items():
         cycles = [f"{name} {value:.4g}" for name in names if (value := lookup.number(name, "latency")) is not None]
         if cycles:
             comment = f"{option}, of several kinds, is not set here: cycles to a dependent instruction"
             yield "", f"{comment}, {', '.join(cycles)}"
     for option, name in _SINGLE_OPCODES.items():
-        if (latency := lookup.finding(name, "latency")) is not None and isinstance(latency.value, int | float):
-            yield f"{option} {round(latency.value)}", _found(latency)
+        if (latency := lookup.finding(name, "latency")) is not None:
+            yield "", f"{option} is not set here: {_found(latency)} to a dependent instruction; subtract the pipeline"
     start, clock = lookup.finding("launch", "kernel_start"), lookup.result.conditions.clock_hz
     if start is not None and clock and isinstance(start.value, int | float):
-        cycles_to_end = round(start.value * clock / 1e9)
-        yield f"-gpgpu_kernel_launch_latency {cycles_to_end}", f"{_found(start)}: until the host knows that it ended"
+        comment = f"-gpgpu_kernel_launch_latency is not set here: {_found(start)} from the call until the host"
+        yield (
+            "",
+            f"{comment} observes the end, {start.value * clock / 1e9:.0f} cycles, an upper bound",
+        )
 
 
 def _trace_config(lookup: Lookup) -> Iterator[Line]:
@@ -137,6 +155,7 @@ def _trace_config(lookup: Lookup) -> Iterator[Line]:
         latency, rate = lookup.number(name, "latency"), lookup.number(name, "rate")
         if latency and rate:
             interval = max(1, round(WARP_SIZE * count / rate))
-            comment = f"trace.config (not for gpgpu-sim alone): {name} {latency:.4g} cycles, {rate:.4g} per cycle of an"
-            comment += f" SM with {count} schedulers, one unit each"
-            yield f"-trace_opcode_latency_initiation_{kind} {round(latency)},{interval}", comment
+            option = f"-trace_opcode_latency_initiation_{kind}"
+            comment = f"{option} of trace.config is not set here: {name} {latency:.4g} cycles to a dependent"
+            comment += f" instruction; subtract the pipeline; interval {interval} on each of {count} schedulers"
+            yield "", comment
