@@ -12,6 +12,7 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.exports import FORMATS, export
+from gpudissect.exports.mt4g import _quantile
 from gpudissect.results.files import load
 from tests.support.results import FACTS, PLAIN, result
 
@@ -45,7 +46,7 @@ def small():
 
 
 def read_as_sys_sage(text):
-    """Take every key that parsers/mt4g_v1_x.cpp of sys-sage takes, and check its type."""
+    """Take every key that parsers/mt4g.cpp of sys-sage (9a71fb5) takes, and check its type: pip has no sys-sage."""
     data = json.loads(text)
     general, compute, memory = data["general"], data["compute"], data["memory"]
 
@@ -85,6 +86,58 @@ def test_mt4g_of_a_measured_gpu(h200):
     assert data["memory"]["l1"]["sharedWith"] == ["Read Only", "Texture"]
     (measured,) = [each.value for each in h200.findings if (each.element, each.attribute) == ("l2", "read_bandwidth")]
     assert data["memory"]["l2"]["readBandwidth"]["value"] == pytest.approx(measured / 2**30, rel=1e-3)
+
+
+MT4G_KEYS = {
+    "size": {"size", "unit", "confidence", "method", "randomized"},
+    "latency": {"mean", "p50", "p95", "stdev", "sampleSize", "measurements", "method", "unit"},
+    "value": {"value", "unit"},
+}
+"""Keys of each kind of value in sample_results/NVIDIA H100 80GB HBM3.json of MT4G (043c8c6)."""
+MT4G_META = {"timestamp", "driver", "gpuCompiler", "hostname"}
+GPUDISSECT_KEYS = {"low", "high"}
+GPUDISSECT_META = {"tool", "origin", "driverVersion", "assumed"}
+
+
+def test_mt4g_writes_values_as_mt4g_does(h200):
+    def check(table):
+        for each in (value for value in table.values() if isinstance(value, dict)):
+            kind = next(
+                (kind for kind, key in (("latency", "mean"), ("size", "size"), ("value", "value")) if key in each), ""
+            )
+            if kind and not any(isinstance(value, dict) for value in each.values()):
+                assert set(each) <= MT4G_KEYS[kind] | GPUDISSECT_KEYS, each
+            else:
+                check(each)
+
+    data = json.loads(export(h200, "mt4g"))
+    check(data["memory"])
+    assert set(data["meta"]) <= MT4G_META | GPUDISSECT_META
+    assert data["meta"]["driver"] >= 12000 and data["meta"]["gpuCompiler"].startswith("nvrtc ")
+
+
+def test_mt4g_calls_a_median_a_median(h200):
+    memory = json.loads(export(h200, "mt4g"))["memory"]
+    chains = h200.observed("l2", "latency by chain").columns["latency"]
+    assert memory["l2"]["latency"]["p50"] == h200.finding("l2", "hit_latency").value
+    assert memory["l2"]["latency"]["mean"] == pytest.approx(sum(chains) / len(chains))
+    dram = memory["main"]["latency"]
+    assert dram["mean"] == h200.finding("dram", "hit_latency").value
+    assert 650 < dram["p50"] < 750 and 900 < dram["p95"] < 1200 and dram["measurements"] > 2000
+    assert set(memory["l1"]["latency"]) & MT4G_KEYS["latency"] == {"mean", "unit", "method"}  # laps, not loads
+    assert not MT4G_META & set(json.loads(export(result(SMALL, facts=ALL_FACTS), "mt4g"))["meta"])
+
+
+def test_mt4g_quantiles_of_a_histogram():
+    assert _quantile([10, 20, 30], [100, 100, 100], 0.5) == pytest.approx(25, abs=0.2)
+    assert _quantile([10, 30], [1, 1], 0.95) == pytest.approx(50, abs=2)
+    assert _quantile([7], [5], 0.5) == pytest.approx(7.5, abs=0.01)
+
+
+def test_mt4g_has_no_latency_without_a_mean():
+    median = {"value": 195.0, "method": "median of 9 chains"}
+    memory = json.loads(export(result(SMALL | {"l2.hit_latency": median}, facts=ALL_FACTS), "mt4g"))["memory"]
+    assert "latency" not in memory["l2"]
 
 
 def test_mt4g_leaves_out_what_its_readers_cannot_read(small):

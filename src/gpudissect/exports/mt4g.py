@@ -1,24 +1,29 @@
-"""The JSON of MT4G, version 1, which sys-sage and GPUscout read (caps-tum/mt4g; sys-sage, parsers/mt4g_v1_x.cpp).
+"""The JSON of MT4G, version 1, which sys-sage and GPUscout read (caps-tum/mt4g; sys-sage, parsers/mt4g.cpp).
 
 sys-sage takes some keys for granted: where one of them was not found, the whole object is left out.
 """
 
 import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from gpudissect.errors import UsageError
-from gpudissect.exports.readings import Lookup, sm_limits
+from gpudissect.exports.readings import Lookup, SmLimits, sm_limits
+from gpudissect.results.evidence.series import PERCENTILE_SHOWN
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import clean
 from gpudissect.units import GIB
 
 _NAMES = {"l1": "L1", "readonly": "Read Only", "texture": "Texture", "constant_l1": "Constant L1"}
 _SIZES = {"size": "capacity", "lineSize": "line_size"}
-_SIZES |= {"fetchGranularity": "fetch_granularity", "segmentSize": "segment_size"}
+_SIZES |= {"fetchGranularity": "fetch_granularity", "segmentSize": "segment_size", "measuredSize": "capacity"}
 _FACTS = (
     *("clock_hz", "warp_size", "threads_per_sm", "memory_size", "memory_clock_hz", "memory_bus_bits"),
     *("shared_per_sm", "shared_per_block", "constant_size"),
 )
+HISTOGRAM = "histogram of access latencies"
 Table = dict[str, Any]
 
 
@@ -30,7 +35,7 @@ def mt4g(result: Result) -> str:
         missing.append("l2_size")
     if missing:
         raise UsageError(f"MT4G's format needs what this result does not state: {', '.join(missing)}")
-    device, environment, limits = result.device, result.environment, sm_limits(lookup)
+    device, limits = result.device, sm_limits(lookup)
     major, minor = lookup.capability
     general = {
         "name": clean(device.name),
@@ -46,14 +51,30 @@ def mt4g(result: Result) -> str:
         "warpSize": _whole(lookup, "warp_size"),
         "maxThreadsPerMultiProcessor": _whole(lookup, "threads_per_sm"),
     }
-    meta = {
-        "tool": f"gpudissect {clean(environment.get('gpudissect', ''))}".strip(),
-        "origin": device.origin.value,
-        "driver": clean(environment.get("driver", "")),
-    }
-    meta |= {"assumed": ", ".join(limits.assumed)} if limits.assumed else {}
-    tables = {"general": general, "compute": compute, "memory": _memory(lookup), "meta": meta}
+    tables = {"general": general, "compute": compute, "memory": _memory(lookup), "meta": _meta(lookup, limits)}
     return json.dumps(tables, indent=4, sort_keys=True) + "\n"
+
+
+def _meta(lookup: Lookup, limits: SmLimits) -> Table:
+    """Where the numbers are from; what is not known is left out."""
+    result, environment = lookup.result, lookup.result.environment
+    known = {
+        "tool": f"gpudissect {environment.get('gpudissect', '')}".strip(),
+        "origin": result.device.origin.value,
+        "driver": _cuda_version(environment.get("cuda_driver", "")),
+        "driverVersion": environment.get("driver", ""),
+        "gpuCompiler": f"nvrtc {environment['nvrtc']}" if "nvrtc" in environment else "",
+        "hostname": environment.get("host", ""),
+        "timestamp": environment.get("time", ""),
+        "assumed": ", ".join(limits.assumed),
+    }
+    return {name: clean(each) if isinstance(each, str) else each for name, each in known.items() if each}
+
+
+def _cuda_version(text: str) -> int:
+    """13.0 as CUDA numbers it, 13000; 0 if it is not known."""
+    major, _, minor = text.partition(".")
+    return int(major) * 1000 + int(minor) * 10 if (major + minor).isdecimal() and len(text) < 8 and minor else 0
 
 
 def _memory(lookup: Lookup) -> Table:
@@ -66,14 +87,14 @@ def _memory(lookup: Lookup) -> Table:
         "sharedMemPerBlock": _bytes(lookup, "shared_per_block"),
         "sharedMemPerMultiProcessor": _bytes(lookup, "shared_per_sm"),
     }
-    if (latency := lookup.finding("shared", "hit_latency")) is not None:
-        shared["latency"] = _latency(latency)
+    if latency := _hit_latency(lookup, "shared"):
+        shared["latency"] = latency
     near, far = _whole_cache(lookup, "constant_l1"), _whole_cache(lookup, "constant_l15")
     levels = {"l1": near, "l1.5": far} if near and far else {}  # one level without the other cannot be read
     caches = {"readOnly": _whole_cache(lookup, "readonly"), "texture": _whole_cache(lookup, "texture")}
     l2_size = lookup.fact("l2_size") or lookup.number("l2", "capacity") or 0
     l2: Table = {"size": {"value": int(l2_size), "unit": "bytes"}}
-    l2 |= _sizes(lookup, "l2", ("lineSize", "fetchGranularity", "segmentSize"))
+    l2 |= _sizes(lookup, "l2", ("measuredSize", "lineSize", "fetchGranularity", "segmentSize"))
     return {
         "main": main | _latency_and_bandwidth(lookup, "dram"),
         "l2": l2 | _latency_and_bandwidth(lookup, "l2"),
@@ -98,11 +119,11 @@ def _kilohertz(lookup: Lookup, fact: str) -> Table:
 def _latency_and_bandwidth(lookup: Lookup, element: str) -> Table:
     """Latency with both bandwidths, which readers then take for granted, or nothing."""
     rates = {f"{way}Bandwidth": lookup.number(element, f"{way}_bandwidth") for way in ("read", "write")}
-    latency = lookup.finding(element, "hit_latency")
-    if latency is None or any(rate is None for rate in rates.values()):
+    latency = _hit_latency(lookup, element)
+    if not latency or any(rate is None for rate in rates.values()):
         return {}
     table: Table = {key: {"value": (rate or 0) / GIB, "unit": "GiB/s"} for key, rate in rates.items()}
-    return table | {"latency": _latency(latency)} | _penalty(lookup, element)
+    return table | {"latency": latency} | _penalty(lookup, element)
 
 
 def _whole_cache(lookup: Lookup, element: str) -> Table:
@@ -116,8 +137,8 @@ def _cache(lookup: Lookup, element: str) -> Table:
     minimum = lookup.lower_bound(element, "capacity")
     if "size" not in table and minimum is not None:  # MT4G writes a lower bound with confidence 0, too
         table["size"] = {"size": int(minimum), "unit": "bytes", "confidence": 0.0, "method": "at least"}
-    if (latency := lookup.finding(element, "hit_latency")) is not None:
-        table["latency"] = _latency(latency)
+    if latency := _hit_latency(lookup, element):
+        table["latency"] = latency
     table |= _penalty(lookup, element)
     if (count := lookup.number(element, "count_per_sm")) is not None and count >= 1:
         table["amountPerMultiprocessor"] = int(count)
@@ -136,9 +157,39 @@ def _sizes(lookup: Lookup, element: str, keys: tuple[str, ...]) -> Table:
     return table
 
 
-def _latency(found: Finding) -> Table:
-    table = {"mean": found.value, "unit": "cycles", "method": clean(found.method)[:200]}
+def _hit_latency(lookup: Lookup, element: str) -> Table:
+    found = lookup.finding(element, "hit_latency")
+    return _latency(lookup, found) if found is not None else {}
+
+
+def _latency(lookup: Lookup, found: Finding) -> Table:
+    """Cycles of a hit: `mean` over the loads of laps or chains, percentiles only of what is known load by load.
+
+    A finding that is a median over chains is their `p50`, and their mean is taken from the series behind it. Empty
+    without a mean, which readers take for granted.
+    """
+    table: Table = {"mean": found.value, "unit": "cycles", "method": clean(found.method)[:200]}
+    if found.method.startswith("median"):
+        chains = lookup.numbers(found, "latency by chain", "latency")
+        if not chains:
+            return {}
+        table |= {"mean": sum(chains) / len(chains), "p50": found.value, "measurements": len(chains)}
+    elif found.method.startswith("mean"):
+        starts, counts = (lookup.numbers(found, HISTOGRAM, name) for name in ("cycles", "accesses"))
+        overhead = lookup.number("timer", "overhead")
+        if starts and overhead is not None:
+            p50, p95 = (_quantile(starts, counts, share) - overhead for share in (0.5, 0.95))
+            table |= {"p50": p50, "p95": p95, "measurements": round(sum(counts))}
     return table | {key: end for key, end in (("low", found.low), ("high", found.high)) if end is not None}
+
+
+def _quantile(starts: Sequence[float], counts: Sequence[float], share: float) -> float:
+    """A quantile of a histogram with the first cycle of each bin; the histogram leaves out the longest accesses."""
+    ends = list(accumulate(counts))
+    rank = min(share * 100 / PERCENTILE_SHOWN, 1.0) * ends[-1]
+    bin_index = bisect_left(ends, rank)
+    width = min((later - earlier for earlier, later in pairwise(starts)), default=1.0)
+    return starts[bin_index] + width * (1 - (ends[bin_index] - rank) / counts[bin_index])
 
 
 def _penalty(lookup: Lookup, element: str) -> Table:
