@@ -28,6 +28,7 @@ PARTITIONED = PLAIN | {
     "dram.near_latency": 450.0,
     "dram.far_latency": 560.5,
 }
+L2_HIT = ("l2", "hit_latency")
 L1 = {"capacity": 24 * KIB, "line_size": 32, "fetch_granularity": 32, "hit_latency": 82.0}
 
 
@@ -76,6 +77,9 @@ def test_every_number_found_is_in_the_file_once():
     missing = {".".join(name) for name, each in numbers.items() if not each.simulated}
     assert missing == {"l2.miss_penalty", "dram.hit_latency", "dram.wide_latency", "cluster.hit_latency"}
     assert all(each.note for each in numbers.values() if not each.simulated)
+    near, far, hit = (made.finding(*name).value for name in (("dram", "near_latency"), ("dram", "far_latency"), L2_HIT))
+    assert numbers["dram", "hit_latency"].note.startswith(f"{(near + far) / 2:.0f} cycles when simulated")
+    assert numbers["l2", "miss_penalty"].note.startswith(f"{(near + far) / 2 - hit:.0f} cycles when simulated")
 
 
 def test_partitions_of_the_l2():

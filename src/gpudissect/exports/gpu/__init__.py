@@ -22,6 +22,7 @@ from gpudissect.exports.readings import MAX_NAME, Entry, Readings, documented_gp
 from gpudissect.exports.toml import Section, toml_text
 from gpudissect.simulation.cache.check import check_hierarchy
 from gpudissect.units import KIB, format_bytes
+from gpudissect.workload import Path
 
 if TYPE_CHECKING:
     from gpudissect.catalogue.schema import GpuTable
@@ -41,6 +42,9 @@ _PARTITION_FINDINGS = tuple((element, name) for element in ("l2", "dram") for na
 NOT_SIMULATED = "no part of the simulated GPU"
 SIMULATED_OTHERWISE = "simulated otherwise, the reason stands there"
 ONE_MEMORY_LATENCY = "memory is simulated with one latency, or one near and one far, without a tail of slow accesses"
+SIMULATED_MEAN = (
+    "{:.0f} cycles when simulated: median latency of near and far lines, without the slow accesses in this mean"
+)
 WIDE = "translations that were not found, and the slow tail of a real memory, are in it and not in the simulated one"
 SHARED_ARRAY = "the array that it shares is simulated once, as the element it is of has it"
 NO_PARTITIONS = "nothing was observed that a cache in two partitions would explain"
@@ -146,8 +150,18 @@ def _why_not_simulated(readings: Readings, finding: Finding, gpu: GpuTable) -> s
         is_simulated = gpu.partition is None and not (value is None or memory is None or hit is None)
         if is_simulated and abs((memory or 0) - (hit or 0) - (value or 0)) <= CLOSE_CYCLES:
             return ""
-        return WIDE if attribute == "wide_latency" else ONE_MEMORY_LATENCY
+        return WIDE if attribute == "wide_latency" else _why_other_mean(gpu, attribute)
     return SIMULATED_OTHERWISE if element in (*gpu.caches, *gpu.tlbs) else NOT_SIMULATED
+
+
+def _why_other_mean(gpu: GpuTable, attribute: str) -> str:
+    """Why a mean over near and far lines of memory differs when simulated, and what it is then."""
+    route, partition = gpu.paths.get(Path.GLOBAL_L2), gpu.partition
+    is_mean = attribute in ("hit_latency", "miss_penalty")
+    if not is_mean or partition is None or partition.far_memory_penalty is None or not (route and route.memory_latency):
+        return ONE_MEMORY_LATENCY
+    mean = route.memory_latency.value + partition.far_memory_penalty.value / 2  # half of the lines are far
+    return SIMULATED_MEAN.format(mean - (route.latency[-1].value if attribute == "miss_penalty" else 0))
 
 
 def _has_found_policy(element: str, gpu: GpuTable) -> bool:
