@@ -14,6 +14,7 @@ from gpudissect.errors import UsageError
 from gpudissect.exports import FORMATS, export
 from gpudissect.exports.mt4g import _quantile
 from gpudissect.results.files import load
+from gpudissect.results.model import Provenance
 from tests.support.results import FACTS, PLAIN, result
 
 SMALL = PLAIN | {
@@ -96,7 +97,7 @@ MT4G_KEYS = {
 """Keys of each kind of value in sample_results/NVIDIA H100 80GB HBM3.json of MT4G (043c8c6)."""
 MT4G_META = {"timestamp", "driver", "gpuCompiler", "hostname"}
 GPUDISSECT_KEYS = {"low", "high"}
-GPUDISSECT_META = {"tool", "origin", "driverVersion", "assumed"}
+GPUDISSECT_META = {"tool", "origin", "driverVersion", "gpuUuid", "assumed"}
 
 
 def test_mt4g_writes_values_as_mt4g_does(h200):
@@ -126,6 +127,13 @@ def test_mt4g_calls_a_median_a_median(h200):
     assert 650 < dram["p50"] < 750 and 900 < dram["p95"] < 1200 and dram["measurements"] > 2000
     assert set(memory["l1"]["latency"]) & MT4G_KEYS["latency"] == {"mean", "unit", "method"}  # laps, not loads
     assert not MT4G_META & set(json.loads(export(result(SMALL, facts=ALL_FACTS), "mt4g"))["meta"])
+
+
+def test_mt4g_names_host_time_and_driver_where_they_are_known(small):
+    known = Provenance(time="2026-11-22T18:00:00Z", host="node7", driver="580.1", gpu_uuid="GPU-1")
+    meta = json.loads(export(small.model_copy(update={"provenance": known}), "mt4g"))["meta"]
+    expected = {"timestamp": known.time, "hostname": "node7", "driverVersion": "580.1", "gpuUuid": "GPU-1"}
+    assert expected.items() <= meta.items() and "driver" not in meta
 
 
 def test_mt4g_quantiles_of_a_histogram():

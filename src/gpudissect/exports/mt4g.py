@@ -57,15 +57,16 @@ def mt4g(result: Result) -> str:
 
 def _meta(lookup: Lookup, limits: SmLimits) -> Table:
     """Where the numbers are from; what is not known is left out."""
-    result, environment = lookup.result, lookup.result.environment
+    result, environment, provenance = lookup.result, lookup.result.environment, lookup.result.provenance
     known = {
         "tool": f"gpudissect {environment.get('gpudissect', '')}".strip(),
         "origin": result.device.origin.value,
         "driver": _cuda_version(environment.get("cuda_driver", "")),
-        "driverVersion": environment.get("driver", ""),
+        "driverVersion": provenance.driver or environment.get("driver", ""),
         "gpuCompiler": f"nvrtc {environment['nvrtc']}" if "nvrtc" in environment else "",
-        "hostname": environment.get("host", ""),
-        "timestamp": environment.get("time", ""),
+        "hostname": provenance.host,
+        "timestamp": provenance.time,
+        "gpuUuid": provenance.gpu_uuid,
         "assumed": ", ".join(limits.assumed),
     }
     return {name: clean(each) if isinstance(each, str) else each for name, each in known.items() if each}
