@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,70 +34,80 @@ from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet
 
 PAGE = Path(__file__).parent.parent / "docs" / "throughput.md"
-TEXT = """# Throughput: experiments of the documents, repeated
+TABLE = PAGE.with_suffix(".csv")
+TEXT = """# Validation: throughput
 
-Curves and protocols of MC16 and VV16 on the simulated GPUs, without noise. What `gpudissect discover` finds
-on the same GPUs is in [validation](validation.md). Made by `python validation/throughput.py`.
+Experiments of MC16 and VV16, repeated on the simulated GPUs without noise. What `gpudissect discover` finds on the same
+GPUs is in [validation](validation.md). Made by `python validation/throughput.py`.
 
-{headline} Throughputs within 2 % (table 6), 5 % (table 7, at the published shape) or 15 % (fig 15, of all shapes),
-latencies within 1 to 3 %, *almost linear* within 10 %.
+{headline} Tolerances: throughput 2 % (table 6), 5 % (table 7, at the published shape) or 15 % (fig 15, all shapes);
+latency 1 to 3 %; *almost linear* 10 %. [All rows](throughput.csv).
+
+{differing}
 
 ## Copies in global memory (MC16 table 6, fig 12)
 
-CTAs per SM x threads x independent words of 4 bytes; the single point is table 6. CTAs beyond what an SM holds run
-one after the other.
+{global_copies} Axes: CTAs per SM, threads, independent words of 4 bytes. The single point is table 6. CTAs beyond what
+an SM holds run one after the other.
 
 <!-- made: picture throughput/global -->
 
-{global_copies}
-
 ## Copies in shared memory (MC16 table 7, fig 15-16)
 
-Every thread copies ILP words once, between two barriers and readings of the clock, whose cost (78, 37 and 36
-cycles, MC16 s6.1) counts. So little work does not reach the peak of the SM, as VV16 s6.1 says of these
-numbers; on Fermi and Kepler stores must also take twice as long as loads, which the GPU files take from
-here. That shared memory gives all of its bandwidth to long runs (VV16 table 6.1) holds at the same time.
-The single points are table 7. The maximum of all shapes is higher because of shapes with more in flight, which gain
-nothing on the real GPUs.
+{shared_copies} Each thread copies ILP words once, between two barriers and two clock reads. Their cost (78, 37 and 36
+cycles, MC16 s6.1) is included, so the copy is too short to reach the SM's peak (VV16 s6.1). On Fermi and Kepler the GPU
+files take the ratio of store to load time, two, from these numbers. Long runs still reach the full bandwidth of shared
+memory (VV16 table 6.1). The single points are table 7. Shapes with more in flight raise the maximum of all shapes; on
+the real GPUs they gain nothing.
 
 <!-- made: picture throughput/shared -->
 
 <!-- made: picture throughput/shared-ilp -->
 
-{shared_copies}
-
 ## Strides over banks (MC16 fig 17-19)
 
-One warp, dependent loads, even strides; both modes of Kepler.
+{bank_conflicts} One warp, dependent loads, even strides; both modes of Kepler.
 
 <!-- made: picture throughput/banks -->
 
-{bank_conflicts}
-
 ## Divergent loads (VV16 table 6.7)
 
-One warp on the whole GPU: each load makes 32 transactions instead of the 1, 2 or 4 of a coalesced one.
-
-{divergence}
+{divergence} One warp on the whole GPU. Each load makes 32 transactions instead of 1, 2 or 4.
 """
 
 
-def page() -> str:
-    """The page in Markdown."""
-    tables = {
+def tables() -> dict[str, list[Row]]:
+    """All rows by section."""
+    return {
         "global_copies": list(table_6()),
         "shared_copies": list(table_7()),
         "bank_conflicts": list(bank_conflicts()),
         "divergence": list(divergence()),
     }
-    every = [row for rows in tables.values() for row in rows]
-    headline = f"**{sum(row.agrees for row in every)} of {len(every)} rows agree.**"
-    return TEXT.format(headline=headline, **{name: _table(rows) for name, rows in tables.items()})
 
 
-def _table(rows: Sequence[Row]) -> str:
+def page() -> str:
+    """The page in Markdown: rows that agree are counted, the others listed."""
+    sections = tables()
+    every = [row for rows in sections.values() for row in rows]
     head = ["| where | GPU | what | published | found | |", "|---|---|---|---|---|---|"]
-    return "\n".join([*head, *(row.line for row in rows)])
+    return TEXT.format(
+        headline=f"**{_agreeing(every)}**",
+        differing="\n".join([*head, *(row.line for row in every if not row.agrees)]),
+        **{name: _agreeing(rows) for name, rows in sections.items()},
+    )
+
+
+def _agreeing(rows: Sequence[Row]) -> str:
+    return f"{sum(row.agrees for row in rows)} of {len(rows)} rows agree."
+
+
+def table() -> str:
+    """All rows as CSV."""
+    text = io.StringIO()
+    rows = [[cell.strip() for cell in row.line.strip("|").split("|")] for each in tables().values() for row in each]
+    csv.writer(text, lineterminator="\n").writerows([("where", "GPU", "what", "published", "found", "verdict"), *rows])
+    return text.getvalue()
 
 
 def pictures() -> dict[str, str]:
@@ -167,10 +179,11 @@ def main() -> int:
     options = parser.parse_args()
     text = page()
     if options.check:
-        is_current = PAGE.read_text(encoding="utf-8") == text
+        is_current = PAGE.read_text(encoding="utf-8") == text and TABLE.read_text(encoding="utf-8") == table()
         print("throughput: as written" if is_current else f"{PAGE.name} is out of date: run validation/throughput.py")
         return 0 if is_current else 1
     PAGE.write_text(text, encoding="utf-8")
+    TABLE.write_text(table(), encoding="utf-8")
     print("\n".join(line for line in text.splitlines() if "agree" in line or "differs" in line))
     return 0
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import re
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,29 +24,45 @@ from gpudissect.survey.registry import measured_elements
 from gpudissect.survey.run import Survey, run_survey
 
 PAGE = Path(__file__).parents[1] / "docs" / "validation.md"
+TABLE = PAGE.with_suffix(".csv")
 AGREED = Path(__file__).parent / "agreed.txt"
 SEEDS = (1, 2, 3)
 CLASSIC = ("gtx780", "texture")  # MC16 fig 4-5: where the two classic methods contradict each other
-HEAD = """# Validation: published against found
+COLUMNS = ("gpu", "element", "attribute", "published", "found", "bracket", "confidence", "verdict", "source")
+AGREES, STATED, NOT_SIMULATED = "agrees", "stated", "not simulated"
+DOCUMENT = re.compile(r"Luo \d+|[^ ,:]+")
+HEAD = """# Validation: published values found again
 
-Every GPU of the catalogue, **simulated** with its published structure and surveyed without prior knowledge, with noise
-seeds {seeds}. Made by `python validation/validate.py`.
+Each GPU of the catalogue is **simulated** with its published structure. `discover` then measures the simulated GPU
+without knowing that structure, once for each of the noise seeds {seeds}. Made by `python validation/validate.py`.
 
 {headline}
-{stated} more are stated by the driver and never measured (a simulated GPU states what its file has: no proof of
-anything); the rest is known of the real GPU but no part of the simulated one (the partitions of an L2). Whole curves of
-throughput are on [a page of their own](throughput.md).
-A GPU file made from a measurement (`gpudissect export --format gpu`) is compared with that measurement.
+{stated} more values are stated by the driver and not measured. The rest describe the real GPU but are not part of the
+simulated one. A GPU file exported from a measurement is compared with that measurement.
 
-*printed*: what the document prints where that is known to be off; the number before it is the structure
-that is simulated. *bracket* and *confidence* are of the first seed.
+All {rows} rows: [validation.csv](validation.csv). Bracket and confidence are those of the first seed. *printed* marks a
+number that a document prints although the structure behind it is another. Throughput curves have
+[their own page](throughput.md).
+
+## Rows that do not agree
+
+| GPU | element | attribute | published | found | bracket | verdict | source |
+|---|---|---|---|---|---|---|---|
+{differing}
+
+## Rows by GPU and document
+
+[Sources](sources.md) explains the keys.
+
+| GPU | document | agree | do not agree | stated | not simulated |
+|---|---|---|---|---|---|
+{counts}
 """
 CLASSIC_HEAD = """
-## The older methods on the same cache
+## Older methods on one cache
 
-What the two classic readings of averaged curves and MT22's change point give for the texture cache of `sim:gtx780`,
-whose set is chosen by address bits 7-8 (MC16 s4.1, fig 4-5: the readings contradict each other). Our findings are in
-the table above.
+The two classic readings of averaged curves and MT22's change point, applied to the texture cache of `sim:gtx780`.
+Address bits 7-8 choose its set, and the classic readings contradict each other (MC16 s4.1, fig 4-5).
 
 | method | capacity | line | sets | ways | |
 |---|---|---|---|---|---|"""
@@ -84,8 +103,8 @@ class Row:
         return all(each is not None and _agrees(each, self.published) for each in self.found)
 
     @property
-    def line(self) -> str:
-        """The row of the page."""
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table, by `COLUMNS`."""
         item, first = self.published, self.found[0]
         known = quantity(item.value, item.unit)
         if item.printed is not None:
@@ -93,13 +112,13 @@ class Row:
         cells = ["not measured yet", "", "", ""]
         if first is not None:
             findings = [each for each in self.found if each is not None]
-            values = ", ".join(dict.fromkeys(map(_value, findings))) + (", stated" if self.is_stated else "")
+            values = ", ".join(dict.fromkeys(map(_value, findings)))
             confidence = "" if first.confidence is None else f"{first.confidence:g}"
             worst = max((judge(each, item) for each in findings), key=lambda each: list(Verdict).index(each.verdict))
-            verdict = "agrees" if self.agrees else f"**{worst.verdict}**: {worst.text}"
-            verdict = verdict if self.is_measured else "" if self.is_stated else "not simulated"
+            verdict = AGREES if self.agrees else f"{worst.verdict}: {worst.text}"
+            verdict = verdict if self.is_measured else STATED if self.is_stated else NOT_SIMULATED
             cells = [values, bracket(first.low, first.high, first.unit), confidence, verdict]
-        return f"| {item.element} | {item.attribute} | {known} | {' | '.join(cells)} | {item.source} |"
+        return (self.gpu, item.element, item.attribute, known, *cells, item.source)
 
 
 def _agrees(found: Estimate, published: Published) -> bool:
@@ -152,23 +171,39 @@ def headline(every: Sequence[Row]) -> str:
     )
 
 
-def page(table: dict[str, list[Row]], readings: Sequence[Reading]) -> str:
-    """The page in Markdown."""
-    every = [row for each in table.values() for row in each]
-    stated = sum(row.is_stated for row in every)
-    lines = [HEAD.format(seeds=", ".join(map(str, SEEDS)), headline=headline(every), stated=stated).rstrip()]
-    for gpu, each in table.items():
-        lines += ["", f"## {catalogue.load(gpu).name} (`sim:{gpu}`)", ""]
-        lines += ["| element | attribute | published | found | bracket | confidence | verdict | source |"]
-        lines += ["|---" * 8 + "|", *(row.line for row in each)]
-    lines.append(CLASSIC_HEAD)
+def page(table: Sequence[Sequence[str]], claim: str, classic: Sequence[str]) -> str:
+    """The page in Markdown: rows that do not agree, counts of the others, the table of older methods."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    differing = []
+    for gpu, element, attribute, known, found, ends, _, verdict, source in table:
+        match = DOCUMENT.match(source)
+        kind = verdict if verdict in (AGREES, STATED, NOT_SIMULATED) else "differs"
+        counts.setdefault((gpu, match[0] if match else source), Counter())[kind] += 1
+        if kind == "differs":
+            differing.append(f"| {gpu} | {element} | {attribute} | {known} | {found} | {ends} | {verdict} | {source} |")
+    kinds = (AGREES, "differs", STATED, NOT_SIMULATED)
+    rows = [
+        f"| {gpu} | {key} | {' | '.join(str(n[kind] or '') for kind in kinds)} |" for (gpu, key), n in counts.items()
+    ]
+    text = HEAD.format(
+        seeds=", ".join(map(str, SEEDS)),
+        headline=claim,
+        stated=sum(each[STATED] for each in counts.values()),
+        rows=len(table),
+        differing="\n".join(differing),
+        counts="\n".join(rows),
+    )
+    return "\n".join([text.rstrip(), CLASSIC_HEAD, *classic]) + "\n"
+
+
+def older_methods(readings: Sequence[Reading]) -> Iterator[str]:
+    """Rows of the table of older methods."""
     classic = [each for each in readings if each.element == CLASSIC[1]]
     for method in dict.fromkeys(each.method for each in classic):
         known = {each.attribute: each for each in classic if each.method == method}
         cells = [_reading(known.get(name)) for name in ("capacity", "line_size", "sets", "ways")]
         notes = "; ".join(each.note for each in known.values() if each.note)
-        lines.append(f"| {method} | {' | '.join(cells)} | {notes} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {method} | {' | '.join(cells)} | {notes} |"
 
 
 def _reading(reading: Reading | None) -> str:
@@ -191,7 +226,7 @@ def main() -> int:
         surveys = dict(zip(jobs, pool.map(survey, *zip(*jobs, strict=True)), strict=True))
     table = {gpu: rows(gpu, [surveys[gpu, seed] for seed in seeds]) for gpu in names}
     every = [row for each in table.values() for row in each]
-    print(*(row.line for row in every if row.is_measured and not row.agrees), sep="\n")
+    print(*(" | ".join(row.cells) for row in every if row.is_measured and not row.agrees), sep="\n")
     agreed = {row.key for row in every if row.is_measured and row.agrees}
     if options.check:
         if seeds != SEEDS:  # more rows may agree than with every seed
@@ -199,7 +234,11 @@ def main() -> int:
         return check(agreed, names, headline(every) if not options.gpus else None)
     print(f"{len(agreed)} rows agree")
     if not options.gpus and seeds == SEEDS:
-        PAGE.write_text(page(table, surveys[CLASSIC[0], SEEDS[0]].comparisons), encoding="utf-8")
+        cells = [row.cells for row in every]
+        with TABLE.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *cells])
+        classic = list(older_methods(surveys[CLASSIC[0], SEEDS[0]].comparisons))
+        PAGE.write_text(page(cells, headline(every), classic), encoding="utf-8")
         AGREED.write_text("".join(f"{key}\n" for key in sorted(agreed)))
     return 0
 
