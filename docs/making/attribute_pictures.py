@@ -31,7 +31,7 @@ from gpudissect.workload import (
     Timing,
     Workload,
 )
-from making.tables import h200
+from making.result_page import result_of
 
 KIB, MIB = 1 << 10, 1 << 20
 MISS_CYCLES = 150  # on the GTX 980 and the GTX 560 Ti: a hit in an L1 takes fewer cycles, one in the L2 more
@@ -251,7 +251,9 @@ def launch() -> Figure:
 
 def l2_map() -> Figure:
     """Measured: simulated SMs all lie near the same part of the L2."""
-    latencies, parts = (np.array(h200().finding("l2", name).value) for name in ("latency_by_sm", "partition_by_sm"))
+    latencies, parts = (
+        np.array(result_of("h200").finding("l2", name).value) for name in ("latency_by_sm", "partition_by_sm")
+    )
     groups = {
         f"partition {part}: {np.sum(parts == part)} SMs": (np.flatnonzero(parts == part), latencies[parts == part])
         for part in (0, 1)

@@ -1,8 +1,9 @@
 """What mkdocs calls while it builds: what is made from the code, or drawn, takes its place on the pages.
 
-A page says ``<!-- made: NAME -->`` where something comes: `commands`, `attributes`, `h200` (values of an H200 for the
-words in the head of the page), `measured` (its plots), `catalogue` (its README), `picture NAME` (see `pictures`). Pages
-about results of `gpudissect hide` are made as a whole. Nothing of that is kept in the repository.
+A page has a mark ``<!-- made: NAME -->`` where something is inserted: `commands`, `attributes`, `catalogue` (its
+README), `h200` (values of an H200 for the words in the head of the page), `measured GPU` (plots of a result),
+`discoveries GPU`, `conditions GPU`, `summary GPU` and `findings GPU` (see `result_page`), `picture NAME` (see
+`pictures`). Pages about results of `gpudissect hide` are made as a whole. Nothing of that is kept in the repository.
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from making import commands, hiding_page, pictures, tables
+from making import commands, hiding_page, pictures, result_page, tables
 
 DOCS = Path(__file__).parents[1]
 CATALOGUE = DOCS.parent / "src" / "gpudissect" / "catalogue" / "README.md"
 GENERATED = tuple(f"results/{name}.md" for name in hiding_page.PAGES)
+RESULT_PARTS = {
+    "discoveries": result_page.discoveries,
+    "conditions": result_page.conditions,
+    "summary": result_page.summary,
+    "findings": result_page.findings,
+}
 MANY_COLUMNS = 8  # of a table that needs the whole width
 SHEET_WIDTH = 'width="1040"'  # of a picture with two columns
 MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9/_-]+))? -->")
@@ -78,6 +85,8 @@ def on_files(files: Any, config: Any) -> Any:
         results = hiding_page.results_of(name)
         text = hiding_page.markdown(name, results, corner if corner.exists() else None)
         files.append(File.generated(config, f"results/{name}.md", content=text))
+    for path, text in result_page.files():
+        files.append(File.generated(config, path, content=text))
     names = {name for file in files.documentation_pages() for name in pictures_in(file.content_string)}
     _drawn.update(pictures.draw(names - set(_drawn)))
     for name, svg in _drawn.items():
@@ -89,12 +98,12 @@ def pictures_in(markdown: str) -> list[str]:
     """Names of the pictures that a page shows."""
     names = []
     for what, name in MARK.findall(markdown):
-        names += [name] if what == "picture" else _measured_names() if what == "measured" else []
+        names += [name] if what == "picture" else _measured_names(name) if what == "measured" else []
     return names
 
 
-def _measured_names() -> list[str]:
-    return [f"h200/{number}" for number in range(len(pictures.MEASURED))]
+def _measured_names(gpu: str) -> list[str]:
+    return [f"{gpu}/{number}" for number in range(len(pictures.MEASURED))]
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
@@ -113,7 +122,9 @@ def made(what: str, name: str, page: str, markdown: str) -> str:
     if what == "h200" and (table := tables.measured(markdown)):
         return table
     if what == "measured":
-        return f"{' '.join(_image(each, page) for each in _measured_names())}\n{{ .measured }}"
+        return f"{' '.join(_image(each, page) for each in _measured_names(name))}\n{{ .measured }}"
+    if what in RESULT_PARTS and name in result_page.GPUS:
+        return RESULT_PARTS[what](name)
     if what == "picture" and name:
         return _image(name, page)
     log.warning("%s: nothing is made by the name %r", page, f"{what} {name}".strip())

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -27,7 +28,7 @@ from gpudissect.views.plots.figure import Kind, overlay
 from gpudissect.views.plots.standalone import standalone
 from making.attribute_pictures import PICTURES
 from making.hiding_page import PAGES, pictures, results_of
-from making.tables import h200
+from making.result_page import GPUS, result_of
 
 ROOT = Path(__file__).parents[2]
 MEASURED = (
@@ -42,7 +43,7 @@ MEASURED = (
     ("dram", "read bandwidth by configuration"),
     ("ffma", "rate against warps and chains"),
 )
-"""Plots of the H200's result: element, and how the title goes on after its name."""
+"""Plots of the page about a GPU's result: element, and how the title goes on after its name."""
 CALIBRATION_ROW = re.compile(
     r"^\| ([\d.]+)(?: \.\. ([\d.]+))? \| (\d+) \| (\d+) \| .*?\(([\d.]+)% \.\. ([\d.]+)%\)", re.M
 )
@@ -87,11 +88,11 @@ def _attributes() -> dict[str, str]:
     return {name: standalone(figure()) for name, figure in PICTURES.items()}
 
 
-def _measured() -> dict[str, str]:
+def _measured(gpu: str) -> dict[str, str]:
     return {
-        f"h200/{number}": standalone(figure)
+        f"{gpu}/{number}": standalone(figure)
         for number, (element, start) in enumerate(MEASURED)
-        for figure in figures_of_element(h200(), element)
+        for figure in figures_of_element(result_of(gpu), element)
         if figure.title.partition(": ")[2].startswith(start)
     }
 
@@ -145,7 +146,7 @@ def _calibration() -> dict[str, str]:
 
 _JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
     "attributes": _attributes,
-    "h200": _measured,
+    **{gpu: partial(_measured, gpu) for gpu in GPUS},
     "throughput": _throughput,
     "vv16": _vv16,
     "calibration": _calibration,

@@ -9,22 +9,16 @@ from pathlib import Path
 
 from gpudissect.estimate import Status
 from gpudissect.measure.plan import Study
-from gpudissect.results.files import load
-from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, cut, percent, quantity
+from gpudissect.results.folded import folded
+from gpudissect.results.summary import CONFIDENT
+from gpudissect.results.text import percent
 from gpudissect.survey.registry import experiments
-from gpudissect.vocabulary import ATTRIBUTES, INSTRUCTIONS, LIST_INDEX
+from gpudissect.vocabulary import ATTRIBUTES, INSTRUCTIONS
+from making.result_page import result_of
 
 DOCS = Path(__file__).parents[1]
 DEFINITION = re.compile(r"^`([a-z0-9_]+)`.*\n+:   ", re.MULTILINE)  # a word on a line of its own, its meaning below
 SUBJECTS = re.compile(r"^(elements|attributes): \[(.*)\]$", re.MULTILINE)
-MAX_VALUE_LENGTH = 60  # characters in a table
-
-
-@cache
-def h200() -> Result:
-    """The result of an H200 that the documentation shows."""
-    return load(DOCS / "results" / "h200.json")
 
 
 @cache
@@ -62,21 +56,15 @@ def subjects(text: str) -> tuple[list[str], list[str]]:
 def measured(text: str) -> str:
     """What the H200 gave for the words in the head of a page; empty for nothing."""
     rows = list(_rows(*subjects(text)))
-    return "\n".join(
-        ["| element | attribute | value | bracket | confidence |", "|---|---|---|---|---|", *rows] if rows else []
-    )
+    return "\n".join(["| element | attribute | value |", "|---|---|---|", *rows] if rows else [])
 
 
 def _rows(elements: list[str], names: list[str]) -> Iterator[str]:
-    for finding in h200().findings:
+    for finding in result_of("h200").findings:
         if finding.attribute in names and (not elements or finding.element in elements):
-            ends = bracket(finding.low, finding.high, finding.unit)
-            confidence = percent(finding.confidence)
-            yield f"| `{finding.element}` | `{finding.attribute}` | {_value(finding)} | {ends} | {confidence} |"
-
-
-def _value(finding: Finding) -> str:
-    if not finding.status.has_value:
-        return finding.status.value
-    text = quantity(finding.value, finding.unit, LIST_INDEX.get(finding.attribute, "values"))
-    return cut(text, MAX_VALUE_LENGTH) + (", stated" if finding.status is Status.STATED else "")
+            value = folded(finding) or finding.status.value
+            if finding.status is Status.STATED:
+                value += ", stated"
+            if finding.confidence is not None and finding.confidence < CONFIDENT:
+                value += f" ({percent(finding.confidence)})"
+            yield f"| `{finding.element}` | `{finding.attribute}` | {value} |"

@@ -9,7 +9,7 @@ from gpudissect.cli.app import app, main
 from making import commands
 from tests.support.pages import DOCS, PAGES, ROOT, blocks
 
-WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json", "hide.json")
+WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json", "hide.json", "results/")
 """What names a GPU or a file that only the reader has."""
 SHOWN = list(
     dict.fromkeys(

@@ -7,6 +7,7 @@ import pytest
 from gpudissect.views.plots.standalone import standalone
 from making import hooks, pictures
 from making.attribute_pictures import PICTURES
+from making.result_page import GPUS
 from tests.support.pages import PAGES
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,12 +34,13 @@ def test_an_unknown_picture_is_an_error():
         pictures.draw(["calibration/x"])
 
 
-def test_every_measured_plot_is_in_the_result():
-    assert list(pictures.make("h200")) == [f"h200/{number}" for number in range(len(pictures.MEASURED))]
+@pytest.mark.parametrize("gpu", GPUS)
+def test_every_measured_plot_is_in_the_result(gpu):
+    assert list(pictures.make(gpu)) == [f"{gpu}/{number}" for number in range(len(pictures.MEASURED))]
 
 
 def test_every_page_shows_known_kinds_of_pictures():
     shown = {name for page in PAGES for name in hooks.pictures_in(page.read_text(encoding="utf-8"))}
     kinds = {name.partition("/")[0] for name in shown if "/" in name}
-    assert kinds == {"gallery", "h200", "throughput", "vv16"}
+    assert kinds == {"gallery", *GPUS, "throughput", "vv16"}
     assert {name for name in shown if "/" not in name} == {*PICTURES, "calibration"}

@@ -1,0 +1,40 @@
+"""Pages about a GPU's result: every number comes from the result file."""
+
+import pytest
+
+from gpudissect.results.folded import folded
+from making import result_page
+from making.result_page import GPUS, result_of
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_discoveries_hold_values_of_the_result(gpu):
+    text = result_page.discoveries(gpu)
+    assert len(text.splitlines()) >= 8 and not result_page.NAME.search(text)
+    for element, attribute in (("l2", "near_latency"), ("texture", "hit_latency"), ("dram", "far_latency")):
+        assert folded(result_of(gpu).finding(element, attribute)) in text
+
+
+def test_a_discovery_without_its_finding_is_left_out(monkeypatch):
+    findings = tuple(each for each in result_of("h200").findings if each.element != "l2")
+    without = result_of("h200").model_copy(update={"findings": findings})
+    monkeypatch.setattr(result_page, "result_of", lambda gpu: without)
+    assert "partition holds" not in result_page.discoveries("h200")
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_no_finding_is_lost(gpu):
+    """Each one is in a table or in the list of those without a value, except `DETAILS`."""
+    text = result_page.findings(gpu)
+    for finding in result_of(gpu).findings:
+        if finding.attribute not in result_page.DETAILS:
+            assert f"`{finding.element}`" in text, finding.element
+            assert not finding.status.has_value or folded(finding) in text, (finding.element, finding.attribute)
+    paths = [path for path, text in result_page.files() if len(text.splitlines()) > 250]
+    assert paths == [f"results/{each}.csv" for each in GPUS]
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_the_summary_has_a_row_per_level(gpu):
+    text = result_page.summary(gpu)
+    assert all(f"| {level} |" in text for level in ("L1 data cache", "Shared memory", "L2 cache", "Device memory"))
