@@ -41,15 +41,29 @@ def test_a_quick_command_ends_well(line, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_quickstart_prints_what_it_says(capsys):
-    quickstart = DOCS / "quickstart.md"
-    (line,) = (block.strip() for block in blocks(quickstart, "sh") if block.startswith("gpudissect discover -d sim"))
-    assert main(shlex.split(line, comments=True)[1:]) == 0
-    printed = {tuple(row.split()) for row in capsys.readouterr().out.splitlines()}
-    (shown,) = (block.splitlines() for block in blocks(quickstart, "text"))
+def assert_printed(page, output):
+    """Each row of the page's block begins a row that was printed."""
+    printed = {tuple(row.split()) for row in output.splitlines()}
+    (shown,) = (block.splitlines() for block in blocks(page, "text"))
     for row in shown:
         words = tuple(row.split())
         assert any(each[: len(words)] == words for each in printed), row
+
+
+def test_the_quickstart_shows_what_is_printed(capsys):
+    quickstart = DOCS / "quickstart.md"
+    (line,) = (block.strip() for block in blocks(quickstart, "sh") if block.startswith("gpudissect discover -d sim"))
+    assert main(shlex.split(line, comments=True)[1:]) == 0
+    assert_printed(quickstart, capsys.readouterr().out)
+
+
+def test_the_readme_shows_what_is_printed_of_an_h200(capsys):
+    assert main(["show", str(DOCS / "results" / "h200.json")]) == 0
+    assert_printed(ROOT / "README.md", capsys.readouterr().out)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
 
 def test_the_quickstart_tells_a_fitting_footprint_from_one_that_does_not(tmp_path, monkeypatch, capsys):
