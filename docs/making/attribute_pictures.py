@@ -249,6 +249,13 @@ def launch() -> Figure:
     return overlay(title, ("kernels, all queued before the first begins", ""), ("time", "µs"), groups)
 
 
+def curves() -> Figure:
+    columns = _columns(_survey("gtx980", "curves"), "latency against footprint")
+    title = "Latency against footprint: a step at the 24 KiB of the L1 and at the 2 MiB of the L2"
+    groups = {"GTX 980": (columns["footprint"], columns["latency"])}
+    return overlay(title, ("footprint", "B"), CYCLES, groups, log_x=True)
+
+
 def l2_map() -> Figure:
     """Measured: simulated SMs all lie near the same part of the L2."""
     latencies, parts = (
@@ -301,6 +308,7 @@ PICTURES: Mapping[str, Callable[[], Figure]] = {
         bandwidth,
         banks,
         instructions,
+        curves,
         launch,
         hiding,
     )

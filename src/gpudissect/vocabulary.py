@@ -36,7 +36,7 @@ ELEMENTS = (
     *TLBS,
     *("icache_l0", "icache_l1", "icache_l15"),
     *("spectrum_global", "spectrum_global_l2"),
-    *("cluster", "tma", "hierarchy", "launch"),
+    *("cluster", "tma", "hierarchy", "curves", "launch"),
     *HIDING,
     *INSTRUCTIONS,
     *ACCESSES,

@@ -31,6 +31,7 @@ _TITLES = {
     "spectrum_global_l2": ("Latency spectrum, bypassing the L1", "spectrum bypassing L1"),
     "cluster": ("Distributed shared memory of a cluster", "cluster"),
     "tma": ("Bulk copies (TMA)", "TMA"),
+    "curves": ("All levels by footprint", "curves"),
     "launch": ("Kernel launch", "launch"),
 }  # element -> title, short title
 

@@ -7,7 +7,8 @@ as little as 60 % in the L2. So blocks that run at the same time access tiles of
 
 *Stores.* An L1 that writes through passes on its stores, and memory is written through the L2. If a level takes as much
 as the L2, the path to the L2 may limit both; if more, the L2 takes at least as much. Since Volta all stores cross the
-L1, whether data stay there or not (Nsight Compute, "L1TEX"), so it takes at least what the L2 took from its SM.
+L1, whether data stay there or not (Nsight Compute, "L1TEX"). So the write rate of an L1 is known only where it is less
+than the share of the L2 that one SM gets; otherwise there is a lower bound.
 """
 
 from dataclasses import replace
@@ -23,6 +24,7 @@ from gpudissect.measure.throughput import rate_estimates, stream_search
 from gpudissect.measure.throughput.infer_throughput import Throughput
 from gpudissect.measure.throughput.rate_estimates import Unbounded, format_rate, peak_bandwidth, plateau_estimate
 from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
+from gpudissect.series import Series
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest
@@ -59,14 +61,20 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     over_large = [_l2_stream(shape, transfer, large, bench) for shape in shapes]
     streams = [replace(stream, runs=stream_search.REPEAT_RUNS) for stream in over_large if stream is not None]
     caveats = [f"over {format_bytes(footprint)}"]
+    rates = {}
     if streams:
         traces = yield streams
-        rate = float(np.median([stream_search.bytes_per_second(trace).rate for trace in traces]))
-        caveats.append(f"the same over {format_bytes(large)}, most of the L2: {format_rate(rate, 'B/s')}")
+        rates[large] = float(np.median([stream_search.bytes_per_second(trace).rate for trace in traces]))
+        caveats.append(f"the same over {format_bytes(large)}, most of the L2: {format_rate(rates[large], 'B/s')}")
     found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
     found = replace(found, evidence=(*found.evidence, *map(digest, streams)))
-    series = surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})
-    return Outcome((found,), found, (series,))
+    series = [surface.series("l2", f"{transfer} bandwidth by configuration", "B/s", {"width": "B"})]
+    if rates and isinstance(found.value, int | float):
+        points = {footprint: float(found.value)} | rates
+        columns = {"footprint": tuple(map(float, points)), "bandwidth": tuple(points.values())}
+        units = {"footprint": "B", "bandwidth": "B/s"}
+        series.append(Series("l2", f"{transfer} bandwidth against footprint", columns, units, found.evidence))
+    return Outcome((found,), found, tuple(series))
 
 
 def _l2_stream(shape: Configuration, transfer: Transfer, target: int, bench: Bench) -> Stream | None:
@@ -148,16 +156,17 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
             return Outcome()
         scale = clock * bench.info.sm_count  # B/s of all SMs
     found = writes.status is l2_writes.status is Status.FOUND
-    if element == "l1" and found and stores_cross_l1(bench.info.facts) and l2.low > level.high * scale:
-        caveat = (
-            "stores past it, which cross it all the same, from short blocks; resident blocks stored "
-            f"{format_rate(level.rate, writes.unit)} through it"
-        )
-        revised = replace(writes, value=l2.rate / scale, low=l2.low / scale, high=l2.high / scale)
-        evidence = (*writes.evidence, *l2_writes.evidence)
-        return Outcome((replace(revised, evidence=evidence, caveats=(caveat, *writes.caveats[-1:])),))
-    if level.high * scale < l2.low:
+    crosses_l1 = element == "l1" and stores_cross_l1(bench.info.facts)
+    if level.high * scale < l2.low and not crosses_l1:
         return Outcome()  # a limit of its own
+    if element == "l1" and found:
+        reason = (
+            f"stores are written through, and the L2 takes {format_rate(l2.rate, 'B/s')} from all SMs: the L1 takes at "
+            "least its share of that, and its own limit does not show"
+        )
+        low = max(level.low, l2.low / scale) if crosses_l1 else level.low
+        evidence = tuple(dict.fromkeys((*writes.evidence, *l2_writes.evidence)))
+        return Outcome(without(Status.NOT_FOUND, "l1", reason, "write_rate", low=low, evidence=evidence))
     rate = format_rate(l2.rate, "B/s")
     if l2.high < level.low * scale:
         caveat = f"more than the L2 took when written directly ({rate}): it takes at least what crossed it here"

@@ -1,0 +1,1 @@
+"""Latency and bandwidth against footprint, over all levels."""
