@@ -94,6 +94,16 @@ def test_series_are_made_of_lists_and_arrays_and_saved_as_plots(tmp_path):
         empty.save(tmp_path / "b.svg")
 
 
+def test_the_drawing_stands_alone():
+    svg = result(PLAIN).to_svg()
+    drawing = ET.fromstring(svg)
+    assert drawing.get("aria-label") == "Made Up 1, MEASURED" and "L2" in svg
+    assert "var(" not in svg and ":hover" not in svg
+    assert result({}).to_svg() == ""
+    hostile = result(PLAIN, name=NASTY).to_svg()
+    assert not [each for each in ET.fromstring(hostile).iter() if each.tag.endswith("script")]
+
+
 def test_every_plot_of_an_element():
     example = result({"spectrum_global.p1": 90.0, "spectrum_global.p4": 400.0})
     (svg,) = example.plots("spectrum_global").values()

@@ -222,6 +222,12 @@ class Result(_PublicNames, model.Result):
 
         return {figure.title: svg for figure in figures_of_element(self, element) if (svg := standalone(figure))}
 
+    def to_svg(self) -> str:
+        """The drawing of the memory hierarchy as an SVG file; empty without a cache or memory."""
+        from gpudissect.views.page.drawing import hierarchy_file
+
+        return hierarchy_file(self)
+
     def to_html(self) -> str:
         """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
         from gpudissect.views.page.result import result_page

@@ -83,9 +83,18 @@ def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
     return parts, y + LINE
 
 
+def with_light_colours(style: str, definitions: str = "") -> str:
+    """A style sheet with literal light colours in place of the variables of plots and of other `definitions`."""
+    light = dict(reversed(re.findall(r"--(\w+): (#\w+)", _plot_css() + definitions)))  # the first is the light one
+    return re.sub(r"var\(--(\w+)\)", lambda name: light[name[1]], style)
+
+
 @cache
 def _style() -> str:
-    """The style sheet of the marks with light colours in place of variables."""
-    colours, _, marks = files("gpudissect.views.plots").joinpath("plot.css").read_text("utf-8").partition("/* marks */")
-    light = dict(reversed(re.findall(r"--(\w+): (#\w+)", colours)))  # the first of a name is the light one
-    return re.sub(r"var\(--(\w+)\)", lambda name: light[name[1]], _STYLE + marks.strip())
+    """The style sheet of the marks."""
+    return with_light_colours(_STYLE + _plot_css().partition("/* marks */")[2].strip())
+
+
+@cache
+def _plot_css() -> str:
+    return files("gpudissect.views.plots").joinpath("plot.css").read_text("utf-8")
