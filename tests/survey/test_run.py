@@ -98,6 +98,15 @@ def test_a_quick_survey_runs_less_and_reports_what_it_skipped(gpu):
     assert all(quick[name] == full[name] for name in quick.keys() - skipped)
 
 
+def test_a_quick_survey_has_sizes_latencies_bandwidths_and_warps():
+    quick = {
+        f"{each.element}.{name}" for each in experiments(Study.DISCOVER).values() if each.quick for name in each.emits
+    }
+    latencies = {f"{level}.hit_latency" for level in ("l1", "l2", "dram", "shared")}
+    bandwidths = {f"{level}.read_bandwidth" for level in ("l2", "dram")}
+    assert quick >= {"l1.capacity", "l2.capacity", "ldg_streaming.warps_needed"} | latencies | bandwidths
+
+
 @pytest.mark.parametrize("spec", ["gtx280", "gtx780", "840m", "a100"])
 def test_a_survey_has_a_finding_for_every_emitted_attribute(spec):
     from gpudissect.device.kinds import open_device

@@ -73,7 +73,7 @@ def discover(
         bool | None,
         Option(
             "--quick/--full",
-            help="Skip what takes longest: structure, policies, TLBs, sharing, the L2's size and map, code.",
+            help="Seconds: sizes, lines, latencies, read bandwidth, warps for streaming loads.",
         ),
     ] = None,
     seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,

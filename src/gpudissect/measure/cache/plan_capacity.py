@@ -258,5 +258,7 @@ EXPERIMENTS = (
     *for_each_cache(
         capacity_of, capacity_plan, levels_of, lines_of, caches=PRIVATE_CACHES, emits=("capacity",), quick=True
     ),
-    Experiment(capacity_of("l2"), l2_capacity_plan, ("capacity", "segment_size"), needs=(L2, lines_of("l2"))),
+    Experiment(
+        capacity_of("l2"), l2_capacity_plan, ("capacity", "segment_size"), needs=(L2, lines_of("l2")), quick=True
+    ),
 )

@@ -69,6 +69,11 @@ class Kind:
         return MATRIX_MULTIPLY_ADDS.get(self.instruction, WARP_SIZE)
 
     @property
+    def quick(self) -> bool:
+        """Whether a quick survey measures it: only the loads that need the most warps."""
+        return self.access is Access.STREAMING
+
+    @property
     def chains(self) -> tuple[int, ...]:
         """Chains of a warp at which the rate is measured.
 

@@ -113,6 +113,7 @@ EXPERIMENTS = tuple(
         partial(instruction_latency_plan, kind),
         ("latency",),
         needs=(BANK_LAYOUT,) if kind.bank_passes > 1 else (),
+        quick=kind.quick,
     )
     for kind in KINDS
 )

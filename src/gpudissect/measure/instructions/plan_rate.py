@@ -236,6 +236,7 @@ EXPERIMENTS = tuple(
             instruction_latency_of(kind.element),
             *([BANK_LAYOUT] if kind.instruction in SHARED_INSTRUCTIONS else []),
         ),
+        quick=kind.quick,
     )
     for kind in KINDS
 ) + tuple(
@@ -244,6 +245,7 @@ EXPERIMENTS = tuple(
         partial(warps_needed_plan, kind),
         ("warps_needed",),
         needs=(instruction_rate_of(kind.element),),
+        quick=kind.quick,
     )
     for kind in KINDS
 )

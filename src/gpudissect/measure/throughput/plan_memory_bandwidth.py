@@ -186,7 +186,13 @@ def _bracket(estimate: Estimate | None) -> Throughput | None:
 EXPERIMENTS = (
     Experiment(Key("peak.dram"), peak_plan, ("peak_bandwidth",)),
     *(
-        Experiment(bandwidth_of(level, each), partial(plan, each), (f"{each}_bandwidth",), (capacity_of("l2"),))
+        Experiment(
+            bandwidth_of(level, each),
+            partial(plan, each),
+            (f"{each}_bandwidth",),
+            (capacity_of("l2"),),
+            quick=each is Transfer.READ,
+        )
         for level, plan in (("l2", l2_bandwidth_plan), ("dram", memory_bandwidth_plan))
         for each in Transfer
         if level == "dram" or each is not Transfer.COPY
