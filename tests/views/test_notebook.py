@@ -62,7 +62,7 @@ def test_a_result_shows_status_value_and_reason():
         assert text in html
     assert repr(example) == f"<Made Up 1 MEASURED (cuda:0): {len(example.findings)} findings>"
     assert repr(example.findings[1]) == "<l1 capacity: 16 KiB>"
-    assert str(example).startswith("Made Up 1  MEASURED  cuda:0\n") and "\x1b" not in str(example)
+    assert str(example).startswith("Made Up 1  MEASURED  cuda:0") and "\x1b" not in str(example)
 
 
 def test_text_of_a_result_is_escaped():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from gpudissect.errors import UsageError, suggest
+from gpudissect.estimate import Status
 from gpudissect.results import compare, model, predict
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.folded import folded
@@ -72,8 +73,8 @@ class Finding(_PublicNames, model.Finding):
 
     def __repr__(self) -> str:
         name = clean(f"{self.element} {self.attribute}")
-        details = [percent(self.confidence) if self.confidence is not None else "", self.verdict or ""]
-        return f"<{name}: {', '.join([str(self), *filter(None, details)])}>"
+        verdict = "" if self.verdict in (None, Verdict.NOT_COMPARABLE) else self.verdict
+        return f"<{name}: {', '.join(filter(None, (str(self), percent(self.confidence), verdict)))}>"
 
     def _text(self) -> str:
         text = folded(self)
@@ -115,8 +116,9 @@ class Element:
         return f"<{clean(self._name)}: {clean(', '.join(self._findings))}>"
 
     def __str__(self) -> str:
-        width = max(map(len, self._findings), default=0)
-        return "\n".join(clean(f"{name:<{width}}  {finding}") for name, finding in self._findings.items())
+        shown = [each for each in self if each.status is not Status.SKIPPED]
+        width = max((len(each.attribute) for each in shown), default=0)
+        return "\n".join(clean(f"{each.attribute:<{width}}  {each}") for each in shown)
 
 
 class Series(_PublicNames, model.Series):
