@@ -180,6 +180,7 @@ def test_lstopo_draws_the_caches(h200, small, tmp_path):
     text = lstopo(h200, tmp_path, "console")
     assert len(re.findall(r"L2 L#\d+ \(29MB\)", text)) == 2
     assert len(re.findall(r"L1d L#\d+ \(241KB\)", text)) == len(re.findall("PU L#", text)) == 132
+    assert text.count("Core(SM)") == 132
     text = lstopo(small, tmp_path, "console")
     assert "L2 L#0 (1024KB)" in text and text.count("L1d") == 4
     assert "<svg" in lstopo(small, tmp_path, "svg")

@@ -76,7 +76,7 @@ class _Topology:
             if size := self._lookup.number(element, "capacity"):
                 parent = self._cache(parent, "L1iCache", [sm], element, size, "1", INSTRUCTION)
                 break
-        core = self._object(parent, "Core", [sm], os_index=str(sm))
+        core = self._object(parent, "Core", [sm], os_index=str(sm), subtype="SM")
         self._object(core, "PU", [sm], os_index=str(sm))
 
     def _cache(
