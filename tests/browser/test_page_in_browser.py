@@ -26,6 +26,29 @@ def test_no_message_no_request_no_horizontal_scrolling(opened, name, width, mode
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_no_axis_title_runs_over_ticks_and_no_tick_is_cut_on_a_phone(opened, name):
+    page = opened(name, 390)
+    page.tab.evaluate(OPEN_ALL)
+    page.tab.evaluate(WALK)
+    found = page.tab.evaluate("""[...document.querySelectorAll('svg.plot')].flatMap(svg => {
+        const all = svg.getBoundingClientRect();
+        const title = [...svg.querySelectorAll('.name')].at(-1).getBoundingClientRect();
+        const boxes = [...svg.querySelectorAll('.axis text')].map(each => each.getBoundingClientRect());
+        const across = [...svg.querySelectorAll('.axis.x text')].map(each => each.getBoundingClientRect());
+        return boxes.some(box => box.left < all.left - 1 || box.right > all.right + 1) ||
+            boxes.some(box => box.left < title.right - 1 && box.top < title.bottom && box.bottom > title.top) ||
+            across.some((box, n) => n && box.left < across[n - 1].right) ? [svg.getAttribute('aria-label')] : [];
+    })""")
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["h200", "hide"])
+def test_a_page_is_short(opened, name):
+    page = opened(name, 1440)
+    assert page.tab.evaluate("document.documentElement.scrollHeight") < 12_000
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_every_plot_is_drawn_and_gets_its_buttons(opened, name):
     page = opened(name)
     page.tab.evaluate(OPEN_ALL)
@@ -62,10 +85,13 @@ def test_the_keyboard_suffices(opened):
     press("Tab")
     assert page.tab.evaluate("document.activeElement.className") == "skip"
     press("Enter")
-    for _ in range(8):
-        press("Tab")
-        if page.tab.evaluate("document.activeElement.matches('.finding > summary')"):
-            break
+    for target in (".element > summary", ".finding > summary"):
+        for _ in range(40):
+            press("Tab")
+            if page.tab.evaluate("target => document.activeElement.matches(target)", target):
+                break
+        if target.startswith(".element"):
+            press("Enter")
     press("Enter")
     assert page.tab.evaluate("document.activeElement.parentElement.open")
     for _ in range(8):
@@ -127,7 +153,8 @@ def test_the_filter_leaves_matching_findings(opened):
     assert status.text_content() == f"{len(shown)} of {every} findings"
     page.tab.get_by_label("Filter").fill("")
     page.tab.wait_for_timeout(400)
-    assert status.text_content() == "" and page.tab.locator(".element .finding:visible").count() > len(shown)
+    assert status.text_content() == "" and page.tab.locator(".element .finding:visible").count() == 0
+    assert page.tab.locator("details.element:visible").count() > len(shown)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -177,6 +204,7 @@ def test_axe_finds_nothing_serious(opened, name, mode):
 def test_the_page_works_without_scripts(opened):
     page = opened("h200", java_script_enabled=False)
     assert page.tab.locator("svg.hierarchy").count() == 2
+    page.tab.locator("details.element > summary").first.click()
     page.tab.locator(".finding > summary").first.click()
     assert page.tab.locator(".finding[open] .evidence").first.is_visible()
 

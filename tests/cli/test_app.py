@@ -20,7 +20,6 @@ COMMANDS = [
     "compare",
     "export",
     "schema",
-    "get",
 ]
 
 

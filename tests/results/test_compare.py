@@ -100,7 +100,7 @@ def test_results_without_anything_in_common_are_refused():
     with pytest.raises(UsageError, match="two results or more, got 1"):
         compare([result(PLAIN)])
     both = [result({"l1.capacity": 1, "dram.hit_latency": 2.0}), result({"hiding.warps_for_90": 1})]
-    with pytest.raises(UsageError, match=r"A: discover \(L1, DRAM\); B: hide \(hiding\)$"):
+    with pytest.raises(UsageError, match=r"A: discover \(L1, DRAM\); B: hide \(streaming loads\)$"):
         compare(both)
     with pytest.raises(UsageError, match=r"nothing to compare.*a.json: discover \(L1, DRAM\); b.json: hide"):
         compare(both, ["a.json", "b.json"])

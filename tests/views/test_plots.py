@@ -1,5 +1,6 @@
 """Series become the plots that fit them."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
@@ -13,8 +14,8 @@ from gpudissect.results.model import Series
 from gpudissect.simulation.cache.geometry import Index, IndexKind
 from gpudissect.simulation.cache.index import set_numbers
 from gpudissect.views.plots.choose import figure_of
-from gpudissect.views.plots.draw import LEFT, PLOT_WIDTH, svg
-from gpudissect.views.plots.element import figures_together, index_function, set_map
+from gpudissect.views.plots.draw import LEFT, PLOT_WIDTH, legend, svg
+from gpudissect.views.plots.element import figures_of_series, figures_together, index_bits, index_matrix
 from gpudissect.views.plots.figure import Kind, Scale, overlay, scale_of
 from gpudissect.views.plots.standalone import sheet
 from tests.support.results import finding
@@ -72,33 +73,47 @@ def test_configurations_go_over_what_they_have_in_flight():
     assert made.x == "in flight" and made.columns["in flight"] == (128, 512, 2048, 16384), "others wait"
 
 
-def test_lists_are_bars_and_partitions_are_groups():
+def test_lists_are_bars_and_latencies_of_sms_are_a_map():
     found = [finding("l2", "latency_by_sm", (200.0, 210.0, 205.0)), finding("l2", "partition_by_sm", (0, 1, 0))]
     (made,) = figures_together(found)
-    assert made.by == "part" and made.x == "SM"
+    assert made.kind is Kind.MAP and made.columns["SM"] == (0, 1, 2) and made.pins == "partition"
+    assert svg(made, "p").count("h0") >= 1 and 'class="pin inner"' in svg(made, "p")
     (bars,) = figures_together([finding("tlb_l2", "ways", (17, 8, 8))])
     assert bars.kind is Kind.BARS and bars.x == "set"
 
 
-@pytest.mark.parametrize(
-    ("text", "sets"),
-    [
-        ("bits 7 8", [0, 1, 2, 3, 0]),
-        ("xor 7^9 8", [0, 1, 2, 3, 1]),
-        ("line mod 3", [0, 1, 2, 0, 1]),
-        ("(address / 256) mod 2", [0, 0, 1, 1, 0]),
-    ],
-)
-def test_the_set_map_follows_the_index_function(text, sets):
-    index = Index(**INDICES[text]) if text in INDICES else None
-    number = index_function(text, 128)
-    assert [number(128 * line) for line in range(5)] == sets
-    if index is not None:
-        offsets = np.arange(4096) * 128
-        assert [number(int(each)) for each in offsets] == set_numbers(index, 128, 4, offsets).tolist()
-    found = [finding("l1", "index_function", text), finding("l1", "line_size", 128)]
-    made = set_map(found)
-    assert made.kind is Kind.MAP and made.columns["set"][:5] == tuple(sets)
+def test_a_line_marks_the_value_that_was_found():
+    columns = {"warps": (1, 2, 4), "chains": (1, 1, 1), "rate": (60.0, 100.0, 120.0)}
+    (made,) = figures_together([finding("l1", "rate", 127.0)], [series("rate against warps and chains", columns)])
+    assert [value for value, _ in made.levels] == [127.0]
+    assert "127" in re.search(r'class="fixed">(.*?)</g>', svg(made, "p"))[1]
+
+
+def test_rates_begin_at_zero_and_their_axis_has_one_unit():
+    made = figure_of(series("bandwidth against x", {"x": (1, 2, 3), "rate": (4.1e12, 4.2e12, 4.7e12)}, rate="B/s"))
+    drawing = svg(made, "p")
+    (_, up) = json.loads(re.search(r'data-scales="(.*?)"', drawing)[1].replace("&quot;", '"'))
+    assert up[0] == 0 and up[3] == "TB/s" and "rate (TB/s)" in drawing
+
+
+def test_single_accesses_say_that_their_timer_is_included():
+    columns = {"footprint": (64, 128, 256), "stride": (32, 32, 32), "latency": (34.0, 34.0, 280.0)}
+    (made,) = figures_of_series(series("latency against footprint", columns, footprint="B", latency="cycles"))
+    assert "timer included" in made.title
+    assert figures_of_series(series("misses by chain", {"chain": (0, 1, 2), "misses": (0, 0, 1)})) == []
+
+
+@pytest.mark.parametrize(("text", "bits"), [("bits 7 8", [{7}, {8}]), ("xor 7^9 8", [{7, 9}, {8}])])
+def test_the_index_matrix_marks_the_bits_of_the_index_function(text, bits):
+    assert index_bits(text) == bits
+    index, offsets = Index(**INDICES[text]), np.arange(4096) * 128
+    sets = sum(sum(offsets >> bit & 1 for bit in group) % 2 << n for n, group in enumerate(bits))
+    assert sets.tolist() == set_numbers(index, 128, 4, offsets).tolist()
+    made = index_matrix([finding("l1", "index_function", text)])
+    cells = set(zip(made.columns["address bit"], made.columns["set bit"], strict=True))
+    assert cells == {(bit, n) for n, group in enumerate(bits) for bit in group}
+    drawing = svg(made, "p")
+    assert drawing.count('class="cell one"') == 1 and not legend(made)
 
 
 NOT_FUNCTIONS = (
@@ -107,16 +122,14 @@ NOT_FUNCTIONS = (
     "bits",
     "bits 99",
     "xor ^",
-    "line mod 0",
-    "line mod 1",
-    "(address / 0) mod 3",
+    "line mod 3",
     "xor " + "7^" * 5000 + "7",
 )
 
 
 @pytest.mark.parametrize("text", NOT_FUNCTIONS)
-def test_other_texts_have_no_set_map(text):
-    assert set_map([finding("l1", "index_function", text), finding("l1", "line_size", 128)]) is None
+def test_other_texts_have_no_matrix(text):
+    assert index_matrix([finding("l1", "index_function", text)]) is None
 
 
 def test_a_spectrum_has_bars_for_found_patterns():
@@ -126,7 +139,8 @@ def test_a_spectrum_has_bars_for_found_patterns():
         finding("spectrum_global", "p4", 400.0),
     ]
     (made,) = figures_together(found)
-    assert (made.kind, made.columns["pattern"], made.columns["latency"]) == (Kind.BARS, (1, 4), (30.0, 400.0))
+    assert (made.kind, made.columns["latency"]) == (Kind.BARS, (30.0, 400.0))
+    assert list(made.x_ticks.values()) == ["hit, L1", "miss, L1"]
 
 
 numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**63), 2**63 - 1))
@@ -192,7 +206,7 @@ def test_values_beyond_the_maximum_do_not_set_the_scale():
 
 def test_vertical_marks_carry_their_labels():
     drawing = ET.fromstring(str(svg(overlaid(marks=[(2, "two")]), "p")))
-    assert [each.text for each in drawing.findall("text") if each.get("class") is None] == ["two"]
+    assert [each.text for each in drawing.findall("g[@class='fixed']/text")] == ["two"]
 
 
 def test_a_sheet_holds_its_figures_side_by_side():

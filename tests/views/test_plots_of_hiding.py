@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gpudissect.models import by_key
 from gpudissect.results.files import load
 from gpudissect.results.model import Series
 from gpudissect.views.page.result import result_page
 from gpudissect.views.plots.draw import groups_of, svg
 from gpudissect.views.plots.element import figures_of_element, figures_of_series, known_machine
+from gpudissect.views.plots.figure import Kind
 from gpudissect.views.plots.standalone import standalone
 
 ROOT = Path(__file__).parents[2]
@@ -28,10 +30,12 @@ def figures(h200):
 
 def test_models_are_drawn_over_the_measurement(figures, h200):
     figure = figures["throughput against warps at alpha 8, and by models"]
-    assert figure.ys[0] == "measured" and figure.ys[1:4] == ("basic", "refined", "queued") and "sim" not in figure.ys
-    assert "queued: refined, with queues" in figure.note
+    assert figure.ys[0] == "measured" and [by_key(key).name for key in ("basic", "refined")] == list(figure.ys[1:3])
     curves = {name: dict(points) for name, points in groups_of(figure)}
-    assert set(curves["measured"]) < set(curves["basic"]) and max(curves["basic"].values()) == 100
+    assert (
+        set(curves["measured"]) < set(curves[by_key("basic").name])
+        and max(curves[by_key("basic").name].values()) == 100
+    )
     columns = h200.observed("hiding", "throughput against warps and alpha").columns
     rows = zip(*(columns[name] for name in ("alpha", "warps", "chains", "rate")), strict=True)
     best: dict[float, float] = {}
@@ -40,6 +44,17 @@ def test_models_are_drawn_over_the_measurement(figures, h200):
             best[warps] = max(best.get(warps, 0.0), rate)
     shares = curves["measured"]
     assert shares[16] / shares[1] == pytest.approx(best[16] / best[1], rel=1e-3)
+
+
+def test_the_map_has_the_throughput_of_every_warp_count_and_alpha(figures):
+    (name, figure), *_ = figures.items()
+    assert figure.kind is Kind.MAP and name.startswith("throughput by warps")
+    shares = figure.columns["of the peak"]
+    assert (
+        min(shares) > 0
+        and max(shares) <= 100
+        and len(shares) == len(set(zip(*list(figure.columns.values())[:2], strict=True)))
+    )
 
 
 def test_warps_needed_by_measurement_and_models(figures):
@@ -77,7 +92,7 @@ def test_every_figure_is_drawn_and_on_the_page(figures, h200):
     text = result_page(h200)
     for name, figure in figures.items():
         assert standalone(figure), name
-        assert f"hiding: {name}</figcaption>" in text
+        assert f": {name}</figcaption>" in text
 
 
 def test_without_parameters_no_model_is_drawn(h200):

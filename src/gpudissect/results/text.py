@@ -33,6 +33,11 @@ _TITLES = {
     "tma": ("Bulk copies (TMA)", "TMA"),
     "curves": ("All levels by footprint", "curves"),
     "launch": ("Kernel launch", "launch"),
+    "hiding": ("Latency hiding, streaming loads", "streaming loads"),
+    "hiding_stride2": ("Latency hiding, loads of stride 2", "loads of stride 2"),
+    "hiding_random": ("Latency hiding, random loads", "random loads"),
+    "hiding_rsq": ("Latency hiding, reciprocal square roots", "reciprocal square roots"),
+    "hiding_lds": ("Latency hiding, shared memory", "shared memory loads"),
 }  # element -> title, short title
 
 
@@ -41,9 +46,19 @@ def title_of(element: str, *, short: bool = False) -> str:
     return _TITLES.get(element, (element, element))[short]
 
 
+_SPECTRUM = {
+    "p1": "cache hit, TLB hit",
+    "p2": "cache hit, L2 TLB hit",
+    "p3": "cache hit, TLB miss",
+    "p4": "cache miss, TLB hit",
+    "p5": "cache miss, TLB miss",
+    "p6": "cache and TLB miss, new page-table window",
+}  # attributes of the latency spectrum (MC16 section 5.2)
+
+
 def words(attribute: str) -> str:
     """An attribute in words."""
-    return attribute.replace("_", " ").replace(" sm", " SM")
+    return _SPECTRUM.get(attribute) or attribute.replace("_", " ").replace(" sm", " SM")
 
 
 def clean(text: str) -> str:

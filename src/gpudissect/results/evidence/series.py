@@ -135,7 +135,7 @@ def _measure_chase(chase: Chase, trace: Trace) -> tuple[str, Row]:
 def _curve(element: str, quantity: str, traces: Sequence[tuple[str, Row]], max_points: int) -> Series | None:
     """The parameters that vary and the quantity, thinned out evenly; None of too few rows.
 
-    Where no parameter varies but the lines that a chain visits, one chain after the other.
+    None too where no parameter varies but the lines that a chain visits.
     """
     rows = [row for _, row in traces]
     *parameters, measured = rows[0]
@@ -143,10 +143,11 @@ def _curve(element: str, quantity: str, traces: Sequence[tuple[str, Row]], max_p
     kinds = any(isinstance(row[name], str) for name in varied for row in rows)
     if len(rows) < (MIN_KINDS if kinds else MIN_ROWS):
         return None
+    if not varied and " against " in quantity:
+        return None
     if not varied:
-        number = "chain" if " against " in quantity else "run"
-        quantity, varied = f"{quantity.partition(' against ')[0]} by {number}", [number]
-        rows = [{number: n, **row} for n, row in enumerate(rows)]
+        quantity, varied = f"{quantity} by run", ["run"]
+        rows = [{"run": n, **row} for n, row in enumerate(rows)]
     name, against, size = quantity.partition(" against ")
     if against and size not in varied:
         numeric = [each for each in varied if isinstance(rows[0][each], int | float)]

@@ -1,14 +1,14 @@
 """The rest of a page about a result: warnings, prediction, older methods, conditions, device and versions."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from gpudissect.errors import UsageError
+from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import ElementPrediction, PathPrediction, Result
 from gpudissect.results.text import brief, clean, quantity, title_of, words
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
-from gpudissect.views.terminal.hiding import is_answered, lines
+from gpudissect.views.terminal.hiding import answer, is_answered, model_errors, single_loads, throughput_table
 from gpudissect.views.terminal.table import restriction
 
 MAX_ROWS = 500
@@ -79,23 +79,23 @@ def _counts(wrong: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in wrong.items()) or "none"
 
 
-def latency_hiding(result: Result) -> Iterator[Markup]:
-    """How many warps hide latency, in words and as a table."""
+def latency_hiding(result: Result) -> Iterator[tuple[str, list[Markup], Markup]]:
+    """How many warps hide latency: element, answer in sentences, and the tables behind it, for each kind of access."""
     if not is_answered(result):
         return
     try:
-        texts = [clean(line) for line in lines(result, LINE_LENGTH)]
-    except UsageError:  # the file may come from anywhere: its findings are shown all the same
+        machine = machine_of(result)
+        for element, kind in KINDS.items():
+            series = {each.name: each for each in result.series if each.element == element}
+            if kind not in machine.units or CURVES not in series:
+                continue
+            sentences = [*answer(machine, kind, series[CURVES]), *single_loads(series)]
+            rows = [*throughput_table(series[CURVES], machine, kind, LINE_LENGTH), *model_errors(series, LINE_LENGTH)]
+            lines = tag("pre", *((clean(row), Markup("\n")) for row in rows))
+            folded = tag("summary", "Throughput as a table, and the models"), scrolling(None, lines)
+            yield element, [tag("p", clean(text)) for text in sentences], tag("details", *folded, class_="group")
+    except (UsageError, ArithmeticError, LookupError, TypeError, ValueError):  # the file may come from anywhere
         return
-    parts = []
-    for is_text, group in groupby(texts, key=lambda line: bool(line) and "  " not in line):  # cells are spaced
-        rows = list(group)
-        if is_text:
-            parts += [tag("p", line) for line in rows]
-        elif any(rows):
-            parts.append(scrolling(None, tag("pre", *((line, Markup("\n")) for line in rows))))
-    title = "How many warps hide latency"
-    yield tag("section", tag("h2", title), *parts, aria_label=title)
 
 
 def older_methods(result: Result) -> Iterator[Markup]:

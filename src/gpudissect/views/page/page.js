@@ -14,24 +14,26 @@
     parent.append(made);
     return made;
   };
-  const LEFT = 74, TOP = 12, ACROSS = 432, UP = 242, LAST = TOP + UP;
+  const LEFT = 84, TOP = 12, ACROSS = 422, UP = 242, LAST = TOP + UP;
 
   function short(value, unit) {
     if (value === null || typeof value === "string") return value ?? "";
-    const size = Math.abs(value);
+    const size = Math.abs(value), rate = { "TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3 }[unit];
+    if (rate) return `${+(value / rate).toPrecision(4)}`;
     const scaled = (steps) => { for (const [step, name] of steps) if (size >= step) return `${+(value / step).toPrecision(4)}${name}`; };
     if (unit === "B") return scaled([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}${value ? " B" : ""}`;
     if (unit === "B/s") return scaled([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
-    return size >= 1e4 ? scaled([[1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
+    return size >= 1e4 ? scaled([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
   }
 
   class Scale {
-    constructor([low, high, log, unit]) { this.log = log; this.unit = unit; this.ends = [this.to(low), this.to(high)]; }
+    constructor([low, high, log, unit, named]) { this.log = log; this.unit = unit; this.named = named && new Map(named); this.ends = [this.to(low), this.to(high)]; }
     to(value) { return this.log ? Math.log(value) : value; }
     from(place) { return this.log ? Math.exp(place) : place; }
     share(value) { return (this.to(value) - this.ends[0]) / (this.ends[1] - this.ends[0]); }
     // Round numbers between two shares of the axis.
     ticks(first, last) {
+      if (this.named) return [...this.named.keys()].filter((value) => this.share(value) >= first && this.share(value) <= last);
       const [a, b] = [first, last].map((share) => this.from(this.ends[0] + share * (this.ends[1] - this.ends[0])));
       const base = this.unit === "B" ? 2 : 10, made = [];
       for (const each of [base, 2]) {
@@ -214,18 +216,19 @@
       this.hide();
       if (isWhole && !this.zoomed) return; // as plotted
       this.zoomed = true;
+      this.svg.classList.toggle("zoomed", !isWhole);
       const across = this.svg.querySelector(".axis.x"), up = this.svg.querySelector(".axis.y");
       across.replaceChildren();
       up.replaceChildren();
       for (const value of this.x.ticks(x0, x1)) {
         const at = LEFT + ACROSS * (this.x.share(value) - x0) / (x1 - x0);
         draw("line", { x1: at, x2: at, y1: TOP, y2: LAST }, across);
-        draw("text", { x: at, y: LAST + 17, "text-anchor": "middle" }, across).textContent = short(value, this.x.unit);
+        draw("text", { x: at, y: LAST + 17, "text-anchor": "middle" }, across).textContent = this.x.named?.get(value) ?? short(value, this.x.unit);
       }
       for (const value of this.y.ticks(y0, y1)) {
         const at = LAST - UP * (this.y.share(value) - y0) / (y1 - y0);
         draw("line", { x1: LEFT, x2: LEFT + ACROSS, y1: at, y2: at }, up);
-        draw("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, up).textContent = short(value, this.y.unit);
+        draw("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, up).textContent = this.y.named?.get(value) ?? short(value, this.y.unit);
       }
     }
 
@@ -308,6 +311,7 @@
           const members = [...group.querySelectorAll(".finding")];
           group.hidden = words.length > 0 && members.length > 0 && members.every((each) => each.hidden);
           if (group.matches(".group") && members.length && words.length) group.open = !group.hidden;
+          if (group.matches(".group") && !words.length) group.open = false;
         }
       }, 150);
     });

@@ -5,15 +5,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
+from gpudissect.results.machine import CURVES
 from gpudissect.results.model import Finding, Result, Series
+from gpudissect.results.summary import summarize
 from gpudissect.results.text import brief, clean, provenance, title_of
 from gpudissect.views.page import about, findings
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Child, Markup, data, document, table, tag
+from gpudissect.views.page.overview import differences, overview, uncertainties
 from gpudissect.views.plots.draw import legend, svg
 from gpudissect.views.plots.element import figures_of_series, figures_together, known_machine
 from gpudissect.views.plots.figure import Figure
+from gpudissect.views.plots.signature import MOUNTAIN, signature_figures
 from gpudissect.views.terminal import instructions
 
 MAX_PLOT_BYTES, MAX_FINDING_BYTES, MAX_OTHER_BYTES = 2_000_000, 600_000, 250_000  # with style and script below 3 MB
@@ -100,28 +104,67 @@ class _Page:
         self._budget = Budget(MAX_FINDING_BYTES)
         self._rest = Budget(MAX_OTHER_BYTES)
         self._machine = known_machine(result)
+        self._summary = summarize(result)
         self._anchors: dict[str, str] = {}  # fragment of each element written so far
         self._count = 0
+        self._has_mountain = any((each.element, each.name) == MOUNTAIN for each in result.series)
+        self._titles: set[str] = set()  # of figures that stand before the findings
 
     def text(self) -> str:
         result = self._result
         by_element = groupby(result.findings[:MAX_FINDINGS], lambda each: each.element)
         groups = [(name, list(group)) for name, group in by_element]
         of_instructions = [group for group in groups if instructions.is_of_instruction(group[1][0])]
+        first, warnings = list(self._first(result)), self._within_budget(about.notes(result))
+        hiding = list(self._hiding())
         elements = [self._element(*group) for group in groups if group not in of_instructions]
         links = list(self._anchors)
         sections = [*elements, *self._instructions(of_instructions), *self._other_series({name for name, _ in groups})]
-        before = self._within_budget(about.notes(result), about.latency_hiding(result))
-        other = (about.prediction, about.older_methods, about.conditions, about.environment)
-        after = self._within_budget(*(part(result) for part in other))
-        overview = self._hierarchy(), self._contents(links, bool(of_instructions)), before
+        parts = (about.prediction, about.older_methods, about.conditions, about.environment)
+        after = self._within_budget(*(part(result) for part in parts))
+        screen = tag("section", *overview(result, self._summary), differences(result, self._summary))
+        contents = self._contents(links, bool(of_instructions))
         return document(
             f"{brief(result.device.name, MAX_NAME_LENGTH)}: memory hierarchy",
             tag("a", "To the findings", class_="skip", href="#findings"),
             tag("header", *self._header()),
-            tag("main", *overview, tag("h2", "Findings", id="findings"), self._tools(), *sections, *after),
+            tag(
+                "main",
+                tag("div", self._hierarchy(), screen, class_="first"),
+                warnings,
+                *hiding,
+                *first,
+                uncertainties(self._summary),
+                tag("h2", "All findings", id="findings"),
+                contents,
+                self._tools(),
+                *sections,
+                *after,
+            ),
             tag("footer", tag("p", self._colophon())),
         )
+
+    def _first(self, result: Result) -> Iterator[Markup]:
+        """The figures of the whole memory hierarchy; elements do not repeat them."""
+        figures = list(signature_figures(result))
+        self._titles = {figure.title for figure in figures}
+        if plotted := self._plots.draw(figures):
+            yield tag("section", tag("h2", "Plots"), plotted, aria_label="Plots")
+
+    def _hiding(self) -> Iterator[Markup]:
+        """How many warps hide latency: the answer, the map it rests on, and the tables folded."""
+        for number, (element, sentences, tables) in enumerate(about.latency_hiding(self._result)):
+            series = [each for each in self._result.series if (each.element, each.name) == (element, CURVES)]
+            figures = [figure for each in series for figure in figures_of_series(each, self._machine)[:1]]
+            self._titles |= {figure.title for figure in figures}
+            answer = tag("div", tag("div", *sentences), self._plots.draw(figures), class_="answer")
+            head = tag("h2", "How many warps hide latency") if number == 0 else None
+            section = tag("section", head, tag("h3", title_of(element)), answer, tables, class_="element")
+            if self._rest.take(section):
+                yield section
+
+    def _new(self, figures: Iterable[Figure]) -> Iterator[Figure]:
+        return (figure for figure in figures if figure.title not in self._titles)
 
     def _within_budget(self, *parts: Iterable[Markup]) -> list[Markup]:
         return [each for part in parts if not self._rest.is_spent for each in part if self._rest.take(each)]
@@ -132,15 +175,15 @@ class _Page:
         origin = tag("strong", provenance(device.origin, device.recorded_origin), class_=f"origin {style}")
         name = brief(device.name, MAX_NAME_LENGTH)
         yield tag("h1", name, title=brief(device.name, MAX_HOVER_LENGTH) if name != device.name else None)
-        yield tag("p", origin, " ", tag("code", brief(device.spec, MAX_SPEC_LENGTH)))
-        yield tag("p", about.facts(self._result), class_="facts")
+        spec = tag("code", brief(device.spec, MAX_SPEC_LENGTH))
+        yield tag("p", origin, " ", spec, " Brackets are for this card. ", about.facts(self._result), class_="facts")
 
     def _hierarchy(self) -> Child:
         wide, narrow = (hierarchy(self._result, width, self._anchors) for width in (WIDE, NARROW))
         if not wide:
             return None
         drawings = tag("div", wide, class_="wide"), tag("div", narrow, class_="narrow")
-        return tag("section", tag("h2", "Hierarchy"), *drawings, aria_label="Hierarchy")
+        return tag("section", *drawings, aria_label="Hierarchy")
 
     def _contents(self, elements: Sequence[str], has_instructions: bool) -> Markup:
         links = [(_short(title_of(name)), self._anchors[name]) for name in elements]
@@ -161,9 +204,11 @@ class _Page:
 
     def _element(self, name: str, group: list[Finding]) -> Markup | None:
         title = title_of(name)
-        head = tag("h3", _short(title), " ", tag("code", _short(name)) if title != name else None)
+        count = tag("span", f" {len(group)} finding{'s' if len(group) > 1 else ''}", class_="facts")
+        code = tag("code", _short(name)) if title != name else None
+        head = tag("summary", tag("h3", _short(title), " ", code), count)
         body = self._body(name, group, head)
-        return tag("section", head, *body, class_="element", id=self._new_anchor(name)) if body else None
+        return tag("details", head, *body, class_="element group", id=self._new_anchor(name)) if body else None
 
     def _new_anchor(self, name: str) -> str | None:
         """The fragment of an element, for the first group of its findings only."""
@@ -176,7 +221,7 @@ class _Page:
         series = self._series(name, group)
         attributes = {finding.attribute for finding in group}
         general = [each for each in series if not attributes.intersection(each.shows)]
-        plots = self._plots.draw(figures_together(group, general, self._machine))
+        plots = self._plots.draw(self._new(figures_together(group, general, self._machine)))
         evidence = [self._evidence(finding, series) for finding in group]  # before the lines, which link to them
         lines = [*map(self._line, group, evidence)]
         orphans = [plot for plot, line in zip(evidence, lines, strict=True) if line is None]  # other lines link to them
@@ -194,7 +239,8 @@ class _Page:
     def _evidence(self, finding: Finding, series: Sequence[Series]) -> Markup:
         """Plots of the kept evidence, once: other findings that rest on the same link to them."""
         kept = [each for each in series if each.shows and each.shows[0] == finding.attribute]
-        return self._plots.draw(figure for each in kept for figure in figures_of_series(each, self._machine))
+        figures = (figure for each in kept for figure in figures_of_series(each, self._machine))
+        return self._plots.draw(self._new(figures))
 
     def _series(self, element: str, group: Sequence[Finding]) -> list[Series]:
         """Series of an element; kept evidence gets the digests of its finding."""
@@ -202,8 +248,12 @@ class _Page:
         return [
             each.model_copy(update={"evidence": evidence.get(each.shows[0], ())}) if each.shows else each
             for each in self._result.series[:MAX_SERIES]
-            if each.element == element
+            if each.element == element and not self._is_replaced(each)
         ]
+
+    def _is_replaced(self, series: Series) -> bool:
+        """Whether the latency of whole laps over all levels shows the same without the timer's overhead."""
+        return self._has_mountain and series.name == MOUNTAIN[1] and series.element != MOUNTAIN[0]
 
     def _instructions(self, groups: Sequence[Group]) -> Iterator[Markup]:
         """The table of instructions, then their findings, folded."""
@@ -218,7 +268,8 @@ class _Page:
         columns = [n for n in range(len(instructions.COLUMNS)) if any(row[n] for row in rows)]
         heads = [instructions.COLUMNS[n] for n in columns]
         grid = table("Instructions", heads, ([self._linked(row[n], n) for n in columns] for row in rows))
-        yield tag("section", tag("h3", "Instructions"), grid, *folded, id="instructions", class_="element")
+        each = tag("details", tag("summary", "Findings and plots of each instruction"), *folded, class_="group")
+        yield tag("section", tag("h3", "Instructions"), grid, each, id="instructions", class_="element")
 
     def _linked(self, text: str, column: int) -> Child:
         return text if column or text not in self._anchors else tag("a", text, href=f"#{self._anchors[text]}")
@@ -227,7 +278,7 @@ class _Page:
         """Series about elements without a finding."""
         other = [each for each in self._result.series[:MAX_SERIES] if each.element not in elements]
         figures = (figure for each in other for figure in figures_of_series(each, self._machine))
-        if plotted := self._plots.draw(figures):
+        if plotted := self._plots.draw(self._new(figures)):
             yield tag("section", tag("h3", "Other measurements"), plotted, class_="element")
 
     def _colophon(self) -> str:

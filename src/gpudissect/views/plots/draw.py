@@ -6,14 +6,24 @@ under that transform, so that nothing but the transform and the ticks changes wh
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gpudissect.views.page.markup import Markup, tag
-from gpudissect.views.plots.figure import MAX_GROUPS, Figure, Kind, Scale, is_finite, label, scale_of
+from gpudissect.views.plots.figure import (
+    LOG_RATIO,
+    MAX_GROUPS,
+    Figure,
+    Kind,
+    Scale,
+    axis_unit,
+    is_finite,
+    label,
+    scale_of,
+)
 
 WIDTH, HEIGHT = 520, 300
-LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 74, 12, 432, 242
+LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 84, 12, 422, 242
 BOTTOM = TOP + PLOT_HEIGHT
 MAX_LABELLED_BARS = 10  # bars that have a tick each
 TICK_WIDTH = 34  # pixels of the text of a tick
@@ -21,6 +31,10 @@ NUMBERED = ("sm", "peer", "lap", "ring", "chain", "run", "number")  # neighbours
 MAX_LARGE_DOTS = 150  # of one group; of more each is plotted smaller
 SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the smallest first (plot.css)
 HOLLOW_STYLES = (2, 3, 6, 7)
+RATES = ("B/s", "B/cycle", "ops/cycle", "instructions/cycle", "%")
+"""Units of quantities that are plotted from zero on."""
+MAX_LEVEL_LABELS = 2  # of vertical marks; those of more stand upright
+MATRIX_MARGIN = 0.06  # of a cell, in a map of one colour
 SHADES = 9  # colours of a map, h0 .. h8 in the style sheet
 Points = list[tuple[float, float]]
 
@@ -49,19 +63,27 @@ def svg(figure: Figure, identity: str) -> Markup:
             marks = [strokes[n] for n in order]  # small marks on large ones, and the first on top
     if x_ticks is None and figure.x in NUMBERED:
         x_ticks = [each for each in x.ticks(5) if each == int(each)] or None
-    units = figure.unit(figure.x), figure.unit(figure.ys[0])
-    x_title, y_title = _axis_title(figure, figure.x), _axis_title(figure, *figure.ys)
-    scales = [[scale.low, scale.high, int(scale.log), unit] for scale, unit in zip((x, y), units, strict=True)]
+    units = axis_unit(figure.unit(figure.x), x), axis_unit(figure.unit(figure.ys[0]), y)
+    x_title, y_title = _axis_title(units[0], figure.x), _axis_title(units[1], *figure.ys)
+    named = [list(ticks.items()) for ticks in (figure.x_ticks, figure.y_ticks)]
+    scales = [
+        [scale.low, scale.high, int(scale.log), unit, *([ticks] if ticks else [])]
+        for scale, unit, ticks in zip((x, y), units, named, strict=True)
+    ]
     clip = f"{identity}-clip"
     middle, turned = LEFT + PLOT_WIDTH / 2, f"translate(12 {TOP + PLOT_HEIGHT / 2:g}) rotate(-90)"
     parts = (
         tag("title", figure.title),
         tag("desc", describe(figure, groups)),
         tag("clipPath", tag("rect", **_AREA), id=clip),
-        tag("g", _x_axis(x, units[0], x_ticks), class_="axis x"),
-        tag("g", _y_axis(y, units[1]), class_="axis y"),
+        tag(
+            "g",
+            _x_axis(x, figure.x_ticks or _labels(x_ticks or x.ticks(5, _base(units[0])), units[0])),
+            class_="axis x",
+        ),
+        tag("g", _y_axis(y, figure.y_ticks or _labels(y.ticks(6, _base(units[1])), units[1])), class_="axis y"),
         tag("g", tag("g", *marks, class_="marks"), clip_path=f"url(#{clip})"),
-        *_vertical_marks(figure, x),
+        tag("g", *_vertical_marks(figure, x), *_horizontal_marks(figure, y), class_="fixed"),
         tag("rect", class_="frame", **_AREA),
         tag("text", x_title, class_="name", x=middle, y=HEIGHT - 8, text_anchor="middle"),
         tag("text", y_title, class_="name", text_anchor="middle", transform=turned),
@@ -73,6 +95,9 @@ def svg(figure: Figure, identity: str) -> Markup:
 def legend(figure: Figure) -> Markup:
     """Legend in HTML; empty where there is only one group."""
     if figure.kind is Kind.MAP:
+        first, last = _colour_range(figure)
+        if first == last:
+            return Markup("")
         low, high = colour_labels(figure)
         ramp = tag("span", *(tag("i", class_=f"h{n}") for n in range(SHADES)), class_="ramp", aria_hidden="true")
         return tag("p", f"{low} ", ramp, f" {high}", class_="legend")
@@ -120,13 +145,16 @@ def describe(figure: Figure, groups: list[tuple[str, Points]]) -> str:
 def colour_labels(figure: Figure) -> tuple[str, str]:
     """Texts before and behind the colours of a map."""
     (low, high), unit = _colour_range(figure), figure.unit(figure.colour)
-    return label(low, unit), f"{label(high, unit)} {figure.colour or ''}{_suffix(unit)}"
+    return label(low, unit), f"{label(high, unit)}{_suffix(unit)} {figure.colour or ''}"
 
 
 def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
     is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
     x = scale_of([point[0] for point in points], log=False if is_even else figure.log_x)
-    heights = {min(point[1], figure.y_max or point[1]) for point in points}
+    heights = {min(point[1], figure.y_max or point[1]) for point in points} | {value for value, _ in figure.levels}
+    is_log = figure.log_y or (figure.log_y is None and min(heights) > 0 and max(heights) >= LOG_RATIO * min(heights))
+    if figure.unit(figure.ys[0]) in RATES and not is_log:
+        heights |= {0}
     if figure.unit(figure.ys[0]) == "%":
         heights |= {0, 100}
     if figure.kind is Kind.BARS and len(heights) == 1:
@@ -134,8 +162,8 @@ def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
     return x, scale_of(list(heights), from_zero=True, log=figure.log_y)
 
 
-def _axis_title(figure: Figure, *names: str) -> str:
-    unit, name = figure.unit(names[0]), ", ".join(names)
+def _axis_title(unit: str, *names: str) -> str:
+    name = ", ".join(names)
     if len(names) > 1 and len(name) >= 30:  # the legend has them
         return unit or "value"
     return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")
@@ -145,27 +173,46 @@ def _suffix(unit: str) -> str:
     return f" {unit}" if unit and unit != "B" else ""
 
 
-def _x_axis(scale: Scale, unit: str, ticks: Sequence[float] | None) -> Iterator[Markup]:
-    for value in ticks or scale.ticks(5, 2 if unit == "B" else 10):
+def _base(unit: str) -> int:
+    return 2 if unit == "B" else 10
+
+
+def _labels(ticks: Sequence[float], unit: str) -> dict[float, str]:
+    return {value: label(value, unit) for value in ticks}
+
+
+def _x_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
+    for value, text in ticks.items():
         at = LEFT + PLOT_WIDTH * scale.at(value)
         yield tag("line", x1=at, x2=at, y1=TOP, y2=BOTTOM)
-        yield tag("text", label(value, unit), x=at, y=BOTTOM + 17, text_anchor="middle")
+        yield tag("text", text, x=at, y=BOTTOM + 17, text_anchor="middle")
 
 
-def _y_axis(scale: Scale, unit: str) -> Iterator[Markup]:
-    for value in scale.ticks(6, 2 if unit == "B" else 10):
+def _y_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
+    for value, text in ticks.items():
         at = TOP + PLOT_HEIGHT * (1 - scale.at(value))
         yield tag("line", x1=LEFT, x2=LEFT + PLOT_WIDTH, y1=at, y2=at)
-        yield tag("text", label(value, unit), x=LEFT - 6, y=at + 4, text_anchor="end")
+        yield tag("text", text, x=LEFT - 6, y=at + 4, text_anchor="end")
 
 
 def _vertical_marks(figure: Figure, x: Scale) -> Iterator[Markup]:
+    """Vertical lines; labels of many stand upright beside them."""
     for row, (value, text) in enumerate(figure.marks):
         at = round(LEFT + PLOT_WIDTH * x.at(value), 1)
-        is_left = at > LEFT + PLOT_WIDTH / 2
         yield tag("path", class_="mark", d=f"M{at} {TOP}V{BOTTOM}")
+        if len(figure.marks) > MAX_LEVEL_LABELS:
+            yield tag("text", text, transform=f"translate({at + 11:g} {BOTTOM - 5}) rotate(-90)")
+            continue
+        is_left = at > LEFT + PLOT_WIDTH / 2
         anchor = "end" if is_left else "start"
         yield tag("text", text, x=at + (-5 if is_left else 5), y=TOP + 14 + 15 * row, text_anchor=anchor)
+
+
+def _horizontal_marks(figure: Figure, y: Scale) -> Iterator[Markup]:
+    for value, text in figure.levels:
+        at = round(TOP + PLOT_HEIGHT * (1 - y.at(value)), 1)
+        yield tag("path", class_="mark", d=f"M{LEFT} {at}h{PLOT_WIDTH}")
+        yield tag("text", text, x=LEFT + 5, y=at - 4 if at > TOP + 16 else at + 13)
 
 
 def _place(x: float, y: float, across: Scale, up: Scale) -> str:
@@ -224,12 +271,20 @@ def _map(figure: Figure) -> tuple[Scale, Scale, list[Markup]]:
     width, height = PLOT_WIDTH * x_step / (across.high - across.low), PLOT_HEIGHT * y_step / (up.high - up.low)
     first, last = _colour_range(figure)
     paths = [""] * SHADES
+    margin = 0.0 if first < last else MATRIX_MARGIN
     for x, y, value in cells:
         if is_finite(value):
             share = min(max((value - first) / ((last - first) or 1), 0), 1)
-            corner = _place(x - x_step / 2, y + y_step / 2, across, up)
-            paths[round(share * (SHADES - 1))] += f"M{corner}h{width:.1f}v{height:.1f}h{-width:.1f}z"
-    return across, up, [tag("path", class_=f"cell h{n}", d=Markup(path)) for n, path in enumerate(paths) if path]
+            corner = _place(x - (0.5 - margin) * x_step, y + (0.5 - margin) * y_step, across, up)
+            wide, high = width * (1 - 2 * margin), height * (1 - 2 * margin)
+            paths[round(share * (SHADES - 1))] += f"M{corner}h{wide:.1f}v{high:.1f}h{-wide:.1f}z"
+    shades = [(f"h{n}" if first < last else "one", path) for n, path in enumerate(paths) if path]
+    marks = [tag("path", class_=f"cell {shade}", d=Markup(path)) for shade, path in shades]
+    if figure.pins is not None:
+        columns = (figure.columns[name] for name in (figure.x, figure.ys[0], figure.pins))
+        pins = "".join(f"M{_place(x, y, across, up)}h0" for x, y, pin in zip(*columns, strict=True) if pin == 1)
+        marks += [tag("path", class_=f"pin {layer}", d=Markup(pins)) for layer in ("outer", "inner")]
+    return across, up, marks
 
 
 def _step(values: Sequence[float]) -> float:

@@ -1,11 +1,12 @@
 """Every figure of one element: of its findings (sets, lists, the spectrum), then of its series."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudissect.errors import UsageError
 from gpudissect.models.base import Machine
+from gpudissect.results.folded import folded
 from gpudissect.results.machine import KINDS, machine_of
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.text import title_of, words
@@ -15,10 +16,17 @@ from gpudissect.views.plots.hiding import figures_of_hiding
 from gpudissect.vocabulary import LIST_INDEX
 
 MAX_LIST_LENGTH = 2048
-MAP_COLUMNS, MAP_ROWS = 64, 16  # lines of memory in the set map
+SM_COLUMNS, MAX_SM_TICKS = 12, 12
+SM_LISTS = ("latency_by_sm", "partition_by_sm")
 MAX_ADDRESS_BIT = 63
 MAX_FUNCTION_LENGTH = 2000  # characters of an index function
-SPECTRUM = ("p1", "p2", "p3", "p4", "p5", "p6")
+SPECTRUM_AXIS = "cache, TLB level"
+SPECTRUM = {"p1": "hit, L1", "p2": "hit, L2", "p3": "hit, none", "p4": "miss, L1", "p5": "miss, none", "p6": "window"}
+"""What each pattern of the spectrum hits: the cache, then the level of the TLB."""
+_RATES = re.compile(r"((?:read |write |copy )?(?:bandwidth|rate))(?: by configuration| against warps and chains)$")
+_SINGLE = re.compile(r"(?:mean access )?latency against footprint$")
+_WITHOUT_AXIS = " by chain"  # one point for each of several chains that have nothing in order
+_COLUMNS = {"pairs": "measured", "if one line": "expected within one line", "if two lines": "expected in two lines"}
 SHOWN_ATTRIBUTES = {
     "misses against footprint": ("capacity",),
     "latency against footprint": ("miss_penalty",),
@@ -39,19 +47,40 @@ def figures_together(
     findings: Sequence[Finding], series: Sequence[Series] = (), machine: Machine | None = None
 ) -> list[Figure]:
     """The figures of findings about one element and of series; `machine` is for models of latency hiding."""
-    figures = [set_map(findings), _spectrum(findings), *_lists(findings)]
-    figures += [figure for each in series for figure in figures_of_series(each, machine)]
+    figures = [index_matrix(findings), sm_map(findings), _spectrum(findings), *_lists(findings)]
+    for each in series:
+        level = _answer(each, findings)
+        figures += [replace(figure, levels=level) if level else figure for figure in figures_of_series(each, machine)]
     return [figure for figure in figures if figure is not None]
+
+
+def _answer(series: Series, findings: Sequence[Finding]) -> list[tuple[float, str]]:
+    """A line at the value that was found from a series of rates."""
+    measured = _RATES.match(series.name)
+    attribute = measured[1].replace(" ", "_") if measured else ""
+    values = [each for each in findings if each.attribute == attribute and isinstance(each.value, int | float)]
+    return [(float(each.value), folded(each)) for each in values if isinstance(each.value, int | float)]
 
 
 def figures_of_series(series: Series, machine: Machine | None = None) -> list[Figure]:
     """Those known for its name, otherwise the one that fits its columns; none where there is nothing to plot."""
+    if series.name.endswith(_WITHOUT_AXIS):
+        return []
     figures = figures_of_hiding(series, machine)
     if figures is None:
-        figure = figure_of(series)
+        figure = figure_of(_in_words(series))
         figures = [figure] if figure is not None else []
+    if _SINGLE.match(series.name) and "stride" in series.columns:
+        title = f"{title_of(series.element)}: latency of single accesses against footprint, timer included"
+        figures = [replace(figure, title=title) for figure in figures]
     shows = tuple((series.element, each) for each in series.shows or SHOWN_ATTRIBUTES.get(series.name, ()))
     return [replace(figure, shows=shows) for figure in figures]
+
+
+def _in_words(series: Series) -> Series:
+    columns = {_COLUMNS.get(name, name): column for name, column in series.columns.items()}
+    units = {_COLUMNS.get(name, name): unit for name, unit in series.units.items()}
+    return series.model_copy(update={"columns": columns, "units": units})
 
 
 def known_machine(result: Result) -> Machine | None:
@@ -64,87 +93,119 @@ def known_machine(result: Result) -> Machine | None:
         return None
 
 
-def set_map(findings: Sequence[Finding]) -> Figure | None:
-    """The set of every line of memory; None without an index function over several sets and a line or page size."""
-    by_name = {finding.attribute: finding for finding in findings}
-    found = by_name.get("index_function")
-    unit = next((by_name[name] for name in ("line_size", "page_size") if name in by_name), None)
-    if found is None or unit is None or not isinstance(found.value, str) or not isinstance(unit.value, int):
+def index_matrix(findings: Sequence[Finding]) -> Figure | None:
+    """Which address bits each bit of the set number is the XOR of; None for other index functions and for one set."""
+    found = next((each for each in findings if each.attribute == "index_function"), None)
+    groups = index_bits(found.value) if found is not None and isinstance(found.value, str) else []
+    if found is None or not groups:
         return None
-    set_of = index_function(found.value, unit.value)
-    if set_of is None or unit.value < 1:
-        return None
-    name = "page" if unit.attribute == "page_size" else "line"
-    lines = range(MAP_COLUMNS * MAP_ROWS)
+    cells = [(bit, n) for n, group in enumerate(groups) for bit in sorted(group)]
     columns: dict[str, Column] = {
-        name: tuple(line % MAP_COLUMNS for line in lines),
-        "row": tuple(line // MAP_COLUMNS for line in lines),
-        "set": tuple(set_of(line * unit.value) for line in lines),
+        "address bit": tuple(bit for bit, _ in cells),
+        "set bit": tuple(n for _, n in cells),
+        "used": (1,) * len(cells),
     }
-    title = f"{title_of(found.element)}: set of every {name} of memory, {MAP_COLUMNS} per row"
-    note = "by the index function as found, from address 0 on"
-    return Figure(title, Kind.MAP, columns, name, ("row",), colour="set", evidence=found.evidence, note=note)
+    return Figure(
+        f"{title_of(found.element)}: address bits in each bit of the set number",
+        Kind.MAP,
+        columns,
+        "address bit",
+        ("set bit",),
+        colour="used",
+        evidence=found.evidence,
+        note="each bit of the set number is the XOR of the marked address bits",
+        x_ticks={bit: f"{bit}" for bit in range(min(cells)[0], max(cells)[0] + 1)},
+        y_ticks={n: f"{n}" for n in range(len(groups))},
+        shows=((found.element, "index_function"),),
+    )
 
 
-def index_function(text: str, line: int) -> Callable[[int], int] | None:
-    """The function from byte addresses to sets that a text describes; None for one set and for any other text.
+def index_bits(text: str) -> list[set[int]]:
+    """The address bits of each bit of the set number; empty for other texts.
 
-    ``bits 7 8``; ``xor 7^13 8^14 9`` (each group one bit of the set number); ``line mod 1792``;
-    ``(address / 128) mod 7`` (`gpudissect.simulation.cache.index.canonical`).
+    ``bits 7 8``; ``xor 7^13 8^14 9``: each group is one bit (`gpudissect.simulation.cache.index.canonical`).
     """
-    if len(text) > MAX_FUNCTION_LENGTH:
-        return None
-    if re.fullmatch(r"(bits|xor)( \d{1,2}(\^\d{1,2})*)+", text):
-        groups = [set(map(int, group.split("^"))) for group in text.split(" ")[1:]]
-        if max(map(max, groups)) > MAX_ADDRESS_BIT:
-            return None
-        masks = [sum(1 << bit for bit in group) for group in groups]
-        return lambda address: sum(((address & mask).bit_count() & 1) << n for n, mask in enumerate(masks))
-    if modulo := re.fullmatch(r"(?:line|\(address / (\d{1,9})\)) mod (\d{1,9})", text):
-        granule, sets = int(modulo[1] or line), int(modulo[2])
-        return (lambda address: address // granule % sets) if granule and sets > 1 else None
-    return None
+    if len(text) > MAX_FUNCTION_LENGTH or not re.fullmatch(r"(bits|xor)( \d{1,2}(\^\d{1,2})*)+", text):
+        return []
+    groups = [set(map(int, group.split("^"))) for group in text.split(" ")[1:]]
+    return groups if max(map(max, groups)) <= MAX_ADDRESS_BIT and len(groups) > 1 else []
 
 
 def _lists(findings: Sequence[Finding]) -> list[Figure]:
-    """A figure for each list of more than two numbers; latencies by SM are coloured by the part of the L2."""
-    by_name = {finding.attribute: finding.value for finding in findings}
+    """A figure for each list of more than two numbers: bars, or a map for latencies by SM."""
     figures = []
     for finding in findings:
         value = finding.value
-        is_colour = finding.attribute == "partition_by_sm" and "latency_by_sm" in by_name
-        if not isinstance(value, tuple) or len(value) < 3 or is_colour:
+        if not isinstance(value, tuple) or len(value) < 3 or finding.attribute in SM_LISTS:
             continue
         x, name = LIST_INDEX.get(finding.attribute, "sets").removesuffix("s"), words(finding.attribute)
         columns: dict[str, Column] = {x: tuple(range(len(value[:MAX_LIST_LENGTH]))), name: value[:MAX_LIST_LENGTH]}
-        parts = by_name.get("partition_by_sm") if finding.attribute == "latency_by_sm" else None
-        kind, by = Kind.BARS, None
-        if isinstance(parts, tuple) and len(parts) == len(value):
-            columns["part"], kind, by = parts[:MAX_LIST_LENGTH], Kind.DOTS, "part"
         title = f"{title_of(finding.element)}: {name}, {x} by {x}"
         units = {name: finding.unit} if finding.unit else {}
-        figures.append(Figure(title, kind, columns, x, (name,), units, by, evidence=finding.evidence))
+        figures.append(Figure(title, Kind.BARS, columns, x, (name,), units, evidence=finding.evidence))
     return figures
 
 
+def sm_map(findings: Sequence[Finding]) -> Figure | None:
+    """Latency of each SM, in the order of their numbers, with the L2 partition marked; None without such a list."""
+    by_name = {finding.attribute: finding for finding in findings}
+    found, partitions = (by_name.get(name) for name in SM_LISTS)
+    if found is None or not isinstance(found.value, tuple) or len(found.value) < 3:
+        return None
+    count = min(len(found.value), MAX_LIST_LENGTH)
+    columns: dict[str, Column] = {
+        "SM in its row": tuple(sm % SM_COLUMNS for sm in range(count)),
+        "first SM of the row": tuple(sm - sm % SM_COLUMNS for sm in range(count)),
+        "SM": tuple(range(count)),
+    }
+    note, pins = "", None
+    if partitions is not None and isinstance(partitions.value, tuple) and len(partitions.value) == len(found.value):
+        columns["partition"], pins = partitions.value[:count], "partition"
+        note = "dot: SMs of L2 partition 1, the others are of partition 0"
+    columns["latency"] = found.value[:count]
+    firsts = range(0, count, SM_COLUMNS * max(1, -(-count // (SM_COLUMNS * MAX_SM_TICKS))))
+    return Figure(
+        f"{title_of(found.element)}: latency by SM",
+        Kind.MAP,
+        columns,
+        "SM in its row",
+        ("first SM of the row",),
+        {"latency": found.unit},
+        colour="latency",
+        evidence=found.evidence,
+        note=note,
+        x_ticks={n: f"+{n}" for n in range(SM_COLUMNS)},
+        y_ticks={sm: f"{sm}" for sm in firsts},
+        pins=pins,
+        shows=tuple((found.element, name) for name in SM_LISTS),
+    )
+
+
 def _spectrum(findings: Sequence[Finding]) -> Figure | None:
-    """The latency spectrum, P1 to P6 (MC16 section 5.2), as far as it was found."""
+    """The latency spectrum (MC16 section 5.2), as far as it was found."""
     found = [each for each in findings if each.attribute in SPECTRUM and isinstance(each.value, int | float)]
     if len(found) < 2:
         return None
     columns: dict[str, Column] = {
-        "pattern": tuple(SPECTRUM.index(each.attribute) + 1 for each in found),
+        SPECTRUM_AXIS: tuple(range(len(found))),
+        "cache and TLB": tuple(words(each.attribute) for each in found),
         "latency": tuple(each.value for each in found if isinstance(each.value, int | float)),
         "low": tuple(each.low for each in found),
         "high": tuple(each.high for each in found),
     }
-    title, units = (
-        f"{title_of(found[0].element)}: cycles of P1 to P6",
-        dict.fromkeys(("latency", "low", "high"), "cycles"),
-    )
+    title = f"{title_of(found[0].element)}: latency by what an access hits"
+    units = dict.fromkeys(("latency", "low", "high"), "cycles")
     evidence = tuple(dict.fromkeys(digest for each in found for digest in each.evidence))
-    note = (
-        "P1 to P3: hits of the cache, by the TLB that hits (first, second, none); P4: a miss of the cache, P5: of the "
+    names = [SPECTRUM[each.attribute] for each in found]
+    note = "cache: hit or miss; below: the TLB level that hits, or a window of the page table that was not used before"
+    return Figure(
+        title,
+        Kind.BARS,
+        columns,
+        SPECTRUM_AXIS,
+        ("latency",),
+        units,
+        evidence=evidence,
+        note=note,
+        x_ticks=dict(enumerate(names)),
     )
-    note += "TLBs too, P6: and in another page-table window"
-    return Figure(title, Kind.BARS, columns, "pattern", ("latency",), units, evidence=evidence, note=note)

@@ -10,6 +10,9 @@ from gpudissect.results.text import quantity
 
 Column = tuple[float | str | None, ...]
 MAX_GROUPS = 8  # groups that a reader can distinguish
+RATE_UNITS = {"TB/s": 1e12, "GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}
+"""Units of an axis in B/s."""
+MAX_SHORT = 1e4  # number that a tick shows in few digits
 LOG_RATIO = 64  # largest over smallest value from which on a logarithmic scale reads better
 
 
@@ -42,6 +45,10 @@ class Figure:
     y_max: float | None = None  # values beyond it are cut off
     kinds: Mapping[str, Kind] = field(default_factory=dict)  # of groups that differ from `kind`
     marks: Sequence[tuple[float, str]] = ()  # vertical lines, each with its label
+    levels: Sequence[tuple[float, str]] = ()  # horizontal lines, each with its label
+    x_ticks: Mapping[float, str] = field(default_factory=dict)  # in place of round numbers
+    y_ticks: Mapping[float, str] = field(default_factory=dict)
+    pins: str | None = None  # column of a map: cells with a 1 get a pin
     shows: tuple[tuple[str, str], ...] = ()  # element and attribute of findings with other evidence that it belongs to
 
     def unit(self, name: str | None) -> str:
@@ -89,7 +96,8 @@ class Scale:
             if self.log and self.high / self.low >= each**decades:
                 first = math.ceil(math.log(self.low, each) - 1e-9)
                 last = math.floor(math.log(self.high, each) + 1e-9)
-                stride = max(1, math.ceil((last - first + 1) / (count if each == base else 8)))
+                room = count if each == base or self.high > MAX_SHORT else 8
+                stride = max(1, math.ceil((last - first + 1) / room))
                 return [float(each) ** n for n in range(first, last + 1, stride)]
         step = _round_step((self.high - self.low) / count, base)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
@@ -114,12 +122,21 @@ def scale_of(values: Sequence[float], *, from_zero: bool = False, log: bool | No
 
 def label(value: float, unit: str) -> str:
     """A value at a tick: short, with its unit only where it is needed to read it."""
+    if unit in RATE_UNITS:
+        return f"{value / RATE_UNITS[unit]:.4g}"
     if unit in ("B", "B/s"):
         return quantity(value, unit).removesuffix("B/s").strip() if value else "0"
-    for power, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for power, suffix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= max(power, 1e4):
-            return f"{value / power:g}{suffix}"
-    return f"{value:g}"
+            return f"{value / power:.4g}{suffix}"
+    return f"{value:.4g}"
+
+
+def axis_unit(unit: str, scale: Scale) -> str:
+    """The unit of an axis: of B/s the one in which its numbers are short."""
+    if unit != "B/s":
+        return unit
+    return next((name for name, size in RATE_UNITS.items() if scale.high >= size), unit)
 
 
 def _round_step(step: float, base: int) -> float:

@@ -15,6 +15,8 @@ from gpudissect.views.plots.figure import MAX_GROUPS, Column, Figure, Kind
 
 MODEL_ALPHAS = (0.0, 8.0, 32.0, 128.0)  # at which models are plotted over the measurement
 MODELS = ("basic", "refined", "queued", "cuda-guide", "hong-kim", "baghsorkhi", "zhang-owens")
+MAP_NAME = "throughput by warps and additions per access"
+MAX_TICKS = 12  # of an axis of the map
 MODEL_POINTS = 32  # occupancies, besides the measured ones, at which a model is plotted
 MAX_ROWS = 4000
 
@@ -44,12 +46,16 @@ def _figure(series: Series, name: str, kind: Kind, x: str, ys: tuple[str, ...], 
 
 
 def _throughput(series: Series, machine: Machine | None) -> Iterator[Figure]:
-    """A line for each of some alphas (VV16 figure 4.1), then for some alphas a figure with models (figure 4.2)."""
+    """A map, a line for each of some alphas (VV16 figure 4.1), and for some a figure with models (figure 4.2)."""
     alphas = sorted({float(alpha) for alpha in series.columns["alpha"] if alpha is not None})
     curves = {alpha: curve for alpha in alphas if (curve := curve_of(series, alpha))}
+    yield _throughput_map(series, machine, curves)
     places = np.linspace(0, len(curves) - 1, min(len(curves), MAX_GROUPS)).round().astype(int)
-    lines = {f"alpha {alpha:g}": curves[alpha] for alpha in np.array(list(curves))[places]}
-    note = "alpha: additions per access; one chain per warp, the fastest of several block sizes"
+    lines = {
+        "alpha ∞" if math.isinf(alpha) else f"alpha {alpha:g}": curves[alpha]
+        for alpha in np.array(list(curves))[places]
+    }
+    note = "alpha: additions per access, ∞: additions alone; one chain per warp, the fastest of several block sizes"
     yield _occupancy_figure(series, "throughput against warps", lines, "instructions/cycle", note)
     for alpha in (each for each in MODEL_ALPHAS if machine is not None and each in curves):
         assert machine is not None
@@ -64,16 +70,41 @@ def _throughput(series: Series, machine: Machine | None) -> Iterator[Figure]:
         yield _occupancy_figure(series, f"throughput against warps at alpha {alpha:g}, and by models", lines, "%", note)
 
 
+def _throughput_map(series: Series, machine: Machine | None, curves: Mapping[float, Mapping[int, float]]) -> Figure:
+    """Throughput in percent of the peak, warps by additions per access; both in steps, for both are logarithmic."""
+    warps = sorted(set.intersection(*(set(curve) for curve in curves.values())))
+    kind = KINDS[series.element]
+    tops = {
+        alpha: peak(machine, Loop(alpha=alpha, access=kind)) if machine is not None else max(curve.values())
+        for alpha, curve in curves.items()
+    }
+    cells = [(alpha, count) for alpha in curves for count in warps]
+    columns: dict[str, Column] = {
+        "additions per access": tuple(list(curves).index(alpha) for alpha, _ in cells),
+        "warps per SM": tuple(warps.index(count) for _, count in cells),
+        "alpha": tuple(alpha if math.isfinite(alpha) else None for alpha, _ in cells),
+        "warps": tuple(count for _, count in cells),
+        "of the peak": tuple(round(min(100.0, 100 * curves[alpha][count] / tops[alpha]), 1) for alpha, count in cells),
+    }
+    x, y = list(columns)[:2]
+    x_step, y_step = (max(1, -(-len(each) // MAX_TICKS)) for each in (curves, warps))
+    x_ticks = {n: "∞" if math.isinf(alpha) else f"{alpha:g}" for n, alpha in enumerate(curves) if n % x_step == 0}
+    y_ticks = {n: f"{count}" for n, count in enumerate(warps) if (len(warps) - 1 - n) % y_step == 0}
+    options = {"columns": columns, "units": {"of the peak": "%"}, "x_ticks": x_ticks, "y_ticks": y_ticks}
+    return _figure(series, MAP_NAME, Kind.MAP, x, (y,), colour="of the peak", **options)
+
+
 def _predicted(machine: Machine, loop: Loop, curve: Mapping[int, float]) -> dict[str, dict[int, float]]:
     max_warps = max(curve)
     warps = sorted({*curve, *range(1, max_warps + 1, max(1, max_warps // MODEL_POINTS))})
     predicted = {}
     for key in MODELS:
         try:
-            rates = by_key(key).throughput(machine, loop, warps)
+            model = by_key(key)
+            rates = model.throughput(machine, loop, warps)
         except ValueError:  # the machine lacks parameters of this model
             continue
-        predicted[key] = dict(zip(warps, map(float, rates), strict=True))
+        predicted[model.name] = dict(zip(warps, map(float, rates), strict=True))
     return predicted
 
 

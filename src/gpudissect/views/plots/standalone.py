@@ -60,6 +60,8 @@ def _panel(figure: Figure, identity: str) -> tuple[Markup, int] | None:
 
 def _legend(figure: Figure, top: int) -> tuple[list[Markup], int]:
     """The legend in as many lines as it takes, and where the plot begins."""
+    if figure.kind is Kind.MAP and len(set(figure.columns[figure.colour or figure.ys[0]])) == 1:
+        return [], top
     if figure.kind is Kind.MAP:
         low, high = colour_labels(figure)
         left = MARGIN + round(LETTER * len(low)) + 8

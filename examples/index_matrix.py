@@ -1,4 +1,4 @@
-"""The set that each line of memory goes to, by the index function that was found."""
+"""The address bits that each bit of the set number is the XOR of, by the index function that was found."""
 
 import sys
 from pathlib import Path
@@ -9,5 +9,5 @@ DEVICE = sys.argv[1] if len(sys.argv) > 1 else "sim:gtx980"
 result = gd.discover(DEVICE, only="texture")
 print(result["texture"].index_function.value)
 for title, svg in result.plots("texture").items():
-    if "set of every line" in title:
-        Path("set_map.svg").write_text(svg)
+    if "address bits" in title:
+        Path("index_matrix.svg").write_text(svg)

@@ -1,0 +1,164 @@
+"""The figures that come first: memory mountain, bandwidth against footprint, roofline, SM map, TLBs, latency hiding."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from gpudissect.results.folded import folded
+from gpudissect.results.model import Finding, Published, Result, Series
+from gpudissect.results.summary import BANDWIDTH_SERIES
+from gpudissect.results.text import title_of
+from gpudissect.views.plots.element import figures_of_series, index_matrix, sm_map
+from gpudissect.views.plots.figure import Column, Figure, Kind, is_finite, overlay
+from gpudissect.vocabulary import TLBS
+
+MOUNTAIN = ("hierarchy", "latency against footprint")  # columns footprint (B), latency (cycles)
+SM_LINES = ("l2", "hit latency by sm and line")
+TLB_SERIES = "latency against pages"
+MAX_POINTS = 4000
+FLOPS_PER_RATE = {"ffma": 2, "dfma": 2, "mma_f16": 2, "mma_tf32": 2, "mma_f64": 2}
+"""Floating-point operations for each operation of a rate: multiply-adds."""
+_CEILINGS = {"ffma": "FFMA", "dfma": "DFMA", "mma_f16": "mma.sync f16", "mma_tf32": "mma.sync tf32"}
+_LEVELS = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
+LOW_INTENSITY, HIGH_INTENSITY = 1 / 16, 4096.0  # flop/B
+Findings = Mapping[tuple[str, str], Finding]
+
+
+def signature_figures(result: Result) -> Iterator[Figure]:
+    """The figures that a result has data for, in order; each shows what no other does."""
+    found = {(each.element, each.attribute): each for each in result.findings}
+    series = {(each.element, each.name): each for each in result.series}
+    if MOUNTAIN in series:
+        yield from _mountain(series[MOUNTAIN], found)
+    for element in _LEVELS:
+        if (element, BANDWIDTH_SERIES) in series:
+            yield from _bandwidths(series[element, BANDWIDTH_SERIES], found)
+    yield from roofline(result, found)
+    if SM_LINES in series:
+        yield from figures_of_series(series[SM_LINES])
+    yield from filter(None, [sm_map([each for each in result.findings if each.element == "l2"])])
+    for element in ("l1", "l2"):
+        if figure := index_matrix([each for each in result.findings if each.element == element]):
+            yield figure
+    for element in TLBS:
+        if (element, TLB_SERIES) in series:
+            yield from _tlb(series[element, TLB_SERIES], found)
+
+
+def roofline(result: Result, found: Findings) -> Iterator[Figure]:
+    """Attainable rate against arithmetic intensity, from measured bandwidths and rates (Williams 2009)."""
+    clock, sms = result.conditions.clock_hz or 0.0, result.device.sm_count
+    slopes = {
+        "L1": _number(found, "l1", "read_rate") * sms * clock,
+        "L2": _number(found, "l2", "read_bandwidth"),
+        "DRAM": _number(found, "dram", "read_bandwidth"),
+    }
+    tops = {name: FLOPS_PER_RATE[each] * _number(found, each, "rate") * sms * clock for each, name in _CEILINGS.items()}
+    slopes, tops = ({name: value for name, value in each.items() if value} for each in (slopes, tops))
+    if not slopes or not tops:
+        return
+    ceiling, steepest = max(tops.values()), max(slopes.values())
+    groups: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+    for name, slope in slopes.items():
+        ridge = ceiling / slope
+        groups[f"{name} {slope / 1e12:.3g} TB/s"] = ((LOW_INTENSITY, ridge), (LOW_INTENSITY * slope, ceiling))
+    for name, top in tops.items():
+        groups[f"{name} {top / 1e12:.3g} Tflop/s"] = ((top / steepest, HIGH_INTENSITY), (top, top))
+    title, note = (
+        "Roofline from measured peaks",
+        "flop: a multiply-add counts as two; mma.sync: matrix instructions of a warp",
+    )
+    axes = ("arithmetic intensity", "flop/B"), ("rate", "flop/s")
+    yield overlay(title, *axes, groups, kind=Kind.CURVES, log_x=True, log_y=True, note=note)
+
+
+def _mountain(series: Series, found: Findings) -> Iterator[Figure]:
+    """Latency of a load against footprint, through all levels."""
+    sizes, latencies = (series.columns.get(name, ())[:MAX_POINTS] for name in ("footprint", "latency"))
+    groups = {"measured": _points(sizes, latencies)}
+    known = [point for element in _LEVELS if (point := _published(found, element))]
+    if known:
+        groups["published (capacity, hit latency)"] = ([x for x, _ in known], [y for _, y in known])
+    if not groups["measured"][0]:
+        return
+    yield overlay(
+        "Latency of a load against footprint",
+        ("footprint", "B"),
+        ("latency", "cycles"),
+        groups,
+        kinds={"published (capacity, hit latency)": Kind.DOTS},
+        log_x=True,
+        log_y=False,
+        marks=_capacities(found, groups["measured"][0]),
+        levels=_hits(found),
+        evidence=series.evidence,
+        note="whole laps of a chain; vertical: capacities and reach of the TLBs; horizontal: hit latencies",
+        shows=(("l1", "hit_latency"), ("l2", "hit_latency"), ("dram", "hit_latency")),
+    )
+
+
+def _bandwidths(series: Series, found: Findings) -> Iterator[Figure]:
+    sizes, rates = (series.columns.get(name, ())[:MAX_POINTS] for name in ("footprint", "bandwidth"))
+    points = _points(sizes, rates)
+    if len(points[0]) < 2:
+        return
+    yield overlay(
+        f"{title_of(series.element)}: read bandwidth against footprint",
+        ("footprint", "B"),
+        ("bandwidth", "B/s"),
+        {"measured": points},
+        log_x=True,
+        log_y=False,
+        marks=_capacities(found, points[0]),
+        evidence=series.evidence,
+        shows=((series.element, "read_bandwidth"),),
+    )
+
+
+def _tlb(series: Series, found: Findings) -> Iterator[Figure]:
+    """Curves of a TLB, with the entries that were found."""
+    entries = _number(found, series.element, "entries")
+    marks = [(entries, f"{folded(found[series.element, 'entries'])} entries")] if entries else []
+    shows = tuple((series.element, each) for each in ("entries", "page_size", "reach", "miss_penalty"))
+    for figure in figures_of_series(series):
+        yield replace(figure, marks=marks, shows=shows)
+
+
+def _capacities(found: Findings, sizes: Sequence[float]) -> list[tuple[float, str]]:
+    """Capacities within the range of the plot, with their names."""
+    names = {("l1", "capacity"): "L1", ("l2", "segment_size"): "L2 partition", ("l2", "capacity"): "L2"}
+    names |= {(tlb, "reach"): title_of(tlb) for tlb in TLBS}
+    values = [(_number(found, *key), f"{name} {folded(found[key])}") for key, name in names.items() if key in found]
+    return [(value, text) for value, text in values if min(sizes) < value < max(sizes)]
+
+
+def _hits(found: Findings) -> list[tuple[float, str]]:
+    names = {("l1", "hit_latency"): "L1", ("l2", "hit_latency"): "L2", ("l2", "far_latency"): "L2 far"}
+    names[("dram", "hit_latency")] = "DRAM"
+    values = [(_number(found, *key), f"{name} {folded(found[key])}") for key, name in names.items() if key in found]
+    return [each for each in values if each[0]]
+
+
+def _published(found: Findings, element: str) -> tuple[float, float] | None:
+    """Published capacity and hit latency of a level; None unless both are."""
+    both = [found.get((element, name)) for name in ("capacity", "hit_latency")]
+    values = [_middle(each.published) for each in both if each is not None and each.published is not None]
+    return (values[0], values[1]) if len(values) == 2 and all(values) else None
+
+
+def _middle(known: Published) -> float:
+    """The published value, or the middle of the published range; 0 without either."""
+    if isinstance(known.value, int | float):
+        return float(known.value)
+    return (known.low + known.high) / 2 if known.low is not None and known.high is not None else 0.0
+
+
+def _points(xs: Column, ys: Column) -> tuple[list[float], list[float]]:
+    rows = [(x, y) for x, y in zip(xs, ys, strict=True) if is_finite(x) and is_finite(y) and x > 0]
+    return [x for x, _ in rows], [y for _, y in rows]
+
+
+def _number(found: Findings, element: str, attribute: str) -> float:
+    """The value of a finding; 0 if there is none that can be plotted."""
+    finding = found.get((element, attribute))
+    value = finding.value if finding is not None else None
+    return float(value) if isinstance(value, int | float) and is_finite(value) and value > 0 else 0.0
