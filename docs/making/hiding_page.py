@@ -18,9 +18,10 @@ from gpudissect.models.base import Loop, Machine, peak
 from gpudissect.models.evaluation import Measurement, best_samples, evaluate
 from gpudissect.models.volkov import visit_rate
 from gpudissect.results.files import load
+from gpudissect.results.folded import folded
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.text import bracket, clean, quantity
+from gpudissect.results.text import clean, quantity
 from gpudissect.views.plots.element import figures_of_element
 from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet
@@ -32,12 +33,8 @@ PAGES: Mapping[str, tuple[str, ...]] = {
     "h200-kinds-latency-hiding": ("h200-kinds-latency-hiding",),
 }
 """Names of the result files of each page: the page is about the first, the others are compared with it."""
-TABLES = (
-    "single latencies",
-    "throughput by block size, persistent and oversubscribed",
-    "warps needed for 90 % of the peak",
-    "worst estimate over measurement",
-)
+TABLES = ("single latencies", "throughput by block size, persistent and oversubscribed")
+MODEL_ERRORS = "worst estimate over measurement"
 CORNER_PLACES = {"all": "all SMs", "one": "one SM, the others idle", "l1": "loads that hit in the L1"}
 MIN_ALPHA, MAX_ALPHA = 1.0, 512.0  # at which models are evaluated (VV16 s7.9)
 TEXT_WIDTH = 110
@@ -45,22 +42,23 @@ RATE = ("throughput", "instructions/cycle")
 REFINED, QUEUED = by_key("refined"), by_key("queued")
 HEAD_TEXT = """
 alpha: additions between two accesses. Rates are instructions per cycle of one SM, latencies cycles of the SM clock.
-How it is measured: [method](../method.md#latency-hiding)."""
+[How it is measured](../attributes/hiding.md). All series, with warps needed and errors at each alpha, are in the result
+file."""
 QUEUE_TEXT = """
 ## Warps queue for the adders
 
-VV16's bounds take the smaller of two, as if a warp whose load has returned could always continue at once. But the warps
-of a scheduler return at random: sometimes more of them add than it can serve, sometimes fewer, and issue slots are
-lost. That is the machine repairman model, a closed network of two stations (Scherr 1967), whose throughput depends on
-mean times alone (Baskett, Chandy, Muntz and Palacios 1975). The model `queued` is the refined model with this network
-in place of the smaller bound, and has no further parameter. Estimate over measurement:
+VV16 takes the smaller of two bounds, as if a warp whose load has returned could always continue at once. But warps
+return at random: sometimes more of them add than the scheduler can serve, sometimes fewer, and issue slots are lost.
+This is the machine repairman model, a closed network of two stations (Scherr 1967). Its throughput depends on mean
+times alone (Baskett, Chandy, Muntz and Palacios 1975). The model `queued` is the refined model with this network
+instead of the smaller bound, and has no further parameter. Ratio of estimate to measurement:
 """
 CORNER_TEXT = """
 ### The loss in isolation
 
-Measured by `validation/hiding_corner.py` in a run of its own ([data]({name})), instructions per cycle of one SM. The
-time of a load follows from the fewest warps; *bounds* is the smaller of the two bounds over the measurement where that
-is largest, *queues* the same with queues, both with the peak of additions alone.
+Measured by `validation/hiding_corner.py` in a separate run ([data]({name})), in instructions per cycle of one SM. The
+time of a load follows from the smallest number of warps. *bounds* is the ratio of the smaller bound to the measurement
+where it is largest; *queues* is the same with queues. Both use the peak of additions alone.
 """
 
 
@@ -159,8 +157,9 @@ def markdown(name: str, results: Sequence[Result], corner: Path | None = None) -
     accesses = accesses_of(first)
     parts = [
         *_head(first, name, len(results)),
-        *("", "```text", *lines(first, TEXT_WIDTH), "```"),
+        *("", "```text", *_answers(first), "```"),
         *_parameters(first, accesses),
+        *_model_errors(accesses),
     ]
     for each in accesses:
         parts += ["", f"## {each.key}", "", f"<!-- made: picture {name}/{each.element} -->"]
@@ -183,11 +182,12 @@ def _head(result: Result, name: str, runs: int) -> Iterator[str]:
         ("CUDA", result.environment.get("cuda_driver")),
     ):
         stated += [f"{label} {clean(str(value))}"] if value else []
-    yield f"# {clean(device.name)}: latency hiding, {device.origin.value}"
+    kinds = "all kinds of access" if len(accesses_of(result)) > 1 else "consecutive loads"
+    yield f"# {clean(device.name)}: latency hiding of {kinds}, {device.origin.value}"
     yield ""
     command = f"`gpudissect hide{' --quick' if options.quick else ''}`"
     yield f"{clean(device.name)} ({', '.join(stated)}), {command}: {result.workloads} mixes in {result.seconds:.0f} s, "
-    yield f"the first of {runs} runs ([result file]({name}.json)). This page is made from the result files."
+    yield f"{f'the first of {runs} runs' if runs > 1 else 'one run'} ([result file]({name}.json))."
     if conditions.clock_hz:
         yield f"SM clock: {conditions.clock_hz / 1e6:.0f} MHz."
     for failure in result.failures:
@@ -202,13 +202,34 @@ def _parameters(result: Result, accesses: Sequence[Accesses]) -> Iterator[str]:
     for attribute in dict.fromkeys(each.attribute for each in result.findings):
         cells = [_cell(known.get((each.element, attribute))) for each in accesses]
         yield f"| {attribute} | {' | '.join(cells)} |"
-    notes = [
-        f"- {each.element} {each.attribute}: {clean(text)}"
-        for each in result.findings
-        for text in (*each.caveats, each.reason)
-        if text
-    ]
-    yield from ("", *notes) if notes else ()
+    notes: dict[tuple[str, str], list[str]] = {}
+    for each in result.findings:
+        for text in filter(None, (*each.caveats, each.reason)):
+            notes.setdefault((each.element, clean(text)), []).append(each.attribute)
+    yield from ("", *(f"- {element} {', '.join(about)}: {text}" for (element, text), about in notes.items()))
+
+
+def _answers(result: Result) -> Iterator[str]:
+    """What the terminal prints, without the model errors, which have a table."""
+    is_error = False
+    for line in lines(result, TEXT_WIDTH):
+        is_error = line.startswith("model error") or (is_error and bool(line.strip()))
+        if not is_error:
+            yield line
+
+
+def _model_errors(accesses: Sequence[Accesses]) -> Iterator[str]:
+    """Smallest and largest ratio of estimate to measurement, by model and kind of access."""
+    errors: dict[str, dict[str, str]] = {}
+    for each in accesses:
+        if (series := each.series.get(MODEL_ERRORS)) is not None:
+            columns = (series.columns[name] for name in ("name", "under", "over"))
+            for name, under, over in zip(*columns, strict=True):
+                errors.setdefault(clean(str(name)), {})[each.key] = f"{under:.3g} to {over:.3g}"
+    keys = [each.key for each in accesses]
+    yield from ("", "## Errors of models", "", "Smallest and largest ratio of estimate to measurement, alpha 1 to 512.")
+    yield from ("", f"| model | {' | '.join(keys)} |", "|---" * (len(keys) + 1) + "|")
+    yield from (f"| {name} | {' | '.join(known.get(key, '') for key in keys)} |" for name, known in errors.items())
 
 
 def _cell(finding: Finding | None) -> str:
@@ -216,8 +237,7 @@ def _cell(finding: Finding | None) -> str:
         return ""
     if finding.status is not Status.FOUND:
         return finding.status.value
-    ends = bracket(finding.low, finding.high, finding.unit)
-    return quantity(finding.value, finding.unit) + (f" ({ends})" if ends else "")
+    return folded(finding)
 
 
 def _series_table(series: Series) -> Iterator[str]:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
 import hiding_figures
 import throughput
 
+from gpudissect.views.page.drawing import hierarchy_file
 from gpudissect.views.plots.element import figures_of_element
 from gpudissect.views.plots.figure import Kind, overlay
 from gpudissect.views.plots.standalone import standalone
@@ -89,12 +90,13 @@ def _attributes() -> dict[str, str]:
 
 
 def _measured(gpu: str) -> dict[str, str]:
-    return {
+    plots = {
         f"{gpu}/{number}": standalone(figure)
         for number, (element, start) in enumerate(MEASURED)
         for figure in figures_of_element(result_of(gpu), element)
         if figure.title.partition(": ")[2].startswith(start)
     }
+    return {**plots, f"{gpu}/drawing": hierarchy_file(result_of(gpu))}
 
 
 def _example(name: str) -> str:

@@ -1,10 +1,13 @@
 """Pages about a GPU's result: every number comes from the result file."""
 
+import re
+
 import pytest
 
 from gpudissect.results.folded import folded
 from making import result_page
 from making.result_page import GPUS, result_of
+from tests.support.pages import DOCS, ROOT
 
 
 @pytest.mark.parametrize("gpu", GPUS)
@@ -38,3 +41,11 @@ def test_no_finding_is_lost(gpu):
 def test_the_summary_has_a_row_per_level(gpu):
     text = result_page.summary(gpu)
     assert all(f"| {level} |" in text for level in ("L1 data cache", "Shared memory", "L2 cache", "Device memory"))
+
+
+def test_the_readme_has_the_drawing_and_the_headline_of_validation():
+    readme, drawing = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/assets/h200.svg"))
+    assert "docs/assets/h200.svg" in readme
+    assert folded(result_of("h200").finding("l2", "near_latency")) in drawing, "python docs/making/pictures.py"
+    found = re.search(r"(\d+ of \d+) published values", readme)
+    assert found and found[1] in (DOCS / "validation.md").read_text(encoding="utf-8")
