@@ -169,7 +169,14 @@ def test_instructions_have_their_own_table_on_a_terminal(result):
     start = lines.index("instructions")
     assert not any("ffma" in line for line in lines[:start])
     row = next(line for line in lines[start:] if "ffma" in line)
-    assert row.split() == ["ffma", "4.02", "128", "-", "4,", "-,", "-", "agrees"]
+    assert row.split() == ["ffma", "4.02", "128", "-", "agrees"]
+    facts = {"compute_capability": "9.0"}
+    device = result.device.model_copy(update={"facts": facts})
+    other = Published(value=600.0, verdict=Verdict.DIFFERS, text="+82 ops/cycle")
+    matrix = (finding("mma_tf32", "rate", 682.7, published=other), finding("mma_s8", "warps_needed", 16, low=15))
+    wide = printed(result.model_copy(update={"findings": matrix, "device": device}), 200).splitlines()
+    row = next(line for line in wide if "m16n8k8 tf32" in line)
+    assert "67% of 1024" in row and "rate: published 600, +82 ops/cycle" in row
     assert "mma_f16, mma_s8 rate: not supported: no such unit" in lines
     assert "ffma warps_needed: not found: too few" in lines
     for width in (80, 60, 50):

@@ -60,6 +60,20 @@ FIRST_WITH_INSTRUCTION = dict.fromkeys(
     (Instruction.MMA_F16, Instruction.MMA_BF16, Instruction.MMA_TF32, Instruction.MMA_S8, Instruction.MMA_F64), (8, 0)
 )
 """Capability from which on an instruction exists in the shape that the kernels use (PTX ISA, "mma")."""
+_A100_MULTIPLY_ADDS = {
+    Instruction.MMA_F16: 1024,
+    Instruction.MMA_BF16: 1024,
+    Instruction.MMA_TF32: 512,
+    Instruction.MMA_S8: 2048,
+    Instruction.MMA_F64: 64,
+}
+dense_matrix_peak = ByCapability[Mapping[Instruction, int]](
+    {"8.0": _A100_MULTIPLY_ADDS, "9.0": {name: 2 * rate for name, rate in _A100_MULTIPLY_ADDS.items()}}, {}
+)
+"""Multiply-adds per cycle that the tensor cores of an SM give for dense matrices, by instruction.
+
+NVIDIA A100 whitepaper: 312 TFLOPS of f16 with 108 SMs at 1410 MHz. NVIDIA Hopper Architecture In-Depth: twice the rate
+of an A100's SM, clock for clock; ``wgmma`` reaches it, ``mma.sync`` about two thirds."""
 has_double_matrices = ByCapability(dict.fromkeys(("8.0", "9", "10"), True), False)
 """Whether matrix units take double precision; elsewhere such instructions are emulated."""
 FIRST_WITH_CLUSTERS, NEEDS_CLUSTERS = 9, "needs compute capability 9.0"

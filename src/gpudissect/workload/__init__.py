@@ -5,6 +5,7 @@ from gpudissect.workload.launch import Clock, Launch, LaunchMethod
 from gpudissect.workload.mix import (
     GLOBAL_INSTRUCTIONS,
     MATRIX_MULTIPLY_ADDS,
+    MATRIX_NAMES,
     SHARED_INSTRUCTIONS,
     Access,
     Instruction,
@@ -20,6 +21,7 @@ __all__ = ["Bounds", "Chase", "Explicit", "Order", "Path", "PriorAccesses", "Seq
 __all__ += [
     "GLOBAL_INSTRUCTIONS",
     "MATRIX_MULTIPLY_ADDS",
+    "MATRIX_NAMES",
     "SHARED_INSTRUCTIONS",
     "Access",
     "Instruction",

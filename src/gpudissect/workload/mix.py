@@ -44,11 +44,11 @@ class Instruction(StrEnum):
     LDG = "ldg"  # load from global memory
     ATOMG = "atomg"  # atomic add on global memory that returns the old value
     BARRIER = "barrier"  # of all warps of a block
-    MMA_F16 = "mma_f16"  # m16n8k16, sums in single precision
-    MMA_BF16 = "mma_bf16"  # m16n8k16
-    MMA_TF32 = "mma_tf32"  # m16n8k8
-    MMA_S8 = "mma_s8"  # m16n8k32
-    MMA_F64 = "mma_f64"  # m8n8k4
+    MMA_F16 = "mma_f16"
+    MMA_BF16 = "mma_bf16"
+    MMA_TF32 = "mma_tf32"
+    MMA_S8 = "mma_s8"
+    MMA_F64 = "mma_f64"
 
 
 SHARED_INSTRUCTIONS = (Instruction.LDS, Instruction.STS, Instruction.ATOMS)
@@ -63,6 +63,16 @@ MATRIX_MULTIPLY_ADDS = {
     Instruction.MMA_F64: 8 * 8 * 4,
 }
 """Multiply-adds of one matrix instruction of a warp."""
+
+
+MATRIX_NAMES = {
+    Instruction.MMA_F16: "mma.sync m16n8k16 f16",  # sums in single precision
+    Instruction.MMA_BF16: "mma.sync m16n8k16 bf16",
+    Instruction.MMA_TF32: "mma.sync m16n8k8 tf32",
+    Instruction.MMA_S8: "mma.sync m16n8k32 s8",
+    Instruction.MMA_F64: "mma.sync m8n8k4 f64",
+}
+"""Names of the matrix instructions in PTX."""
 
 
 class Access(StrEnum):

@@ -13,7 +13,7 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.instructions.instructions import KINDS, issue_bound
 from gpudissect.measure.plan import Study
 from gpudissect.measure.shared_memory.infer_banks import Layout
-from gpudissect.measure.throughput.rate_estimates import Bound
+from gpudissect.measure.throughput.rate_estimates import Bound, Unbounded
 from gpudissect.survey.registry import experiments
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import Access, Mix
@@ -77,8 +77,18 @@ def test_issue_bound(capability: str, limit: int) -> None:
     info = info_of(capability)
     kinds = {kind.element: kind for kind in KINDS}
     assert issue_bound(kinds["fadd"], 1, info, None) == Bound(limit, "the schedulers")
-    assert issue_bound(kinds["mma_f16"], 1, info, None) == Bound(limit // 32 * 16 * 8 * 16, "the schedulers")
     assert issue_bound(kinds["lds"], 2, info, MODERN_BANKS) == Bound(16, "the banks")
+
+
+@pytest.mark.parametrize(("capability", "peak"), [("8.0", 1024), ("9.0", 2048)])
+def test_matrix_instructions_are_compared_with_the_dense_peak(capability: str, peak: int) -> None:
+    kinds = {kind.element: kind for kind in KINDS}
+    bounds = {
+        name: issue_bound(kinds[name], 1, info_of(capability), None) for name in ("mma_f16", "mma_tf32", "mma_f64")
+    }
+    rates = [bound.rate for bound in bounds.values() if isinstance(bound, Bound)]
+    assert rates == [peak, peak / 2, peak / 16]
+    assert isinstance(issue_bound(kinds["mma_f16"], 1, info_of("8.6"), None), Unbounded)
 
 
 def test_caveats_name_the_conditions() -> None:

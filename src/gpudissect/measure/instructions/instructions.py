@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from gpudissect.catalogue.compute_capability import allocated_registers, max_block_threads, warp_issues
+from gpudissect.catalogue.compute_capability import (
+    allocated_registers,
+    dense_matrix_peak,
+    max_block_threads,
+    warp_issues,
+)
 from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.measure.plan import Bench
 from gpudissect.measure.shared_memory.infer_banks import WORD, Layout
@@ -51,6 +56,7 @@ RATE_CAVEATS = {
         ("each multiply-add of a matrix instruction counts as one operation: twice as many single operations",),
     ),
 }
+NO_MATRIX_BOUND = Unbounded("not compared with a bound: the peak of this GPU's tensor cores is not in the catalogue")
 NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedulers of this GPU's SMs is not published")
 
 
@@ -182,11 +188,14 @@ def registers_suffice(warps: int, registers: int, info: DeviceInfo) -> bool:
 
 
 def issue_bound(kind: Kind, stride: int, info: DeviceInfo, layout: Layout | None) -> Bound | Unbounded:
-    """Upper bound of operations per cycle of one SM, by its schedulers, or in shared memory by its banks.
+    """Upper bound of operations per cycle of one SM, by schedulers, tensor cores, or banks of shared memory.
 
     A bank serves one row per cycle, so an access of a warp takes as many cycles as bank passes.
     """
     if kind.instruction in SHARED_INSTRUCTIONS and layout is not None:
         return Bound(WARP_SIZE / layout.passes(stride, WORD), "the banks")
+    if kind.instruction in MATRIX_MULTIPLY_ADDS:
+        peak = dense_matrix_peak(info.facts).get(kind.instruction)
+        return NO_MATRIX_BOUND if peak is None else Bound(float(peak), "the tensor cores, with dense matrices,")
     issues = warp_issues(info.facts)
     return NO_SCHEDULER_BOUND if issues is None else Bound(float(issues * kind.operations), "the schedulers")

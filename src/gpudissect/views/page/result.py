@@ -259,7 +259,8 @@ class _Page:
         """The table of instructions, then their findings, folded."""
         if not groups:
             return
-        rows = [[cell.plain for cell in row] for row in instructions.rows([each for _, own in groups for each in own])]
+        listed = instructions.rows([each for _, own in groups for each in own], self._result.device.facts)
+        rows = [[cell.plain for cell in row] for row in listed]
         folded = []
         for name, group in groups:
             head = tag("summary", tag("code", name))

@@ -1,18 +1,23 @@
 """Findings of instructions, one row per instruction, so that they do not bury the others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rich.text import Text
 
+from gpudissect.catalogue.compute_capability import dense_matrix_peak
+from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding
-from gpudissect.results.text import clean, quantity
+from gpudissect.results.text import clean
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
+from gpudissect.workload import MATRIX_NAMES
 
-COLUMNS = ("instruction", "latency (cycles)", "rate (ops/cycle/SM)", "warps needed", "published", "verdict")
-_ATTRIBUTES = ("latency", "rate", "warps_needed")
+_ATTRIBUTES = {"latency": "latency (cycles)", "rate": "rate (ops/cycle/SM)", "warps_needed": "warps needed"}
+COLUMNS = ("instruction", *_ATTRIBUTES.values(), "share of dense peak", "verdict", "why")
+OPTIONAL = ("why", "verdict", "share of dense peak", "warps needed")  # in the order in which they are dropped
 _BY_SEVERITY = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.OVERLAPS, Verdict.FINER, Verdict.AGREES)
+_NAMES = {each.value: name for each, name in MATRIX_NAMES.items()}
 
 
 def is_of_instruction(finding: Finding) -> bool:
@@ -20,26 +25,39 @@ def is_of_instruction(finding: Finding) -> bool:
     return finding.element in INSTRUCTIONS or finding.element in ACCESSES
 
 
-def rows(findings: Sequence[Finding]) -> Iterator[tuple[Text, ...]]:
+def rows(findings: Sequence[Finding], facts: Mapping[str, object]) -> Iterator[tuple[Text, ...]]:
     """A row of `COLUMNS` for each instruction with a value; a dash for missing values.
 
-    Published values are in the order of the columns; the verdict is the worst of them.
+    The verdict is the worst of its values; what differs is named with the published value. `facts` are the device's.
     """
+    peaks = {each.value: peak for each, peak in dense_matrix_peak(facts).items()}
     for element, group in groupby(filter(is_of_instruction, findings), key=lambda finding: finding.element):
         by_name = {finding.attribute: finding for finding in group}
         if not any(finding.status.has_value for finding in by_name.values()):
             continue
-        columns = [by_name.get(name) for name in _ATTRIBUTES]
-        verdicts = {finding.published.verdict for finding in by_name.values() if finding.published is not None}
+        compared = {name: each.published for name, each in by_name.items() if each.published is not None}
+        verdicts = {published.verdict for published in compared.values()}
         worst = next((verdict for verdict in _BY_SEVERITY if verdict in verdicts), None)
-        values = [None if each is None or not each.status.has_value else each.value for each in columns]
-        published = [None if each is None or each.published is None else each.published.value for each in columns]
-        yield (
-            Text(clean(element), "bold"),
-            *(Text(_number(value), "dim" if value is None else "bold") for value in values),
-            Text(", ".join(map(_number, published)) if verdicts else ""),
-            Text("" if worst is None else worst.value, "bold red" if worst is Verdict.DIFFERS else "green"),
+        values = [_number(by_name.get(name)) for name in _ATTRIBUTES]
+        different = (
+            f"{_ATTRIBUTES[name].partition(' (')[0]}: published {folded_published(published)}, {published.text}"
+            for name, published in compared.items()
+            if published.verdict in (Verdict.DIFFERS, Verdict.AS_PRINTED)
         )
+        yield (
+            Text(clean(_NAMES.get(element, element)), "bold"),
+            *(Text(value, "dim" if value == "-" else "bold") for value in values),
+            Text(_share(by_name.get("rate"), peaks.get(element))),
+            Text("" if worst is None else worst.value, "bold red" if worst is Verdict.DIFFERS else "green"),
+            Text(clean("; ".join(different))),
+        )
+
+
+def _share(rate: Finding | None, peak: int | None) -> str:
+    """A rate in percent of the peak of dense matrices."""
+    if rate is None or peak is None or not isinstance(rate.value, int | float):
+        return ""
+    return f"{rate.value / peak:.0%} of {peak}"
 
 
 def merge_notes(notes: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -51,8 +69,8 @@ def merge_notes(notes: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, s
     return [(", ".join(elements), attributes, reason) for (_, attributes, reason), elements in merged.items()]
 
 
-def _number(value: object) -> str:
-    """Four digits; the unit stands in the heading."""
-    if value is None:
+def _number(finding: Finding | None) -> str:
+    """The value, but for counts with its bracket; the unit stands in the heading."""
+    if finding is None or not finding.status.has_value:
         return "-"
-    return f"{value:.4g}" if isinstance(value, int | float) else quantity(str(value), "")
+    return clean(folded(finding, unit=False) if finding.unit else str(finding.value))

@@ -79,10 +79,10 @@ def _print_findings(out: Console, result: Result) -> None:
     findings = [each for each in shown if not (separate and instructions.is_of_instruction(each))]
     if findings:
         print_table(out, _findings_table(out, findings))
-    if separate and (rows := list(instructions.rows(shown))):
+    if separate and (rows := list(instructions.rows(shown, result.device.facts))):
         out.print(Text("\ninstructions", "bold"))
         cells = [dict(zip(instructions.COLUMNS, row, strict=True)) for row in rows]
-        print_table(out, fitting_table(out, instructions.COLUMNS, cells, instructions.COLUMNS[:1:-1]))
+        print_table(out, fitting_table(out, instructions.COLUMNS, cells, instructions.OPTIONAL))
     if result.comparisons:
         out.print(Text("\nolder methods on the same caches", "bold"))
         columns = ("element", "attribute", "value", "method", "note")
