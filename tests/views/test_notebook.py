@@ -3,6 +3,7 @@
 import base64
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.support.results import PLAIN, result
 
 NASTY = "</td><script>alert(1)</script>\u202e\x1b[2J\"'&--><!--"
 GPU = "sim:gtx980"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 LINES = gd.Sequential(64, 32)
 WORKLOADS = {
     "accesses of several laps": gd.Chase(path=gd.Path.GLOBAL, order=LINES, timing=gd.Timing.EACH, laps=8),
@@ -55,14 +57,30 @@ def test_a_trace_shows_a_plot_and_is_saved(name, device, tmp_path):
         trace.save(tmp_path / "t.xyz")
 
 
-def test_a_result_shows_status_value_and_reason():
+def test_a_result_shows_value_and_reason():
     example = result({**PLAIN, "l2.sets": {"reason": "no two lines collide"}})
     html = example._repr_html_()
-    for text in ("Made Up 1", "MEASURED", "16 KiB", "found", "not found", "no two lines collide"):
+    for text in ("Made Up 1", "MEASURED", "16 KiB", "not found", "no two lines collide"):
         assert text in html
     assert repr(example) == f"<Made Up 1 MEASURED (cuda:0): {len(example.findings)} findings>"
     assert repr(example.findings[1]) == "<l1 capacity: 16 KiB>"
     assert str(example).startswith("Made Up 1  MEASURED  cuda:0") and "\x1b" not in str(example)
+
+
+def test_a_result_shows_drawing_summary_and_a_plot_before_the_findings():
+    html = gd.load(RESULTS / "h200.json")._repr_html_()
+    drawing, plot = re.findall(r'<img src="data:image/svg\+xml;base64,([^"]*)"', html)
+    assert "Each of 132 SMs" in base64.b64decode(drawing).decode() and "<svg" in base64.b64decode(plot).decode()
+    places = [html.index(text) for text in (drawing, "Device memory", plot, "<details", "miss_penalty")]
+    assert places == sorted(places) and len(html) < 300_000
+    hidden = gd.load(RESULTS / "h200-latency-hiding.json")._repr_html_()
+    assert hidden.index("warps per SM hide the latency") < hidden.index("data:image")
+
+
+def test_a_comparison_shows_differences_first():
+    one, other = result(PLAIN), result(PLAIN | {"dram.hit_latency": 900.0})
+    html = gd.compare(one, other)._repr_html_()
+    assert html.index("hit_latency") < html.index("capacity")
 
 
 def test_text_of_a_result_is_escaped():

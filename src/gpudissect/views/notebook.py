@@ -2,25 +2,32 @@
 
 import base64
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.compare import Comparison
+from gpudissect.results.compare import Comparison, Outcome
 from gpudissect.results.model import Finding, Result
+from gpudissect.results.summary import summarize
 from gpudissect.results.text import bracket, cut, percent, provenance, published_words, quantity
+from gpudissect.views.page.about import latency_hiding
+from gpudissect.views.page.drawing import hierarchy_file
 from gpudissect.views.page.markup import Child, Markup, tag
+from gpudissect.views.page.overview import overview
+from gpudissect.views.plots.element import figures_of_element
+from gpudissect.views.plots.signature import signature_figures
+from gpudissect.views.plots.standalone import standalone
 from gpudissect.views.terminal.compare_table import names_of, value_of
 from gpudissect.vocabulary import LIST_INDEX
 
 MAX_ROWS = 500
-MAX_CELL_LENGTH = 60  # characters
-_COLUMNS = ("element", "attribute", "status", "value", "bracket", "confidence", "published", "reason")
+MAX_CELL_LENGTH, MAX_REASON_LENGTH = 60, 160  # characters
+_COLUMNS = ("element", "attribute", "value", "bracket", "confidence", "published", "reason")
 _BADGE = "padding:1px 8px;border:2px solid;border-radius:1em;font-size:85%;"
 
 
 def result_html(result: Result) -> str:
-    """The table of findings with bracket, confidence, published value and reason, below device and warnings."""
+    """Device, warnings, drawing of the hierarchy, answers and summary, one plot, every finding in a closed table."""
     device = result.device
     simulated = Origin.SIMULATED in (device.origin, device.recorded_origin)
     head = tag(
@@ -33,21 +40,47 @@ def result_html(result: Result) -> str:
     warnings = [f"failed: {each.experiment}: {each.reason}" for each in result.failures]
     if result.interrupted:
         warnings.append("interrupted: only what was measured until then")
-    if len(result.findings) > MAX_ROWS:
-        warnings.append(f"the first {MAX_ROWS} of {len(result.findings)} findings; to_pandas() has them all")
+    answers = [each for _, sentences, tables in latency_hiding(result) for each in (*sentences, tables)]
+    parts = (*answers, *overview(result, summarize(result)))
+    notes = (tag("p", tag("strong", each)) for each in warnings)
+    drawing, plot = hierarchy_file(result), _first_plot(result)
+    return tag(
+        "div",
+        *(head, *notes),
+        picture(drawing, "Memory hierarchy", "") if drawing else None,
+        *parts,
+        picture(plot, "Measured", "") if plot else None,
+        _findings(result),
+    )
+
+
+def _first_plot(result: Result) -> str:
+    """The first plot that says something about the whole GPU, or else of an element; empty without any."""
+    elements = (
+        figures_of_element(result, element) for element in dict.fromkeys(each.element for each in result.series)
+    )
+    figures = chain(signature_figures(result), chain.from_iterable(elements))
+    return next((svg for figure in figures if (svg := standalone(figure))), "")
+
+
+def _findings(result: Result) -> Markup:
+    findings = [each for each in result.findings if each.status is not Status.SKIPPED]
     rows = [
         _row(finding, element if number == 0 else "")
-        for element, group in groupby(result.findings[:MAX_ROWS], key=lambda each: each.element)
+        for element, group in groupby(findings[:MAX_ROWS], key=lambda each: each.element)
         for number, finding in enumerate(group)
     ]
-    return tag("div", head, *(tag("p", tag("strong", each)) for each in warnings), _table(_COLUMNS, rows))
+    title = f"All {len(findings)} findings"
+    if len(findings) > MAX_ROWS:
+        title = f"The first {MAX_ROWS} of {len(findings)} findings; to_pandas() has them all"
+    return tag("details", tag("summary", title), _table(_COLUMNS, rows))
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """Counts, obstacles and every value side by side."""
+    """Counts, obstacles and every value side by side, differences first."""
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
     rows = []
-    for row in comparison.rows[:MAX_ROWS]:
+    for row in sorted(comparison.rows, key=lambda each: list(Outcome).index(each.outcome))[:MAX_ROWS]:
         texts = (row.attribute, *map(value_of, row.findings), row.outcome.value, cut(row.why, MAX_CELL_LENGTH))
         rows.append(tag("tr", tag("th", row.element), *(tag("td", text) for text in texts)))
     columns = ("element", "attribute", *names_of(comparison.results), "verdict", "why")
@@ -72,12 +105,11 @@ def _row(finding: Finding, element: str) -> Markup:
         reference = f"{cut(text, MAX_CELL_LENGTH)}: {known.verdict.value}"
     cells: list[Child] = [
         tag("td", finding.attribute),
-        tag("td", finding.status.value),
-        tag("td", tag("strong", cut(value, MAX_CELL_LENGTH)), ns),
+        tag("td", tag("strong", cut(value, MAX_CELL_LENGTH)) if value else tag("em", finding.status.value), ns),
         tag("td", bracket(finding.low, finding.high, finding.unit)),
         tag("td", "stated" if finding.status is Status.STATED else percent(finding.confidence)),
         tag("td", reference),
-        tag("td", cut(finding.reason, MAX_CELL_LENGTH), title=finding.reason or None),
+        tag("td", cut(finding.reason, MAX_REASON_LENGTH), title=finding.reason or None),
     ]
     return tag("tr", tag("th", element, style="text-align:left"), *cells)
 
