@@ -22,7 +22,14 @@ from gpudissect.measure.plan import Study
 from gpudissect.results.build import build
 from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.evidence.series import PAGE_LIMITS
-from gpudissect.results.files import check_apart_from_run, check_page, check_writable, holds_data, write_bytes
+from gpudissect.results.files import (
+    check_apart_from_run,
+    check_card,
+    check_page,
+    check_writable,
+    holds_data,
+    write_bytes,
+)
 from gpudissect.results.model import Options, Result
 from gpudissect.survey import run as surveys
 from gpudissect.survey.drive import Progress
@@ -114,7 +121,9 @@ class RunOutcome:
     kept: Keeper | None
     error: UsageError | None
 
-    def save(self, output: Path | None, html: Path | None, traces: Path | None) -> list[GpudissectError]:
+    def save(
+        self, output: Path | None, html: Path | None, traces: Path | None, card: Path | None = None
+    ) -> list[GpudissectError]:
         """Write the requested files; give the reasons for those that could not be written.
 
         A result without a found value, as after an early Ctrl-C, replaces no file.
@@ -124,6 +133,7 @@ class RunOutcome:
             (output, lambda: self.result.to_json().encode()),
             (html, lambda: self._page().encode()),
             (traces, lambda: self._traces(traces.suffix if traces else "")),
+            (card, lambda: self._card().encode()),
         )
         not_replaced: list[Path] = []
         errors: list[GpudissectError] = []
@@ -147,6 +157,11 @@ class RunOutcome:
         from gpudissect.views.page.result import result_page
 
         return result_page(with_evidence(self.result, self.kept or {}, PAGE_LIMITS))
+
+    def _card(self) -> str:
+        from gpudissect.views.card import card
+
+        return card(self.result)
 
     def _traces(self, suffix: str) -> bytes:
         from gpudissect.exports.tables import TRACE_FORMATS
@@ -218,15 +233,22 @@ def hiding_elements(access: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_outputs(
-    output: Path | None, html: Path | None, traces: Path | None, spec: str | None, record: Path | None
+    output: Path | None,
+    html: Path | None,
+    traces: Path | None,
+    spec: str | None,
+    record: Path | None,
+    card: Path | None = None,
 ) -> None:
     """Check before measuring that every file can be written, has a fitting name and replaces no other of the run.
 
     Raises `UsageError` for one that is a file of the device, of the recording, or another output.
     """
+    if card is not None:
+        check_card(card)
     check_traces_name(traces)
     checked = set[Path]()
-    for file in (output, html, traces):
+    for file in (output, html, traces, card):
         if file is None:
             continue
         check_apart_from_run(file, spec, record)

@@ -133,7 +133,9 @@ def test_a_run_with_a_finding_replaces_the_file(survey, gpudissect):
         ("loop", "loop/inner"),
     ],
 )
-@pytest.mark.parametrize(("option", "suffix"), [("-o", ""), ("--html", ".html"), ("--traces", ".csv")])
+@pytest.mark.parametrize(
+    ("option", "suffix"), [("-o", ""), ("--html", ".html"), ("--traces", ".csv"), ("--card", ".svg")]
+)
 def test_a_run_does_not_overwrite_its_recording(survey, error_of, output, record, option, suffix):
     Path("z").mkdir()
     links = {"folder_link": "z", "file_link": "z/recording.jsonl", "loop": "loop", "link_to_new": "new/recording.jsonl"}
@@ -154,6 +156,7 @@ def test_a_run_does_not_overwrite_its_recording(survey, error_of, output, record
         (("-o", "."), "it is a folder"),
         (("-o", "same.json", "--html", "./same.json"), "same.json"),
         (("--traces", "t.txt"), ".csv or .parquet"),
+        (("--card", "t.png"), ".svg"),
         (("--record", "full"), "full: it is not empty"),
         (("--only", "l1x"), "did you mean l1"),
         (("--only", "moon"), "there are timer, l1"),

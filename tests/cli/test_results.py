@@ -44,6 +44,14 @@ def test_a_page_is_written_while_measuring_and_from_the_file(survey, gpudissect)
     assert Path("again.html").read_text().count('class="finding"') == 3
 
 
+def test_a_card_is_written_while_measuring_and_from_the_file(survey, gpudissect, error_of):
+    assert gpudissect("discover", "-d", "sim:gtx980", "-o", "r.json", "--card", "r.svg")[0] == 0
+    assert gpudissect("show", "r.json", "--card", "again.svg")[:2] == (0, "")
+    assert Path("r.svg").read_text() == Path("again.svg").read_text() and "SIMULATED" in Path("r.svg").read_text()
+    assert ".svg" in error_of("show", "r.json", "--card", "card.png")
+    assert "got 2" in error_of("show", "r.json", "r.json", "--card", "x.svg")
+
+
 def test_a_page_replaces_no_input_and_no_result(survey, gpudissect, error_of):
     gpudissect("discover", "-o", "r.json")
     gpudissect("discover", "-o", "old.json")

@@ -100,7 +100,7 @@ def test_bandwidth_against_footprint_marks_the_capacities(h200):
     made = with_series(h200, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     figure, *_ = signature_figures(made)
     assert figure.unit("bandwidth") == "B/s" and len(figure.marks) == 2
-    assert "9.2 TB/s at 1 MiB, 4.7 TB/s at 256 MiB" in result_page(made)
+    assert "9.2 TB/s at 1 MiB<br>4.7 TB/s at 256 MiB" in result_page(made)
 
 
 def test_predictions_of_whole_paths_and_the_missing_ones_are_there(h200_page):

@@ -13,6 +13,7 @@ from gpudissect.cli import completion
 from gpudissect.cli.console import finish, print_note, progress_on_stderr
 from gpudissect.cli.options import (
     AllOption,
+    CardOption,
     DetailsOption,
     DeviceOption,
     HostOption,
@@ -61,6 +62,7 @@ def discover(
     device: DeviceOption = None,
     output: ResultOption = None,
     html: HtmlOption = None,
+    card: CardOption = None,
     traces: TracesOption = None,
     record: RecordOption = None,
     only: Annotated[
@@ -91,7 +93,7 @@ def discover(
     from gpudissect.study import Request, check_elements
 
     request = Request(elements=check_elements(only), quick=quick, seed=seed, compare_methods=compare_methods, host=host)
-    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details, card)
 
 
 def run_and_finish(
@@ -102,16 +104,18 @@ def run_and_finish(
     as_json: bool,
     everything: bool = False,
     details: bool = False,
+    card: Path | None = None,
 ) -> int:
     """Run a study on a device or on each GPU of cuda:all, print and write the results, return the exit code.
 
-    `outputs`: files of the result, the HTML report and the traces. Raises `UsageError` if one cannot be written.
+    `outputs`: files of the result, the HTML report and the traces; `card`: of the picture. Raises `UsageError` if one
+    cannot be written.
     """
     from gpudissect.device.kinds import choose
     from gpudissect.interrupts import uninterrupted
     from gpudissect.study import check_outputs, run_study
 
-    check_outputs(*outputs, spec=device, record=record)
+    check_outputs(*outputs, spec=device, record=record, card=card)
     choice = choose(device)
     if choice.note:
         print_note(choice.note)
@@ -134,7 +138,7 @@ def run_and_finish(
             continue
         results.append(outcome.result)
         errors += filter(None, [outcome.error])
-        errors += outcome.save(*(_with_suffix(path, suffix) for path in outputs))
+        errors += outcome.save(*(_with_suffix(path, suffix) for path in (*outputs, card)))
         if outcome.result.interrupted:
             break
     with uninterrupted():

@@ -27,6 +27,9 @@ TraceJsonOption = Annotated[bool, Option("--json", help="Print the trace as JSON
 HostOption = Annotated[bool, Option("--host/--no-host", help="Name the host in the result and the recording.")]
 ResultOption = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
 HtmlOption = Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")]
+CardOption = Annotated[
+    Path | None, Option(metavar="FILE.svg", help="Write one picture of the GPU to share: drawing and summary.")
+]
 TracesOption = Annotated[Path | None, Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")]
 AllOption = Annotated[bool, Option("--all", "-a", help="Also print a table of all values; in a pipe only that.")]
 DetailsOption = Annotated[bool, Option("--details", help="Like --all, with method, evidence and caveats of values.")]

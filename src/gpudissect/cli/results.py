@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from gpudissect.cli import completion
 from gpudissect.cli.console import print_note
-from gpudissect.cli.options import AllOption, DetailsOption
+from gpudissect.cli.options import AllOption, CardOption, DetailsOption
 from gpudissect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ def show(
     everything: AllOption = False,
     details: DetailsOption = False,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report of one result instead.")] = None,
+    card: CardOption = None,
     as_json: Annotated[bool, Option("--json", help="Print them as JSON, several as a list.")] = False,
 ) -> None:
-    """Print summaries of result files, or make an HTML report of one.
+    """Print summaries of result files, or make an HTML report or a picture of one.
 
     A report made while measuring or replaying (discover --html) also shows the traces behind each finding.
     """
-    from gpudissect.results.files import load
+    from gpudissect.results.files import check_apart, check_card, check_writable, load
 
     if html is not None:
         from gpudissect.views.page.result import result_page
@@ -43,7 +44,16 @@ def show(
             raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
         _check_page(html, files)
         _write_page(html, result_page(load(files[0])))
-    if html is None or as_json:
+    if card is not None:
+        from gpudissect.views.card import card as card_of
+
+        if len(files) > 1:
+            raise UsageError(f"--card takes one result, got {len(files)}")
+        check_apart(card, files)
+        check_writable(card)
+        check_card(card)
+        _write_page(card, card_of(load(files[0])))
+    if (html is None and card is None) or as_json:
         results = [load(path) for path in files]
         print_results(results, as_json=as_json, as_list=len(files) > 1, everything=everything, details=details)
 

@@ -149,6 +149,12 @@ def check_page(path: Path) -> None:
         check_ending(path, "of a page", (".html", ".htm"))
 
 
+def check_card(path: Path) -> None:
+    """Make sure that a card has the name of one. Raises `UsageError`."""
+    if not _is_special(path):
+        check_ending(path, "of a card", (".svg",))
+
+
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:
     """Make sure that an output replaces no input. Raises `UsageError`."""
     for other in inputs:

@@ -23,17 +23,24 @@ def hierarchy_file(result: Result, width: int = WIDTH) -> str:
         return ""
     device = result.device
     title = f"{brief(device.name, MAX_NAME_LENGTH)}, {provenance(device.origin, device.recorded_origin)}"
-    height = float(re.findall(r'viewBox="0 0 \d+ ([\d.]+)"', drawing)[0])
+    placed, height = place(drawing, 0, TITLE_HEIGHT)
     size = {"width": width, "height": height + TITLE_HEIGHT}
-    placed = Markup(drawing.replace("<svg ", f'<svg y="{TITLE_HEIGHT}" width="{width}" height="{height:g}" ', 1))
     parts = tag("rect", class_="paper", x=0, y=0, **size), tag("text", title, class_="title", x=12, y=20), placed
-    style, box = Markup(f"<style>{_style()}</style>"), f"0 0 {width} {height + TITLE_HEIGHT:g}"
+    style, box = Markup(f"<style>{light_style()}</style>"), f"0 0 {width} {height + TITLE_HEIGHT:g}"
     head = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": box, "role": "img", "aria_label": title}
     return tag("svg", tag("title", title), style, *parts, **head, **size) + "\n"
 
 
+def place(drawing: Markup, x: float, y: float) -> tuple[Markup, float]:
+    """A drawing as a part of another one, at this place, and its height in pixels."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)[0]
+    size = f'<svg x="{x:g}" y="{y:g}" width="{width}" height="{height}" '
+    return Markup(drawing.replace("<svg ", size, 1)), float(height)
+
+
 @cache
-def _style() -> str:
+def light_style() -> str:
+    """The style sheet of a drawing in light colours, with a title and paper."""
     css = files("gpudissect.views.page").joinpath("page.css").read_text("utf-8")
     rules = [
         rule for rule in re.findall(r"\.hierarchy [^{}]*\{[^}]*\}", css) if not any(each in rule for each in _ON_PAGE)

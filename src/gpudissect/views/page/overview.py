@@ -46,16 +46,22 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     rows = [level_row(level) for level in summary.levels]
     columns = [n for n in range(len(LEVEL_HEAD)) if any(row[n] for row in rows)]
     if rows:
-        yield table("Summary", [LEVEL_HEAD[n] for n in columns], ([row[n] for n in columns] for row in rows))
+        yield table("Summary", [LEVEL_HEAD[n] for n in columns], ([_broken(row[n]) for n in columns] for row in rows))
     terms: list[tuple[str, Child]] = [(tlb.name, tlb_line(tlb)) for tlb in summary.tlbs]
     if warps := warps_line(summary):
         terms.append((f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate", warps))
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))
-    if remarkable := list(_remarkable(result)):
-        terms.append(("Remarkable", tag("ul", *(tag("li", each) for each in remarkable))))
+    if sentences := list(remarkable(result)):
+        terms.append(("Remarkable", tag("ul", *(tag("li", each) for each in sentences))))
     if terms:
         yield tag("dl", *(each for name, text in terms for each in (tag("dt", name), tag("dd", text))), class_="brief")
+
+
+def _broken(text: str) -> Child:
+    """A cell with a line for each part."""
+    first, *rest = text.split(", ")
+    return [first, *([tag("br"), part] for part in rest)]
 
 
 def differences(result: Result, summary: Summary) -> Markup | None:
@@ -129,7 +135,7 @@ def _verdicts(result: Result, summary: Summary) -> str:
     return f"{', '.join(texts)}{of}" if texts else ""
 
 
-def _remarkable(result: Result) -> Iterator[str]:
+def remarkable(result: Result) -> Iterator[str]:
     """Properties that no data sheet states, in a sentence each."""
     found = {f"{each.element}.{each.attribute}": each for each in result.findings if each.status.has_value}
 

@@ -28,7 +28,7 @@ def standalone(figure: Figure) -> str:
 
 def sheet(title: str, figures: Sequence[Figure]) -> str:
     """Several figures side by side in one SVG file; empty where nothing can be plotted."""
-    panels = [panel for n, figure in enumerate(figures) if (panel := _panel(figure, f"plot{n}"))]
+    panels = [each for n, figure in enumerate(figures) if (each := panel(figure, f"plot{n}"))]
     if not panels:
         return ""
     parts, top = [], 0
@@ -38,12 +38,12 @@ def sheet(title: str, figures: Sequence[Figure]) -> str:
         top += max(height for _, height in row)
     size = {"width": WIDTH * min(SHEET_COLUMNS, len(panels)), "height": top}
     box, paper = f"0 0 {size['width']} {top}", tag("rect", class_="paper", x=0, y=0, **size)
-    head = tag("title", title), Markup(f"<style>{_style()}</style>"), paper
+    head = tag("title", title), Markup(f"<style>{plot_style()}</style>"), paper
     label = {"role": "img", "aria_label": title}
     return tag("svg", *head, *parts, xmlns="http://www.w3.org/2000/svg", viewBox=box, **size, **label) + "\n"
 
 
-def _panel(figure: Figure, identity: str) -> tuple[Markup, int] | None:
+def panel(figure: Figure, identity: str) -> tuple[Markup, int] | None:
     """Title, legend, plot and note of a figure, and their height in pixels."""
     drawing = svg(figure, identity)
     if not drawing:
@@ -92,7 +92,7 @@ def with_light_colours(style: str, definitions: str = "") -> str:
 
 
 @cache
-def _style() -> str:
+def plot_style() -> str:
     """The style sheet of the marks."""
     return with_light_colours(_STYLE + _plot_css().partition("/* marks */")[2].strip())
 
