@@ -286,7 +286,7 @@ class Provenance(Record):
     host: str | None = None
     """Name of the host; null if left out by request."""
     gpu_uuid: str | None = None
-    """UUID of the card, by which results of one card are told from those of another."""
+    """UUID of the card; results with the same one are of one card."""
     pci_address: str | None = None
     """PCI address of the card."""
     driver: str | None = None
