@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -103,6 +104,13 @@ def test_a_finding_as_number_text_and_bracket():
     assert pickle.loads(pickle.dumps(l1)).capacity == l1.capacity and copy.copy(l1).sets is l1.sets
 
 
+def test_checkers_see_findings_of_elements():
+    assert get_type_hints(gd.Result.__getitem__)["return"] is gd.Element
+    assert get_type_hints(gd.Element.__getattr__)["return"] is gd.Finding
+    assert get_type_hints(gd.Result.__iter__)["return"].__args__ == (gd.Finding,)
+    assert get_type_hints(gd.predict)["return"] is gd.MixPrediction
+
+
 def test_the_verdict_of_a_finding(result):
     known = [each for each in result if each.published is not None]
     assert known and all(each.verdict is each.published.verdict for each in known)
@@ -133,6 +141,7 @@ def test_a_prediction_is_that_of_the_command(capsys):
     mix = {"ldg_streaming": 1, "fadd": 16}
     for same in (gd.predict(hidden, 32, run=mix), gd.predict(hidden, 32, run="ldg_streaming:1,fadd:16")):
         assert same == predicted and same.instructions_per_cycle > 0
+    assert "32 warps per SM" in repr(predicted) and "\n" not in repr(predicted) and len(repr(predicted)) < 200
     assert predicted.limit in {"latency", "memory", "issue", "pipeline"} and predicted.warps_needed > 0
     for wrong in ({}, {"fadd": "x"}, {"fad": 1}):
         with pytest.raises(gd.UsageError):

@@ -85,7 +85,7 @@ def test_a_comparison_shows_differences_first():
 
 def test_text_of_a_result_is_escaped():
     example = result({"l1.replacement_policy": NASTY}, name=NASTY, spec=NASTY)
-    for html in (example._repr_html_(), gd.compare(example, example)._repr_html_()):
+    for html in (example._repr_html_(), example["l1"]._repr_html_(), gd.compare(example, example)._repr_html_()):
         assert not any(text in html for text in ("<script", "\x1b", "\u202e"))
     assert "\x1b" not in repr(example) + str(example) + repr(example.findings[0])
     series = Series(element=NASTY, name=NASTY, columns={NASTY: [1, 2, 3], "y": [1, 2, 3]}, units={"y": NASTY})

@@ -18,7 +18,7 @@ from gpudissect.results.model import Items
 from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import clean, percent, provenance
 from gpudissect.results.verdict import Verdict
-from gpudissect.views.notebook import comparison_html, picture, result_html
+from gpudissect.views.notebook import comparison_html, findings_html, picture, result_html
 from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of
 from gpudissect.views.terminal.layout import console
 from gpudissect.views.terminal.table import print_result
@@ -119,6 +119,9 @@ class Element:
         shown = [each for each in self if each.status is not Status.SKIPPED]
         width = max((len(each.attribute) for each in shown), default=0)
         return "\n".join(clean(f"{each.attribute:<{width}}  {each}") for each in shown)
+
+    def _repr_html_(self) -> str:
+        return findings_html(list(self))
 
 
 class Series(_PublicNames, model.Series):
@@ -257,6 +260,10 @@ class MixPrediction(predict.MixPrediction):
         from gpudissect.views.terminal.worksheet import to_text
 
         return to_text(self).rstrip("\n")
+
+    def __repr__(self) -> str:
+        place = f"{clean(self.sheet.machine.name)}, {self.sheet.warps:g} warps per SM"
+        return f"<{place}: {self.instructions_per_cycle:.3g} instructions per cycle and SM, limited by {self.limit}>"
 
 
 class Row(compare.Row):

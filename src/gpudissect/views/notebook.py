@@ -63,17 +63,22 @@ def _first_plot(result: Result) -> str:
     return next((svg for figure in figures if (svg := standalone(figure))), "")
 
 
-def _findings(result: Result) -> Markup:
-    findings = [each for each in result.findings if each.status is not Status.SKIPPED]
+def findings_html(findings: Sequence[Finding]) -> Markup:
+    """A table of findings with bracket, confidence, published value and reason."""
     rows = [
         _row(finding, element if number == 0 else "")
         for element, group in groupby(findings[:MAX_ROWS], key=lambda each: each.element)
         for number, finding in enumerate(group)
     ]
+    return _table(_COLUMNS, rows)
+
+
+def _findings(result: Result) -> Markup:
+    findings = [each for each in result.findings if each.status is not Status.SKIPPED]
     title = f"All {len(findings)} findings"
     if len(findings) > MAX_ROWS:
         title = f"The first {MAX_ROWS} of {len(findings)} findings; to_pandas() has them all"
-    return tag("details", tag("summary", title), _table(_COLUMNS, rows))
+    return tag("details", tag("summary", title), findings_html(findings))
 
 
 def comparison_html(comparison: Comparison) -> str:
