@@ -1,5 +1,6 @@
 """The result built from a survey: its content, its schema, and the digest of the analysis code."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ import pytest
 from gpudissect.results import build as building
 from gpudissect.results.model import Options, Result, json_schema
 from gpudissect.survey.drive import Statement
+from gpudissect.views.terminal.layout import console
+from gpudissect.views.terminal.table import print_result
 from tests.support.result_fixtures import INFO, KNOWN
 from tests.support.results import PLAIN, result
 
@@ -104,7 +107,8 @@ def test_the_digest_covers_the_analysis_code_only(tmp_path, monkeypatch):
 
 def test_the_analysis_version_is_shown():
     example = result(PLAIN).model_copy(update={"code": "abc123", "environment": {"gpudissect": "0.1.0"}})
-    assert "0.1.0" in str(example).splitlines()[-1] and "abc123" in str(example).splitlines()[-1]
+    print_result(console(out := io.StringIO()), example, everything=True)
+    assert any("0.1.0" in line and "abc123" in line for line in out.getvalue().splitlines())
     assert "abc123" in example.to_html()
     content = json.loads(result(PLAIN).to_json())
     del content["code"]

@@ -7,7 +7,7 @@ import pytest
 from gpudissect.estimate import Status
 from gpudissect.results.check import Weight, concerns, is_stable
 from gpudissect.results.files import load
-from gpudissect.results.model import Conditions, ElementPrediction, Failure, Options, Prediction
+from gpudissect.results.model import Conditions, ElementPrediction, Failure, Options, Prediction, Provenance
 from tests.support.results import PLAIN, result
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_concerns_that_make_a_result_unstable(checked, what, advice):
         (make(options=Options(quick=True)), "quick"),
         (result(PLAIN), "clock could not be read"),
         (make(conditions={"clock_hz": 1e9}), "clock range not recorded"),
-        (make({"l1.sets": {"value": None, "status": Status.AMBIGUOUS, "reason": "two"}}), "ambiguous: two"),
+        (make({"l1.sets": {"value": None, "status": Status.AMBIGUOUS, "reason": "two"}}), "ambiguous"),
         (make({"l1.hit_latency": {"value": 30.0, "low": 20.0, "high": 40.0}}), "wider"),
         (make({"l1.capacity": 1024, "l1.sets": 4, "l1.ways": 4, "l1.line_size": 128}), "is not 1 KiB"),
     ],
@@ -87,7 +87,20 @@ def test_runs_of_one_command_and_gpu_are_compared():
     renamed = make(PLAIN, device=one.device.model_copy(update={"name": "Other"}))
     for third in (make(HIDING), renamed):
         found = concerns([one, third, other])
-        assert [each.of for each in found if "differ from run to run" in each.what] == [(0, 2)]
+        assert [each.of for each in found if "differs from run to run" in each.what] == [(0, 2)]
+
+
+def test_cards_are_told_apart_by_their_uuid():
+    def of_card(uuid, latency=30.0):
+        return make(PLAIN | {"l1.hit_latency": latency}, provenance=Provenance(gpu_uuid=uuid))
+
+    one, same, other = of_card("GPU-1"), of_card("GPU-1", 50.0), of_card("GPU-2", 50.0)
+    found = concerns([one, other])
+    assert is_stable(found) and "2 cards" in found[0].what
+    assert concerns([one, same])[0].about == ("l1.hit_latency",)
+    assert not any("UUID" in each.what for each in concerns([one, same]))
+    unknown = concerns([make(), make(PLAIN | {"l1.hit_latency": 50.0})])
+    assert [each.of for each in unknown if "UUID" in each.what] == [(0, 1)]
 
 
 def test_runs_without_a_common_value_are_checked_separately():

@@ -38,7 +38,7 @@ def policy(text):
     [
         (latency(30.0, 29, 31), latency(30.0, 28, 32), Outcome.SAME, "equal"),
         (latency(30.0, 29, 31), latency(30.5, 29.5, 31.5), Outcome.SAME, "each within the other's bracket"),
-        (latency(30.0, 29, 31), latency(32.0, 30.5, 33), Outcome.AMBIGUOUS, "overlap in 30.5 .. 31 cycles"),
+        (latency(30.0, 29, 31), latency(32.0, 30.5, 33), Outcome.AMBIGUOUS, "overlap in 30.5-31 cycles"),
         (latency(30.0, 29, 31), latency(40.0, 39, 41), Outcome.DIFFERENT, "(gap 8 cycles, +33.3%)"),
         (latency(30.0, 29, 31), latency(300.0, 299, 301), Outcome.DIFFERENT, "10 times as much"),
         (latency(30.0, 29, 31, confidence=0.4), latency(40.0, 39, 41), Outcome.AMBIGUOUS, "40%"),

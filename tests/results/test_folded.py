@@ -21,6 +21,7 @@ def finding(value, low=None, high=None, unit="", status=Status.FOUND):
         (finding(241 * KIB, 241 * KIB, 256 * KIB, "B"), "241-256 KiB"),
         (finding(128, 128, 128, "B"), "128 B"),
         (finding(653.4, 642.0, 664.0, "cycles"), "653 ± 11 cycles"),
+        (finding(108.0, 101.25, 118.125), "108 ± 10"),
         (finding(4.02, 3.77, 4.08, "cycles"), "4.02 cycles"),
         (finding(1.26e9, None, None, "Hz"), "1.26 GHz"),
         (finding(4.698e12, 4.68e12, 4.71e12, "B/s"), "4.7 TB/s"),

@@ -79,6 +79,9 @@ def print_results(
         if number:
             out.print()
         print_result(out, result, everything=everything, details=details)
+    in_short = any(not result.options.elements or result.command == "hide" for result in results)
+    if out.is_terminal and in_short and not everything and not details:
+        out.print("--all prints every value, --details also methods and caveats", style="dim")
 
 
 def check(
@@ -116,15 +119,17 @@ def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[s
 
     out = console(sys.stdout)
     out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
+    given: set[str] = set()
     for concern in concerns:
         style = "bold red" if concern.weight is Weight.UNSTABLE else "yellow"
-        files = f" ({clean(', '.join(names[n] for n in concern.of))})" if len(names) > 1 else ""
-        out.print(Text.assemble((concern.weight.value, style), f"{files}: {clean(concern.what)}"))
-        if concern.about:
-            more = len(concern.about) - MAX_FINDINGS_SHOWN
-            about = ", ".join(concern.about[:MAX_FINDINGS_SHOWN]) + (f" and {more} more" if more > 0 else "")
-            out.print(Text(f"    of {clean(about)}", "dim"))
-        out.print(Text(f"    {clean(concern.advice)}", "dim"))
+        files = f" ({clean(', '.join(names[n] for n in concern.of))})" if 0 < len(concern.of) < len(names) else ""
+        more = len(concern.about) - MAX_FINDINGS_SHOWN
+        about = ", ".join(concern.about[:MAX_FINDINGS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        what = f"{files}: {clean(concern.what)}" + (f": {clean(about)}" if about else "")
+        out.print(Text.assemble((concern.weight.value, style), what))
+        if concern.advice not in given:  # once
+            out.print(Text(f"    {clean(concern.advice)}", "dim"))
+            given.add(concern.advice)
 
 
 def compare(

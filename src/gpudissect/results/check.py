@@ -108,12 +108,8 @@ def _check_clock(result: Result) -> Iterator[Concern]:
 
 def _check_findings(findings: Sequence[Finding]) -> Iterator[Concern]:
     """Concerns that single findings raise themselves."""
-    ambiguous: dict[str, list[str]] = defaultdict(list)
-    for each in findings:
-        if each.status is Status.AMBIGUOUS:
-            ambiguous[each.reason].append(_name(each))
-    for reason, names in ambiguous.items():
-        yield _note(f"ambiguous: {reason}", "run again; if it persists, several answers fit", tuple(names))
+    if ambiguous := tuple(_name(each) for each in findings if each.status is Status.AMBIGUOUS):
+        yield _note("ambiguous", "several answers fit: gpudissect show --all gives the reasons", ambiguous)
     if unsure := tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5):
         yield _unstable("confidence below 50 %", "run again on an idle GPU", unsure)
     if wide := tuple(_name(each) for each in findings if _is_wide(each)):
@@ -166,13 +162,14 @@ def _check_prediction(result: Result) -> Iterator[Concern]:
 
 
 def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
-    """Concerns about several runs of one command on one GPU; other results are only checked one by one."""
+    """Concerns about several runs of one command on one card; other results are only checked one by one."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, result in enumerate(results):
-        groups[result.device.name, result.command].append(number)
+        groups[card_of(result), result.command].append(number)
     alone = None
-    if len({device for device, _ in groups}) > 1:
-        alone = _note("different GPUs: each is checked by itself", "gpudissect compare shows how they differ")
+    if (count := len({card for card, _ in groups})) > 1:
+        what = f"results of {count} cards: each card is checked by itself"
+        alone = _note(what, "gpudissect compare shows how they differ")
     elif len(groups) > 1:
         what = f"results of {' and of '.join(command for _, command in groups)}: each is checked by itself"
         alone = _note(what, "for changes from run to run, name several runs of one command")
@@ -184,6 +181,16 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
                 yield replace(each, of=tuple(group))
 
 
+def card_of(result: Result) -> str:
+    """What tells one card from another: its UUID, or else only the name of its model."""
+    return result.provenance.gpu_uuid or result.device.name
+
+
+def _is_of_unknown_card(result: Result) -> bool:
+    measured = Origin.MEASURED in (result.device.origin, result.device.recorded_origin)
+    return measured and result.provenance.gpu_uuid is None
+
+
 def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
     if not common_keys(results):
         what = "runs without a common value: each is checked by itself"
@@ -192,8 +199,12 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
     comparison = compare(results, names)
     different = [row for row in comparison.rows if row.outcome is Outcome.DIFFERENT]
     if changed := tuple(map(_name, different)):
-        what = f"{len(changed)} values differ from run to run by more than their brackets"
+        verb = "value differs" if len(changed) == 1 else "values differ"
+        what = f"{len(changed)} {verb} from run to run by more than the brackets"
         yield _unstable(what, "treat these values as unreliable; gpudissect compare shows them", changed)
+        if any(_is_of_unknown_card(each) for each in results):
+            what = "no GPU UUID in these results: two cards of one model cannot be told apart"
+            yield _note(what, "measure again to have the UUID in the result")
     if comparison.version_note:
         yield _note(comparison.version_note, "replay the recordings of both with one version")
     for obstacle in comparison.obstacles:

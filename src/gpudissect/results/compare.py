@@ -12,8 +12,9 @@ from itertools import combinations
 
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, clean, quantity, title_of
+from gpudissect.results.text import bracket, clean, title_of
 from gpudissect.results.verdict import equality
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 
@@ -62,6 +63,14 @@ class Comparison:
         """Number of rows of each outcome."""
         counted = Counter(row.outcome for row in self.rows)
         return {outcome: counted[outcome] for outcome in Outcome}
+
+    @property
+    def count_without_value(self) -> int:
+        """Number of rows that are the same because no result has a value."""
+        return sum(
+            row.outcome is Outcome.SAME and not any(each is not None and each.status.has_value for each in row.findings)
+            for row in self.rows
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -118,12 +127,14 @@ def judge(first: Finding, second: Finding) -> tuple[Outcome, str]:
 def _judge_numbers(first: Finding, one: float, second: Finding, other: float) -> tuple[Outcome, str]:
     (low, high), (other_low, other_high) = _ends(first, one), _ends(second, other)
     if high < other_low or other_high < low:
-        gap = quantity(max(other_low - high, low - other_high), first.unit)
+        gap = rounded(max(other_low - high, low - other_high), first.unit)
         return Outcome.DIFFERENT, f"ranges do not overlap (gap {gap}{_ratio(one, other)})"
     if other_low <= one <= other_high and low <= other <= high:
         return Outcome.SAME, "each within the other's bracket"
-    shared = bracket(max(low, other_low), min(high, other_high), first.unit)
-    return Outcome.AMBIGUOUS, f"brackets overlap in {shared}" if shared != "exact" else "brackets touch"
+    first_shared, last_shared = max(low, other_low), min(high, other_high)
+    if first_shared == last_shared:
+        return Outcome.AMBIGUOUS, "brackets touch"
+    return Outcome.AMBIGUOUS, f"brackets overlap in {rounded_range(first_shared, last_shared, first.unit)}"
 
 
 def _ratio(one: float, other: float) -> str:

@@ -37,6 +37,8 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     if half > WIDE_SHARE * abs(number) or abs(number - (first + last) / 2) > MAX_SKEW * half:
         return f"{_digits(first)}-{_digits(last)}{tail}"
     decimals = len(_digits(number).partition(".")[2])
+    rounding = 0.5 / 10**decimals
+    half = max(half, number - first - rounding, last - number - rounding)
     half = math.ceil(half * 10**decimals) / 10**decimals  # never narrower than it is
     return f"{number:.{decimals}f} ± {half:.{decimals}f}{tail}"
 
@@ -47,15 +49,20 @@ def rounded(value: float, unit: str) -> str:
     return f"{_digits(value / divisor)} {name}".rstrip()
 
 
+def rounded_range(low: float, high: float, unit: str) -> str:
+    """A range in three significant digits with its unit: ``213-249 KiB``."""
+    divisor, name = _display_unit(high, unit)
+    return f"{_digits(low / divisor)}-{_digits(high / divisor)} {name}".rstrip()
+
+
 def folded_published(known: Published) -> str:
-    """A published range (``213-249 KiB``), or else the published value."""
+    """A published range, or else the published value."""
     low, high, unit = known.low, known.high, known.unit
     if low == high:  # or neither is given
         return rounded(known.value, unit) if isinstance(known.value, int | float) else quantity(known.value, unit)
     if low is None or high is None:
         return _bound(low, high, unit)
-    divisor, name = _display_unit(high, unit)
-    return f"{_digits(low / divisor)}-{_digits(high / divisor)} {name}".rstrip()
+    return rounded_range(low, high, unit)
 
 
 def _bound(low: float | None, high: float | None, unit: str) -> str:

@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
+from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, clean, cut, provenance, quantity
+from gpudissect.results.text import clean, cut, provenance, quantity
 from gpudissect.views.terminal.layout import first_fitting, print_table
 from gpudissect.vocabulary import LIST_INDEX
 
@@ -29,10 +30,11 @@ def value_of(finding: Finding | None) -> str:
     """The value of one result, in a cell."""
     if finding is None:
         return ""
+    text = clean(folded(finding))
+    if isinstance(finding.value, tuple):
+        text = quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
     if not finding.status.has_value:
-        open_end = bracket(finding.low, finding.high, finding.unit) if finding.unit else ""
-        return finding.status.value + (f" ({open_end})" if open_end else "")
-    text = quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
+        return finding.status.value + (f" ({text})" if text else "")
     return cut(text, MAX_VALUE_WIDTH)
 
 
@@ -56,7 +58,9 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
         layouts = [(names, True), (letters, True), (letters, False)]  # names stand above, reasons are dispensable
         tables = (_table(out, columns, shown, reasons=reasons) for columns, reasons in layouts)
         print_table(out, first_fitting(out, tables) if out.is_terminal else next(tables))
-    out.print(Text(", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items()), "bold"))
+    counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
+    without = f" ({count} of them without a value in any)" if (count := comparison.count_without_value) else ""
+    out.print(Text(counts + without, "bold"))
 
 
 def to_json(comparison: Comparison) -> str:

@@ -128,7 +128,7 @@ def _print_remarks(out: Console, summary: Summary, *, details: bool) -> None:
         style = "red" if remark.is_difference else "yellow"
         out.print(Text(cut(line, out.width) if out.is_terminal and not details else line, style))
     if not details and (more := len(summary.remarks) - len(shown)) > 0:
-        out.print(Text(f"--all shows {more} more", "dim"))
+        out.print(Text(f"and {more} more", "dim"))
 
 
 def _remark_cells(remark: Remark) -> tuple[str, str, str]:

@@ -64,7 +64,7 @@ def print_result(out: Console, result: Result, *, everything: bool = False, deta
     for note in (
         *(_notes(result) if everything else ()),
         *_warnings(result),
-        *_left_out(result, everything=everything),
+        *_left_out(result),
     ):
         out.print(note)
     if details:
@@ -197,15 +197,13 @@ def _warnings(result: Result) -> Iterator[Text]:
         yield Text("interrupted: only what was measured until then", "bold yellow")
 
 
-def _left_out(result: Result, *, everything: bool) -> Iterator[Text]:
-    """How many attributes were not measured and why, and how many the summary does not show."""
+def _left_out(result: Result) -> Iterator[Text]:
+    """How many attributes were not measured, and why."""
     reasons = Counter(each.reason for each in result.findings if each.status is Status.SKIPPED)
     for reason, count in reasons.most_common(MAX_REASONS):
         advice = "; run without --quick to measure them" if result.options.quick and "--quick" in reason else ""
         noun = "attribute" if count == 1 else "attributes"
         yield Text(clean(f"{count} {noun} skipped: {reason}{advice}"), "dim")
-    if not everything and (count := sum(each.status.has_value for each in result.findings)):
-        yield Text(f"--all prints all {count} values, --details also methods and caveats", "dim")
 
 
 def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
