@@ -149,7 +149,9 @@ def test_a_prediction_is_that_of_the_command(capsys):
 
 
 def test_recorded_and_replayed_with_a_page(tmp_path):
-    first = gd.discover("sim:gtx980", only="timer", record=tmp_path / "rec", html=tmp_path / "p.html", seed=3)
+    files = {"record": tmp_path / "rec", "html": tmp_path / "p.html", "card": tmp_path / "c.svg"}
+    first = gd.discover("sim:gtx980", only="timer", seed=3, **files)
+    assert (tmp_path / "c.svg").read_text() == first.to_card()
     again = gd.discover(f"rec:{tmp_path / 'rec'}")
     assert again.findings == first.findings and again.options == first.options
     assert "<figure" in (tmp_path / "p.html").read_text()  # the traces behind it

@@ -37,6 +37,7 @@ def discover(
     record: Name | None = None,
     html: Name | None = None,
     traces: Name | None = None,
+    card: Name | None = None,
     host: bool = True,
     progress: Progress | None = None,
 ) -> Result:
@@ -52,6 +53,7 @@ def discover(
         record: a new folder to keep everything measured in; it replays as ``rec:folder``.
         html: a file for the page, with the traces behind the findings.
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
+        card: a file for one picture of the GPU, .svg.
         host: whether the result and the recording name the host.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 
@@ -63,7 +65,7 @@ def discover(
     """
     elements = check_elements(_as_list(only))
     request = Request(elements=elements, quick=quick, seed=seed, compare_methods=compare_methods, host=host)
-    return _result(device, request, _path(record), _path(html), _path(traces), progress)
+    return _result(device, request, _path(record), _path(html), _path(traces), progress, _path(card))
 
 
 def hide(
@@ -207,11 +209,12 @@ def _result(
     html: Path | None,
     traces: Path | None,
     progress: Progress | None,
+    card: Path | None = None,
 ) -> Result:
-    check_outputs(None, html, traces, device, record)
+    check_outputs(None, html, traces, device, record, card)
     keep = html is not None or traces is not None
     outcome = run_study(_only_device(device, 2), request, record=record, keep=keep, progress=progress)
-    for error in (outcome.error, *outcome.save(None, html, traces)):  # an error must not cost the result
+    for error in (outcome.error, *outcome.save(None, html, traces, card)):  # an error must not cost the result
         if error is not None:
             warnings.warn(str(error), stacklevel=3)
     if outcome.result.interrupted:

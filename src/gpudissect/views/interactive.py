@@ -233,6 +233,12 @@ class Result(_PublicNames, model.Result):
 
         return hierarchy_file(self)
 
+    def to_card(self) -> str:
+        """One picture of the GPU to share, as an SVG file: the drawing, the summary and a plot."""
+        from gpudissect.views.card import card
+
+        return card(self)
+
     def to_html(self) -> str:
         """The page of the result, one file that needs nothing else; `gpudissect.discover` has one with the traces."""
         from gpudissect.views.page.result import result_page
