@@ -16,11 +16,13 @@ def test_every_verdict_is_visible(browser, tmp_path, width):
     path.write_text(comparison_page(compare([result(PLAIN), *map(result, others)])), encoding="utf-8")
     tab = browser.new_page(viewport={"width": width, "height": 800})
     tab.goto(path.as_uri())
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     boxes = tab.evaluate("""[...document.querySelectorAll('.verdict')].map(each => {
         const box = each.getBoundingClientRect(); return [box.left, box.right]; })""")
     assert len(boxes) == len(PLAIN) + 1
     assert all(0 <= left < right <= width for left, right in boxes)
     assert tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = false)")
     tab.click(".differing a")
     assert tab.evaluate("document.querySelector('tr:target th').textContent") == "hit latency"
     tab.close()

@@ -238,7 +238,10 @@ def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions
         for (a, one), (b, other) in combinations(enumerate(measured), 2)
     ]
     outcome, why, pair = min(judged, key=lambda each: order.index(each[0]))
-    return Row(*key, findings, outcome, f"{pair}: {why}" if len(findings) > 2 and outcome is not Outcome.SAME else why)
+    if len(findings) > 2 and order.index(outcome) < order.index(Outcome.SAME):
+        others = [other for kind, _, other in judged if kind is outcome and other != pair]
+        why = f"{pair}: {why}" + (f"; {outcome.value} too: {', '.join(others)}" if others else "")
+    return Row(*key, findings, outcome, why)
 
 
 def _order(key: Key) -> tuple[int | str, ...]:
