@@ -126,7 +126,8 @@ class RunOutcome:
     ) -> list[GpudissectError]:
         """Write the requested files; give the reasons for those that could not be written.
 
-        A result without a found value, as after an early Ctrl-C, replaces no file.
+        An interrupted result replaces no file: it is written beside it, as ``name.partial.json``. A result without a
+        found value is then not written at all.
         """
         found = any(finding.status is Status.FOUND for finding in self.result.findings)
         contents: Sequence[tuple[Path | None, Callable[[], bytes]]] = (
@@ -136,6 +137,7 @@ class RunOutcome:
             (card, lambda: self._card().encode()),
         )
         not_replaced: list[Path] = []
+        partial: list[Path] = []
         errors: list[GpudissectError] = []
         with uninterrupted():
             for path, content in contents:
@@ -144,6 +146,9 @@ class RunOutcome:
                 if not found and holds_data(path):
                     not_replaced.append(path)
                     continue
+                if self.result.interrupted and holds_data(path):
+                    path = path.with_name(f"{path.stem}.partial{path.suffix}")
+                    partial.append(path)
                 try:
                     write_bytes(path, content())
                 except UsageError as error:
@@ -151,6 +156,9 @@ class RunOutcome:
         if not_replaced:
             names = ", ".join(map(str, not_replaced))
             errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))
+        if partial:
+            names = ", ".join(map(str, partial))
+            errors.append(GpudissectError(f"interrupted: the files of an earlier run are kept; wrote {names}"))
         return errors
 
     def _page(self) -> str:

@@ -90,6 +90,17 @@ def test_a_run_without_a_finding_replaces_no_file(survey, gpudissect):
     assert [Path(name).read_bytes() for name in outputs[1::2]] == before
 
 
+def test_an_interrupted_run_is_written_beside_a_complete_result(survey, gpudissect):
+    outputs = ("-o", "good.json", "--html", "page.html")
+    assert gpudissect(*SIMULATED, *outputs)[0] == 0
+    before = [Path(name).read_bytes() for name in outputs[1::2]]
+    survey.stop_at = 2
+    code, _, err = gpudissect(*SIMULATED, *outputs)
+    assert code == 130 and "wrote good.partial.json, page.partial.html" in err and err.count("good.partial.json") == 1
+    assert [Path(name).read_bytes() for name in outputs[1::2]] == before
+    assert load(Path("good.partial.json")).interrupted and len(load(Path("good.partial.json")).findings) > 0
+
+
 def test_a_foreign_recording_replaces_no_file(survey, gpudissect):
     chase = Chase(path=LoadPath.GLOBAL, order=Sequential(64, 32), timing=Timing.LAP)
     options = {"elements": None, "quick": False, "seed": 0, "compare_methods": False}
@@ -111,11 +122,10 @@ def test_a_run_without_a_finding_fills_new_and_empty_files(survey, gpudissect):
         assert load(Path(name)).interrupted
 
 
-def test_a_run_with_a_finding_replaces_the_file(survey, gpudissect):
+def test_a_complete_run_replaces_the_file(survey, gpudissect):
     Path("old.json").write_text("old")
-    survey.stop_at = 1
-    assert gpudissect(*SIMULATED, "-o", "old.json")[0] == 130
-    assert len(load(Path("old.json")).findings) == 1
+    assert gpudissect(*SIMULATED, "-o", "old.json")[0] == 0
+    assert len(load(Path("old.json")).findings) == 3
 
 
 @pytest.mark.parametrize(

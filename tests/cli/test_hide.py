@@ -43,7 +43,7 @@ def test_a_replay_finds_the_same_and_writes_its_traces(result: Path, gpudissect)
     again, table = result.parent / "again.json", result.parent / "traces.csv"
     code, out, _ = gpudissect("hide", "-d", f"rec:{result.parent / 'rec'}", "-o", again, "--traces", table)
     assert code == 0
-    assert "40 warps per SM hide the latency of a load at alpha 0" in out
+    assert "48 warps per SM hide the latency of a load without additions" in out
     assert "Volkov 2016, refined" in out and "REPLAYED" in out
     first, second = load(result), load(again)
     assert [each.value for each in first.findings] == [each.value for each in second.findings]
@@ -57,7 +57,7 @@ def test_a_replay_finds_the_same_and_writes_its_traces(result: Path, gpudissect)
 
 def test_a_result_is_shown_with_its_answer(result: Path, gpudissect) -> None:
     code, out, _ = gpudissect("show", result)
-    assert code == 0 and "40 warps per SM hide the latency of a load" in out and "Volkov 2016, refined" in out
+    assert code == 0 and "48 warps per SM hide the latency of a load" in out and "Volkov 2016, refined" in out
 
 
 @pytest.mark.parametrize(("column", "value"), [("alpha", ""), ("warps", None), ("rate", "x")])

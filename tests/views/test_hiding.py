@@ -27,14 +27,14 @@ def sentences(rates: dict[float | str, dict[int, float]], machine: Machine = MAC
 def test_warps_that_are_enough() -> None:
     text = sentences({0.0: {1: 0.00095, 8: 0.001}, "inf": {1: 0.25, 4: 0.95, 8: 1.0}})
     assert "takes 2000 cycles (2000 ns)" in text
-    assert "1 warp per SM hides the latency of a load of random words at alpha 0 (90 % of the peak)." in text
-    assert "4 warps hide the latency of additions alone (90 % of the peak)." in text
-    assert "Most warps, 4, are needed at alpha inf: by Little's law 4 warps must compute." in text
+    assert "1 warp per SM hides the latency of a load of random words without additions (95% of the peak)." in text
+    assert "4 warps hide the latency of additions alone (95% of the peak)." in text
+    assert "Most warps, 4, are needed for additions alone: by Little's law 4 warps must compute." in text
 
 
 def test_warps_that_are_too_few() -> None:
     text = sentences({0.0: {8: 0.001}, 999.0: {8: 0.5}, "inf": {8: 1.0}})
-    assert "At alpha 999 even 8 warps are too few (50% of the peak at alpha 999)" in text
+    assert "With 999 additions each even 8 warps are too few (50% of the peak with 999)" in text
     assert "2 warps must wait" in text
 
 
@@ -56,6 +56,16 @@ def test_only_evenly_shared_warp_counts_are_considered() -> None:
 )
 def test_single_loads_from_nearer_caches_and_too_slow_ones(columns, facts) -> None:
     series = {} if columns is None else {"single latencies": Series(element="hiding", name="x", columns=columns)}
-    found = list(single_loads(series))
+    found = list(single_loads(series, {}))
     assert len(found) == len(facts)
     assert all(fact in text for text, expected in zip(found, facts, strict=True) for fact in expected)
+
+
+@pytest.mark.parametrize(
+    ("fastest", "cache"), [(64.0, "the L1, whose hits take 32"), (225.0, "the L2, whose hits take 281")]
+)
+def test_the_cache_that_served_fast_loads_is_named_by_their_latency(fastest: float, cache: str) -> None:
+    columns = {"warps": (1.0, 64.0), "samples": (100.0,) * 2, "p0": (494.0, fastest)}
+    series = {"single latencies": Series(element="hiding", name="x", columns=columns)}
+    (text,) = single_loads(series, {"l1": 32.0, "l2": 281.0})
+    assert cache in text and f"took {fastest:.0f} cycles" in text

@@ -8,7 +8,14 @@ from gpudissect.results.model import ElementPrediction, PathPrediction, Result
 from gpudissect.results.text import brief, clean, quantity, title_of, words
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
-from gpudissect.views.terminal.hiding import answer, is_answered, model_errors, single_loads, throughput_table
+from gpudissect.views.terminal.hiding import (
+    answer,
+    hit_latencies,
+    is_answered,
+    model_errors,
+    single_loads,
+    throughput_table,
+)
 from gpudissect.views.terminal.table import restriction
 
 MAX_ROWS = 500
@@ -89,7 +96,7 @@ def latency_hiding(result: Result) -> Iterator[tuple[str, list[Markup], Markup]]
             series = {each.name: each for each in result.series if each.element == element}
             if kind not in machine.units or CURVES not in series:
                 continue
-            sentences = [*answer(machine, kind, series[CURVES]), *single_loads(series)]
+            sentences = [*answer(machine, kind, series[CURVES]), *single_loads(series, hit_latencies(result))]
             rows = [*throughput_table(series[CURVES], machine, kind, LINE_LENGTH), *model_errors(series, LINE_LENGTH)]
             lines = tag("pre", *((clean(row), Markup("\n")) for row in rows))
             folded = tag("summary", "Throughput as a table, and the models"), scrolling(None, lines)

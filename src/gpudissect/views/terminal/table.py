@@ -54,7 +54,7 @@ def print_result(out: Console, result: Result, *, everything: bool = False, deta
     if text := restriction(result):
         out.print(Text(text, "dim"))
     if hiding.is_answered(result):
-        for line in hiding.lines(result, out.width):
+        for line in hiding.lines(result, out.width, everything=everything):
             out.print(Text(clean(line)), soft_wrap=True)
     if not everything or out.is_terminal:
         summary = summarize(result)
