@@ -91,7 +91,8 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
     ns = cycles_to_ns(unit.latency, machine.clock_hz)
     bandwidth = rounded(float(machine.bytes_per_second(kind, unit.throughput)), "B/s")
     rate = f"{unit.throughput:.3g} per cycle and SM" + (f", {bandwidth}" if unit.bytes else "")
-    yield f"{access.capitalize()} takes {rounded(unit.latency, 'cycles')} ({rounded(ns, 'ns')}) unloaded, at most {rate}."
+    latency = f"{rounded(unit.latency, 'cycles')} ({rounded(ns, 'ns')})"
+    yield f"{access.capitalize()} takes {latency} unloaded, at most {rate}."
     yield f"An addition takes {add.latency:.3g} cycles, at most {add.throughput:.3g} per cycle."
     if machine.schedulers > 1:
         yield f"Only warp counts divisible by the {machine.schedulers} schedulers were considered."
