@@ -28,14 +28,14 @@ WORDS = {
 FROZEN = re.compile(r'"(homes|drawn|turns?|Turn|turn_sms|Means|means|Unfit|carveout_asked)"')
 """Parts of seeds (`Bench.seed_for`) and wire names, which recordings depend on."""
 WITH_OLD_NAMES = {"test_words.py", "schema1.py", "test_files.py"}
-FOLDERS = ("src", "tests", "validation", "benchmarks", "examples")
-SUFFIXES = {".py", ".cu", ".cuh", ".js", ".css"}
+FOLDERS = ("src", "tests", "validation", "benchmarks", "examples", "docs")
+SUFFIXES = {".py", ".cu", ".cuh", ".js", ".css", ".md", ".yml", ".cff"}
 FILES = sorted(
     path
     for folder in FOLDERS
     for path in (ROOT / folder).rglob("*")
     if path.suffix in SUFFIXES and path.name not in WITH_OLD_NAMES
-)
+) + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml")]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -143,8 +143,9 @@ def page(surveyed: Sequence[Surveyed], first: int) -> str:
         "# What a confidence is worth",
         "",
         f"{len(surveyed)} random simulated GPUs, seeds {first} to {first + len(surveyed) - 1}: all replacement "
-        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, TLBs, up to 1 % "
-        "of the accesses delayed. Made by `validation/calibrate.py`.",
+        "policies, three kinds of index function, unequal sets, sectors, copies, partitioned caches, TLBs, and up "
+        "to 1 % of the accesses delayed. An answer is right if its bracket holds the true value. "
+        "Made by `validation/calibrate.py`.",
         "",
         "<!-- made: picture calibration -->",
         "",

@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds: what is made from the code, or drawn, takes its place on the pages.
+"""What mkdocs calls while it builds: generated parts and pictures take their places on the pages.
 
 A page has a mark ``<!-- made: NAME -->`` where something is inserted: `commands`, `attributes`, `catalogue` (its
 README), `h200` (values of an H200 for the words in the head of the page), `measured GPU` (plots of a result),
@@ -30,7 +30,7 @@ RESULT_PARTS = {
     "summary": result_page.summary,
     "findings": result_page.findings,
 }
-MANY_COLUMNS = 8  # of a table that needs the whole width
+WIDE_COLUMNS = 8  # of a table that needs the whole width
 SHEET_WIDTH = 'width="1040"'  # of a picture with two columns
 MARK = re.compile(r"<!-- made: ([a-z0-9_-]+)(?: ([a-z0-9/_-]+))? -->")
 LOADS = re.compile(
@@ -40,7 +40,7 @@ LOADS = re.compile(
 STYLE_LOADS = re.compile(r"""(?:url\(\s*["']?|@import\s+["'])((?:https?:)?//[^"')\s]+)""")
 HARMLESS = re.compile(r'<link[^>]*rel="?(?:canonical|prev|next)')
 log = logging.getLogger("mkdocs.hooks.making")  # below "mkdocs": --strict counts its warnings
-_drawn: dict[str, str] = {}
+_svgs: dict[str, str] = {}
 
 
 def on_config(config: Any) -> Any:
@@ -77,7 +77,7 @@ def _filled(nav: Any, pages: Sequence[str]) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages and pictures that are made."""
+    """Add generated pages, tables and pictures."""
     from mkdocs.structure.files import File  # tests of the other hooks need no mkdocs
 
     for name in hiding_page.PAGES:
@@ -88,8 +88,8 @@ def on_files(files: Any, config: Any) -> Any:
     for path, text in result_page.files():
         files.append(File.generated(config, path, content=text))
     names = {name for file in files.documentation_pages() for name in pictures_in(file.content_string)}
-    _drawn.update(pictures.draw(names - set(_drawn)))
-    for name, svg in _drawn.items():
+    _svgs.update(pictures.draw(names - set(_svgs)))
+    for name, svg in _svgs.items():
         files.append(File.generated(config, f"pictures/{name}.svg", content=svg))
     return files
 
@@ -107,12 +107,12 @@ def _measured_names(gpu: str) -> list[str]:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Put what is made where the page asks for it."""
+    """Insert what is generated at the marks of a page."""
     return MARK.sub(lambda mark: made(mark[1], mark[2] or "", page.file.src_uri, markdown), markdown)
 
 
 def made(what: str, name: str, page: str, markdown: str) -> str:
-    """What takes the place of one mark on a page."""
+    """What replaces one mark on a page."""
     if what == "commands":
         return commands.reference()
     if what == "attributes":
@@ -127,19 +127,19 @@ def made(what: str, name: str, page: str, markdown: str) -> str:
         return RESULT_PARTS[what](name)
     if what == "picture" and name:
         return _image(name, page)
-    log.warning("%s: nothing is made by the name %r", page, f"{what} {name}".strip())
+    log.warning("%s: no generated part is named %r", page, f"{what} {name}".strip())
     return ""
 
 
 def _image(name: str, page: str) -> str:
-    svg = _drawn.get(name, "")
+    svg = _svgs.get(name, "")
     path = posixpath.relpath(f"pictures/{name}.svg", posixpath.dirname(page))
     return f"![{pictures.title_of(svg)}]({path}){{ .{'sheet' if SHEET_WIDTH in svg else 'picture'} }}"
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
     """A table with many columns takes the place of the table of contents beside it."""
-    if max((row.count("<th") for row in html.split("</tr>")), default=0) >= MANY_COLUMNS:
+    if max((row.count("<th") for row in html.split("</tr>")), default=0) >= WIDE_COLUMNS:
         page.meta.setdefault("hide", ["toc"])
     return html
 

@@ -1,4 +1,4 @@
-"""Every picture of the documentation by name, as SVG files; drawn when the site is built.
+"""Every picture of the documentation by name, as SVG files; made when the site is built.
 
 ``python docs/making/pictures.py FOLDER NAME ...`` writes some of them.
 """
@@ -52,16 +52,16 @@ MIN_CHANCE = 1e-4  # of being wrong: end of the axes of the calibration
 
 
 def draw(names: Iterable[str]) -> dict[str, str]:
-    """SVG files of these pictures by name, drawn in several processes. Raises `KeyError` for an unknown name."""
+    """SVG files of these pictures by name, made in several processes. Raises `KeyError` for an unknown name."""
     wanted = set(names)
     jobs = sorted({_job(name) for name in wanted}, key=lambda job: (job != "vv16", job))  # the longest first
-    drawn: dict[str, str] = {}
+    svgs: dict[str, str] = {}
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         for made in pool.map(make, jobs):
-            drawn |= made
-    if unknown := wanted - set(drawn):
+            svgs |= made
+    if unknown := wanted - set(svgs):
         raise KeyError(f"no picture {', '.join(sorted(unknown))}")
-    return {name: drawn[name] for name in sorted(wanted)}
+    return {name: svgs[name] for name in sorted(wanted)}
 
 
 def title_of(svg: str) -> str:
@@ -71,7 +71,7 @@ def title_of(svg: str) -> str:
 
 
 def _job(name: str) -> str:
-    """Pictures of one job are drawn together; each example is a job of its own."""
+    """Pictures of one job are made together; each example is a job of its own."""
     kind = name.partition("/")[0]
     return name if kind == "gallery" else kind if kind in _JOBS or kind in PAGES else "attributes"
 

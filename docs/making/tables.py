@@ -34,7 +34,7 @@ def definitions() -> Mapping[str, str]:
 def attributes() -> str:
     """Every attribute: unit, elements it is found of, page that explains it."""
     declared = [each for study in Study for each in experiments(study).values()]
-    lines = ["| attribute | unit | found of | explained in |", "|---|---|---|---|"]
+    lines = ["| attribute | unit | elements | explained in |", "|---|---|---|---|"]
     for attribute, unit in ATTRIBUTES.items():
         page = definitions()[attribute]
         title = re.search("^# (.*)", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
