@@ -47,7 +47,10 @@ def small():
 
 
 def read_as_sys_sage(text):
-    """Take every key that parsers/mt4g.cpp of sys-sage (9a71fb5) takes, and check its type: pip has no sys-sage."""
+    """Take every key that parsers/mt4g.cpp of sys-sage (9a71fb5) takes, and check its type.
+
+    pip has no sys-sage; compiled by hand, it reads the files of both measured GPUs.
+    """
     data = json.loads(text)
     general, compute, memory = data["general"], data["compute"], data["memory"]
 
@@ -212,7 +215,7 @@ def options(text):
 
 
 def test_accelsim_sets_what_was_measured_and_no_latency(h200, small):
-    """No package installs the simulator: the options are checked against the syntax of ``gpgpusim.config``."""
+    """No package installs the simulator; the option parser of gpgpu-sim 667834cf, compiled by hand, reads this file."""
     read = options(export(small, "accelsim"))
     assert read["-gpgpu_cache:dl1"].startswith("S:4:128:32,L:") and read["-gpgpu_n_clusters"] == "4"
     text = export(h200, "accelsim")
