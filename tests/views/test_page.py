@@ -165,9 +165,9 @@ def test_values_have_readable_digits_and_spelling(name, value, shown):
 def test_a_published_range_is_shown_as_one():
     known = Published(value=220, low=200, high=250, unit="cycles", verdict=Verdict.OVERLAPS, text="why")
     text = result_page(result({"l2.hit_latency": {"value": 230.0, "low": 190.0, "high": 270.0, "published": known}}))
-    assert re.search(r'c-published"><span class="aside">published </span>200 .. 250 cycles</span>', text)
+    assert re.search(r'c-published"><span class="aside">published </span>200-250 cycles</span>', text)
     assert "overlaps</span>" in text and "v-overlaps" in text
-    assert "200 .. 250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
+    assert "200-250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
 
 
 def test_long_names_are_cut():

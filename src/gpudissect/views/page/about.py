@@ -40,6 +40,13 @@ def facts(result: Result) -> str:
     return f"Stated, not measured: {', '.join([f'{result.device.sm_count} SMs', *parts])}."
 
 
+def provenance(result: Result) -> list[str]:
+    """When, where and with which driver it was measured, as far as that is known."""
+    made = result.provenance
+    driver = f"driver {made.driver}" if made.driver else ""
+    return [brief(each, MAX_FACT_LENGTH) for each in (made.time, made.host, driver) if each]
+
+
 def notes(result: Result) -> Iterator[Markup]:
     """Warnings that every reader must see before the findings."""
     seen = result.conditions.notes
@@ -143,7 +150,8 @@ def conditions(result: Result) -> Iterator[Markup]:
 def environment(result: Result) -> Iterator[Markup]:
     """Versions, and everything that the driver states of the device."""
     device = result.device
-    rows = list(result.environment.items())[:MAX_ROWS]
+    rows = [(words(name), f"{value}") for name, value in result.provenance if value is not None]
+    rows += list(result.environment.items())[:MAX_ROWS]
     rows += [("analysis build", result.code)] if result.code else []
     stated = list(device.facts.items())[:MAX_ROWS]
     rows += [(words(name), _fact(name, value)) for name, value in stated if value is not None]

@@ -7,7 +7,7 @@ from itertools import groupby
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding
-from gpudissect.results.text import bracket, provenance, title_of, words
+from gpudissect.results.text import bracket, brief, provenance, title_of, words
 from gpudissect.views.page.about import caution, facts
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, tag
@@ -16,7 +16,7 @@ from gpudissect.views.terminal.compare_table import names_of, value_of
 MAX_ROWS = 4000
 MAX_LISTED = 60  # rows of a kind in the lists on top; the tables have all of them
 DRAWING_WIDTH = 380
-MAX_TITLE_LENGTH = 120
+MAX_TITLE_LENGTH, MAX_UUID_LENGTH = 120, 16  # characters
 _COLOPHON = (
     "Made by gpudissect. Two numbers differ if their brackets do not overlap; they are the same if each lies within "
     "the other's bracket."
@@ -51,7 +51,8 @@ def _sources(made: Comparison) -> Iterator[list[Child]]:
     for name, result, file in zip(names_of(made.results), made.results, files, strict=True):
         device = result.device
         origin = tag("strong", provenance(device.origin, device.recorded_origin), class_="origin")
-        yield [tag("b", name), " ", origin, " ", tag("code", file or device.spec)]
+        uuid = brief(result.provenance.gpu_uuid or "", MAX_UUID_LENGTH)
+        yield [tag("b", name), " ", origin, " ", tag("code", file or device.spec), f" {uuid}" if uuid else None]
 
 
 def _drawings(made: Comparison) -> Iterator[Markup]:

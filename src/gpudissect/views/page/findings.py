@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from gpudissect.estimate import Status
+from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Published, Value
-from gpudissect.results.text import bracket, brief, cut, percent, published_words, quantity, words
+from gpudissect.results.text import bracket, brief, cut, percent, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.simulation.cache.geometry import PolicyKind
 from gpudissect.units import GIB
@@ -17,6 +18,20 @@ MAX_DIGESTS = 8  # of the evidence on the page; the result file has all
 COLUMNS = ("attribute", "value", "bracket", "confidence", "published", "verdict")
 NO_WORKLOAD = "No workload of its own: it follows from other findings, or from what the device states."
 NO_PLOT = "No plot: their traces are not kept in this result, or there is too little to draw."
+_BRIEF = {
+    "capacity": "{}",
+    "entries": "{} entries",
+    "line_size": "line {}",
+    "page_size": "page {}",
+    "overhead": "{}",
+    "hit_latency": "hit {}",
+    "read_rate": "read {}",
+    "read_bandwidth": "read {}",
+    "kernel_start": "kernel start {}",
+    "miss_penalty": "miss + {}",
+}
+"""Attributes in the heading of a folded element, and how each is written."""
+MAX_BRIEF = 4  # of them
 _SIGNS = {Verdict.OVERLAPS: "∩", Verdict.AS_PRINTED: "≈", Verdict.DIFFERS: "≠", Verdict.NOT_COMPARABLE: "–"}
 _ACRONYMS = {str(kind) for kind in PolicyKind} - {str(PolicyKind.RANDOM), str(PolicyKind.WEIGHTED)}
 Links = Sequence[tuple[str, str]]  # fragment and title of plots
@@ -40,6 +55,12 @@ def value_text(value: Value | None, unit: str, attribute: str = "") -> str:
     return quantity(value, unit, LIST_INDEX.get(attribute, "values"))
 
 
+def brief_values(group: Sequence[Finding]) -> list[str]:
+    """The values of an element that one looks for first."""
+    found = {each.attribute: each for each in group if each.status.has_value}
+    return [template.format(folded(found[name])) for name, template in _BRIEF.items() if name in found][:MAX_BRIEF]
+
+
 def head() -> Markup:
     """Headings of the columns, for the eye only: each line repeats them for screen readers."""
     return tag("p", *(tag("span", name, class_=f"c-{name}") for name in COLUMNS), class_="columns", aria_hidden="true")
@@ -51,7 +72,7 @@ def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
     cells = [
         tag("span", brief(words(finding.attribute), MAX_NAME_LENGTH), class_="c-attribute"),
         tag("span", *_value(finding), class_="c-value"),
-        _cell("bracket", bracket(finding.low, finding.high, finding.unit)),
+        _cell("bracket", _bracket(finding)),
         _cell("confidence", "stated" if finding.status is Status.STATED else percent(finding.confidence)),
         _cell("published", cut(_published(known, finding.attribute), MAX_VALUE_LENGTH) if known else ""),
         _verdict(known),
@@ -67,16 +88,25 @@ def _cell(name: str, text: str) -> Markup:
 def _value(finding: Finding) -> list[Child]:
     if not finding.status.has_value:
         return [tag("em", finding.status.value)]
-    text = tag("strong", cut(value_text(finding.value, finding.unit, finding.attribute), MAX_VALUE_LENGTH))
+    is_range = finding.unit == "B" and None not in (finding.low, finding.high) and finding.low != finding.high
+    written = folded(finding) if is_range else value_text(finding.value, finding.unit, finding.attribute)
+    text = tag("strong", cut(written, MAX_VALUE_LENGTH))
     return [text, None if finding.value_ns is None else tag("span", f" {finding.value_ns:.4g} ns", class_="ns")]
+
+
+def _bracket(finding: Finding) -> str:
+    low, high = finding.low, finding.high
+    if low is None or high is None or low == high:
+        return bracket(low, high, finding.unit)
+    text = rounded_range(low, high, finding.unit)
+    return text if rounded(low, finding.unit) != rounded(high, finding.unit) else bracket(low, high, finding.unit)
 
 
 def _published(known: Published, attribute: str) -> str:
     """What the document gives: its range, where it gives one."""
     if known.value is not None and (known.low, known.high) == (None, None):
         return value_text(known.value, known.unit, attribute)
-    value = None if isinstance(known.value, str) else known.value
-    return published_words(value, known.low, known.high, known.unit)
+    return folded_published(known)
 
 
 def _verdict(known: Published | None) -> Markup:

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import WARPS_SHARE, Level, Remark, Summary, Tlb
-from gpudissect.results.text import brief, cut, published_words, quantity, title_of, words
+from gpudissect.results.text import brief, cut, quantity, title_of, words
 from gpudissect.views.page.markup import Child, Markup, table, tag
 
-MAX_REASON_LENGTH, MAX_SOURCE_LENGTH = 160, 20  # characters; the finding has all of them
+MAX_REASON_LENGTH, MAX_SOURCE_LENGTH = 160, 18  # characters; the finding has all of them
 MAX_REMARKS = 60
 LEVEL_HEAD = ("level", "size", "cycles", "ns", "read bandwidth", "line", "sets x ways", "published")
 NS_DIGITS = 3
@@ -71,9 +71,8 @@ def differences(result: Result, summary: Summary) -> Markup | None:
     for remark in [each for each in summary.remarks if each.is_difference][:MAX_REMARKS]:
         known = by_name[remark.element, remark.attributes[0]].published
         if known is not None:
-            published = published_words(known.value, known.low, known.high, known.unit)
             source = tag("span", cut(known.source, MAX_SOURCE_LENGTH), title=known.source)
-            rows.append((_name(remark), remark.value, published, known.text, source))
+            rows.append((_name(remark), remark.value, folded_published(known), known.text, source))
     if not rows:
         return None
     head = tag("h2", f"Different from published values ({len(rows)})")

@@ -1,7 +1,7 @@
 """One result as one page."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from gpudissect.device_info import Origin
@@ -176,7 +176,9 @@ class _Page:
         name = brief(device.name, MAX_NAME_LENGTH)
         yield tag("h1", name, title=brief(device.name, MAX_HOVER_LENGTH) if name != device.name else None)
         spec = tag("code", brief(device.spec, MAX_SPEC_LENGTH))
-        yield tag("p", origin, " ", spec, " Brackets are for this card. ", about.facts(self._result), class_="facts")
+        where = "".join(f"{each}. " for each in about.provenance(self._result))
+        yield tag("p", origin, " ", spec, f" {where}Brackets are for this card. ", class_="facts")
+        yield tag("p", about.facts(self._result), class_="facts")
 
     def _hierarchy(self) -> Child:
         wide, narrow = (hierarchy(self._result, width, self._anchors) for width in (WIDE, NARROW))
@@ -204,9 +206,10 @@ class _Page:
 
     def _element(self, name: str, group: list[Finding]) -> Markup | None:
         title = title_of(name)
-        count = tag("span", f" {len(group)} finding{'s' if len(group) > 1 else ''}", class_="facts")
+        count = f"{len(group)} finding{'s' if len(group) > 1 else ''}"
+        values = tag("span", " ", " · ".join([*findings.brief_values(group), count]), class_="facts")
         code = tag("code", _short(name)) if title != name else None
-        head = tag("summary", tag("h3", _short(title), " ", code), count)
+        head = tag("summary", tag("h3", _short(title), " ", code), values)
         body = self._body(name, group, head)
         return tag("details", head, *body, class_="element group", id=self._new_anchor(name)) if body else None
 
@@ -268,12 +271,14 @@ class _Page:
                 folded.append(tag("details", head, *body, class_="group", id=self._new_anchor(name)))
         columns = [n for n in range(len(instructions.COLUMNS)) if any(row[n] for row in rows)]
         heads = [instructions.COLUMNS[n] for n in columns]
-        grid = table("Instructions", heads, ([self._linked(row[n], n) for n in columns] for row in rows))
+        elements = {instructions.name_of(name): name for name, _ in groups}
+        grid = table("Instructions", heads, ([self._linked(row[n], n, elements) for n in columns] for row in rows))
         each = tag("details", tag("summary", "Findings and plots of each instruction"), *folded, class_="group")
         yield tag("section", tag("h3", "Instructions"), grid, each, id="instructions", class_="element")
 
-    def _linked(self, text: str, column: int) -> Child:
-        return text if column or text not in self._anchors else tag("a", text, href=f"#{self._anchors[text]}")
+    def _linked(self, text: str, column: int, elements: Mapping[str, str]) -> Child:
+        anchor = self._anchors.get(elements.get(text, ""))
+        return text if column or anchor is None else tag("a", text, href=f"#{anchor}")
 
     def _other_series(self, elements: set[str]) -> Iterator[Markup]:
         """Series about elements without a finding."""

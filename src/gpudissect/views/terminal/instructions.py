@@ -25,6 +25,11 @@ def is_of_instruction(finding: Finding) -> bool:
     return finding.element in INSTRUCTIONS or finding.element in ACCESSES
 
 
+def name_of(element: str) -> str:
+    """Name of an instruction in a table; matrix instructions have their PTX names."""
+    return _NAMES.get(element, element)
+
+
 def rows(findings: Sequence[Finding], facts: Mapping[str, object]) -> Iterator[tuple[Text, ...]]:
     """A row of `COLUMNS` for each instruction with a value; a dash for missing values.
 
@@ -45,7 +50,7 @@ def rows(findings: Sequence[Finding], facts: Mapping[str, object]) -> Iterator[t
             if published.verdict in (Verdict.DIFFERS, Verdict.AS_PRINTED)
         )
         yield (
-            Text(clean(_NAMES.get(element, element)), "bold"),
+            Text(clean(name_of(element)), "bold"),
             *(Text(value, "dim" if value == "-" else "bold") for value in values),
             Text(_share(by_name.get("rate"), peaks.get(element))),
             Text("" if worst is None else worst.value, "bold red" if worst is Verdict.DIFFERS else "green"),
