@@ -74,7 +74,7 @@ def test_a_result_shows_drawing_summary_and_a_plot_before_the_findings():
     places = [html.index(text) for text in (drawing, "Device memory", plot, "<details", "miss_penalty")]
     assert places == sorted(places) and len(html) < 300_000
     hidden = gd.load(RESULTS / "h200-latency-hiding.json")._repr_html_()
-    assert hidden.index("warps per SM hide the latency") < hidden.index("data:image")
+    assert hidden.index("16 warps") < hidden.index("data:image")
 
 
 def test_a_comparison_shows_differences_first():
