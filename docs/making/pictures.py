@@ -33,13 +33,11 @@ from making.result_page import GPUS, result_of
 
 ROOT = Path(__file__).parents[2]
 MEASURED = (
-    ("l1", "latency of single accesses against footprint"),
-    ("l1", "misses against footprint"),
-    ("constant_l1", "latency of single accesses against footprint"),
-    ("icache_l0", "cycles of a line against footprint"),
-    ("spectrum_global", "latency by what an access hits"),
-    ("l2", "latency by SM"),
     ("l1", "address bits in each bit of the set number"),
+    ("l2", "latency by SM"),
+    ("spectrum_global", "latency by what an access hits"),
+    ("l1", "misses against footprint"),
+    ("icache_l0", "cycles of a line against footprint"),
     ("shared", "latency against stride"),
     ("dram", "read bandwidth by configuration"),
     ("ffma", "rate against warps and chains"),

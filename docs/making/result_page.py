@@ -79,7 +79,8 @@ def _level_cells(level: Level) -> tuple[str, ...]:
         latency += f"; far {folded(level.far_latency)}"
     sets, ways = _text(level.sets), _text(level.ways)
     shape = f"{sets} x {ways}" if sets and ways else ""
-    return level.name, _text(level.size), _text(level.line), shape, latency, _text(level.bandwidth), level.agreement
+    bandwidth = _text(level.bandwidth).replace("/cycle", "/cycle/SM")
+    return level.name, _text(level.size), _text(level.line), shape, latency, bandwidth, level.agreement
 
 
 def _text(finding: Finding | None) -> str:
