@@ -100,6 +100,7 @@ def test_bandwidth_against_footprint_marks_the_capacities(h200):
     made = with_series(h200, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     figure, *_ = signature_figures(made)
     assert figure.unit("bandwidth") == "B/s" and len(figure.marks) == 2
+    assert "at 1 MiB" in next(frame.title for frame in frames_of(made) if frame.kind == "chip")
     assert "9.2 TB/s at 1 MiB<br>4.7 TB/s at 256 MiB" in result_page(made)
 
 

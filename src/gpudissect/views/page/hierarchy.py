@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudissect.estimate import Status
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Result
+from gpudissect.results.summary import BANDWIDTH_SERIES
 from gpudissect.results.text import brief, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
@@ -166,7 +167,7 @@ def _unified(l1: Box, shared: Box, values: _Values) -> Box:
 
 
 def _with_bandwidth(title: str, element: str, values: _Values) -> str:
-    texts = [f"{word} {text}" for each, word in _BANDWIDTHS.items() if (text := values.text(element, each))]
+    texts = [f"{word} {text}" for each, word in _BANDWIDTHS.items() if (text := values.bandwidth(element, each))]
     return " · ".join([title, *texts])
 
 
@@ -180,6 +181,7 @@ class _Values:
 
     def __init__(self, result: Result) -> None:
         self._by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
+        self._bandwidths = {each.element: each.columns for each in result.series if each.name == BANDWIDTH_SERIES}
         self.elements = {finding.element for finding in result.findings}
         self.known = {finding.element for finding in result.findings if finding.status.has_value}
 
@@ -198,6 +200,16 @@ class _Values:
         if finding.status.has_value or (attribute in ("capacity", "reach") and finding.high is None):
             return folded(finding).replace(">=", "at least")
         return ""
+
+    def bandwidth(self, element: str, attribute: str) -> str:
+        """A bandwidth, with the footprint that it holds for where it depends on it."""
+        text = self.text(element, attribute)
+        columns = self._bandwidths.get(element, {}) if text and attribute == "read_bandwidth" else {}
+        rows = list(zip(columns.get("bandwidth", ()), columns.get("footprint", ()), strict=False))
+        points = [
+            (rate, size) for rate, size in rows if isinstance(rate, int | float) and isinstance(size, int | float)
+        ]
+        return f"{text} at {rounded(max(points)[1], 'B')}" if len(points) > 1 else text
 
 
 def _groups(values: _Values) -> list[list[str]]:
