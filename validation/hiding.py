@@ -24,7 +24,7 @@ def headline(found: Sequence[Row]) -> str:
     near = sum(bool(row.near) for row in agreeing)
     return (
         f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed, "
-        f"{near} nearly, for a reason that is given, {len(found) - len(agreeing)} differ.**"
+        f"{near} nearly (reason given). Different: {len(found) - len(agreeing)}.**"
     )
 
 

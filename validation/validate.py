@@ -166,8 +166,8 @@ def headline(every: Sequence[Row]) -> str:
     bracketed = sum(row.agrees and not row.is_close for row in published)
     return (
         f"**{sum(row.agrees for row in published)} of {len(published)} published values that are measured are found "
-        f"again**, with every seed: sizes exactly and latencies within a cycle, except {bracketed} that lie within a "
-        f"wider bracket. Of GPUs that were measured and exported {sum(runs)} of {len(runs)} values are."
+        f"again** with every seed: sizes exactly, latencies within a cycle, except {bracketed} that lie within a wider "
+        f"bracket. Of values exported from measured GPUs, {sum(runs)} of {len(runs)} are found again."
     )
 
 
