@@ -95,7 +95,7 @@ def test_the_summary_stands_in_the_first_lines(columns):
     )
     assert all(name in lines[1] for name in ("size", "line", "cycles", "bandwidth"))
     assert ("sets x ways" in lines[1]) == (columns >= 120) and ("published" in lines[1]) == (columns >= 80)
-    assert "texture.hit_latency" in first and "l1.replacement_policy" in first
+    assert "texture.hit_latency" in first and "l2.sets +2" in first
 
 
 def test_colour_on_a_terminal_and_none_with_no_color():

@@ -16,8 +16,8 @@ MAX_SKEW = 0.25  # of the half width, by which the value may lie off the middle 
 def folded(finding: Finding, *, unit: bool = True) -> str:
     """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits.
 
-    ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; a bound (``>= 64 KiB``) if only
-    that is known; empty without either.
+    ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; without a value the ends
+    or the bound (``>= 64 KiB``) that is known; empty without either.
     """
     value, low, high = finding.value, finding.low, finding.high
     if not finding.status.has_value or value is None:
@@ -66,6 +66,8 @@ def folded_published(known: Published) -> str:
 
 
 def _bound(low: float | None, high: float | None, unit: str) -> str:
+    if low is not None and high is not None:
+        return rounded_range(low, high, unit)
     for bound, sign in ((low, ">="), (high, "<=")):
         if bound is not None:
             divisor, name = _display_unit(bound, unit)

@@ -64,7 +64,7 @@ def policy_plan(element: str, bench: Bench, known: Known) -> Plan:
         return absent(element, known, *ATTRIBUTES)
     structure, capacity = known[structure_of(element)], known[capacity_of(element)]
     if structure is None or capacity is None:
-        return Outcome(without(Status.NOT_FOUND, element, "its sets are not known", *ATTRIBUTES))
+        return Outcome(without(Status.NOT_FOUND, element, "its associativity is not known", *ATTRIBUTES))
     if not level.nearest:
         reason = "a nearer cache serves part of the accesses"
         return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
@@ -150,10 +150,10 @@ class _PolicyTest:
             accesses += sum(run.size for run in first)
         share = float(np.mean(agreements))
         self.best = Replacement(Policy(kind), False)
-        closest = f"{ranking.best} comes closest, which predicts {share:.1%} of the accesses"
+        closest = f"the closest, {ranking.best}, predicts {share:.1%} of the accesses correctly"
         # Other data may keep a line in one set.
         if sum(errors) - max(errors) > infer_policy.max_repeated_errors(share, accesses):
-            return self._not_found(f"{closest}, but {sum(errors)} of them wrongly in every run")
+            return self._not_found(f"{closest} and {sum(errors)} wrongly in every run")
         if share < 1 - infer_policy.CHANCE_FACTOR * misread or ranking.lead < infer_policy.MIN_LEAD_NATS:
             return self._not_found(closest)
         return self._found(Policy(kind), f"it predicts {share:.2%} of the {self.held_out}")
@@ -168,8 +168,8 @@ class _PolicyTest:
             shares = [(agreement(predict(kind, self.ways, lines), outcomes), kind) for kind in candidates(self.ways)]
             share, closest = max(shares, key=lambda pair: pair[0])
             return self._not_found(
-                f"the same sequence misses at the same places again, and {closest.value}, which comes closest, "
-                f"predicts {share:.1%} of the accesses"
+                f"the same sequence misses at the same places again, and the closest, {closest.value}, "
+                f"predicts {share:.1%} of the accesses correctly"
             )
         victims = yield from self._victims(misread)
         if victims.ways.size < self.ways:

@@ -67,7 +67,8 @@ def sets_plan(element: str, bench: Bench, known: Known) -> Plan:
         return absent(element, known, *ATTRIBUTES)
     lines, capacity = known[lines_of(element)], known[capacity_of(element)]
     if lines is None or capacity is None or level.bounds is None or level.far_partition is not None:
-        return Outcome(without(Status.NOT_FOUND, element, "its size is not known to the line", *ATTRIBUTES))
+        reason = "its capacity is only known as a range, so its sets cannot be tested"
+        return Outcome(without(Status.NOT_FOUND, element, reason, *ATTRIBUTES))
     count = capacity // lines.line
     span = min(bench.info.limit(level.path), max(MIN_INDEX_SPAN, 1 << (4 * capacity - 1).bit_length())) // lines.line
     if count > MAX_LINES:
@@ -261,8 +262,8 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
     caveat = f"{piece} in one piece are the most that fit: some sets are full before others"
     if not certain:
         caveat = (
-            f"{piece} fit in one piece, the ways of all sets are {whole}, and about {resident.elements:.0f} lines "
-            "resident at any one time decide for neither"
+            f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and about {resident.elements:.0f} lines "
+            "resident at any one time do not decide between them"
         )
     low, high = (ways, ways) if certain else sorted((count, ways))
     value, low, high = (total * structure.line for total in (count if matches_piece else ways, low, high))

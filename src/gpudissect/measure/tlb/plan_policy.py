@@ -31,7 +31,7 @@ LAPS = 4
 MAX_MISREAD_RATIO = 6.0  # disagreement relative to the share of misread hits: misses are misread too
 WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
 METHOD = "likelihood of observed misses, candidates simulated behind the TLBs before"
-NOT_KNOWN, NOT_KNOWN_BEFORE = "its sets are not known", "the policy of the TLB before it is not known"
+NOT_KNOWN, NOT_KNOWN_BEFORE = "its associativity is not known", "the policy of the TLB before it is not known"
 RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
 RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known"
 DIRECT_MAPPED = "sets of one way: there is no choice"
@@ -89,7 +89,7 @@ class _PolicySearch:
         wrong = sum(infer_policy.count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))
         if share < 1 - MAX_MISREAD_RATIO * misread or wrong > max_wrong:
-            reason = f"predicts {share:.1%} of the accesses, but {wrong} of them wrongly in both runs"
+            reason = f"predicts {share:.1%} of the accesses correctly and {wrong} wrongly in both runs"
             return ambiguous(reason=f"none of the deterministic policies tried: the closest, {best}, {reason}")
         confidence = EXACT if share >= WELL_PREDICTED else BRACKETED
         caveat = f"it predicts {share:.2%} of the accesses of sequences not used to choose it"

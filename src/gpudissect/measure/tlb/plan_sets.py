@@ -135,8 +135,8 @@ class _SetSearch:
             if all((yield from self._fit([np.setdiff1d(pages, [page]) for page in sample]))):
                 return sorted(pages.tolist())  # all are in one set
             raise Undecided(
-                f"{pages.size} pages do not fit, but do without any {len(groups)}th of them: that is no set (a buffer "
-                "behind it may hide the first conflicts)"
+                f"removing any 1/{len(groups)} of {pages.size} pages makes them fit, so no single set explains the "
+                "conflict (a buffer behind it may hide the first conflicts)"
             )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
         return sorted(page for page, fit in zip(candidates, fits, strict=True) if fit)

@@ -52,6 +52,7 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
     for warning in comparison.warnings:
         out.print(Text(warning, "bold yellow"))
     shown = [row for row in comparison.rows if everything or row.outcome in (Outcome.DIFFERENT, Outcome.AMBIGUOUS)]
+    shown.sort(key=lambda row: list(Outcome).index(row.outcome))
     if shown:
         names = names_of(comparison.results)
         letters = [letter(n) for n in range(len(names))]
@@ -59,7 +60,7 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
         tables = (_table(out, columns, shown, reasons=reasons) for columns, reasons in layouts)
         print_table(out, first_fitting(out, tables) if out.is_terminal else next(tables))
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
-    without = f" ({count} of them without a value in any)" if (count := comparison.count_without_value) else ""
+    without = f" ({count} of them found in none)" if (count := comparison.count_without_value) else ""
     out.print(Text(counts + without, "bold"))
 
 

@@ -43,7 +43,7 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
 
 def _levels(out: Console, summary: Summary, dropped: Sequence[str], gap: int) -> Table:
     """One row per level. Verdicts are only named in full while every column is there."""
-    rows = [_level_cells(level, brief=bool(dropped) or not out.is_terminal) for level in summary.levels]
+    rows = [_level_cells(level, brief=bool(dropped)) for level in summary.levels]
     heading = f"published ({clean(summary.reference)})" if summary.reference and not dropped else "published"
     headings = {"name": "", "latency": "latency (cycles)" if not dropped else "cycles", "agreement": heading}
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
@@ -114,7 +114,8 @@ def _print_labelled(out: Console, label: str, text: str) -> None:
 
 def _print_remarks(out: Console, summary: Summary, *, details: bool) -> None:
     """Print what differs and what is uncertain, a line each with its reason, and how many more there are."""
-    kinds = [[each for each in summary.remarks if each.is_difference is different] for different in (True, False)]
+    ordered = sorted(summary.remarks, key=lambda each: each.attributes == ("replacement_policy",))  # sizes matter more
+    kinds = [[each for each in ordered if each.is_difference is different] for different in (True, False)]
     shown = kinds[0] if details else [each for kind in kinds for each in kind[:MAX_REMARKS]]
     if not shown:
         return
