@@ -182,7 +182,7 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
 
 
 def card_of(result: Result) -> str:
-    """What tells one card from another: its UUID, or else only the name of its model."""
+    """What distinguishes cards: its UUID, or else only the name of its model."""
     return result.provenance.gpu_uuid or result.device.name
 
 
@@ -203,7 +203,7 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         what = f"{len(changed)} {verb} from run to run by more than the brackets"
         yield _unstable(what, "treat these values as unreliable; gpudissect compare shows them", changed)
         if any(_is_of_unknown_card(each) for each in results):
-            what = "no GPU UUID in these results: two cards of one model cannot be told apart"
+            what = "no GPU UUID in these results: two cards of one model cannot be distinguished"
             yield _note(what, "measure again to have the UUID in the result")
     if comparison.version_note:
         yield _note(comparison.version_note, "replay the recordings of both with one version")
