@@ -6,7 +6,8 @@ import pytest
 
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
-from gpudissect.results.summary import summarize
+from gpudissect.results.model import Series
+from gpudissect.results.summary import BANDWIDTH_SERIES, summarize
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -31,6 +32,17 @@ def test_values_are_those_of_the_findings(h200, summary):
     assert folded(l1.size) == "241-256 KiB" and l1.ways is h200.finding("l1", "ways")
     assert (l2.latency, l2.far_latency) == (h200.finding("l2", "near_latency"), h200.finding("l2", "far_latency"))
     assert [tlb.element for tlb in summary.tlbs] == ["tlb_l1", "tlb_l2"]
+
+
+def test_bandwidths_at_two_footprints_are_given_where_they_differ(h200):
+    def ends(*rates):
+        columns = {"footprint": (24.0, 48.0), "bandwidth": rates}
+        series = Series(element="l2", name=BANDWIDTH_SERIES, columns=columns)
+        levels = summarize(h200.model_copy(update={"series": (series,)})).levels
+        return next(level for level in levels if level.element == "l2").bandwidth_ends
+
+    assert ends(9.2, 6.0) == ((24.0, 9.2), (48.0, 6.0))
+    assert ends(9.2, 9.19) == ()
 
 
 def test_too_few_warps_are_told_from_a_number(summary):

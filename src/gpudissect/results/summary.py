@@ -18,6 +18,7 @@ BANDWIDTH_SERIES = "read bandwidth against footprint"
 """Series with the columns footprint (B) and bandwidth (B/s)."""
 WARPS_SHARE = 0.95
 """Share of the peak rate that `warps_needed` warps reach, as measured by ``measure/instructions``."""
+SAME_RATE = 0.01  # relative difference of bandwidths, up to which they count as one
 CONFIDENT = 0.99  # from which on a confidence is not mentioned
 _VIEWS = ("readonly", "texture")  # of the L1's array on most GPUs; rows of their own elsewhere
 _LEVELS = {
@@ -68,6 +69,14 @@ class Level:
     bandwidths: tuple[tuple[float, float], ...]
     agreement: str
     """``agrees``, or what differs from published values; empty without published values."""
+
+    @property
+    def bandwidth_ends(self) -> tuple[tuple[float, float], ...]:
+        """Of `bandwidths` the fastest and that of the largest footprint; empty if they differ by less than 1 %."""
+        if not self.bandwidths:
+            return ()
+        fastest, largest = max(self.bandwidths, key=lambda each: each[1]), max(self.bandwidths)
+        return (fastest, largest) if fastest[1] > (1 + SAME_RATE) * largest[1] else ()
 
 
 @dataclass(frozen=True)

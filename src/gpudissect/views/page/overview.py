@@ -120,9 +120,8 @@ def _latency(level: Level) -> tuple[str, str]:
 
 def _bandwidth(level: Level) -> str:
     """Read bandwidth, with the footprint it holds for where it depends on it."""
-    if len(level.bandwidths) < 2:
+    if not (ends := level.bandwidth_ends):
         return _text(level.bandwidth)
-    ends = (max(level.bandwidths, key=lambda each: each[1]), max(level.bandwidths))
     return ", ".join(f"{quantity(float(f'{rate:.3g}'), 'B/s')} at {quantity(size, 'B')}" for size, rate in ends)
 
 

@@ -92,8 +92,8 @@ def _ns(finding: Finding) -> str:
 
 def _bandwidth(level: Level) -> str:
     """The bandwidth, with the footprints that it holds for where it depends on them."""
-    if level.bandwidths:
-        return "\n".join(f"{rounded(rate, 'B/s')} ({rounded(size, 'B')})" for size, rate in level.bandwidths)
+    if ends := level.bandwidth_ends:
+        return "\n".join(f"{rounded(rate, 'B/s')} ({rounded(size, 'B')})" for size, rate in ends)
     text = _text(level.bandwidth)
     return f"{text}/SM" if text.endswith("/cycle") else text
 

@@ -49,8 +49,8 @@ def print_result(out: Console, result: Result, *, everything: bool = False, deta
 
     A result limited to some elements shows every finding. A pipe that gets every finding gets one per line, no summary.
     """
+    out.print(_title(out, result, everything=everything or details))
     everything = everything or details or bool(restriction(result))
-    out.print(_title(out, result, everything=everything))
     if text := restriction(result):
         out.print(Text(text, "dim"))
     if hiding.is_answered(result):
