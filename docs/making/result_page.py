@@ -15,6 +15,7 @@ from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import Level, summarize
 from gpudissect.results.text import clean, published_words, words
 from gpudissect.results.verdict import Verdict
+from gpudissect.views.page.result import result_page as report
 from gpudissect.vocabulary import INSTRUCTIONS
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -35,10 +36,11 @@ def result_of(gpu: str) -> Result:
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """All findings of each GPU as CSV: path on the site and text."""
+    """All findings of each GPU as CSV, and its report: path on the site and text."""
     for gpu in GPUS:
         text = export(result_of(gpu), "csv")
         yield f"results/{gpu}.csv", text if isinstance(text, str) else text.decode()
+        yield f"results/{gpu}-report.html", report(result_of(gpu))
 
 
 def conditions(gpu: str) -> str:
@@ -53,7 +55,8 @@ def conditions(gpu: str) -> str:
         f"{result.workloads:,} workloads in {result.seconds:.0f} s",
     )
     text = f"{', '.join(clean(str(fact)) for fact in facts if fact)}."
-    return f"{text} [Result file]({gpu}.json), [all findings as CSV]({gpu}.csv)."
+    links = f"[Report with plots]({gpu}-report.html), [result file]({gpu}.json), [all findings as CSV]({gpu}.csv)"
+    return f"{text} {links}."
 
 
 def summary(gpu: str) -> str:

@@ -34,7 +34,7 @@ def test_no_finding_is_lost(gpu):
             assert f"`{finding.element}`" in text, finding.element
             assert not finding.status.has_value or folded(finding) in text, (finding.element, finding.attribute)
     paths = [path for path, text in result_page.files() if len(text.splitlines()) > 250]
-    assert paths == [f"results/{each}.csv" for each in GPUS]
+    assert paths == [f"results/{each}{end}" for each in GPUS for end in (".csv", "-report.html")]
 
 
 @pytest.mark.parametrize("gpu", GPUS)
