@@ -16,7 +16,7 @@ from gpudissect.results.verdict import Verdict
 from gpudissect.trace import Context, Trace
 from gpudissect.views.page.hierarchy import frames_of
 from gpudissect.views.page.result import result_page
-from gpudissect.views.plots.signature import MOUNTAIN, signature_figures
+from gpudissect.views.plots.signature import CURVES, MOUNTAIN, signature_figures
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as MemoryPath
 from tests.support.hostile import ParsedPage, hostile, monstrous
@@ -90,16 +90,27 @@ def test_the_memory_mountain_comes_first_and_replaces_single_accesses(h200):
     figure, *_ = signature_figures(made)
     assert figure.log_x and "published" in " ".join(figure.columns["group"])
     assert {text.split()[0] for _, text in figure.levels} == {"L1", "L2", "DRAM"}
-    assert any("241-256 KiB" in text for _, text in figure.marks)
+    assert [text for _, text in figure.marks] == ["L1", "L2 partition", "L2", "L1 TLB"]
     single = "L1 data cache: latency of single accesses against footprint, timer included"
     assert single not in result_page(made) and single in result_page(h200)
 
 
-def test_bandwidth_against_footprint_marks_the_capacities(h200):
-    columns = {"footprint": (1 << 20, 1 << 24, 1 << 28), "bandwidth": (9.2e12, 9.1e12, 4.7e12)}
-    made = with_series(h200, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
+def test_bandwidth_against_footprint_marks_capacities_and_bandwidths(h200):
+    columns = {"footprint": (1 << 20, 1 << 24, 1 << 28), "bandwidth": (33e12, 9.1e12, 4.7e12)}
+    made = with_series(h200, CURVES, BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     figure, *_ = signature_figures(made)
-    assert figure.unit("bandwidth") == "B/s" and len(figure.marks) == 2
+    assert figure.unit("bandwidth") == "B/s" and [text for _, text in figure.levels][1:] == [
+        "L2 9.22 TB/s",
+        "DRAM 4.7 TB/s",
+    ]
+    (size, name), *_ = figure.marks
+    assert name == "L2 partition" or size == 132 * h200.finding("l1", "capacity").value
+    assert "Other measurements" not in result_page(made)
+
+
+def test_the_bandwidth_of_the_l2_is_given_with_its_footprint(h200):
+    columns = {"footprint": (1 << 20, 1 << 28), "bandwidth": (9.2e12, 4.7e12)}
+    made = with_series(h200, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     assert "at 1 MiB" in next(frame.title for frame in frames_of(made) if frame.kind == "chip")
     assert "9.2 TB/s at 1 MiB<br>4.7 TB/s at 256 MiB" in result_page(made)
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from gpudissect.results.folded import folded, folded_published
+from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import WARPS_SHARE, Level, Remark, Summary, Tlb
-from gpudissect.results.text import brief, cut, quantity, title_of, words
+from gpudissect.results.text import brief, cut, title_of, words
 from gpudissect.views.page.markup import Child, Markup, table, tag
 
 MAX_REASON_LENGTH, MAX_SOURCE_LENGTH = 160, 18  # characters; the finding has all of them
@@ -122,7 +122,7 @@ def _bandwidth(level: Level) -> str:
     """Read bandwidth, with the footprint it holds for where it depends on it."""
     if not (ends := level.bandwidth_ends):
         return _text(level.bandwidth)
-    return ", ".join(f"{quantity(float(f'{rate:.3g}'), 'B/s')} at {quantity(size, 'B')}" for size, rate in ends)
+    return ", ".join(f"{rounded(rate, 'B/s')} at {rounded(size, 'B')}" for size, rate in ends)
 
 
 def _verdicts(result: Result, summary: Summary) -> str:

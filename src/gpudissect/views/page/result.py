@@ -17,8 +17,10 @@ from gpudissect.views.page.overview import differences, overview, uncertainties
 from gpudissect.views.plots.draw import legend, svg
 from gpudissect.views.plots.element import figures_of_series, figures_together, known_machine
 from gpudissect.views.plots.figure import Figure
+from gpudissect.views.plots.signature import CURVES as ALL_LEVELS
 from gpudissect.views.plots.signature import MOUNTAIN, signature_figures
 from gpudissect.views.terminal import instructions
+from gpudissect.vocabulary import CACHES
 
 MAX_PLOT_BYTES, MAX_FINDING_BYTES, MAX_OTHER_BYTES = 2_000_000, 600_000, 250_000  # with style and script below 3 MB
 MAX_FINDINGS = 2000  # of a file that may come from anywhere; no GPU has as many
@@ -130,7 +132,9 @@ class _Page:
             tag("header", *self._header()),
             tag(
                 "main",
-                tag("div", self._hierarchy(), screen, class_="first"),
+                tag("div", self._hierarchy(), screen, class_="first")
+                if self._summary.levels or self._summary.warps
+                else None,
                 warnings,
                 *hiding,
                 *first,
@@ -256,7 +260,7 @@ class _Page:
 
     def _is_replaced(self, series: Series) -> bool:
         """Whether the latency of whole laps over all levels shows the same without the timer's overhead."""
-        return self._has_mountain and series.name == MOUNTAIN[1] and series.element != MOUNTAIN[0]
+        return self._has_mountain and series.name == MOUNTAIN[1] and series.element in CACHES
 
     def _instructions(self, groups: Sequence[Group]) -> Iterator[Markup]:
         """The table of instructions, then their findings, folded."""
@@ -282,7 +286,7 @@ class _Page:
 
     def _other_series(self, elements: set[str]) -> Iterator[Markup]:
         """Series about elements without a finding."""
-        other = [each for each in self._result.series[:MAX_SERIES] if each.element not in elements]
+        other = [each for each in self._result.series[:MAX_SERIES] if each.element not in {*elements, ALL_LEVELS}]
         figures = (figure for each in other for figure in figures_of_series(each, self._machine))
         if plotted := self._plots.draw(self._new(figures)):
             yield tag("section", tag("h3", "Other measurements"), plotted, class_="element")

@@ -54,6 +54,7 @@ def figure_of(series: Series) -> Figure | None:
         by = _group(groups, columns, x) if len(ys) == 1 else None
         if x != "number" and " by " not in name and _is_function(columns, x, by):
             kind = Kind.LINES
+    name = re.sub(r"(?<=by )sm\b", "SM", name)
     title = f"{brief(title_of(series.element), MAX_NAME_LENGTH)}: {name}"
     return Figure(title, kind, columns, x, tuple(ys), units, by, colour, series.evidence, note)
 

@@ -6,6 +6,7 @@ under that transform, so that nothing but the transform and the ticks changes wh
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -33,7 +34,8 @@ SIZE_ORDER = (2, 0, 1, 3)  # pairs of styles by the size of their marks, the sma
 HOLLOW_STYLES = (2, 3, 6, 7)
 RATES = ("B/s", "B/cycle", "ops/cycle", "instructions/cycle", "%")
 """Units of quantities that are plotted from zero on."""
-MAX_LEVEL_LABELS = 2  # of vertical marks; those of more stand upright
+SM = re.compile(r"\bsm\b")  # in a column's name
+MAX_LEVEL_LABELS = 1  # of vertical marks; those of more stand upright
 MATRIX_MARGIN = 0.06  # of a cell, in a map of one colour
 SHADES = 9  # colours of a map, h0 .. h8 in the style sheet
 Points = list[tuple[float, float]]
@@ -163,7 +165,7 @@ def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
 
 
 def _axis_title(unit: str, *names: str) -> str:
-    name = ", ".join(names)
+    name = SM.sub("SM", ", ".join(names))
     if len(names) > 1 and len(name) >= 30:  # the legend has them
         return unit or "value"
     return name.replace("_", " ") + (f" ({unit})" if unit and unit != name else "")

@@ -147,10 +147,10 @@ def _lists(findings: Sequence[Finding]) -> list[Figure]:
 
 
 def sm_map(findings: Sequence[Finding]) -> Figure | None:
-    """Latency of each SM, in the order of their numbers, with the L2 partition marked; None without such a list."""
+    """Latency of each SM in the order of their numbers, L2 partition marked; None unless they differ."""
     by_name = {finding.attribute: finding for finding in findings}
     found, partitions = (by_name.get(name) for name in SM_LISTS)
-    if found is None or not isinstance(found.value, tuple) or len(found.value) < 3:
+    if found is None or not isinstance(found.value, tuple) or len(set(found.value)) < 2:
         return None
     count = min(len(found.value), MAX_LIST_LENGTH)
     columns: dict[str, Column] = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Finding, Published, Result, Series
 from gpudissect.results.summary import BANDWIDTH_SERIES
 from gpudissect.results.text import title_of
@@ -11,7 +11,9 @@ from gpudissect.views.plots.element import figures_of_series, index_matrix, sm_m
 from gpudissect.views.plots.figure import Column, Figure, Kind, is_finite, overlay
 from gpudissect.vocabulary import TLBS
 
-MOUNTAIN = ("hierarchy", "latency against footprint")  # columns footprint (B), latency (cycles)
+CURVES = "curves"  # element of the series through all levels
+MOUNTAIN = (CURVES, "latency against footprint")  # columns footprint (B), latency (cycles)
+MIN_POINTS = 3  # of a curve
 SM_LINES = ("l2", "hit latency by sm and line")
 TLB_SERIES = "latency against pages"
 MAX_POINTS = 4000
@@ -29,15 +31,15 @@ def signature_figures(result: Result) -> Iterator[Figure]:
     series = {(each.element, each.name): each for each in result.series}
     if MOUNTAIN in series:
         yield from _mountain(series[MOUNTAIN], found)
-    for element in _LEVELS:
-        if (element, BANDWIDTH_SERIES) in series:
-            yield from _bandwidths(series[element, BANDWIDTH_SERIES], found)
+    if (CURVES, BANDWIDTH_SERIES) in series:
+        yield from _bandwidths(series[CURVES, BANDWIDTH_SERIES], result, found)
     yield from roofline(result, found)
     if SM_LINES in series:
         yield from figures_of_series(series[SM_LINES])
     yield from filter(None, [sm_map([each for each in result.findings if each.element == "l2"])])
     for element in ("l1", "l2"):
-        if figure := index_matrix([each for each in result.findings if each.element == element]):
+        figure = index_matrix([each for each in result.findings if each.element == element])
+        if figure is not None and len(figure.columns["set bit"]) > len(set(figure.columns["set bit"])):  # a hash
             yield figure
     for element in TLBS:
         if (element, TLB_SERIES) in series:
@@ -47,11 +49,7 @@ def signature_figures(result: Result) -> Iterator[Figure]:
 def roofline(result: Result, found: Findings) -> Iterator[Figure]:
     """Attainable rate against arithmetic intensity, from measured bandwidths and rates (Williams 2009)."""
     clock, sms = result.conditions.clock_hz or 0.0, result.device.sm_count
-    slopes = {
-        "L1": _number(found, "l1", "read_rate") * sms * clock,
-        "L2": _number(found, "l2", "read_bandwidth"),
-        "DRAM": _number(found, "dram", "read_bandwidth"),
-    }
+    slopes = _bandwidths_found(result, found)
     tops = {name: FLOPS_PER_RATE[each] * _number(found, each, "rate") * sms * clock for each, name in _CEILINGS.items()}
     slopes, tops = ({name: value for name, value in each.items() if value} for each in (slopes, tops))
     if not slopes or not tops:
@@ -75,7 +73,8 @@ def _mountain(series: Series, found: Findings) -> Iterator[Figure]:
     """Latency of a load against footprint, through all levels."""
     sizes, latencies = (series.columns.get(name, ())[:MAX_POINTS] for name in ("footprint", "latency"))
     groups = {"measured": _points(sizes, latencies)}
-    known = [point for element in _LEVELS if (point := _published(found, element))]
+    points = [point for element in _LEVELS if (point := _published(found, element))]
+    known = [point for point in points if point[0] <= max(groups["measured"][0], default=0)]
     if known:
         groups["published (capacity, hit latency)"] = ([x for x, _ in known], [y for _, y in known])
     if not groups["measured"][0]:
@@ -96,22 +95,37 @@ def _mountain(series: Series, found: Findings) -> Iterator[Figure]:
     )
 
 
-def _bandwidths(series: Series, found: Findings) -> Iterator[Figure]:
+def _bandwidths(series: Series, result: Result, found: Findings) -> Iterator[Figure]:
+    """Bandwidth of all SMs together, each reading its own part of the footprint, through all levels."""
     sizes, rates = (series.columns.get(name, ())[:MAX_POINTS] for name in ("footprint", "bandwidth"))
     points = _points(sizes, rates)
-    if len(points[0]) < 2:
+    if len(points[0]) < MIN_POINTS:
         return
+    sms = result.device.sm_count
+    peaks = {name: bandwidth for name, bandwidth in _bandwidths_found(result, found).items() if bandwidth}
     yield overlay(
-        f"{title_of(series.element)}: read bandwidth against footprint",
+        "Read bandwidth of all SMs against footprint",
         ("footprint", "B"),
         ("bandwidth", "B/s"),
         {"measured": points},
         log_x=True,
         log_y=False,
-        marks=_capacities(found, points[0]),
+        marks=_within(points[0], [(sms * _number(found, "l1", "capacity"), "L1s"), *_l2_sizes(found)]),
+        levels=[(rate, f"{name} {rounded(rate, 'B/s')}") for name, rate in peaks.items()],
         evidence=series.evidence,
-        shows=((series.element, "read_bandwidth"),),
+        note="each SM reads its own part; vertical: capacities, of the L1s together; horizontal: bandwidths found",
+        shows=tuple((element, "read_bandwidth") for element in ("l2", "dram")),
     )
+
+
+def _bandwidths_found(result: Result, found: Findings) -> dict[str, float]:
+    """Read bandwidth of each level in B/s, of all SMs together; 0 where it was not found."""
+    clock = result.conditions.clock_hz or 0.0
+    return {
+        "L1": _number(found, "l1", "read_rate") * result.device.sm_count * clock,
+        "L2": _number(found, "l2", "read_bandwidth"),
+        "DRAM": _number(found, "dram", "read_bandwidth"),
+    }
 
 
 def _tlb(series: Series, found: Findings) -> Iterator[Figure]:
@@ -124,11 +138,18 @@ def _tlb(series: Series, found: Findings) -> Iterator[Figure]:
 
 
 def _capacities(found: Findings, sizes: Sequence[float]) -> list[tuple[float, str]]:
-    """Capacities within the range of the plot, with their names."""
-    names = {("l1", "capacity"): "L1", ("l2", "segment_size"): "L2 partition", ("l2", "capacity"): "L2"}
-    names |= {(tlb, "reach"): title_of(tlb) for tlb in TLBS}
-    values = [(_number(found, *key), f"{name} {folded(found[key])}") for key, name in names.items() if key in found]
-    return [(value, text) for value, text in values if min(sizes) < value < max(sizes)]
+    """Capacities, and the reach of TLBs, within the range of the plot."""
+    tlbs = [(_number(found, tlb, "reach"), title_of(tlb)) for tlb in TLBS]
+    return _within(sizes, [(_number(found, "l1", "capacity"), "L1"), *_l2_sizes(found), *tlbs])
+
+
+def _l2_sizes(found: Findings) -> list[tuple[float, str]]:
+    partition, whole = (_number(found, "l2", name) for name in ("segment_size", "capacity"))
+    return [(partition if partition < whole else 0.0, "L2 partition"), (whole, "L2")]
+
+
+def _within(sizes: Sequence[float], marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    return [(value, name) for value, name in marks if min(sizes) < value < max(sizes)]
 
 
 def _hits(found: Findings) -> list[tuple[float, str]]:
