@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import gpudissect
-from gpudissect.cli.console import time_left
+from gpudissect.cli.console import label_of, time_left
 
 H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
 
@@ -68,6 +68,18 @@ def on_terminal(columns: int, *arguments: object, **variables: str) -> str:
 
 def printed_lines(text):
     return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", text)]
+
+
+@pytest.mark.parametrize(
+    ("experiments", "label"),
+    [
+        ("timer", "timer"),
+        ("bandwidth.l2.read", "L2: bandwidth read"),
+        ("sets.constant_l15, sets.l1", "constant L1.5: sets and 1 more"),
+    ],
+)
+def test_experiments_are_named_in_words(experiments, label):
+    assert label_of(experiments) == label
 
 
 def test_the_progress_bar_fits_the_terminal():

@@ -119,24 +119,38 @@ def time_left(done: int, total: int, elapsed_s: float) -> str:
     return f"{max(1, math.floor(low / 60))} to {max(2, math.ceil(high / 60))} min left"
 
 
+def label_of(experiments: str) -> str:
+    """Names of running experiments in words, ``L2: bandwidth read`` for ``bandwidth.l2.read``; others are counted."""
+    from gpudissect.results.text import title_of, words
+
+    first, *others = experiments.split(", ")
+    what, _, rest = first.partition(".")
+    element, _, detail = rest.partition(".")
+    text = f"{title_of(element, short=True)}: {words(what)} {detail}".rstrip() if element else words(what)
+    return text + (f" and {len(others)} more" if others else "")
+
+
 @contextlib.contextmanager
 def _bar() -> Iterator[Update]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+
+    from gpudissect.results.text import cut
 
     console = Console(stderr=True)
     columns: list[ProgressColumn] = [TextColumn("{task.description}", markup=False), MofNCompleteColumn()]
     if console.width >= MIN_BAR_COLUMNS:
         columns.insert(1, BarColumn(bar_width=None))
+        columns.append(TimeElapsedColumn())
     columns.append(TextColumn("{task.fields[left]}", markup=False))
     with Bar(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("starting", total=None, left="")
         width = min(DESCRIPTION_CHARS, max(12, console.width - 34))
 
         def update(done: int, total: int, experiment: str, left: str) -> None:
-            short = experiment if len(experiment) <= width else experiment[: width - 3] + "..."
-            bar.update(task, completed=done, total=total, description=short.ljust(width), left=left)
+            description = cut(label_of(experiment), width).ljust(width)
+            bar.update(task, completed=done, total=total, description=description, left=left)
 
         yield update
 

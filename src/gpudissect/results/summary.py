@@ -212,7 +212,8 @@ def _remarks(result: Result) -> Iterator[Remark]:
     """Differences from published values first, then one remark per element that is uncertain."""
     for finding in result.findings:
         if (known := finding.published) is not None and known.verdict in _DIFFERENT:
-            reason = f"published {folded_published(known)}, {known.text} ({known.source})"
+            caveat = "".join(f"; {text}" for text in finding.caveats[:1])
+            reason = f"published {folded_published(known)}, {known.text} ({known.source}){caveat}"
             yield Remark(finding.element, (finding.attribute,), folded(finding), reason, True)
     for element, group in groupby(result.findings, key=lambda finding: finding.element):
         if element in HIDING:

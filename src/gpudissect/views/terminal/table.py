@@ -23,6 +23,7 @@ from gpudissect.vocabulary import LIST_INDEX
 MAX_VALUE_WIDTH = 40  # characters
 MAX_RESTRICTION_LENGTH = 400  # characters
 MAX_REASONS = 3  # for which attributes were skipped
+WIDE_SHARE = 0.05  # width of a bracket over the value
 MIN_POSSIBLE_SHARE = 0.995  # of predictable accesses, from which on it is not mentioned
 LONG = "index_function"  # the attribute that only details show
 _COLUMNS = ("element", "attribute", "value", "ns", "confidence", "published", "verdict", "why", "source")
@@ -144,7 +145,7 @@ def _cells(finding: Finding) -> dict[str, Text]:
     cells = dict.fromkeys(_COLUMNS, Text()) | {
         "element": Text(clean(finding.element), "bold"),
         "attribute": Text(clean(finding.attribute)),
-        "value": Text(clean(_value(finding)), "bold" if finding.status.has_value else "yellow"),
+        "value": Text(clean(_value(finding)), _style(finding)),
         "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.3g}"),
         "confidence": Text("stated" if finding.status is Status.STATED else percent(confidence) if unsure else ""),
     }
@@ -155,6 +156,16 @@ def _cells(finding: Finding) -> dict[str, Text]:
         if published.verdict in (Verdict.DIFFERS, Verdict.FINER, Verdict.OVERLAPS):
             cells["why"] = Text(clean(published.text))
     return cells
+
+
+def _style(finding: Finding) -> str:
+    """Grey for what the driver states, yellow without a value or with a wide bracket, else bold."""
+    if finding.status is Status.STATED:
+        return "dim"
+    value, low, high = finding.value, finding.low, finding.high
+    if isinstance(value, int | float) and low is not None and high is not None:
+        return "yellow" if high - low > WIDE_SHARE * abs(value) else "bold"
+    return "bold" if finding.status.has_value else "yellow"
 
 
 def _value(finding: Finding) -> str:
