@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Result
-from gpudissect.results.summary import BANDWIDTH_SERIES
+from gpudissect.results.summary import summarize
 from gpudissect.results.text import brief, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
@@ -181,7 +181,7 @@ class _Values:
 
     def __init__(self, result: Result) -> None:
         self._by_name = {(finding.element, finding.attribute): finding for finding in result.findings}
-        self._bandwidths = {each.element: each.columns for each in result.series if each.name == BANDWIDTH_SERIES}
+        self._ends = {level.element: level.bandwidth_ends for level in summarize(result).levels}
         self.elements = {finding.element for finding in result.findings}
         self.known = {finding.element for finding in result.findings if finding.status.has_value}
 
@@ -203,13 +203,8 @@ class _Values:
 
     def bandwidth(self, element: str, attribute: str) -> str:
         """A bandwidth, with the footprint that it holds for where it depends on it."""
-        text = self.text(element, attribute)
-        columns = self._bandwidths.get(element, {}) if text and attribute == "read_bandwidth" else {}
-        rows = list(zip(columns.get("bandwidth", ()), columns.get("footprint", ()), strict=False))
-        points = [
-            (rate, size) for rate, size in rows if isinstance(rate, int | float) and isinstance(size, int | float)
-        ]
-        return f"{text} at {rounded(max(points)[1], 'B')}" if len(points) > 1 else text
+        text, ends = self.text(element, attribute), self._ends.get(element)
+        return f"{text} at {rounded(ends[0][0], 'B')}" if text and ends and attribute == "read_bandwidth" else text
 
 
 def _groups(values: _Values) -> list[list[str]]:
