@@ -20,6 +20,7 @@ COMMANDS = [
     "compare",
     "export",
     "schema",
+    "get",
 ]
 
 

@@ -55,6 +55,9 @@ def completions(script: Path, *words: str) -> list[str]:
         (("discover", "--device", "=", "cu"), ["cuda:0", "cuda:all"]),  # and at equals signs
         (("discover", "--device", "=", "sim", ":", "gtx9"), ["gtx980"]),
         (("export", "r.json", "--format", "=", "mt"), ["mt4g"]),
+        (("get", str(HIDING), "hiding.cusp"), ["hiding.cusp_alpha", "hiding.cusp_warps"]),
+        (("get", "-d", "cuda", ":", "0", "l1.ca"), ["l1.capacity"]),
+        (("get", "l1.ca"), []),  # a file comes first
         (("mix", "--run", "fa"), ["fadd"]),
         (("mix", "--run", "fadd", ":", "4,mma_f"), ["4,mma_f16", "4,mma_f64"]),
         (("predict", str(HIDING), "--run", "ldg"), ["ldg_streaming"]),

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, discover, hide, mix, predict, results, stream
+from gpudissect.cli import chase, discover, get, hide, mix, predict, results, stream
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, print_error, print_note
 from gpudissect.errors import GpudissectError
@@ -42,7 +42,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: list[Callable[..., Any]] = [discover.discover, discover.devices, chase.chase, stream.stream, mix.mix]
-COMMANDS += [hide.hide, predict.predict, results.show, results.check, results.compare, results.export, results.schema]
+COMMANDS += [
+    hide.hide,
+    predict.predict,
+    results.show,
+    get.get,
+    results.check,
+    results.compare,
+    results.export,
+    results.schema,
+]
 for command in COMMANDS:
     app.command()(command)
 

@@ -33,6 +33,25 @@ def elements(incomplete: str) -> list[str]:
     return _matching(measured_elements(), incomplete)
 
 
+def values(ctx: Context, incomplete: str) -> list[str]:
+    """Names such as l1.capacity: of the result file on the command line, or of all that `discover` measures.
+
+    Empty before a file or a device is named: the shell then offers files.
+    """
+    from gpudissect.errors import GpudissectError
+    from gpudissect.results.files import load
+    from gpudissect.survey.registry import emitted_names
+
+    if ctx.params.get("device") is not None:
+        return _matching(emitted_names(), incomplete)
+    words = [*(ctx.params.get("names") or ()), *ctx.args]
+    try:
+        found = load(Path(words[0])).findings if words else ()
+    except GpudissectError:
+        return []
+    return _matching((f"{each.element}.{each.attribute}" for each in found), incomplete)
+
+
 def formats(incomplete: str) -> list[str]:
     """Formats of `gpudissect export`."""
     from gpudissect.exports import FORMATS

@@ -7,7 +7,7 @@ from pkgutil import walk_packages
 
 from gpudissect import measure
 from gpudissect.measure.plan import Experiment, Study
-from gpudissect.vocabulary import ELEMENTS
+from gpudissect.vocabulary import ELEMENTS, sort_key
 
 
 @cache
@@ -24,6 +24,13 @@ def measured_elements() -> tuple[str, ...]:
     """The elements that `discover` can measure, in the order in which findings are shown."""
     elements = {each.element for each in experiments(Study.DISCOVER).values()}
     return tuple(each for each in ELEMENTS if each in elements)
+
+
+@cache
+def emitted_names() -> tuple[str, ...]:
+    """Names of the findings that `discover` gives: ``l1.capacity``."""
+    emitted = (f"{each.element}.{name}" for each in experiments(Study.DISCOVER).values() for name in each.emits)
+    return tuple(sorted(emitted, key=lambda name: sort_key(*name.split("."))))
 
 
 def _declared() -> Iterator[Experiment]:
