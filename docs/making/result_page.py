@@ -136,7 +136,7 @@ def _differences(result: Result) -> Iterator[tuple[str, ...]]:
         known = each.published
         if known is not None and known.verdict is Verdict.DIFFERS:
             text = published_words(known.value, known.low, known.high, known.unit)
-            yield f"`{each.element}` {words(each.attribute)}", folded(each), text, clean(known.source)
+            yield f"`{each.element}` {words(each.attribute)}", folded(each), text.replace(" .. ", "-"), clean(known.source)
 
 
 def _missing(result: Result) -> Iterator[str]:
@@ -183,4 +183,5 @@ def _derived(result: Result) -> Iterator[tuple[str, str]]:
     texture = found.get(("texture", "hit_latency"))
     if texture and texture.published and texture.published.verdict is Verdict.DIFFERS:
         known = texture.published
-        yield "texture.published", published_words(known.value, known.low, known.high, known.unit)
+        text = published_words(known.value, known.low, known.high, known.unit)
+        yield "texture.published", text.replace(" .. ", "-")
