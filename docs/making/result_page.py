@@ -136,7 +136,12 @@ def _differences(result: Result) -> Iterator[tuple[str, ...]]:
         known = each.published
         if known is not None and known.verdict is Verdict.DIFFERS:
             text = published_words(known.value, known.low, known.high, known.unit)
-            yield f"`{each.element}` {words(each.attribute)}", folded(each), text.replace(" .. ", "-"), clean(known.source)
+            yield (
+                f"`{each.element}` {words(each.attribute)}",
+                folded(each),
+                text.replace(" .. ", "-"),
+                clean(known.source),
+            )
 
 
 def _missing(result: Result) -> Iterator[str]:
