@@ -46,6 +46,6 @@ def test_the_summary_has_a_row_per_level(gpu):
 def test_the_readme_has_the_drawing_and_the_headline_of_validation():
     readme, drawing = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/assets/h200.svg"))
     assert "docs/assets/h200.svg" in readme
-    assert folded(result_of("h200").finding("l2", "near_latency")) in drawing, "python docs/making/pictures.py"
+    assert folded(result_of("h200").finding("l2", "near_latency")) in drawing, "run docs/making/readme.py"
     found = re.search(r"(\d+ of \d+) published values", readme)
     assert found and found[1] in (DOCS / "validation.md").read_text(encoding="utf-8")
