@@ -7,7 +7,7 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.model import ElementPrediction, Prediction, Published, Revision
+from gpudissect.results.model import ElementPrediction, Prediction, Provenance, Published, Revision
 from gpudissect.results.text import bracket, clean, percent, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal.layout import console
@@ -92,6 +92,12 @@ def test_a_terminal_gets_the_columns_that_fit(result, width):
     assert any("attribute" in line and "value" in line for line in table)
     assert any("hit_latency" in line for line in table)  # names are never broken
     assert any("source" in line for line in table) == (width == 200)
+
+
+def test_card_and_place_stand_below_the_table(result):
+    where = Provenance(host="node7\x1b", gpu_uuid="GPU-12", driver="580.1")
+    lines = printed(result.model_copy(update={"provenance": where})).splitlines()
+    assert "measured: host node7\\x1b, gpu uuid GPU-12, driver 580.1" in lines
 
 
 def test_a_replay_names_the_origin_of_its_recording(result):

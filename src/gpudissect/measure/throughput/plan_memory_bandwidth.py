@@ -38,7 +38,7 @@ MEMORY_FOOTPRINT = 128
 """Footprint of all buffers in capacities of the L2. Little stays in the L2, and thousands of short blocks have a few
 tiles each: on an H200 the best for stores (one to three tiles each 4.67 TB/s, six 4.59, fifteen 4.54, resident blocks
 4.25), whatever their cache hint."""
-NO_L2_BOUND = Unbounded("not compared with a bound: no document states what an L2 can give")
+NO_L2_BOUND = Unbounded("no published peak of the L2 to compare with")
 
 
 def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:

@@ -24,7 +24,7 @@ RESERVED_BYTES = 1024  # of shared memory that the driver may keep of each block
 ITERATIONS = 16384  # of a thread
 MAX_RUN_BYTES = 128 << 20  # of an SM
 PER_SM = "of one SM, all SMs at once"
-NO_L1_BOUND = Unbounded("not compared with a bound: no document states what an L1 can give")
+NO_L1_BOUND = Unbounded("no published peak of the L1 to compare with")
 NO_BANKS = Unbounded("not compared with the banks' bandwidth: they were not found")
 
 

@@ -13,7 +13,7 @@ from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Prediction, Result
 from gpudissect.results.summary import CONFIDENT, summarize
-from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, quantity
+from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import hiding, instructions
 from gpudissect.views.terminal.layout import fitting_table, print_table
@@ -179,10 +179,12 @@ def _value(finding: Finding) -> str:
 
 
 def _notes(result: Result) -> Iterator[Text]:
-    """Lines below the table: versions, missing values, the prediction check."""
+    """Lines below the table: versions, card and place, missing values, the prediction check."""
     version, code = brief(result.environment.get("gpudissect", ""), 40), brief(result.code, 40)
     if version or code:
         yield Text(f"analysed with gpudissect {version}" + (f" (analysis build {code})" if code else ""), "dim")
+    if known := [f"{words(name)} {value}" for name, value in result.provenance if value is not None]:
+        yield Text(clean(f"measured: {', '.join(known)}"), "dim")
     missing: dict[tuple[str, str], list[str]] = {}  # attributes that share a reason
     for finding in result.findings:
         if not finding.status.has_value and finding.status is not Status.SKIPPED:
