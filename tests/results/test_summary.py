@@ -47,7 +47,7 @@ def test_bandwidths_at_two_footprints_are_given_where_they_differ(h200):
 
 def test_too_few_warps_are_told_from_a_number(summary):
     needed = {each.instruction: each.text for each in summary.warps}
-    assert needed == dict(ffma="16", dfma="16", mma_f16="16", lds="22", ldg="32", ldg_streaming="> 64")
+    assert needed == dict(ffma="16", dfma="16", mma_f16="16", lds="22", ldg="31", ldg_streaming="> 64")
 
 
 def test_remarks_name_what_differs_first_and_each_uncertain_element_once(h200, summary):

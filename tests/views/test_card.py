@@ -25,7 +25,7 @@ def test_a_card_has_name_origin_drawing_and_a_row_for_each_level():
     found = texts(drawing)
     assert found[:2] == ["NVIDIA H200", "MEASURED"]
     assert {level.name for level in summarize(made).levels} <= set(found)
-    assert "241-256 KiB" in found and "281 ± 7 / 456 ± 7" in found and "L2, far partition" in found
+    assert "241-256 KiB" in found and "281 ± 7 / 457 ± 6" in found and "L2, far partition" in found
     assert "var(" not in drawing and "http" not in drawing.replace("http://www.w3.org/2000/svg", "")
 
 

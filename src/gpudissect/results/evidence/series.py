@@ -135,7 +135,7 @@ def _measure_chase(chase: Chase, trace: Trace) -> tuple[str, Row]:
 def _curve(element: str, quantity: str, traces: Sequence[tuple[str, Row]], max_points: int) -> Series | None:
     """The parameters that vary and the quantity, thinned out evenly; None of too few rows.
 
-    None too where no parameter varies but the lines that a chain visits.
+    Where only the lines that a chain visits vary: whole laps chain by chain, nothing for single accesses.
     """
     rows = [row for _, row in traces]
     *parameters, measured = rows[0]
@@ -143,11 +143,13 @@ def _curve(element: str, quantity: str, traces: Sequence[tuple[str, Row]], max_p
     kinds = any(isinstance(row[name], str) for name in varied for row in rows)
     if len(rows) < (MIN_KINDS if kinds else MIN_ROWS):
         return None
-    if not varied and " against " in quantity:
-        return None
     if not varied:
-        quantity, varied = f"{quantity} by run", ["run"]
-        rows = [{"run": n, **row} for n, row in enumerate(rows)]
+        name, against, _ = quantity.partition(" against ")
+        if against and name != "latency":
+            return None
+        number = "chain" if against else "run"
+        quantity, varied = f"{name} by {number}", [number]
+        rows = [{number: n, **row} for n, row in enumerate(rows)]
     name, against, size = quantity.partition(" against ")
     if against and size not in varied:
         numeric = [each for each in varied if isinstance(rows[0][each], int | float)]

@@ -25,7 +25,7 @@ SPECTRUM = {"p1": "hit, L1", "p2": "hit, L2", "p3": "hit, none", "p4": "miss, L1
 """What each pattern of the spectrum hits: the cache, then the level of the TLB."""
 _RATES = re.compile(r"((?:read |write |copy )?(?:bandwidth|rate))(?: by configuration| against warps and chains)$")
 _SINGLE = re.compile(r"(?:mean access )?latency against footprint$")
-_WITHOUT_AXIS = " by chain"  # one point for each of several chains that have nothing in order
+_WITHOUT_AXIS = ("misses by chain", "mean access latency by chain")  # chains have no order, and values are noise
 _COLUMNS = {"pairs": "measured", "if one line": "expected within one line", "if two lines": "expected in two lines"}
 SHOWN_ATTRIBUTES = {
     "misses against footprint": ("capacity",),
@@ -64,7 +64,7 @@ def _answer(series: Series, findings: Sequence[Finding]) -> list[tuple[float, st
 
 def figures_of_series(series: Series, machine: Machine | None = None) -> list[Figure]:
     """Those known for its name, otherwise the one that fits its columns; none where there is nothing to plot."""
-    if series.name.endswith(_WITHOUT_AXIS):
+    if series.name in _WITHOUT_AXIS:
         return []
     figures = figures_of_hiding(series, machine)
     if figures is None:
