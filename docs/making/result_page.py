@@ -48,7 +48,8 @@ def conditions(gpu: str) -> str:
     result = result_of(gpu)
     clock = result.conditions.clock_hz
     facts = (
-        f"{clean(result.device.name)}, {result.device.origin.value}",
+        clean(result.device.name),
+        f"measured on {result.provenance.time[:10]}" if result.provenance.time else "",
         f"{result.device.sm_count} SMs",
         *(f"{name} {result.environment[key]}" for name, key in (("driver", "driver"), ("CUDA", "cuda_driver"))),
         f"SM clock {clock / 1e6:.0f} MHz" if clock else "",
