@@ -102,9 +102,7 @@ def test_the_summary_stands_in_the_first_lines(columns):
     assert max(map(len, lines)) <= columns
     assert "MEASURED" in lines[0]
     first = "\n".join(lines[: 25 if columns >= 80 else 32])
-    assert all(
-        text in first for text in ("241-256 KiB", "128 B", "281 ± 7 near", "457 ± 6 far", "TB/s", "64 streaming")
-    )
+    assert all(text in first for text in ("241-256 KiB", "128 B", "281 ± 7 near", "457 ± 6 far", "TB/s", "> 64"))
     assert all(name in lines[1] for name in ("size", "cycles", "bandwidth"))
     assert ("line" in lines[1]) == (columns >= 80)
     assert ("sets x ways" in lines[1]) == (columns >= 120) and ("published" in lines[1]) == (columns >= 80)

@@ -84,33 +84,40 @@ def with_series(made, element, name, columns, **units):
     return made.model_copy(update={"series": (*made.series, added)})
 
 
-def test_the_memory_mountain_comes_first_and_replaces_single_accesses(h200):
+@pytest.fixture(scope="module")
+def without_curves(h200):
+    """The result without series over footprints, as of a run that left them out."""
+    series = tuple(each for each in h200.series if each.element != CURVES and each.name != BANDWIDTH_SERIES)
+    return h200.model_copy(update={"series": series})
+
+
+def test_the_memory_mountain_comes_first_and_replaces_single_accesses(without_curves):
     columns = {"footprint": (1 << 14, 1 << 18, 1 << 22, 1 << 30), "latency": (32.0, 60.0, 281.0, 690.0)}
-    made = with_series(h200, *MOUNTAIN, columns, footprint="B", latency="cycles")
+    made = with_series(without_curves, *MOUNTAIN, columns, footprint="B", latency="cycles")
     figure, *_ = signature_figures(made)
     assert figure.log_x and "published" in " ".join(figure.columns["group"])
     assert {text.split()[0] for _, text in figure.levels} == {"L1", "L2", "DRAM"}
     assert [text for _, text in figure.marks] == ["L1", "L2 partition", "L2", "L1 TLB"]
     single = "L1 data cache: latency of single accesses against footprint, timer included"
-    assert single not in result_page(made) and single in result_page(h200)
+    assert single not in result_page(made) and single in result_page(without_curves)
 
 
-def test_bandwidth_against_footprint_marks_capacities_and_bandwidths(h200):
+def test_bandwidth_against_footprint_marks_capacities_and_bandwidths(without_curves):
     columns = {"footprint": (1 << 20, 1 << 24, 1 << 28), "bandwidth": (33e12, 9.1e12, 4.7e12)}
-    made = with_series(h200, CURVES, BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
+    made = with_series(without_curves, CURVES, BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     figure, *_ = signature_figures(made)
     assert figure.unit("bandwidth") == "B/s" and [text for _, text in figure.levels][1:] == [
-        "L2 9.22 TB/s",
+        "L2 9.21 TB/s",
         "DRAM 4.7 TB/s",
     ]
     (size, name), *_ = figure.marks
-    assert name == "L2 partition" or size == 132 * h200.finding("l1", "capacity").value
+    assert name == "L2 partition" or size == 132 * without_curves.finding("l1", "capacity").value
     assert "Other measurements" not in result_page(made)
 
 
-def test_the_bandwidth_of_the_l2_is_given_with_its_footprint(h200):
+def test_the_bandwidth_of_the_l2_is_given_with_its_footprint(without_curves):
     columns = {"footprint": (1 << 20, 1 << 28), "bandwidth": (9.2e12, 4.7e12)}
-    made = with_series(h200, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
+    made = with_series(without_curves, "l2", BANDWIDTH_SERIES, columns, footprint="B", bandwidth="B/s")
     assert "at 1 MiB" in next(frame.title for frame in frames_of(made) if frame.kind == "chip")
     assert "9.2 TB/s at 1 MiB<br>4.7 TB/s at 256 MiB" in result_page(made)
 

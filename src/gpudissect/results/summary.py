@@ -68,7 +68,7 @@ class Level:
     bandwidth: Finding | None
     bandwidths: tuple[tuple[float, float], ...]
     agreement: str
-    """``agrees``, or what differs from published values; empty without published values."""
+    """``agrees``, ``overlaps`` or what differs from published values; empty without published values."""
 
     @property
     def bandwidth_ends(self) -> tuple[tuple[float, float], ...]:
@@ -205,6 +205,8 @@ def _agreement(found: dict[str, Finding]) -> str:
     different = [words(name) for name, verdict in verdicts.items() if verdict in _DIFFERENT]
     if different:
         return f"{', '.join(different)} {'differs' if len(different) == 1 else 'differ'}"
+    if Verdict.OVERLAPS in verdicts.values():
+        return "overlaps"
     return "agrees" if verdicts else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpudissect.errors import UsageError
 from gpudissect.results.machine import CURVES, KINDS, machine_of
 from gpudissect.results.model import ElementPrediction, PathPrediction, Result
-from gpudissect.results.text import brief, clean, quantity, title_of, words
+from gpudissect.results.text import brief, clean, percent, quantity, title_of, words
 from gpudissect.views.page.findings import value_text
 from gpudissect.views.page.markup import Child, Markup, scrolling, table, tag
 from gpudissect.views.terminal.hiding import (
@@ -76,7 +76,7 @@ def prediction(result: Result) -> Iterator[Markup]:
     ]
     head = ("predicted", "95 %", "possible", "accesses")
     interval = f"95 %: {made.low:.2%} .. {made.high:.2%}"
-    text = f"{made.agreement:.2%} of {made.accesses} held-out random accesses predicted correctly ({interval})."
+    text = f"{percent(made.agreement)} of {made.accesses} held-out random accesses predicted correctly ({interval})."
     parts = [table("Prediction", ("cache", *head, "mispredicted hits / misses"), caches)]
     if paths:
         parts.append(table("Whole paths", ("path, all its levels as one", *head, "misjudged by", "assumed"), paths))

@@ -30,9 +30,9 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
-        numbers = ", ".join(f"{each.text} {each.name}" for each in summary.warps)
-        threshold = f"{WARPS_SHARE:.0%} of peak, one chain per warp"
-        _print_labelled(out, "Warps per SM", f"{numbers} ({threshold})")
+        numbers = ", ".join(f"{each.name} {each.text}" for each in summary.warps)
+        threshold = f"for {WARPS_SHARE:.0%} of the peak rate, with one chain per warp"
+        _print_labelled(out, "Warps per SM", f"{threshold}: {numbers}")
     if prediction is not None:
         share = f"{percent(prediction.agreement)} of {prediction.accesses:,}"
         _print_labelled(out, "Prediction", f"{share} held-out random accesses predicted correctly")
@@ -57,7 +57,7 @@ def _levels(out: Console, summary: Summary, dropped: Sequence[str], gap: int) ->
 
 def _style(column: str, text: str) -> str:
     if column == "agreement":
-        return "green" if text == "agrees" else "bold red"
+        return {"agrees": "green", "overlaps": "yellow"}.get(text, "bold red")
     return "bold" if column == "name" else ""
 
 
@@ -73,7 +73,7 @@ def _level_cells(level: Level, *, brief: bool) -> dict[str, str]:
         "latency": "\n".join(f"{folded(each, unit=False)}{place}" for each, place in found),
         "ns": "\n".join(_ns(each) for each, _ in found),
         "bandwidth": _bandwidth(level),
-        "agreement": "differs" if brief and agreement not in ("", "agrees") else agreement,
+        "agreement": "differs" if brief and agreement not in ("", "agrees", "overlaps") else agreement,
     }
 
 
@@ -99,11 +99,13 @@ def _bandwidth(level: Level) -> str:
 
 
 def _tlb_words(tlb: Tlb) -> str:
-    """``16 x 16 MiB = 256 MiB, miss 9-12 cycles``."""
-    pages = " x ".join(filter(None, (_text(tlb.entries), _text(tlb.page_size))))
-    parts = " = ".join(filter(None, (pages, _text(tlb.reach))))
+    """``16 entries x 16 MiB pages = 256 MiB, a miss adds 9-12 cycles``."""
+    named = (
+        f"{text} {noun}" for each, noun in ((tlb.entries, "entries"), (tlb.page_size, "pages")) if (text := _text(each))
+    )
+    parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
     penalty = _text(tlb.miss_penalty)
-    return parts + (f", a miss costs {penalty}" if penalty else "")
+    return parts + (f", a miss adds {penalty}" if penalty else "")
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
@@ -126,6 +128,8 @@ def _print_remarks(out: Console, summary: Summary, *, details: bool) -> None:
     for row, remark in zip(rows, shown, strict=True):
         name, value, reason = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         line = f"{name}  {value}  {reason.rstrip()}"
+        if remark.is_difference and out.is_terminal and len(line) > out.width and not details:
+            line = line.rpartition(" (")[0]  # without the source
         style = "red" if remark.is_difference else "yellow"
         out.print(Text(cut(line, out.width) if out.is_terminal and not details else line, style))
     if not details and (more := len(summary.remarks) - len(shown)) > 0:

@@ -226,7 +226,7 @@ def _prediction_notes(prediction: Prediction) -> Iterator[Text]:
         f"{clean(name)} {agreement:.1%}" + ("" if possible > MIN_POSSIBLE_SHARE else f" of {possible:.1%} possible")
         for name, agreement, possible in parts
     ]
-    total = f"{prediction.agreement:.2%} of {prediction.accesses:,} held-out accesses predicted correctly"
+    total = f"{percent(prediction.agreement)} of {prediction.accesses:,} held-out accesses predicted correctly"
     interval = f"(95 %: {prediction.low:.2%} .. {prediction.high:.2%})"
     yield Text(f"prediction check: {total} {interval}; {', '.join(shares)}", "bold")
     for path in prediction.paths:
