@@ -12,12 +12,13 @@ from rich.text import Text
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import clean, cut, provenance, quantity
+from gpudissect.results.text import brief, clean, cut, provenance, quantity
 from gpudissect.views.terminal.layout import first_fitting, print_table
 from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/2"
 MAX_VALUE_WIDTH = 36  # characters
+MAX_UUID = 14  # characters: enough to tell cards apart
 _STYLE = {Outcome.DIFFERENT: "bold red", Outcome.AMBIGUOUS: "yellow", Outcome.SAME: "green"}
 
 
@@ -47,7 +48,7 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
     for name, result, file in zip(names_of(comparison.results), comparison.results, files, strict=True):
         device = result.device
         origin = provenance(device.origin, device.recorded_origin)
-        path = f"  {clean(file)}" if file else ""
+        path = "".join(f"  {clean(text)}" for text in (file, brief(result.provenance.gpu_uuid or "", MAX_UUID)) if text)
         out.print(Text.assemble((name, "bold"), f"  {origin}  ", (clean(device.spec), "dim"), path))
     for warning in comparison.warnings:
         out.print(Text(warning, "bold yellow"))
