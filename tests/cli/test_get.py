@@ -39,6 +39,14 @@ def test_a_value_that_was_not_found_has_a_code_and_a_reason(gpudissect):
     assert "constant_l15.capacity: not found (>= 64 KiB): " in err
 
 
+def test_a_missing_value_without_a_reason_ends_with_its_status(gpudissect, tmp_path):
+    content = json.loads(Path(H200).read_text())
+    content["findings"] = [dict(element="l1", attribute="capacity", status="not found")]
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    _, _, err = gpudissect("get", str(tmp_path / "result.json"), "l1.capacity")
+    assert err.endswith("l1.capacity: not found\n")
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

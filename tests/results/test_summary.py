@@ -45,6 +45,21 @@ def test_bandwidths_at_two_footprints_are_given_where_they_differ(h200):
     assert ends(9.2, 9.19) == ()
 
 
+@pytest.mark.parametrize(
+    ("columns", "units"),
+    [
+        ({"footprint": ("a", None), "bandwidth": ("x", 1.0)}, {}),
+        ({"footprint": (1, 2)}, {}),
+        ({}, {}),
+        ({"footprint": (1, 2), "bandwidth": (9.0, 1.0)}, {"bandwidth": "cycles"}),
+    ],
+)
+def test_a_series_of_that_name_with_other_columns_gives_no_bandwidths(h200, columns, units):
+    series = Series(element="l2", name=BANDWIDTH_SERIES, columns=columns, units=units)
+    levels = summarize(h200.model_copy(update={"series": (series,)})).levels
+    assert next(level for level in levels if level.element == "l2").bandwidths == ()
+
+
 def test_too_few_warps_are_told_from_a_number(summary):
     needed = {each.instruction: each.text for each in summary.warps}
     assert needed == dict(ffma="16", dfma="16", mma_f16="16", lds="22", ldg="31", ldg_streaming="> 64")

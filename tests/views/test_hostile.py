@@ -2,13 +2,18 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from gpudissect.results.files import load
+from gpudissect.results.model import Result
+from gpudissect.views.card import card
+from gpudissect.views.page.result import result_page
 from gpudissect.views.terminal.layout import console
 from gpudissect.views.terminal.table import print_result
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
 KEPT_FIELDS = ("schema", "origin", "recorded_origin", "status", "verdict")
 
@@ -40,3 +45,16 @@ def test_extreme_numbers_are_shown(tmp_path, result):
             path = tmp_path / "extreme.json"
             path.write_text(json.dumps(content))
             print_result(console(io.StringIO()), load(path), details=True)
+
+
+@pytest.mark.parametrize("value", [1.7e308, 5e-324, -1.7e308, 0])
+def test_extreme_values_and_units_on_page_card_and_in_a_summary(value):
+    content = json.loads((RESULTS / "h200.json").read_text())
+    for finding in content["findings"]:
+        finding.update(status="found", value=value, low=-1.7e308, high=1.7e308, value_ns=value, unit="x\x1b[31m")
+    for series in content["series"]:
+        series["columns"] = dict(list(series["columns"].items())[:1])
+    result = Result.model_validate_json(json.dumps(content))
+    out = io.StringIO()
+    print_result(console(out), result)
+    assert all("\x1b" not in text for text in (out.getvalue(), card(result), result_page(result)))

@@ -57,7 +57,9 @@ def get(
             typer.echo(f"{each.element}.{each.attribute} {_text(each)}" if len(found) > 1 else _text(each))
     for each in missing:
         bound = f" ({_text(each)})" if _text(each) else ""
-        print_error(f"{each.element}.{each.attribute}: {each.status.value}{bound}: {each.reason}")
+        print_error(
+            f"{each.element}.{each.attribute}: {each.status.value}{bound}" + (f": {each.reason}" if each.reason else "")
+        )
     return code or (PARTIAL if missing else DONE)
 
 

@@ -154,8 +154,8 @@ def _trace_config(lookup: Lookup) -> Iterator[Line]:
     for kind, name in _TRACED.items():
         latency, rate = lookup.number(name, "latency"), lookup.number(name, "rate")
         if latency and rate:
-            interval = max(1, round(WARP_SIZE * count / rate))
+            interval = max(1.0, WARP_SIZE * count / rate)
             option = f"-trace_opcode_latency_initiation_{kind}"
             comment = f"{option} of trace.config is not set here: {name} {latency:.4g} cycles to a dependent"
-            comment += f" instruction; subtract the pipeline; interval {interval} on each of {count} schedulers"
+            comment += f" instruction; subtract the pipeline; interval {interval:.0f} on each of {count} schedulers"
             yield "", comment

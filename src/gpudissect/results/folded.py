@@ -3,7 +3,7 @@
 import math
 
 from gpudissect.results.model import Finding, Published
-from gpudissect.results.text import DECIMAL_PREFIXES, cut, quantity
+from gpudissect.results.text import DECIMAL_PREFIXES, clean, cut, quantity
 from gpudissect.units import BYTE_UNITS
 
 MAX_LENGTH = 40  # characters of a text or a list
@@ -82,7 +82,7 @@ def _display_unit(value: float, unit: str) -> tuple[float, str]:
     if unit in ("B/s", "Hz"):
         size, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
         return size, f"{prefix}{unit}"
-    return 1, unit
+    return 1, clean(unit)
 
 
 def _digits(number: float) -> str:

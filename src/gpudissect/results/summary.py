@@ -16,6 +16,7 @@ from gpudissect.vocabulary import HIDING, TLBS
 
 BANDWIDTH_SERIES = "read bandwidth against footprint"
 """Series with the columns footprint (B) and bandwidth (B/s)."""
+_BANDWIDTH_UNITS = {"footprint": "B", "bandwidth": "B/s"}
 WARPS_SHARE = 0.95
 """Share of the peak rate that `warps_needed` warps reach, as measured by ``measure/instructions``."""
 SAME_RATE = 0.01  # relative difference of bandwidths, up to which they count as one
@@ -158,7 +159,6 @@ def summarize(result: Result) -> Summary:
 def _level(element: str, name: str, found: dict[str, Finding], bandwidths: Series | None) -> Level:
     near, far = found.get("near_latency"), found.get("far_latency")
     two_partitions = element == "l2" and _has_value(near) and _has_value(far)
-    rows = zip(*bandwidths.columns.values(), strict=True) if bandwidths else ()
     return Level(
         element=element,
         name=name,
@@ -169,9 +169,18 @@ def _level(element: str, name: str, found: dict[str, Finding], bandwidths: Serie
         latency=near if two_partitions else found.get("hit_latency"),
         far_latency=far if two_partitions else None,
         bandwidth=next((found[name] for name in _BANDWIDTHS if name in found), None),
-        bandwidths=tuple((float(size), float(rate)) for size, rate in rows),
+        bandwidths=tuple(_points(bandwidths)) if bandwidths else (),
         agreement=_agreement(found),
     )
+
+
+def _points(bandwidths: Series) -> Iterator[tuple[float, float]]:
+    """Footprint and bandwidth of each row that has both; none of a series in other units or with other columns."""
+    columns = [bandwidths.columns.get(name, ()) for name in _BANDWIDTH_UNITS]
+    if all(bandwidths.units.get(name, unit) == unit for name, unit in _BANDWIDTH_UNITS.items()):
+        for size, rate in zip(*columns, strict=False):
+            if isinstance(size, int | float) and isinstance(rate, int | float):
+                yield float(size), float(rate)
 
 
 def _is_own_level(level: Level, by_element: dict[str, dict[str, Finding]]) -> bool:

@@ -93,6 +93,7 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         return ""
     if isinstance(value, str):
         return clean(value)
+    unit = clean(unit)
     if isinstance(value, tuple):
         tail = f" {unit}" if unit else ""
         runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]

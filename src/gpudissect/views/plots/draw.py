@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from gpudissect.views.page.markup import Markup, tag
@@ -43,6 +44,8 @@ Points = list[tuple[float, float]]
 
 def svg(figure: Figure, identity: str) -> Markup:
     """The drawing; `identity` is unique among the drawings of a document. Empty where nothing can be plotted."""
+    marked, levels = ([each for each in lines if is_finite(each[0])] for lines in (figure.marks, figure.levels))
+    figure = replace(figure, marks=marked, levels=levels)
     groups = list(groups_of(figure))
     points = [point for _, group in groups for point in group]
     if not points:

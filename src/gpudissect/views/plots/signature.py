@@ -174,7 +174,7 @@ def _middle(known: Published) -> float:
 
 
 def _points(xs: Column, ys: Column) -> tuple[list[float], list[float]]:
-    rows = [(x, y) for x, y in zip(xs, ys, strict=True) if is_finite(x) and is_finite(y) and x > 0]
+    rows = [(x, y) for x, y in zip(xs, ys, strict=False) if is_finite(x) and is_finite(y) and x > 0]
     return [x for x, _ in rows], [y for _, y in rows]
 
 
