@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gpudissect.measure.instructions import plan_rate
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Series
-from gpudissect.results.summary import BANDWIDTH_SERIES, summarize
+from gpudissect.results.summary import BANDWIDTH_SERIES, MEMORY_WARPS_SHARE, WARPS_SHARE, summarize
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -63,6 +64,12 @@ def test_a_series_of_that_name_with_other_columns_gives_no_bandwidths(h200, colu
 def test_too_few_warps_are_told_from_a_number(summary):
     needed = {each.instruction: each.text for each in summary.warps}
     assert needed == dict(ffma="16", dfma="16", mma_f16="16", lds="22", ldg="31", ldg_streaming="> 64")
+
+
+def test_loads_from_memory_name_the_lower_share_that_they_were_measured_for(summary):
+    assert MEMORY_WARPS_SHARE == plan_rate.MEMORY_SHARE and WARPS_SHARE == plan_rate.SHARE
+    shares = {each.instruction for each in summary.warps if f"{MEMORY_WARPS_SHARE:.0%}" in each.name}
+    assert shares == {"ldg_streaming"}
 
 
 def test_remarks_name_what_differs_first_and_each_uncertain_element_once(h200, summary):

@@ -28,7 +28,8 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     tail = f" {name}" if name and unit else ""
     number = value / divisor
     if low is None or high is None:
-        return f"{_digits(number)}{tail}"
+        sign = "" if low is high else ">= " if low == value else "<= " if high == value else ""
+        return f"{sign}{_digits(number)}{tail}"
     first, last = low / divisor, high / divisor
     half = (last - first) / 2
     exact = max(EXACT_SHARE * abs(number), EXACT_CYCLES if finding.unit == "cycles" else 0.0)

@@ -19,6 +19,8 @@ BANDWIDTH_SERIES = "read bandwidth against footprint"
 _BANDWIDTH_UNITS = {"footprint": "B", "bandwidth": "B/s"}
 WARPS_SHARE = 0.95
 """Share of the peak rate that `warps_needed` warps reach, as measured by ``measure/instructions``."""
+MEMORY_WARPS_SHARE = 0.90
+"""... of loads from memory."""
 SAME_RATE = 0.01  # relative difference of bandwidths, up to which they count as one
 CONFIDENT = 0.99  # from which on a confidence is not mentioned
 _VIEWS = ("readonly", "texture")  # of the L1's array on most GPUs; rows of their own elsewhere
@@ -44,7 +46,7 @@ _WARPS = {
     "mma_f16": "mma.sync f16",
     "lds": "shared loads",
     "ldg": "L1 loads",
-    "ldg_streaming": "streaming loads",
+    "ldg_streaming": f"streaming loads ({MEMORY_WARPS_SHARE:.0%})",
 }
 _UNCERTAIN = (Status.AMBIGUOUS, Status.NOT_FOUND)
 _DIFFERENT = (Verdict.DIFFERS, Verdict.AS_PRINTED)

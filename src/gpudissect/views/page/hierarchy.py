@@ -224,7 +224,8 @@ def _l2(values: _Values) -> list[Box]:
     box, size = _box(["l2"], values), values.number("l2", "segment_size")
     if not size or values.number("l2", "capacity") < TWO_PARTITIONS * size:
         return [replace(box, latency=_latency("l2", values))]
-    rest = [line for line in box.lines if not line.startswith(values.text("l2", "capacity"))]
+    of_both = (values.text("l2", "capacity"), _TEXTS["miss_penalty"].format(""))  # a miss costs a mean of both
+    rest = [line for line in box.lines if not line.startswith(of_both)]
     lines = [values.text("l2", "segment_size"), *rest]
     near = Box(["L2, near partition"], lines, "l2", latency=_hit("near", values))
     far = replace(near, titles=["L2, far partition"], latency=_hit("far", values), drop=FAR_DROP)

@@ -143,7 +143,9 @@ def remarkable(result: Result) -> Iterator[str]:
     index = found.get("l1.index_function")
     if index is not None and str(index.value).startswith("xor"):
         bits = str(index.value).replace("^", " ").split()[1:]
-        yield f"The L1 chooses its set by a hash of address bits {min(map(int, bits))} to {max(map(int, bits))}."
+        highest = max(map(int, bits))
+        end = " (higher ones were not tested)" if any(f"below {highest + 1} " in each for each in index.caveats) else ""
+        yield f"The L1 chooses its set by a hash of address bits {min(map(int, bits))} to {highest}{end}."
     near, far = found.get("l2.near_latency"), found.get("l2.far_latency")
     if near and far and isinstance(near.value, int | float) and isinstance(far.value, int | float):
         yield f"The L2 has two partitions; a hit in the far one takes {far.value - near.value:.0f} cycles longer."
@@ -162,4 +164,4 @@ def remarkable(result: Result) -> Iterator[str]:
         yield f"The L2 TLB reaches {folded(reach)} of {folded(memory)}; a miss adds {text('tlb_l2.miss_penalty')}."
     code = found.get("icache_l1.shared_with")
     if code and "constant_l15" in str(code.value).split(", "):
-        yield "The L1.5 constant cache is the L1 instruction cache."
+        yield "Code that fills the L1 instruction cache evicts constants from their L1.5: both share a cache."

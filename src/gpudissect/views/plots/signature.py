@@ -62,8 +62,8 @@ def roofline(result: Result, found: Findings) -> Iterator[Figure]:
     for name, top in tops.items():
         groups[f"{name} {top / 1e12:.3g} Tflop/s"] = ((top / steepest, HIGH_INTENSITY), (top, top))
     title, note = (
-        "Roofline from measured peaks",
-        "flop: a multiply-add counts as two; mma.sync: matrix instructions of a warp",
+        "Roofline from measured rates",
+        "flop: a multiply-add counts as two; flop/s and L1: the rate of one SM times SMs and clock",
     )
     axes = ("arithmetic intensity", "flop/B"), ("rate", "flop/s")
     yield overlay(title, *axes, groups, kind=Kind.CURVES, log_x=True, log_y=True, note=note)
@@ -90,7 +90,7 @@ def _mountain(series: Series, found: Findings) -> Iterator[Figure]:
         marks=_capacities(found, groups["measured"][0]),
         levels=_hits(found),
         evidence=series.evidence,
-        note="whole laps of a chain; vertical: capacities and reach of the TLBs; horizontal: hit latencies",
+        note="whole laps with their start; vertical: capacities and reach of the TLBs; horizontal: hit latencies",
         shows=(("l1", "hit_latency"), ("l2", "hit_latency"), ("dram", "hit_latency")),
     )
 
@@ -113,7 +113,7 @@ def _bandwidths(series: Series, result: Result, found: Findings) -> Iterator[Fig
         marks=_within(points[0], [(sms * _number(found, "l1", "capacity"), "L1s"), *_l2_sizes(found)]),
         levels=[(rate, f"{name} {rounded(rate, 'B/s')}") for name, rate in peaks.items()],
         evidence=series.evidence,
-        note="each SM reads its own part; vertical: capacities, of the L1s together; horizontal: bandwidths found",
+        note="each SM reads its own part, some from its L1; vertical: capacities (L1s together); horizontal: found",
         shows=tuple((element, "read_bandwidth") for element in ("l2", "dram")),
     )
 
