@@ -18,7 +18,7 @@ from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/2"
 MAX_VALUE_WIDTH = 36  # characters
-MAX_UUID = 14  # characters: enough to tell cards apart
+MAX_UUID = 14  # characters: enough to distinguish cards
 _STYLE = {Outcome.DIFFERENT: "bold red", Outcome.AMBIGUOUS: "yellow", Outcome.SAME: "green"}
 
 
