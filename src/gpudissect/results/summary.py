@@ -10,7 +10,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.text import percent, title_of, words
+from gpudissect.results.text import percent, quantity, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
 
@@ -126,6 +126,8 @@ class Summary:
     levels: tuple[Level, ...]
     tlbs: tuple[Tlb, ...]
     warps: tuple[Warps, ...]
+    latency_by_sm: str
+    """Mean hit latency of the L2 by SM, as text, where it was measured; its row has that of one SM."""
     remarks: tuple[Remark, ...]
     reference: str
     """Catalogue entry that published values are of, where it is another GPU model; else empty."""
@@ -146,11 +148,13 @@ def summarize(result: Result) -> Summary:
         for element, name in _LEVELS.items()
         if element in by_element
     )
+    by_sm = by_element.get("l2", {}).get("latency_by_sm")
     tlbs = (_tlb(element, by_element[element]) for element in TLBS if element in by_element)
     return Summary(
         levels=tuple(level for level in levels if _is_own_level(level, by_element)),
         tlbs=tuple(tlb for tlb in tlbs if _has_value(tlb.entries) or _has_value(tlb.reach)),
         warps=tuple(_warps(by_element)),
+        latency_by_sm=quantity(by_sm.value, by_sm.unit, "SMs") if _has_value(by_sm) and by_sm is not None else "",
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
         is_of_card=Origin.MEASURED in (result.device.origin, result.device.recorded_origin),

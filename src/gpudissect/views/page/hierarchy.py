@@ -34,7 +34,7 @@ _TEXTS = {
     "capacity": "{}",
     "segment_size": "{}",
     "entries": "{} entries",
-    "page_size": "page of {}",
+    "page_size": "{} each",
     "reach": "reach {}",
     "line_size": "line {}",
     "sets": "{} sets",
@@ -244,6 +244,8 @@ def _box(group: Sequence[str], values: _Values, kind: str = "cache") -> Box:
     for attribute, template in _TEXTS.items():
         if attribute in _NOT_IN_BOX.get(first, ()):
             continue
+        if first.startswith("icache") and attribute == "miss_penalty":
+            template = "miss + {} per line"  # of sequential code: no latency
         texts = {each: text for each in group if (text := values.text(each, attribute))}
         if attribute in _OF_EACH and len(set(texts.values())) > 1:
             own = texts.get(first)

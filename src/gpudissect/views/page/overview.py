@@ -50,6 +50,8 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     terms: list[tuple[str, Child]] = [(tlb.name, tlb_line(tlb)) for tlb in summary.tlbs]
     if warps := warps_line(summary):
         terms.append((f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate", warps))
+    if summary.latency_by_sm:
+        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the latency above is that of one SM"))
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))
     if sentences := list(remarkable(result)):
@@ -161,7 +163,8 @@ def remarkable(result: Result) -> Iterator[str]:
         and isinstance(memory.value, int)
         and reach.value < memory.value
     ):
-        yield f"The L2 TLB reaches {folded(reach)} of {folded(memory)}; a miss adds {text('tlb_l2.miss_penalty')}."
+        penalty = text("tlb_l2.miss_penalty")
+        yield f"The L2 TLB reaches {folded(reach)} in one piece, of {folded(memory)}; a miss adds {penalty}."
     code = found.get("icache_l1.shared_with")
     if code and "constant_l15" in str(code.value).split(", "):
         yield "Code that fills the L1 instruction cache evicts constants from their L1.5: both share a cache."

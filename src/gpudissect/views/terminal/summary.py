@@ -27,6 +27,8 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         layouts = ((gap, dropped) for dropped in range(len(_OPTIONAL) + 1) for gap in (2, 1))
         tables = (_levels(out, summary, _OPTIONAL[:dropped], gap) for gap, dropped in layouts)
         print_table(out, first_fitting(out, tables))
+    if summary.latency_by_sm:
+        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the latency above is that of one SM")
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
@@ -99,9 +101,9 @@ def _bandwidth(level: Level) -> str:
 
 
 def _tlb_words(tlb: Tlb) -> str:
-    """``16 entries x 16 MiB pages = 256 MiB, a miss adds 9-12 cycles``."""
+    """``16 entries x 16 MiB each = 256 MiB, a miss adds 9-12 cycles``: pages of the driver may be smaller."""
     named = (
-        f"{text} {noun}" for each, noun in ((tlb.entries, "entries"), (tlb.page_size, "pages")) if (text := _text(each))
+        f"{text} {noun}" for each, noun in ((tlb.entries, "entries"), (tlb.page_size, "each")) if (text := _text(each))
     )
     parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
     penalty = _text(tlb.miss_penalty)
