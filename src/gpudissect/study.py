@@ -28,6 +28,7 @@ from gpudissect.results.files import (
     check_page,
     check_writable,
     holds_data,
+    partial_path,
     write_bytes,
 )
 from gpudissect.results.model import Options, Result
@@ -126,8 +127,8 @@ class RunOutcome:
     ) -> list[GpudissectError]:
         """Write the requested files; give the reasons for those that could not be written.
 
-        An interrupted result replaces no file: it is written beside it, as ``name.partial.json``. A result without a
-        found value is then not written at all.
+        An interrupted result replaces no file: it is written beside it, as ``name.partial.json`` or under the next
+        free name. A result without a found value is then not written at all.
         """
         found = any(finding.status is Status.FOUND for finding in self.result.findings)
         contents: Sequence[tuple[Path | None, Callable[[], bytes]]] = (
@@ -146,13 +147,14 @@ class RunOutcome:
                 if not found and holds_data(path):
                     not_replaced.append(path)
                     continue
-                if self.result.interrupted and holds_data(path):
-                    path = path.with_name(f"{path.stem}.partial{path.suffix}")
-                    partial.append(path)
+                written = partial_path(path) if self.result.interrupted and holds_data(path) else path
                 try:
-                    write_bytes(path, content())
+                    write_bytes(written, content())
                 except UsageError as error:
                     errors.append(error)
+                    continue
+                if written != path:
+                    partial.append(written)
         if not_replaced:
             names = ", ".join(map(str, not_replaced))
             errors.append(GpudissectError(f"nothing was found; not replaced: {names}; name a new file to write to"))

@@ -99,6 +99,18 @@ def test_an_interrupted_run_is_written_beside_a_complete_result(survey, gpudisse
     assert code == 130 and "wrote good.partial.json, page.partial.html" in err and err.count("good.partial.json") == 1
     assert [Path(name).read_bytes() for name in outputs[1::2]] == before
     assert load(Path("good.partial.json")).interrupted and len(load(Path("good.partial.json")).findings) > 0
+    first = Path("good.partial.json").read_bytes()
+    assert gpudissect(*SIMULATED, *outputs)[0] == 130
+    assert load(Path("good.partial2.json")).interrupted and Path("good.partial.json").read_bytes() == first
+
+
+def test_an_interrupted_run_is_written_although_a_folder_has_the_name_of_its_file(survey, gpudissect):
+    assert gpudissect(*SIMULATED, "-o", "good.json")[0] == 0
+    Path("good.partial.json").mkdir()
+    survey.stop_at = 2
+    code, _, err = gpudissect(*SIMULATED, "-o", "good.json")
+    assert code == 130 and "wrote good.partial2.json" in err
+    assert load(Path("good.partial2.json")).interrupted
 
 
 def test_a_foreign_recording_replaces_no_file(survey, gpudissect):

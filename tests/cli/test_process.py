@@ -63,13 +63,19 @@ def test_a_signal_while_measuring_keeps_what_was_measured(tmp_path, stop):
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("chase -d nope 2>&-", 3), ("chase -d nope >&- 2>/dev/full", 3), ("schema >/dev/full", 2)]
+    ("command", "code"),
+    [
+        ("chase -d nope 2>&-", 3),
+        ("chase -d nope >&- 2>/dev/full", 3),
+        ("schema >/dev/full", 2),
+        ("discover -d sim:gtx980 --only timer >&- 2>&-", 0),
+    ],
 )
 def test_closed_and_full_streams_change_no_exit_code(command, code):
     line = f"{' '.join(COMMAND)} {command}"
     done = subprocess.run(line, shell=True, env=ENVIRONMENT, check=False, capture_output=True)
     assert done.returncode == code
-    assert code == 3 or b"cannot write the output" in done.stderr
+    assert code != 2 or b"cannot write the output" in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error():

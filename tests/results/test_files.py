@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from gpudissect.device.recording.format import INDEX
 from gpudissect.errors import UsageError
 from gpudissect.results import schema1
-from gpudissect.results.files import MAX_BYTES, MAX_NAMES_PER_OBJECT, check_writable, load, write_text
+from gpudissect.results.files import MAX_BYTES, MAX_NAMES_PER_OBJECT, check_writable, load, partial_path, write_text
 from gpudissect.results.model import SCHEMA, Result
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import RENAMED
@@ -215,3 +215,16 @@ def test_unwritable_paths_are_refused_in_advance(tmp_path):
     for path in (tmp_path, tmp_path / "no" / "such.json", tmp_path / "file" / "x.json"):
         with pytest.raises(UsageError, match="cannot write"):
             check_writable(path)
+
+
+@pytest.mark.parametrize("length", [200, 255, 256])
+def test_a_name_that_is_accepted_before_measuring_can_be_written_after(tmp_path, length):
+    path = tmp_path / ("x" * (length - 5) + ".json")
+    if length > 255:
+        with pytest.raises(UsageError, match="too long"):
+            check_writable(path)
+        return
+    check_writable(path)
+    write_text(path, "complete")
+    write_text(partial_path(path), "partial")
+    assert sorted(each.read_text() for each in tmp_path.iterdir()) == ["complete", "partial"]

@@ -93,7 +93,8 @@ def progress_on_stderr() -> Iterator[Progress]:
     It raises KeyboardInterrupt if a signal came whose exception was lost, as in a callback of a compiler.
     """
     begin = time.monotonic()
-    with _bar() if sys.stderr.isatty() else contextlib.nullcontext(_log()) as update:
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()  # None: closed by the caller
+    with _bar() if is_terminal else contextlib.nullcontext(_log()) as update:
 
         def step(done: int, total: int, experiment: str) -> None:
             if _stop_requested:

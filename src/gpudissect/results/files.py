@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from gpudissect.results.model import SCHEMA, Result
 MAX_BYTES = 16 << 20  # results have hundreds of kilobytes; reading a file takes up to 30 times its size
 MAX_NAMES_PER_OBJECT = 4096  # each may cost an error of hundreds of bytes
 MAX_SHOWN = 60  # characters of a wrong value in a message
+MAX_NAME_BYTES = 255  # of a file
+_TEMPORARY = ".gpudissect-"  # beginning of the name of a file that is not complete; short as names are limited
 _EXPECTED = "a result file is written by 'gpudissect discover -o FILE' or 'gpudissect hide -o FILE'"
 _ALTERED = "the file was altered: use the original, or measure again"
 
@@ -129,7 +132,9 @@ def check_writable(path: Path) -> None:
         if _is_special(path):
             return
         path = path.resolve()
-        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
+        with suppress(FileNotFoundError):
+            path.lstat()  # its name may be too long
+        with tempfile.NamedTemporaryFile(prefix=_TEMPORARY, dir=path.parent):
             pass
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
         raise _unwritable(path, error) from None
@@ -189,6 +194,17 @@ def holds_data(path: Path) -> bool:
         return False
 
 
+def partial_path(path: Path) -> Path:
+    """A free name beside a file for an interrupted result: ``name.partial.json``, or else ``name.partial2.json``."""
+    for number in count(1):
+        stem, ending = path.stem, f".partial{number if number > 1 else ''}{path.suffix}"
+        while stem and len(os.fsencode(stem + ending)) > MAX_NAME_BYTES:
+            stem = stem[:-1]
+        if not os.path.lexists(free := path.with_name(stem + ending)):
+            break
+    return free
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file in one step: another reader sees the old content or the new one. Raises `UsageError`."""
     write_bytes(path, text.encode())
@@ -201,7 +217,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             path.write_bytes(data)
             return
         path = path.resolve()  # write through a link, do not replace it
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
         try:
             with temporary.open("xb") as file:
                 file.write(data)
