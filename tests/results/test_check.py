@@ -69,6 +69,16 @@ def test_concerns_that_are_only_notes(checked, what):
     assert any(what in each.what for each in found)
 
 
+def test_a_clock_above_the_stated_one_is_noted():
+    def noted(clock_hz):
+        made = make(conditions={"clock_hz": clock_hz, "clock_low": clock_hz, "clock_high": clock_hz})
+        device = made.device.model_copy(update={"facts": made.device.facts | {"clock_hz": 1.98e9}})
+        return [each.what for each in concerns([made.model_copy(update={"device": device})])]
+
+    assert noted(1.9801e9) == [] == noted(1.2e9)
+    assert ["1980" in what and "1995" in what for what in noted(1.995e9)] == [True]
+
+
 def test_runs_that_differ_are_not_stable():
     found = concerns([make(), make(PLAIN | {"l1.hit_latency": 50.0})])
     assert not is_stable(found)

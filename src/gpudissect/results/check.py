@@ -14,6 +14,7 @@ from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import quantity
 from gpudissect.results.verdict import Verdict
 
+MAX_ABOVE_STATED = 1.002  # an H100 that states 1980 MHz ran at 1995 MHz in some runs
 MAX_CLOCK_SPREAD = 0.03  # of the median; beyond, cycles of memory are not those of one clock
 MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
 MAX_BRACKET_WIDTH = 0.25  # of a latency, as a share of the value
@@ -101,6 +102,10 @@ def _check_clock(result: Result) -> Iterator[Concern]:
         yield _note("the clock could not be read: nanoseconds follow from the stated rate", "use the values in cycles")
     if measured and clock and low is None:
         yield _note("SM clock range not recorded", "compare with another run")
+    stated = result.device.facts.get("clock_hz")
+    if measured and clock and isinstance(stated, int | float) and clock > MAX_ABOVE_STATED * stated > 0:
+        what = f"SM clock of {clock / 1e6:.5g} MHz, above the highest that the driver states, {stated / 1e6:.5g} MHz"
+        yield _note(what, "compare cycles of L2 and memory, and bandwidths, only with runs at that clock")
     if clock and low and high and (high - low) / clock > MAX_CLOCK_SPREAD:
         what = f"SM clock varied from {low / 1e6:.5g} to {high / 1e6:.5g} MHz ({(high - low) / clock:.1%})"
         yield _unstable(what, "lock the clock (nvidia-smi -lgc) and run again", MEMORY_LATENCIES)
