@@ -29,12 +29,12 @@ def test_warps_that_are_enough() -> None:
     assert "takes 2000 cycles (2000 ns)" in text
     assert "1 warp per SM hides the latency of a load of random words without additions (95% of the peak)." in text
     assert "4 warps hide the latency of additions alone (95% of the peak)." in text
-    assert "Most warps, 4, are needed for additions alone: by Little's law 4 warps must compute." in text
+    assert "The most warps, 4, are needed for additions alone: by Little's law 4 warps must compute." in text
 
 
 def test_warps_that_are_too_few() -> None:
     text = sentences({0.0: {8: 0.001}, 999.0: {8: 0.5}, "inf": {8: 1.0}})
-    assert "With 999 additions each even 8 warps are too few (50% of the peak with 999)" in text
+    assert "With 999 additions per load of random words, even 8 warps are too few (50% of the peak with 999)" in text
     assert "2 warps must wait" in text
 
 

@@ -10,7 +10,7 @@ from gpudissect.estimate import Status
 from gpudissect.results.evidence.attach import with_evidence
 from gpudissect.results.evidence.series import series_of
 from gpudissect.results.files import load
-from gpudissect.results.model import Published, Series
+from gpudissect.results.model import Provenance, Published, Series
 from gpudissect.results.summary import BANDWIDTH_SERIES
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import Context, Trace
@@ -189,6 +189,14 @@ def test_a_published_range_is_shown_as_one():
     assert re.search(r'c-published"><span class="aside">published </span>200-250 cycles</span>', text)
     assert "overlaps</span>" in text and "v-overlaps" in text
     assert "200-250 cycles, of which 220 cycles is taken as the value: overlaps, why" in text
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"), [("2026-11-22T18:41:40+00:00", "2026-11-22 18:41 UTC"), ("<b>noon", "&lt;b&gt;noon")]
+)
+def test_time_and_driver_stand_in_the_header(time, shown):
+    made = result(PLAIN).model_copy(update={"provenance": Provenance(time=time, driver="580.1")})
+    assert f" · {shown} · driver 580.1 · " in result_page(made)
 
 
 def test_long_names_are_cut():

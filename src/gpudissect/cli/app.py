@@ -36,7 +36,7 @@ class _Interruptible(TyperGroup):
 
 app = typer.Typer(
     cls=_Interruptible,
-    help="Measure the memory hierarchy of a GPU: a real, a simulated or a recorded one.",
+    help="Measure the memory hierarchy of a real, simulated or recorded GPU.",
     rich_markup_mode=None,  # plain help: rich would double the time it takes
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -25,20 +25,20 @@ def chase(
     device: DeviceOption = None,
     path: Annotated[PathName, Option(help="Memory space and caches that a load uses.")] = PathName.GLOBAL,
     size: Annotated[str, Option(metavar="BYTES", help="Footprint, such as 24KiB.")] = "16KiB",
-    stride: Annotated[str, Option(metavar="BYTES", help="Distance of neighbours.")] = "32",
-    order: Annotated[OrderName, Option(help="Order of the accesses of a lap.")] = OrderName.SEQUENTIAL,
+    stride: Annotated[str, Option(metavar="BYTES", help="Distance between neighbouring links.")] = "32",
+    order: Annotated[OrderName, Option(help="Order of the accesses in a lap.")] = OrderName.SEQUENTIAL,
     timing: Annotated[
         TimingName, Option(help="Time each access or whole laps, or count hits and misses.")
     ] = TimingName.EACH,
     warmup: Annotated[int, Option(min=0, help="Laps before timing starts.")] = 1,
     laps: Annotated[int, Option(min=1, help="Timed laps.")] = 1,
     bounds: Annotated[
-        str | None, Option(metavar="HIT,MISS,MAX", help="Cycles: hit <= HIT, MISS <= miss <= MAX.")
+        str | None, Option(metavar="HIT,MISS,MAX", help="With count: cycles; hit <= HIT, MISS <= miss <= MAX.")
     ] = None,
     carveout: Annotated[int | None, Option(min=0, max=100, help="Percent of the L1's array as shared memory.")] = None,
-    sm: Annotated[int | None, Option(min=0, help="The SM that runs it, by the hardware's number.")] = None,
+    sm: Annotated[int | None, Option(min=0, help="Hardware number of the SM that runs it.")] = None,
     flush: Annotated[bool, Option("--flush", help="Evict the data from every cache first.")] = False,
-    peer: Annotated[int, Option(min=0, max=15, help="With path cluster: rank of the block that is read.")] = 1,
+    peer: Annotated[int, Option(min=0, max=15, help="With path cluster: rank of the block to read.")] = 1,
     seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Seed of a random order.")] = 0,
     output: TraceOption = None,
     record: RecordOption = None,

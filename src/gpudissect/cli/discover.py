@@ -75,17 +75,17 @@ def discover(
         bool | None,
         Option(
             "--quick/--full",
-            help="Seconds: sizes, lines, latencies, read bandwidth, warps for streaming loads.",
+            help="Takes seconds: only sizes, lines, latencies, read bandwidth, warps for streaming loads.",
         ),
     ] = None,
-    seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (0).")] = None,
+    seed: Annotated[int | None, Option(min=0, max=2**32 - 1, help="Seed of every random choice (default 0).")] = None,
     compare_methods: Annotated[bool | None, Option("--compare-methods", help="Also run older methods.")] = None,
     host: HostOption = True,
     as_json: Annotated[bool, Option("--json", help="Print the result as JSON, a list with cuda:all.")] = False,
     everything: AllOption = False,
     details: DetailsOption = False,
 ) -> int:
-    """Find the whole memory hierarchy of a GPU.
+    """Measure the whole memory hierarchy of a GPU.
 
     With cuda:all, FILE.json becomes FILE.cuda0.json, FILE.cuda1.json, ... and DIR gets a folder for each GPU.
     Ctrl-C keeps what was measured. Exit codes: 0 done, 4 done in part, 130 interrupted.

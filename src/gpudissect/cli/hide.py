@@ -23,9 +23,9 @@ Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 def hide(
     device: DeviceOption = None,
     access: Annotated[
-        list[Access] | None, Option(help="What stands between additions (streaming); repeatable.")
+        list[Access] | None, Option(help="Instruction between additions (default streaming); repeatable.")
     ] = None,
-    quick: Annotated[bool | None, Option("--quick/--full", help="Fewer mixes: seconds.")] = None,
+    quick: Annotated[bool | None, Option("--quick/--full", help="Takes seconds: fewer mixes.")] = None,
     output: ResultOption = None,
     html: HtmlOption = None,
     traces: TracesOption = None,

@@ -11,16 +11,16 @@ from gpudissect.cli import completion
 
 def predict(
     file: Annotated[Path, Argument(metavar="FILE", help="A result of 'gpudissect hide -o FILE'.")],
-    warps: Annotated[int, Option(help="Warps of an SM.")],
+    warps: Annotated[int, Option(help="Warps per SM.")],
     run: Annotated[
         str | None,
         Option(
             metavar="MIX",
             autocompletion=completion.known_instructions,
-            help="Instructions of a warp, such as ldg_streaming:1,fadd:32.",
+            help="Instructions of a warp per iteration, such as ldg_streaming:1,fadd:32.",
         ),
     ] = None,
-    alpha: Annotated[float | None, Option(metavar="A", help="Instead of --run: fadd per access.")] = None,
+    alpha: Annotated[float | None, Option(metavar="A", help="Instead of --run: number of fadd per access.")] = None,
     access: Annotated[
         str, Option(metavar="KIND", autocompletion=completion.known_accesses, help="The access of --alpha, as in hide.")
     ] = "ldg_streaming",

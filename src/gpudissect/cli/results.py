@@ -29,7 +29,7 @@ def show(
     details: DetailsOption = False,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report of one result instead.")] = None,
     card: CardOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print them as JSON, several as a list.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the results as JSON; several as a list.")] = False,
 ) -> None:
     """Print summaries of result files, or make an HTML report or a picture of one.
 
@@ -133,10 +133,12 @@ def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[s
 
 
 def compare(
-    files: Annotated[list[Path], Argument(metavar="FILE FILE...", help="Two result files or more.")],
+    files: Annotated[list[Path], Argument(metavar="FILE FILE...", help="Two or more result files.")],
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report instead.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print the comparison as JSON.")] = False,
-    everything: Annotated[bool, Option("--all", "-a", help="Also what is the same, or not comparable.")] = False,
+    everything: Annotated[
+        bool, Option("--all", "-a", help="Also list values that are the same or not comparable.")
+    ] = False,
 ) -> None:
     """List what is the same in several results, what differs and what is inconclusive, each with the reason.
 

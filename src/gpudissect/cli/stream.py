@@ -25,22 +25,29 @@ TransferName = StrEnum("TransferName", "READ WRITE COPY")
 
 def stream(
     device: DeviceOption = None,
-    path: Annotated[StreamPath | None, Option(help="Path to memory (global_l2, or global without an L1).")] = None,
+    path: Annotated[
+        StreamPath | None, Option(help="Path to memory (default global_l2, or global without an L1).")
+    ] = None,
     transfer: Annotated[TransferName, Option(help="Direction of the transfer.")] = TransferName.READ,
     size: Annotated[
         str | None,
         Option(
-            metavar="BYTES", help=f"Footprint; on shared and cluster of a block ({TOTAL_FOOTPRINT}, {BLOCK_FOOTPRINT})."
+            metavar="BYTES",
+            help=f"Footprint (default {TOTAL_FOOTPRINT}); per block on shared and cluster ({BLOCK_FOOTPRINT}).",
         ),
     ] = None,
-    blocks_per_sm: Annotated[int, Option(min=1, help="Blocks for each SM.")] = 2,
-    threads: Annotated[int | None, Option(min=1, help="Threads of a block (512; 1 on tma).")] = None,
-    ilp: Annotated[int, Option(min=1, help="Accesses of a thread in flight.")] = 2,
-    width: Annotated[str, Option(metavar="BYTES", help="Size of an access: 4, 8 or 16; on tma of one copy.")] = "16",
+    blocks_per_sm: Annotated[int, Option(min=1, help="Blocks per SM.")] = 2,
+    threads: Annotated[int | None, Option(min=1, help="Threads per block (default 512; 1 on tma).")] = None,
+    ilp: Annotated[int, Option(min=1, help="Accesses in flight per thread.")] = 2,
+    width: Annotated[
+        str, Option(metavar="BYTES", help="Size of an access: 4, 8 or 16; on tma, size of a copy.")
+    ] = "16",
     passes: Annotated[int, Option(min=1, help="Number of times that a run traverses the footprint.")] = 1,
     waves: Annotated[int, Option(min=1, help="Number of block waves that traverse the footprint.")] = 1,
     runs: Annotated[int, Option(min=1, help="Timed runs, after an untimed one.")] = 5,
-    cluster: Annotated[int | None, Option(min=1, help="Blocks of a cluster, only with path cluster (2).")] = None,
+    cluster: Annotated[
+        int | None, Option(min=1, help="Blocks per cluster, only with path cluster (default 2).")
+    ] = None,
     output: TraceOption = None,
     record: RecordOption = None,
     as_json: TraceJsonOption = False,

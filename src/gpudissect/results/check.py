@@ -79,7 +79,7 @@ def _concerns_of_one(result: Result) -> Iterator[Concern]:
 def _check_run(result: Result) -> Iterator[Concern]:
     command, notes = result.command, result.conditions.notes
     if result.interrupted:
-        yield _unstable("interrupted: only what was measured until then is there", f"run {command} to the end")
+        yield _unstable("interrupted: the result holds only what was measured until then", f"run {command} to the end")
     for failure in result.failures[:MAX_LISTED]:
         what = f"the experiment {failure.experiment} failed: {failure.reason}"
         yield _unstable(what, "run again with --record; if it fails again, send the recording")
@@ -89,7 +89,7 @@ def _check_run(result: Result) -> Iterator[Concern]:
     if processes := [text for text in notes.get("other_processes", ()) if text.lower() not in _NOTHING]:
         yield _unstable(f"other processes used the GPU: {'; '.join(processes)}", "run when the GPU is free")
     if result.options.quick:
-        yield _note("quick run: long experiments were left out", f"run {command} without --quick")
+        yield _note("quick run: long experiments were skipped", f"run {command} without --quick")
     if not result.findings:
         yield _unstable("no finding", f"run {command} without --{_SELECTION[command]}")
 
@@ -114,14 +114,14 @@ def _check_clock(result: Result) -> Iterator[Concern]:
 def _check_findings(findings: Sequence[Finding]) -> Iterator[Concern]:
     """Concerns that single findings raise themselves."""
     if ambiguous := tuple(_name(each) for each in findings if each.status is Status.AMBIGUOUS):
-        yield _note("ambiguous", "several answers fit: gpudissect show --all gives the reasons", ambiguous)
+        yield _note("ambiguous", "several answers fit: gpudissect show --details prints the reasons", ambiguous)
     if unsure := tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5):
         yield _unstable("confidence below 50 %", "run again on an idle GPU", unsure)
     if wide := tuple(_name(each) for each in findings if _is_wide(each)):
         yield _note(f"brackets wider than {MAX_BRACKET_WIDTH:.0%} of the value", "run again on an idle GPU", wide)
     published = [each for each in findings if each.published and each.published.verdict is Verdict.DIFFERS]
     if different := tuple(map(_name, published)):
-        advice = "look at the evidence: the document may be wrong, or about another model"
+        advice = "look at the evidence: the document may be wrong, or describe another model"
         yield _note("different from the published value", advice, different)
 
 
@@ -173,10 +173,10 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
         groups[card_of(result), result.command].append(number)
     alone = None
     if (count := len({card for card, _ in groups})) > 1:
-        what = f"results of {count} cards: each card is checked by itself"
-        alone = _note(what, "gpudissect compare shows how they differ")
+        what = f"results of {count} cards: each card is checked separately"
+        alone = _note(what, "gpudissect compare lists how they differ")
     elif len(groups) > 1:
-        what = f"results of {' and of '.join(command for _, command in groups)}: each is checked by itself"
+        what = f"results of {' and of '.join(command for _, command in groups)}: each is checked separately"
         alone = _note(what, "for changes from run to run, name several runs of one command")
     if alone is not None:
         yield replace(alone, of=tuple(range(len(results))))
@@ -198,7 +198,7 @@ def _is_of_unknown_card(result: Result) -> bool:
 
 def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
     if not common_keys(results):
-        what = "runs without a common value: each is checked by itself"
+        what = "runs without a common value: each is checked separately"
         yield _note(what, "for changes from run to run, run the same command twice")
         return
     comparison = compare(results, names)
@@ -209,7 +209,7 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         yield _unstable(what, "treat these values as unreliable; gpudissect compare shows them", changed)
         if any(_is_of_unknown_card(each) for each in results):
             what = "no GPU UUID in these results: two cards of one model cannot be distinguished"
-            yield _note(what, "measure again to have the UUID in the result")
+            yield _note(what, "measure again to record the UUID")
     if comparison.version_note:
         yield _note(comparison.version_note, "replay the recordings of both with one version")
     for obstacle in comparison.obstacles:

@@ -42,7 +42,7 @@ def card(result: Result) -> str:
         "width": round(max(left + width, left + LINE_LENGTH * LETTER) + MARGIN),
         "height": round(max(TOP + height, bottom + plot_height + LINE) + 2 * LINE),
     }
-    made = f"Brackets are for this card. gpudissect {clean(result.environment.get('gpudissect', ''))}".rstrip()
+    made = f"Brackets hold for this card. gpudissect {clean(result.environment.get('gpudissect', ''))}".rstrip()
     parts = (
         tag("rect", class_="paper", x=0, y=0, **size),
         tag("text", name, class_="name", x=MARGIN, y=40),

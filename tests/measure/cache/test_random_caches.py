@@ -79,7 +79,7 @@ ONE_LARGE_SET = Cache((17, *[8] * 6), 128, 128, MODULO, LRU)
 def test_unequal_sets_are_found_and_the_first_conflict_is_a_caveat(gpu_with):
     found = survey(gpu_with(ONE_LARGE_SET, plain_l2()), "l1")
     assert found["capacity"].value == 65 * 128
-    assert "7.125 KiB in one piece" in found["capacity"].caveats[0]
+    assert "fits up to 7.125 KiB" in found["capacity"].caveats[0]
     assert sorted(found["ways"].value) == [8] * 6 + [17]
 
 

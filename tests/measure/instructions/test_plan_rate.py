@@ -159,7 +159,7 @@ def test_a_rate_that_takes_more_than_one_chain_a_warp() -> None:
     assert results["dfma", "rate"].value == pytest.approx(128, rel=0.01)
     needed = results["dfma", "warps_needed"]
     assert needed.status is Status.NOT_FOUND and needed.low == 64
-    assert "more than one chain" in needed.reason
+    assert "one chain per warp is not enough" in needed.reason
 
 
 @pytest.mark.parametrize("latency", [16.7, 16.9, 17.0])

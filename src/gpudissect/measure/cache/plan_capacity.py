@@ -137,7 +137,7 @@ class _Search:
 
 
 def _lower_bound(level: Level, size: int) -> Outcome:
-    reason = f"at least {format_bytes(size)}: that still fits, and this path reaches no further"
+    reason = f"at least {format_bytes(size)}: the largest footprint that this path reaches still fits"
     fields = {"low": size, "method": METHOD, "evidence": level.evidence}
     return Outcome(without(Status.NOT_FOUND, level.element, reason, "capacity", **fields))
 

@@ -27,7 +27,7 @@ WIDE_SPAN_IN_L2_SIZES = 8
 MIN_WIDE_SPAN, MAX_WIDE_SPAN = 64 << 20, 1 << 30
 METHOD = "first accesses after a flush, over"
 LAP_METHOD = f"lower quartile of laps of a pure pointer chase, {METHOD}"
-TIMED_METHOD = f"mean without extremes, less the timing overhead of a single access, of {METHOD}"
+TIMED_METHOD = f"trimmed mean, less the timing overhead of a single access, of {METHOD}"
 HOME_METHOD = "median first access to lines of that home, less the timing overhead of a single access"
 
 

@@ -104,7 +104,7 @@ def _latency_estimate(measured: _Measured) -> Estimate:
     low, high = np.quantile(model.by_line, [0.005, 0.995]) + model.mean - overhead
     caveats = [
         f"over the same {hits.shape[1]} lines within {measured.span}; error of each: {error:.1f} cycles",
-        f"{len(repeated)} SMs measured again at the end: within {change:.1f} cycles of before",
+        f"{len(repeated)} SMs measured again at the end: within {change:.1f} cycles of the first measurement",
         f"lines differ as well: {low:.0f} to {high:.0f} cycles, means over the SMs",
     ]
     if model.explained is not None:

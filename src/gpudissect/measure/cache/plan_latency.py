@@ -47,7 +47,7 @@ L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delay
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
 L2_METHOD = f"median of {L2_CHAINS} chains over different lines, each the lower quartile of laps of a pointer chase"
 FAR_METHOD = "single accesses to far lines that the near partition lacks, less the timing overhead"
-FROM_ONE_SM = "measured from one SM, over some of the lines: other SMs are nearer to them or farther away"
+FROM_ONE_SM = "measured from one SM, over a sample of lines: other SMs are nearer to them or farther away"
 
 
 def latency_of(element: str) -> Key[Latency | None]:
@@ -128,10 +128,10 @@ def _penalty_estimate(level: Level, sms: int) -> Estimate:
     `sms`: number of SMs that the misses were measured from if these differ, else 0.
     """
     if level.behind is None:
-        reason = "no footprint that this path reaches misses"
+        reason = "this path reaches no footprint that misses"
         return without(Status.NOT_FOUND, level.element, reason, "miss_penalty", evidence=level.evidence)[0]
     latency = miss_penalty(level.hit.samples, level.behind.samples, sms)
-    method = "distance of the plateaus of single accesses (the timer cancels)"
+    method = "difference between the plateaus of single accesses (the timer cancels)"
     return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
 
 
@@ -191,7 +191,7 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
     """
     path = next((path for path in (Path.SHARED, Path.GLOBAL) if bench.info.limit(path) >= TIMER_BYTES), None)
     if path is None:
-        return Outcome(without(Status.NOT_SUPPORTED, "timer", "no path to time an access on", "overhead"))
+        return Outcome(without(Status.NOT_SUPPORTED, "timer", "no path on which an access could be timed", "overhead"))
     sizes = (TIMER_BYTES, TIMER_BYTES // 2)
     whole, half = (footprint(size, path.word, bench.seed_for("timer", size)) for size in sizes)
     lap_chases = [replace(lap_chase(path, order), laps=TIMER_LAPS) for order in (whole, half)]

@@ -228,12 +228,12 @@ def _fetch_estimate(level: Level, bench: Bench) -> Estimate:
     if fetch is None:
         reason, evidence = level.fetch.reason, level.evidence
         return without(Status.NOT_FOUND, level.element, reason, "fetch_granularity", evidence=evidence)[0]
-    caveats: tuple[str, ...] = () if ahead is None else (f"sequential accesses find {ahead} B: a prefetch",)
+    caveats: tuple[str, ...] = () if ahead is None else (f"sequential accesses find {ahead} B: data is prefetched",)
     limit = bench.info.facts.get("l2_fetch_limit")
     if level.element == "l2" and limit is not None:
-        caveats += (f"the driver limits it to {limit} B (cudaLimitMaxL2FetchGranularity), a setting",)
+        caveats += (f"the driver limits it to {limit} B (setting cudaLimitMaxL2FetchGranularity)",)
     confidence = EXACT if level.fetch.agreement >= MIN_CLEAR_AGREEMENT else CONFLICTED
-    method = "second word after a cold miss, behind it and before it"
+    method = "second word after a cold miss, at higher and lower addresses"
     return found(level.element, "fetch_granularity", fetch, fetch, fetch, confidence, method, level.evidence, caveats)
 
 

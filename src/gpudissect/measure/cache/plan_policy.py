@@ -41,7 +41,7 @@ RATE_ERROR = 0.01  # by misread accesses
 RATE_SIZES, RATE_ACCESSES = 8, 8192
 RATE_WARMUP_LAPS, MIN_RATE_LAPS = 8, 4  # after two laps bits of use (bit-PLRU) still depend on how the set was filled
 METHOD = "likelihood of hits and misses of one full set, candidates simulated"
-RATE_METHOD = "share of misses over rising footprints in one piece, up to half as large again as the cache"
+RATE_METHOD = "share of misses over growing contiguous footprints, up to 1.5 times the cache"
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _PolicyTest:
             observed += yield from self._observe([_Run(lap, self.first_set) for lap in laps])
             misread, ranking = self._rank(observed)
         if ranking.scores[ranking.best] - infer_policy.chance_log_likelihood(observed) < infer_policy.MIN_LEAD_NATS:
-            return self._not_found("hits and misses are independent of one another, not as of a set")
+            return self._not_found("hits and misses are independent of one another, unlike those of a set")
         if ranking.best == PolicyKind.RANDOM.value:
             return (yield from self._random(misread))
         return (yield from self._deterministic(ranking, misread))
@@ -257,7 +257,7 @@ def _max_miss_rate(level: Level, structure: Structure, capacity: int, bench: Ben
     sizes = [size for size in sizes if size * structure.line <= limit]
     reason = "" if sizes else "the path is too short"
     if count * structure.line < capacity:
-        reason = f"lines are wider than the {structure.line} B that a miss fetches, their width is not known"
+        reason = f"lines are wider than the {structure.line} B that a miss fetches, but their width is unknown"
     if reason:
         return without(Status.NOT_FOUND, level.element, reason, "max_miss_rate")[0]
     laps = [max(MIN_RATE_LAPS, RATE_ACCESSES // size) for size in sizes]

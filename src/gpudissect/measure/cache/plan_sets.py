@@ -49,7 +49,7 @@ LINES_PER_SET = 4  # of a block, about
 MIN_BLOCK_LINES, MAX_BLOCK_BITS = 512, 14  # in too small a block a set has no line, or no period
 ATTEMPTS = 2  # with other lines: a group test may go wrong by chance, which the check detects
 CAPACITY_METHOD = "ways of all sets, cross-checked by residency"
-METHOD = "lines of one set by group tests, the others by where those lie; checked on random lines"
+METHOD = "lines of one set by group tests, those of other sets by the index function; checked on random lines"
 
 
 def structure_of(element: str) -> Key[Structure | None]:
@@ -230,7 +230,7 @@ def _lowest_bit(row: int) -> int:
 
 def _estimates(element: str, structure: Structure, count: int) -> tuple[Estimate, ...]:
     total, unequal = sum(structure.ways), len(set(structure.ways)) > 1
-    conflict = () if total == count else (f"{total} lines, while {count} in one piece is what fits",)
+    conflict = () if total == count else (f"sets x ways are {total} lines, but only {count} consecutive lines fit",)
     tested_bits = f"address bits below {(structure.lines * structure.line).bit_length() - 1} were tested"
 
     def estimate(attribute: str, value: Value, *caveats: str) -> Estimate:
@@ -259,7 +259,7 @@ def _revised_capacity(element: str, structure: Structure, count: int, lines: Lin
     )
     certain = matches_ways and not matches_piece
     piece, whole = format_bytes(count * structure.line), format_bytes(ways * structure.line)
-    caveat = f"{piece} in one piece are the most that fit: some sets are full before others"
+    caveat = f"a contiguous buffer fits up to {piece}: some sets are full before others"
     if not certain:
         caveat = (
             f"a contiguous buffer fits up to {piece}, sets x ways are {whole}, and about {resident.elements:.0f} lines "

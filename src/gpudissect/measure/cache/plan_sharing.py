@@ -66,7 +66,7 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     if cache is None:
         if level_of(element, known) is None:
             return absent(element, known, *ATTRIBUTES)
-        return Outcome(without(Status.NOT_FOUND, element, "no footprint is known that just fills it", *ATTRIBUTES))
+        return Outcome(without(Status.NOT_FOUND, element, "the footprint that just fills it is unknown", *ATTRIBUTES))
     others = {
         name: other
         for name in PRIVATE_CACHES
@@ -130,7 +130,7 @@ def _sharing_estimate(element: str, verdicts: dict[str, Sharing], evidence: tupl
         reason = f"evicted in part, or hits on lines of an array not shared: {unclear}"
         return estimate(status=Status.AMBIGUOUS, reason=reason)
     capacity_only = named(Sharing.CAPACITY)
-    caveats = (f"the capacity, not the lines: no hits on lines fetched by {capacity_only}",) if capacity_only else ()
+    caveats = (f"shares capacity, not lines: no hits on lines fetched by {capacity_only}",) if capacity_only else ()
     value = named(Sharing.LINES, Sharing.CAPACITY) or NOT_SHARED
     return estimate(status=Status.FOUND, value=value, confidence=EXACT, caveats=caveats)
 

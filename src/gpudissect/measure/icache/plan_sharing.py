@@ -62,7 +62,7 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
         reason = f"{alone:.0%} of the constants missed without code, {after:.0%} after it"
         return Outcome((estimate(status=Status.AMBIGUOUS, reason=reason),))
     value = CONSTANT if verdict is Sharing.CAPACITY else "nothing"
-    caveats = (f"only {CONSTANT} was tried",)
+    caveats = (f"only {CONSTANT} was tested",)
     return Outcome((found(element, ATTRIBUTE, value, None, None, UNTRIED, METHOD, evidence, caveats),), verdict)
 
 
@@ -77,9 +77,9 @@ def constants_sharing_plan(bench: Bench, known: Known) -> Plan:
     if not tried or status is Status.AMBIGUOUS or (status is Status.FOUND and not shared):
         return Outcome()
     others = [str(data.value)] if data is not None and data.value not in (None, NOT_SHARED) else []
-    caveats += tuple(f"the room of {name}, not the lines" for name in shared)
+    caveats += tuple(f"shares capacity with {name}, not lines" for name in shared)
     if status is not Status.FOUND:
-        caveats += (f"only {', '.join(tried)} could be tried",)
+        caveats += (f"only {', '.join(tried)} could be tested",)
     value = ", ".join([*others, *shared]) or NOT_SHARED
     return Outcome((found(CONSTANT, ATTRIBUTE, value, None, None, UNTRIED, METHOD, evidence, caveats),))
 

@@ -33,11 +33,12 @@ ERROR_AMPLIFICATION = (LONG_BODY + SHORT_BODY) / (LONG_BODY - SHORT_BODY)
 MIN_ERROR_CYCLES = 0.02
 MIN_MEMORY_ERROR = 0.01  # of the latency
 METHOD = (
-    f"one warp, {LONG_BODY} dependent instructions an iteration less {SHORT_BODY}; lower quartile of {REPETITIONS} runs"
+    f"one warp, {LONG_BODY} dependent instructions per iteration less {SHORT_BODY}; "
+    f"lower quartile of {REPETITIONS} runs"
 )
 METHOD_BY_SM = (
-    f"one warp on every SM, at addresses of its own, median of {REPETITIONS} runs; half way between near and far SMs "
-    "if there are two groups, else the median; the bracket holds every SM"
+    f"one warp on every SM, at separate addresses, median of {REPETITIONS} runs; midway between near and far SMs "
+    "if there are two groups, otherwise the median; the bracket holds every SM"
 )
 
 

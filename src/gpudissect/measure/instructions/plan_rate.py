@@ -50,8 +50,8 @@ STREAMING_ITERATIONS = 8
 REPETITIONS = 3  # of the best configurations, and of rates that decide how many warps are needed
 MEMORY_SAMPLES = 3  # of each configuration: a single run may be off by a hundredth
 METHOD = (
-    "first warp's begin to last one's end on an SM; median of the configurations of warps and independent chains that "
-    "are indistinguishable from the best, measured again"
+    "from the first warp's start to the last one's end on an SM; median of the configurations of warps and independent "
+    "chains that are indistinguishable from the best, measured again"
 )
 SHARE = 0.95
 """Of the plateau. VV16 (s6.1) says "within a small threshold" and means more than the 92 % of 24 warps, where it lists
@@ -200,7 +200,9 @@ def _warps_estimate(
     kind: Kind, share: float, needed: WarpsNeeded, rates: Mapping[int, float], plateau: float, evidence: tuple[str, ...]
 ) -> Estimate:
     element, peak, largest = kind.element, format_rate(plateau, "ops/cycle"), max(rates)
-    method = f"minimum number of warps of one chain each at {share:.0%} of the plateau, cost of loops included"
+    method = (
+        f"minimum number of warps, with one chain each, that reaches {share:.0%} of the plateau, cost of loops included"
+    )
     indistinguishable = needed.high is None and needed.best >= share - SHARE_ERROR
     if needed.warps is not None and not indistinguishable:
         high = needed.high if needed.high is not None else largest
@@ -210,7 +212,7 @@ def _warps_estimate(
     if indistinguishable:
         reason += f"indistinguishable from the {share:.0%} target, and no number reaches more"
     else:
-        reason += f"and no number up to {largest} more: it takes more than one chain a warp"
+        reason += f"and no number up to {largest} reaches more: one chain per warp is not enough"
     (estimate,) = without(Status.NOT_FOUND, element, reason, "warps_needed")
     return replace(estimate, low=needed.low if indistinguishable else largest, method=method, evidence=evidence)
 
@@ -221,7 +223,7 @@ def _nearly_all(warps: int, rates: Mapping[int, float], plateau: float) -> str:
     if needed.warps is None:
         return f"no number of warps of one chain reaches {NEARLY_ALL:.0%}, {needed.nearest} reach {needed.best:.1%}"
     if needed.warps == warps:
-        return f"they reach {NEARLY_ALL:.0%}, too"
+        return f"this number also reaches {NEARLY_ALL:.0%}"
     below = max((count for count in rates if count < needed.warps), default=0)
     share = rates.get(below, 0.0) / plateau
     return f"{NEARLY_ALL:.0%} takes {needed.warps} (of those measured; {below} reach {share:.1%})"

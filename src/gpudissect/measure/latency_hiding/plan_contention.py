@@ -43,7 +43,7 @@ MAX_STEPS = 400  # of occupancy against time
 MAX_FIT_ERROR = 0.10  # root mean square of the relative residuals
 METHOD = (
     "fit of a + b x / (c - x) to the mean latency of warps at every occupancy (VV16 s6.4, table 6.5); bracket: two "
-    "standard errors, by leaving out a tenth of the throughputs at a time; the ceiling exceeds all observed throughputs"
+    "standard errors, from a jackknife over tenths of the throughputs; the ceiling exceeds all observed throughputs"
 )
 
 
@@ -137,7 +137,7 @@ def _estimates(
     elif errors is None:
         reason = "without some of the occupancies latency does not rise towards a ceiling, which is therefore unknown"
     elif (excess := fastest / fit.c - 1) > MAX_EXCESS:
-        reason = f"several chains a warp read {excess:.1%} more than the ceiling of the fit"
+        reason = f"several chains per warp read {excess:.1%} more than the ceiling of the fit"
     if reason or errors is None:
         return without(Status.AMBIGUOUS, kind.element, reason, *ATTRIBUTES)
     caveats: tuple[str, ...] = (f"latencies are {fit.error:.1%} off the fit, at most {fit.worst:.0%}",)

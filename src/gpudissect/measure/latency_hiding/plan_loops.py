@@ -64,7 +64,7 @@ PLATEAU_METHOD = (
     f"plateau: median of the mixes within {PLATEAU_WIDTH:.0%} of the fastest, of occupancies that give each scheduler "
     "equally many warps"
 )
-IMBALANCE_METHOD = "accesses alone: the longest span of an SM over the mean one, worst occupancy (VV16 s5.5)"
+IMBALANCE_METHOD = "accesses alone: longest span of an SM over the mean, at the worst occupancy (VV16 s5.5)"
 UNKNOWN_BOUND = Unbounded("")
 
 
@@ -256,8 +256,8 @@ def _estimates(
         notes = (*caveats, *_plateau_caveats(plateau))
         return found(element, attribute, value, low, high, confidence, method, evidence, notes)
 
-    several_chains = "accesses alone, with 1, 2 and 4 chains a warp (VV16 s6.3, table 6.4)"
-    issue = "the fastest mixes, one chain a warp: a lower bound of the schedulers"
+    several_chains = "accesses alone, with 1, 2 and 4 chains per warp (VV16 s6.3, table 6.4)"
+    issue = "the fastest mixes, one chain per warp: a lower bound for the schedulers"
     yield latency("access_latency", loops.access_latency, "accesses alone", accesses)
     yield rate("access_rate", loops.accesses, several_chains, accesses, WARP_SIZE)
     yield latency("arithmetic_latency", loops.arithmetic_latency, "additions alone", additions)
@@ -272,7 +272,7 @@ def _estimates(
             scale = loops.access_bytes * info.sm_count * hertz
             yield rate("read_bandwidth", loops.accesses, several_chains, accesses, scale)
         size = float(loops.access_bytes)
-        method = f"{loops.width} bytes a lane fill the memory" + (", fewer do not" if loops.width > 4 else "")
+        method = f"{loops.width} bytes per lane saturate the memory" + (", fewer do not" if loops.width > 4 else "")
         yield found(element, "access_bytes", size, size, size, UNTRIED, method, accesses, caveats)
     yield from _warps_estimates(kind, loops, info, caveats)
     yield from _cusp_estimates(kind, loops, info, caveats)
@@ -311,7 +311,7 @@ def _warps_estimates(kind: Kind, loops: LoopData, info: DeviceInfo, caveats: tup
             yield _not_found(kind.element, attribute, reason, evidence, most)
             continue
         low = _min_unmeasured(curve, needed.low or needed.warps, info)
-        method = f"minimum number of warps of an SM at {share:.0%} of the peak"
+        method = f"minimum number of warps per SM that reaches {share:.0%} of the peak"
         high = needed.high or most
         yield found(kind.element, attribute, needed.warps, low, high, WARPS, method, evidence, caveats)
 

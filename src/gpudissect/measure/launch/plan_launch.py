@@ -48,10 +48,10 @@ FETCHED = (
     f"the GPU fetches each kernel from the host: other processes may differ by a factor of {PROCESS_FACTOR:g}, which "
     "is in the bracket"
 )
-SEVERAL_STREAMS = "in a process that uses several CUDA streams: with a single one kernels may follow sooner"
+SEVERAL_STREAMS = "in a process that uses several CUDA streams: with a single one kernels may follow each other faster"
 HOST_TIME = (
     f"includes work of the host: other processes may differ by a factor of {PROCESS_FACTOR:g}, which is in the "
-    "bracket; another or a busy host takes another time"
+    "bracket; a different or busy host takes another time"
 )
 
 INSTRUCTION = Instruction.FADD

@@ -174,7 +174,7 @@ def refutation(sequences: Sequence[CheckedSequence], counts: PathCounts, level: 
         pairs = zip(sequences, always, strict=True)
         hits = sum(int(np.sum(mask & (each.predicted > each.observed[0]))) for each, mask in pairs)
         reason = (
-            f"of {accesses} random accesses on path {counts.name} {wrong} are wrong in both runs: {hits} predicted "
+            f"of {accesses} random accesses on path {counts.name}, {wrong} are wrong in both runs: {hits} predicted "
             f"misses hit, {wrong - hits} predicted hits miss"
         )
     return f"{reason}: {name_accesses([(each.offsets, mask) for each, mask in zip(sequences, always, strict=True)])}"

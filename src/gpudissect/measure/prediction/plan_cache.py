@@ -27,7 +27,7 @@ VISITS = 3  # of each line in a lap, through random words of it
 LAPS = 2
 MAX_ACCESSES = 1 << 18  # of a sequence
 MISREAD_SHORTFALL = 0.005  # by which the agreement may stay below what is possible: misread accesses
-METHOD = "random accesses that nothing was inferred from, compared with the cache simulated as inferred"
+METHOD = "random accesses that no inference used, compared with the cache simulated as inferred"
 
 
 def prediction_plan(element: str, bench: Bench, known: Known) -> Plan:

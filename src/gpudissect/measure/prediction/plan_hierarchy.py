@@ -44,8 +44,8 @@ L2_SHARE = 0.1  # of an L2 of unknown sets that is visited: it may have two part
 MIN_L2_BYTES = 256 << 10  # held by an L2 of unknown capacity
 DEFAULT_L2_LINE = 128
 TRANSLATION, TLB_LAPS = "translation", 3
-TLB_METHOD = "random page accesses that nothing was inferred from, compared with all TLBs simulated as inferred"
-METHOD = "random accesses that nothing was inferred from, compared with all caches and TLBs simulated as inferred"
+TLB_METHOD = "random page accesses that no inference used, compared with all TLBs simulated as inferred"
+METHOD = "random accesses that no inference used, compared with all caches and TLBs simulated as inferred"
 
 
 def cache_keys(element: str) -> tuple[Key[Any], ...]:

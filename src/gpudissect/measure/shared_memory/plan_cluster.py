@@ -75,7 +75,7 @@ def _near_and_far(others: Sequence[Latency], evidence: tuple[str, ...]) -> tuple
     """Latency of the nearest and of the farthest block, where they differ by more than their brackets."""
     near, far = (pick(others, key=lambda latency: latency.cycles) for pick in (min, max))
     if far.low <= near.high:
-        reason = "every other block of the cluster answers after the same time, within the variation of laps"
+        reason = "all other blocks of the cluster have the same latency, within the variation of laps"
         return without(Status.NOT_FOUND, "cluster", reason, "near_latency", "far_latency")
     return tuple(
         latency_estimate("cluster", attribute, latency, f"{METHOD}; {which} of a cluster", evidence, TIMED)
@@ -105,7 +105,7 @@ def cluster_bandwidth_plan(bench: Bench, known: Known) -> Plan:
     rates = zip(available, measured.rates, strict=False)
     by_size = ", ".join(f"{size}: {result.rate / 1e12:.3g}" for (size, _), result in rates)
     caveats = (
-        f"every block reads the next one of its cluster; TB/s by blocks of a cluster: {by_size}",
+        f"every block reads the next one of its cluster; TB/s by blocks per cluster: {by_size}",
         f"{best.blocks} blocks of {best.threads} threads with {best.ilp} loads of {WIDTH} B in flight, "
         f"clusters of {best.cluster}",
     )

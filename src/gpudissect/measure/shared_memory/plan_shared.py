@@ -38,7 +38,7 @@ def latency_plan(bench: Bench, known: Known) -> Plan:
     """Size of shared memory as the driver states it, and its latency."""
     limit = bench.info.limit(Path.SHARED)
     if not limit:
-        reason = bench.info.unsupported.get(Path.SHARED, "this device has none")
+        reason = bench.info.unsupported.get(Path.SHARED, "this device has no shared memory")
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, *LATENCY_ATTRIBUTES))
     chains = chains_over(min(LATENCY_BYTES, limit), WORD)
     latency, evidence = yield from chase_latency(Path.SHARED, chains, bench)
@@ -112,9 +112,9 @@ def _store_estimates(
 ) -> tuple[Estimate, ...]:
     slope = None if layout is None else infer_banks.store_cost(stores, layout)
     if layout is None or slope is None:
-        reason = "the time between two stores does not grow with the bank passes that they should take"
+        reason = "the time between two stores does not grow with the number of bank passes expected"
         if layout is None:
-            reason = "the banks are not known, and with them which stores conflict"
+            reason = "the banks are unknown, so it is unknown which stores conflict"
         return without(Status.NOT_FOUND, "shared", reason, "write_conflict")
     hidden = infer_banks.hidden_store_cycles(stores, layout)
     cycles = ", ".join(f"{passes}: {cycles:.1f}" for passes, cycles in hidden.items())

@@ -15,8 +15,8 @@ from gpudissect.workload import Path, Stream
 from gpudissect.workload.stream import Transfer
 
 METHOD = (
-    "median of chains over different lines, of each the lower quartile of laps of 16 B copies, "
-    "each to where the one before it pointed"
+    "median over chains of different lines; of each, the lower quartile of laps of 16 B copies, "
+    "each from the address that the previous copy fetched"
 )
 WHOLE_PATH = "from an address in a register to the next: copy, wait for its barrier, load from shared memory"
 KIB = 1 << 10
@@ -45,7 +45,7 @@ def tma_latency_plan(bench: Bench, known: Known) -> Plan:
     caveats: tuple[str, ...] = (FROM_ONE_SM, WHOLE_PATH)
     if len(paths) > 1:
         loads = median_latency(latencies[len(orders) :])
-        caveats += (f"loads past the L1 of the same lines: {loads.cycles:.1f} cycles",)
+        caveats += (f"loads of the same lines that bypass the L1: {loads.cycles:.1f} cycles",)
     evidence = tuple(trace.workload for trace in traces)
     copies = median_latency(latencies[: len(orders)])
     return Outcome((latency_estimate("tma", "hit_latency", copies, METHOD, evidence, TIMED, caveats),))

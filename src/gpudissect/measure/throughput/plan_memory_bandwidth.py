@@ -161,17 +161,19 @@ def stores_plan(element: str, bench: Bench, known: Known) -> Plan:
         return Outcome()  # a limit of its own
     if element == "l1" and found:
         reason = (
-            f"stores are written through, and the L2 takes {format_rate(l2.rate, 'B/s')} from all SMs: the L1 takes at "
-            "least its share of that, and its own limit does not show"
+            f"stores are written through to the L2, which takes {format_rate(l2.rate, 'B/s')} from all SMs: the L1 "
+            "takes at least one SM's share of that; its own limit does not show"
         )
         low = max(level.low, l2.low / scale) if crosses_l1 else level.low
         evidence = tuple(dict.fromkeys((*writes.evidence, *l2_writes.evidence)))
         return Outcome(without(Status.NOT_FOUND, "l1", reason, "write_rate", low=low, evidence=evidence))
     rate = format_rate(l2.rate, "B/s")
     if l2.high < level.low * scale:
-        caveat = f"more than the L2 took when written directly ({rate}): it takes at least what crossed it here"
+        caveat = f"more than the L2 took when written directly ({rate}): its limit is at least the rate measured here"
     else:
-        caveat = f"the same, within the brackets, as the L2 takes ({rate}): the path of stores to it may limit both"
+        caveat = (
+            f"equal, within the brackets, to the write rate of the L2 ({rate}): the path of stores to it may limit both"
+        )
     total = f"{format_rate(level.rate * scale, 'B/s')} of all SMs, " if per_sm else ""
     return Outcome((replace(writes, caveats=(*writes.caveats, total + caveat)),))
 

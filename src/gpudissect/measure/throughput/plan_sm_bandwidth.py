@@ -23,7 +23,7 @@ SHARED_BYTES = 16 << 10  # footprint of a block, if it has no more in flight
 RESERVED_BYTES = 1024  # of shared memory that the driver may keep of each block
 ITERATIONS = 16384  # of a thread
 MAX_RUN_BYTES = 128 << 20  # of an SM
-PER_SM = "of one SM, all SMs at once"
+PER_SM = "per SM, with all SMs active"
 NO_L1_BOUND = Unbounded("no published peak of the L1 to compare with")
 NO_BANKS = Unbounded("not compared with the banks' bandwidth: they were not found")
 

@@ -21,8 +21,8 @@ DATA_RATE = 2
 edges carry data, of GDDR as of HBM (``2 * memoryClockRate * memoryBusWidth / 8`` of the CUDA samples). Documents that
 print the command clock of GDDR5, half as fast, take 4 (MC16 s5.1); GPUs simulated after them state so."""
 METHOD = (
-    f"plateau of a searched surface: of the fastest configurations, within {FAR:.0%} of the best, all measured again, "
-    "the median of those that cannot be distinguished from the best"
+    f"plateau of a search: all configurations within {FAR:.0%} of the best are measured again; median of those that "
+    "cannot be distinguished from the best"
 )
 
 
@@ -163,7 +163,9 @@ def plateau_estimate(
     at_bound = isinstance(bound, Bound) and bound.share(rate) >= 1 - NEAR
     if rising and not at_bound:
         low = min(rate, surface.first[best].rate)
-        reason = f"at least {format_rate(low, unit)}: it still rises with the most in flight ({surface.describe(best)})"
+        reason = (
+            f"at least {format_rate(low, unit)}: it still rises at the maximum in flight ({surface.describe(best)})"
+        )
         return absent(reason=reason, low=bound.clip(low))
     if plateau is None:
         reason = "the fastest configurations gave another rate when measured again"
@@ -171,7 +173,7 @@ def plateau_estimate(
     if plateau.isolated and not at_bound:
         peak, *others = sorted(again, key=lambda i: -again[i])
         second = max((again[i] for i in others), default=rate)
-        reason = f"a single peak, no plateau: {surface.describe(peak)} is faster than all others both times"
+        reason = f"a single peak, no plateau: {surface.describe(peak)} is faster than all others in both measurements"
         return ambiguous(reason=reason, low=bound.clip(min(second, rate)))
     level = clip_throughput(plateau.level, bound)
     if (rising or plateau.isolated) and isinstance(bound, Bound):
@@ -183,9 +185,9 @@ def plateau_estimate(
 def _plateau_caveats(surface: Surface, plateau: Plateau) -> tuple[str, ...]:
     """Where a plateau begins, how much its members differ, and whether their runs alternate."""
     smallest = surface.describe(min(plateau.members, key=lambda i: surface.in_flight[i]))
-    alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are alike"
+    alike = f"{len(plateau.members)} configurations within {plateau.width:.1%} of the best are equivalent"
     if plateau.width > NEAR:
-        alike += f": when measured again a rate differs by about {plateau.scatter:.1%}"
+        alike += f": a rate measured again differs by about {plateau.scatter:.1%}"
     gaps = [gap for i in plateau.members if (gap := surface.alternation.get(i, 0.0)) > infer_throughput.MIN_WIDTH]
     runs = f"runs of {len(gaps)} of them alternate between two rates, up to {max(gaps, default=0):.1%} apart"
     return f"first reached with {smallest}", alike, *([f"{runs}: the value is between both"] if gaps else [])

@@ -54,7 +54,7 @@ def why_no_streams(path: Path, bench: Bench) -> str | None:
     if path in info.streams:
         return None
     if Origin.SIMULATED in (info.origin, info.recorded_origin):
-        return "the file of this simulated GPU states no bandwidth of this path"
+        return "the GPU file of this simulated GPU states no bandwidth for this path"
     return "this device runs no streams on this path"
 
 

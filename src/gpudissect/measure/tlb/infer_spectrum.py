@@ -30,7 +30,7 @@ FALSE_SLOW_SHARE, TRUE_SLOW_SHARE = 0.02, 0.88  # of accesses within a window, a
 MIN_LEAD_NATS = 3.0  # by which a window size must fit better than any other
 
 NO_TLB = "no TLB was found: no access is slower because of its page"
-ONE_TLB = "no second TLB was found: anything behind the first TLB may translate its misses"
+ONE_TLB = "no second TLB was found: what translates misses of the first is unknown"
 SMALL_CACHE = "the cache holds fewer lines than the second TLB holds translations"
 CONFLICTS = "as many lines within a few pages are slow too: the cache does not keep all of them"
 

@@ -119,8 +119,8 @@ class _Search:
             if smaller is None:
                 size = format_bytes(entries * page)
                 return (
-                    f"of accesses to twice {size} in order {slow:.0%} are slower, of a TLB half or more: they may "
-                    "change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
+                    f"with twice {size} in order, {slow:.0%} of accesses are slower; with a TLB half or more would be: "
+                    "they may change the window of the page table (MC16 s5.2, P6), or lines conflict in the L2"
                 )
             miss, slow = smaller, float(np.mean(ordered >= smaller.threshold))
         if page == spacing:

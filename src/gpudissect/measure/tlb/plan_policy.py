@@ -33,7 +33,7 @@ WELL_PREDICTED = 0.99  # share of accesses from which nothing is left to explain
 METHOD = "likelihood of observed misses, candidates simulated behind the TLBs before"
 NOT_KNOWN, NOT_KNOWN_BEFORE = "its associativity is not known", "the policy of the TLB before it is not known"
 RANDOM_BEFORE = "the TLB before it has a random policy: the accesses to this one cannot be predicted"
-RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is not known"
+RANDOM_MISSES = "the same visits miss elsewhere when repeated; whether all ways are equally likely is unknown"
 DIRECT_MAPPED = "sets of one way: there is no choice"
 
 
@@ -84,7 +84,7 @@ class _PolicySearch:
         if share < WELL_PREDICTED and is_random(first, second, misread) and self._likely_random(score, misread):
             return found(value=PolicyKind.RANDOM.value, confidence=BRACKETED, caveats=(RANDOM_MISSES,))
         if rivals:
-            reason = f"{best} predicts {share:.1%} of the accesses, {', '.join(rivals)} about as many"
+            reason = f"{best} predicts {share:.1%} of the accesses, and so nearly do {', '.join(rivals)}"
             return ambiguous(reason=reason)
         wrong = sum(infer_policy.count_repeated_errors(*each) for each in zip(predicted, first, second, strict=True))
         max_wrong = infer_policy.max_repeated_errors(share, sum(each.size for each in predicted))

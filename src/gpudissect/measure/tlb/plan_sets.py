@@ -26,7 +26,7 @@ BATCH = 8  # pages tried at once
 MAX_PAGE_RATIO = 5  # last page tried, in entries
 SAMPLE = 16  # pages tried one by one where any group of them will do
 MAX_EVIDENCE = 256  # workloads named: the last, which decide
-METHOD = "pages without which the others fit"
+METHOD = "group tests: pages without which the others fit"
 ONE_SET = "one set was measured, the others are assumed to be like it"
 
 
@@ -136,7 +136,7 @@ class _SetSearch:
                 return sorted(pages.tolist())  # all are in one set
             raise Undecided(
                 f"removing any 1/{len(groups)} of {pages.size} pages makes them fit, so no single set explains the "
-                "conflict (a buffer behind it may hide the first conflicts)"
+                "conflict (the next level may hide the first conflicts)"
             )
         fits = yield from self._fit([np.setdiff1d(pages, [page]) for page in candidates])
         return sorted(page for page, fit in zip(candidates, fits, strict=True) if fit)
@@ -182,7 +182,7 @@ def _estimates_of_one(element: str, ways: int, level: TlbLevel, evidence: tuple[
         reason = f"{level.entries} entries are no multiple of the {ways} ways of the set measured"
         return without(Status.AMBIGUOUS, element, reason, *ATTRIBUTES)
     origin = BRACKETED, METHOD, evidence, (ONE_SET,)
-    reason = f"of {level.entries} entries not every set is measured (up to {MAX_ENTRIES})"
+    reason = f"every set is measured only up to {MAX_ENTRIES} entries, not with {level.entries}"
     return (
         found(element, "sets", count, count, count, *origin),
         found(element, "ways", ways, ways, ways, *origin),

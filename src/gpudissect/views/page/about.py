@@ -1,5 +1,6 @@
 """The rest of a page about a result: warnings, prediction, older methods, conditions, device and versions."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from gpudissect.errors import UsageError
@@ -21,6 +22,7 @@ from gpudissect.views.terminal.table import restriction
 MAX_ROWS = 500
 MAX_FACT_LENGTH = 40  # characters
 LINE_LENGTH = 2000  # characters: the window breaks sentences
+_UTC = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)\S*(Z|\+00:00)")
 _WARNINGS = ("throttling", "other_processes")
 _BYTES = ("l2_size", "l2_fetch_limit", "memory_size", "constant_size", "shared_per_sm", "shared_per_block")
 _UNITS = {"clock_hz": "Hz", "memory_clock_hz": "Hz", **dict.fromkeys(_BYTES, "B")}
@@ -37,14 +39,16 @@ def facts(result: Result) -> str:
     """What the driver states of the device, in one line."""
     known = {name: value for name in _FACTS if (value := result.device.facts.get(name)) is not None}
     parts = [f"{_FACTS[name]} {brief(_fact(name, value), MAX_FACT_LENGTH)}" for name, value in known.items()]
-    return f"Stated, not measured: {', '.join([f'{result.device.sm_count} SMs', *parts])}."
+    return f"Stated by the driver, not measured: {', '.join([f'{result.device.sm_count} SMs', *parts])}."
 
 
 def provenance(result: Result) -> list[str]:
     """When, where and with which driver it was measured, as far as that is known."""
     made = result.provenance
     driver = f"driver {made.driver}" if made.driver else ""
-    return [brief(each, MAX_FACT_LENGTH) for each in (made.time, made.host, driver) if each]
+    time = brief(made.time or "", MAX_FACT_LENGTH)
+    time = f"{utc[1]} {utc[2]} UTC" if (utc := _UTC.fullmatch(time)) else time
+    return [each for each in (time, *(brief(text, MAX_FACT_LENGTH) for text in (made.host, driver) if text)) if each]
 
 
 def notes(result: Result) -> Iterator[Markup]:

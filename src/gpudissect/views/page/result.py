@@ -180,8 +180,8 @@ class _Page:
         name = brief(device.name, MAX_NAME_LENGTH)
         yield tag("h1", name, title=brief(device.name, MAX_HOVER_LENGTH) if name != device.name else None)
         spec = tag("code", brief(device.spec, MAX_SPEC_LENGTH))
-        where = "".join(f"{each}. " for each in about.provenance(self._result))
-        yield tag("p", origin, " ", spec, f" {where}Brackets are for this card. ", class_="facts")
+        where = "".join(f" · {each}" for each in (*about.provenance(self._result), "brackets hold for this card"))
+        yield tag("p", origin, " ", spec, where, class_="facts")
         yield tag("p", about.facts(self._result), class_="facts")
 
     def _hierarchy(self) -> Child:

@@ -61,7 +61,7 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
         tables = (_table(out, columns, shown, reasons=reasons) for columns, reasons in layouts)
         print_table(out, first_fitting(out, tables) if out.is_terminal else next(tables))
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
-    without = f" ({count} of them found in none)" if (count := comparison.count_without_value) else ""
+    without = f" ({count} of them found in no result)" if (count := comparison.count_without_value) else ""
     out.print(Text(counts + without, "bold"))
 
 

@@ -81,19 +81,19 @@ def answer(machine: Machine, kind: str, series: Series) -> Iterator[str]:
         span = f"{at:g}" if len(too_few) == 1 else f"{too_few[0]:g} to {too_few[-1]:g}"
         share = f"{max(curves[at].values()) / peaks[at]:.0%} of the peak with {at:g}"
         few = f"even {max(curves[at])} warps are too few ({share})"
-        yield f"With {span} additions each {few}: {_demand(machine, kind, at)}."
+        yield f"With {span} additions per {access.partition(' ')[2]}, {few}: {_demand(machine, kind, at)}."
     elif known:
         at = max(known, key=lambda alpha: known[alpha])
-        each = f"with {at:g} additions each" if at < math.inf else "for additions alone"
-        yield f"Most warps, {known[at]}, are needed {each}: {_demand(machine, kind, at)}."
+        each = f"with {at:g} additions per {access.partition(' ')[2]}" if at < math.inf else "for additions alone"
+        yield f"The most warps, {known[at]}, are needed {each}: {_demand(machine, kind, at)}."
     if math.inf in known:
         yield f"{_hide(known[math.inf])} the latency of additions alone {goal}."
     ns = cycles_to_ns(unit.latency, machine.clock_hz)
     bandwidth = rounded(float(machine.bytes_per_second(kind, unit.throughput)), "B/s")
     rate = f"{unit.throughput:.3g} per cycle and SM" + (f", {bandwidth}" if unit.bytes else "")
     latency = f"{rounded(unit.latency, 'cycles')} ({rounded(ns, 'ns')})"
-    yield f"{access.capitalize()} takes {latency} unloaded, at most {rate}."
-    yield f"An addition takes {add.latency:.3g} cycles, at most {add.throughput:.3g} per cycle."
+    yield f"{access.capitalize()} takes {latency} unloaded; throughput is at most {rate}."
+    yield f"An addition takes {add.latency:.3g} cycles; throughput is at most {add.throughput:.3g} per cycle and SM."
     if machine.schedulers > 1:
         yield f"Only warp counts divisible by the {machine.schedulers} schedulers were considered."
 
@@ -120,7 +120,7 @@ def _demand(machine: Machine, kind: str, alpha: float) -> str:
     adding = loop.arithmetic_share * top * machine.unit("fadd").latency
     if not round(waiting):
         return f"by Little's law {_count(adding)} must compute"
-    extra = ", more as latency grows under load" if kind in machine.contention else ""
+    extra = "; more, as latency grows under load" if kind in machine.contention else ""
     return f"by Little's law {_count(waiting)} must wait for {_NOUNS[kind][1]} and {adding:.0f} compute{extra}"
 
 
@@ -148,12 +148,12 @@ def single_loads(series: Mapping[str, Series], hits: Mapping[str, float]) -> Ite
     alone, loaded = column["p0"][0], min(column["p0"])
     if loaded < MAX_NEAR_RATIO * alone:
         warps = column["warps"][column["p0"].index(loaded)]
-        fastest = f"the fastest with {warps:.0f} warps took {loaded:.0f} cycles, with one warp {alone:.0f}"
+        fastest = f"the fastest took {loaded:.0f} cycles with {warps:.0f} warps and {alone:.0f} with one warp"
         cache = "a nearer cache"
         if hits:
             closest = min(hits, key=lambda element: abs(math.log(max(loaded, 1.0) / hits[element])))
             cache = f"the {title_of(closest, short=True)}, whose hits take {hits[closest]:.3g} cycles"
-        yield f"Single loads: {fastest}: some loads were served by {cache}."
+        yield f"Single loads: {fastest}, so some were served by {cache}."
     overflow = column.get("overflow_count", [])
     for warps, count, samples in zip(column["warps"], overflow, column["samples"], strict=False):
         if count:
