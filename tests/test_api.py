@@ -146,6 +146,9 @@ def test_a_prediction_is_that_of_the_command(capsys):
     for wrong in ({}, {"fadd": "x"}, {"fad": 1}):
         with pytest.raises(gd.UsageError):
             gd.predict(hidden, 32, run=wrong)
+    for warps in (1.5, "8"):
+        with pytest.raises(gd.UsageError, match="whole number"):
+            gd.predict(hidden, warps, alpha=16)
 
 
 def test_recorded_and_replayed_with_a_page(tmp_path):
@@ -269,3 +272,9 @@ def test_data_frames(result):
     assert list(trace.columns) == ["lap", "position", "offset", "cycles"] and len(trace) == 128
     made = gd.Series(element="x", name="y against x", columns={"x": np.arange(3), "y": [1.0, 2.5, 4.0]})
     assert made.to_pandas().shape == (3, 2)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": "x"}, {"quick": "yes"}])
+def test_a_wrong_option_is_named_and_not_blamed_on_a_recording(wrong):
+    with pytest.raises(gd.UsageError, match=next(iter(wrong))):
+        gd.discover("sim:gtx980", only="timer", **wrong)

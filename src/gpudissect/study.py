@@ -67,7 +67,7 @@ class Request:
     host: bool = True
 
     def options(self, recorded: Mapping[str, Any]) -> Options:
-        """The requested options, else those of a recording, else the defaults. Raises `RecordingError`."""
+        """Requested options, else those of a recording, else the defaults. Raises `RecordingError` or `UsageError`."""
         if self.seed is not None and recorded.get("seed", self.seed) != self.seed:
             raise RecordingError(f"it was recorded with --seed {recorded['seed']}; leave --seed away")
         requested = {name: getattr(self, name) for name in Options.model_fields if getattr(self, name) is not None}
@@ -76,7 +76,10 @@ class Request:
         merged = {name: recorded[name] for name in Options.model_fields if name in recorded} | listed | requested
         try:
             options = Options.model_validate(merged)
-        except ValidationError:
+        except ValidationError as error:
+            name = error.errors()[0]["loc"][0]
+            if name in requested:
+                raise UsageError(f"no value of {name}: {str(requested[str(name)])[:MAX_QUOTED_CHARACTERS]!r}") from None
             quoted = str(dict(recorded))[:MAX_QUOTED_CHARACTERS]
             raise RecordingError(f"the recording's options are not valid: {quoted}") from None
         if not self.hiding:

@@ -113,6 +113,19 @@ def test_cards_are_told_apart_by_their_uuid():
     assert [each.of for each in unknown if "UUID" in each.what] == [(0, 1)]
 
 
+def test_a_card_without_uuid_is_not_called_another_one():
+    known = make(provenance=Provenance(gpu_uuid="GPU-1"))
+    (note,) = concerns([known, make()])
+    assert "2 cards" not in note.what and "UUID" in note.what
+
+
+def test_a_copy_of_a_result_is_no_second_run():
+    copied, other = (make(provenance=Provenance(time=f"2026-11-2{n}", gpu_uuid="GPU-1")) for n in (1, 2))
+    (note,) = concerns([copied, other, copied], ["a.json", "b.json", "c.json"])
+    assert "cop" in note.what and note.what.endswith(" c.json")
+    assert concerns([copied, other]) == []
+
+
 def test_runs_without_a_common_value_are_checked_separately():
     found = concerns([make({"l1.capacity": 1024}), make({"l2.capacity": 1024})])
     assert is_stable(found) and ["without a common value" in each.what for each in found] == [True]

@@ -173,7 +173,9 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
         groups[card_of(result), result.command].append(number)
     alone = None
     if (count := len({card for card, _ in groups})) > 1:
-        what = f"results of {count} cards: each card is checked separately"
+        unknown = any(map(_is_of_unknown_card, results))
+        cards = f"{count} cards" if not unknown else "several cards, or of unknown ones (no GPU UUID)"
+        what = f"results of {cards}: each card is checked separately"
         alone = _note(what, "gpudissect compare lists how they differ")
     elif len(groups) > 1:
         what = f"results of {' and of '.join(command for _, command in groups)}: each is checked separately"
@@ -201,6 +203,9 @@ def _concerns_between_runs(results: Sequence[Result], names: Sequence[str]) -> I
         what = "runs without a common value: each is checked separately"
         yield _note(what, "for changes from run to run, run the same command twice")
         return
+    if copies := [names[n] for n, each in enumerate(results) if each.provenance.time and each in results[:n]]:
+        what = f"copies of another of these results: {', '.join(copies)}"
+        yield _note(what, "a copy shows no change from run to run: name several runs")
     comparison = compare(results, names)
     different = [row for row in comparison.rows if row.outcome is Outcome.DIFFERENT]
     if changed := tuple(map(_name, different)):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 
 from gpudissect.errors import UsageError, unknown_name
 from gpudissect.models.base import Loop, Machine
@@ -90,6 +91,8 @@ def _check_warps(warps: int, machine: Machine, facts: Mapping[str, object]) -> N
     blocks, threads = facts.get("blocks_per_sm"), facts.get("threads_per_block")
     max_blocks = blocks if isinstance(blocks, int) else DEFAULT_BLOCKS_PER_SM
     max_warps = min(threads // WARP_SIZE, MAX_BLOCK_WARPS) if isinstance(threads, int) else MAX_BLOCK_WARPS
+    if not isinstance(warps, Integral):
+        raise UsageError(f"warps is a whole number, got {warps!r:.40}")
     if not 1 <= warps <= machine.warps:
         raise UsageError(f"an SM of {machine.name} holds 1 to {machine.warps} warps, got {warps}")
 
