@@ -60,5 +60,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str], listing: str | None
     """The error for a name that is not among `known`: similar names, or else all of them (as `listing`)."""
     names = list(known)
     similar = suggest(name, names)
-    hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {listing or ', '.join(names)}"
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {listing or ', '.join(names)}"
     return UsageError(f"no such {kind}: {name[:40]!r}; {hint}")

@@ -181,7 +181,7 @@ def test_a_run_does_not_overwrite_its_recording(survey, error_of, output, record
         (("--card", "t.png"), ".svg"),
         (("--record", "full"), "full: it is not empty"),
         (("--only", "l1x"), "did you mean l1"),
-        (("--only", "moon"), "there are timer, l1"),
+        (("--only", "moon"), "valid: timer, l1"),
         (("--seed", "-1"), "--seed"),
         (("--colour",), "--colour"),
         (("surplus",), "surplus"),

@@ -85,7 +85,7 @@ def test_json_of_a_stream(steady, gpudissect):
         ("stream --path constant", 2, "--path"),
         ("stream -o t.pdf", 2, ".csv"),
         ("mix --run fad:4", 2, "did you mean fadd"),
-        ("mix --run x", 2, "there are fadd"),
+        ("mix --run x", 2, "valid: fadd"),
         ("mix --run fadd:0", 2, "got 0"),
         ("mix --run fadd:-1", 2, "whole numbers"),
         ("mix --run fadd:2.5", 2, "whole numbers"),

@@ -97,7 +97,7 @@ def test_values_of_one_result_only_and_lists_by_sm_are_not_compared():
 
 
 def test_results_without_anything_in_common_are_refused():
-    with pytest.raises(UsageError, match="two results or more, got 1"):
+    with pytest.raises(UsageError, match="two or more results, got 1"):
         compare([result(PLAIN)])
     both = [result({"l1.capacity": 1, "dram.hit_latency": 2.0}), result({"hiding.warps_for_90": 1})]
     with pytest.raises(UsageError, match=r"A: discover \(L1, DRAM\); B: hide \(streaming loads\)$"):

@@ -96,7 +96,7 @@ def test_wrong_values_are_refused_with_their_place(tmp_path, result, field, wron
     content["findings"][0][field] = "@"
     path = tmp_path / "result.json"
     path.write_text(json.dumps(content).replace('"@"', wrong))
-    refuse(path, f"no valid result file: .*{why}")
+    refuse(path, f"not a valid result file: .*{why}")
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _check_names(names: list[str], known: Iterable[str]) -> None:
         if attributes := [each.partition(".")[2] for each in known if each.startswith(f"{name}.")]:
             raise UsageError(f"{name!r} is an element; name one of its attributes: {', '.join(attributes)}")
         if name not in known:
-            raise unknown_name("value", name, known, "names ELEMENT.ATTRIBUTE such as l1.capacity")
+            raise unknown_name("value", name, known, "ELEMENT.ATTRIBUTE, such as l1.capacity")
 
 
 def _measure(device: str, names: list[str]) -> tuple[Result, int]:

@@ -86,7 +86,7 @@ def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
     Raises `UsageError` for fewer than two, and for results without a common attribute.
     """
     if len(results) < 2:
-        raise UsageError(f"comparing takes two results or more, got {len(results)}")
+        raise UsageError(f"compare takes two or more results, got {len(results)}")
     names = files or [letter(n) for n in range(len(results))]
     tables: list[dict[Key, Finding]] = [{(f.element, f.attribute): f for f in each.findings} for each in results]
     if not common_keys(results):

@@ -41,12 +41,12 @@ def load(path: Path) -> Result:
             raise ValueError(_foreign(schema))
         return Result.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        raise UsageError(f"{path} is no valid result file: {_first_error(error, content)}; {_ALTERED}") from None
+        raise UsageError(f"{path} is not a valid result file: {_first_error(error, content)}; {_ALTERED}") from None
     except RecursionError:
-        raise UsageError(f"{path} is no result file: it is nested deeper than any result; {_EXPECTED}") from None
+        raise UsageError(f"{path} is not a result file: it is nested deeper than any result; {_EXPECTED}") from None
     except ValueError as error:
         reason = str(error).partition("; use sys.")[0]  # Python's advice on numbers of thousands of digits
-        raise UsageError(f"{path} is no result file: {reason}") from None
+        raise UsageError(f"{path} is not a result file: {reason}") from None
 
 
 def _read(path: Path) -> bytes:
@@ -60,7 +60,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is no result file: larger than {MAX_BYTES >> 20} MiB")
+        raise UsageError(f"{path} is not a result file: larger than {MAX_BYTES >> 20} MiB")
     return data
 
 

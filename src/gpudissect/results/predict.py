@@ -114,7 +114,7 @@ def _counts(
 ) -> dict[str, float]:
     """Instructions of a warp, by kind."""
     if (run in (None, {})) == (alpha is None):
-        raise UsageError(f"name a mix with --run {EXAMPLE}, or with --alpha 32, and not with both")
+        raise UsageError(f"name a mix with either --run {EXAMPLE} or --alpha 32")
     if alpha is not None:
         if not alpha >= 0:
             raise UsageError(f"alpha is 0 or more, got {alpha:g}")

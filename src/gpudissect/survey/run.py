@@ -75,7 +75,7 @@ def run_survey(
     if unknown := sorted(set(elements or ()) - set(known)):
         if study is not Study.HIDE and set(unknown) <= set(HIDING):
             raise UsageError("latency hiding is measured, and a recording of it replayed, by 'gpudissect hide'")
-        raise UsageError(f"no such element: {', '.join(unknown)}; there are {', '.join(known)}")
+        raise UsageError(f"no such element: {', '.join(unknown)}; valid: {', '.join(known)}")
     requested = [each for each in registered.values() if elements is None or each.element in elements]
     return run_experiments(device, requested, registered, quick=quick, seed=seed, progress=progress)
 

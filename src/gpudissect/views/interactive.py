@@ -61,7 +61,7 @@ class Finding(_PublicNames, model.Finding):
             return self.value
         name, text = clean(f"{self.element} {self.attribute}"), str(self)
         if self.status.has_value:
-            raise UsageError(f"{name} is no single number: {text}; use .value")
+            raise UsageError(f"{name} is not a single number: {text}; use .value")
         raise UsageError(f"{name} has no value: {text}" + (f" ({clean(self.reason)})" if self.reason else ""))
 
     def __str__(self) -> str:
@@ -341,7 +341,7 @@ def _missing(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     similar = suggest(str(name), names)
     hint = f"did you mean {' or '.join(similar)}? " if similar else ""
-    return clean(f"no such {kind}: {str(name)[:40]!r}; {hint}there are {', '.join(names) or 'none'}")
+    return clean(f"no such {kind}: {str(name)[:40]!r}; {hint}valid: {', '.join(names) or 'none'}")
 
 
 def _printed(write: Callable[[Console], None]) -> str:

@@ -149,8 +149,8 @@ class Mix:
         if self.block_size < WARP_SIZE or self.block_size % WARP_SIZE or self.block_size > 1024:
             yield f"a block of a mix has whole warps, {WARP_SIZE} to 1024 threads, got {self.block_size}"
         if not 1 <= self.warps <= MAX_WARPS or self.warps * WARP_SIZE % self.block_size:
-            limits = f"whole blocks of {self.block_size} threads, 1 to {MAX_WARPS} warps per SM"
-            yield f"a mix has {limits}, got {self.warps}"
+            limits = f"1 to {MAX_WARPS} warps per SM in whole blocks of {self.block_size} threads"
+            yield f"a mix runs {limits}, got {self.warps} warps"
         if not 1 <= self.iterations <= MAX_ITERATIONS or not 1 <= self.ilp <= MAX_ILP:
             limits = f"1 to {MAX_ITERATIONS} iterations and 1 to {MAX_ILP} chains per warp"
             yield f"a mix has {limits}, got {self.iterations} and {self.ilp}"

@@ -99,7 +99,7 @@ class Stream:
             in_flight = f"at most {MAX_IN_FLIGHT} at a time"
             yield f"on path 'tma' one thread per block starts the copies, {in_flight}, in no cluster"
         if self.footprint % self.width:
-            yield f"a footprint of {self.footprint} bytes is no whole number of copies of {self.width} bytes"
+            yield f"a footprint of {self.footprint} bytes is not a whole number of copies of {self.width} bytes"
 
     def _tile_problems(self) -> Iterator[str]:
         if self.width not in (4, 8, 16):
@@ -107,7 +107,7 @@ class Stream:
         if self.ilp > MAX_IN_FLIGHT:
             yield f"a thread has at most {MAX_IN_FLIGHT} accesses in flight, got {self.ilp}"
         if self.footprint % (tile := self.threads * self.ilp * self.width):
-            yield f"a footprint of {self.footprint} bytes is no multiple of what a block moves at a time, {tile} bytes"
+            yield f"a footprint of {self.footprint} bytes is not a multiple of a tile of {tile} bytes"
 
     @property
     def blocks_per_wave(self) -> int:
