@@ -36,7 +36,7 @@ def test_json_has_bracket_status_and_reason(gpudissect):
 def test_a_value_that_was_not_found_has_a_code_and_a_reason(gpudissect):
     code, out, err = gpudissect("get", H200, "l1.ways", "constant_l15.capacity")
     assert (code, out, err.count("\n")) == (4, "l1.ways 4\n", 1)
-    assert "constant_l15.capacity: not found (>= 64 KiB): " in err
+    assert "constant_l15.capacity: not found (≥ 64 KiB): " in err
 
 
 def test_a_missing_value_without_a_reason_ends_with_its_status(gpudissect, tmp_path):

@@ -27,10 +27,10 @@ def finding(value, low=None, high=None, unit="", status=Status.FOUND):
         (finding(4.698e12, 4.68e12, 4.71e12, "B/s"), "4.7 TB/s"),
         (finding(2041, 2011, 2071), "2041 ± 30"),
         (finding("lru"), "lru"),
-        (finding(256, 256, None, "B"), ">= 256 B"),
+        (finding(256, 256, None, "B"), "≥ 256 B"),
         (finding(256, 128, None, "B"), "256 B"),
-        (finding(None, 64 * KIB, None, "B", Status.NOT_FOUND), ">= 64 KiB"),
-        (finding(None, None, 8, "", Status.AMBIGUOUS), "<= 8"),
+        (finding(None, 64 * KIB, None, "B", Status.NOT_FOUND), "≥ 64 KiB"),
+        (finding(None, None, 8, "", Status.AMBIGUOUS), "≤ 8"),
         (finding(None, status=Status.SKIPPED), ""),
     ],
 )

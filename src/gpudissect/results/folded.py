@@ -17,7 +17,7 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits.
 
     ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; without a value the ends
-    or the bound (``>= 64 KiB``) that is known; empty without either.
+    or the bound (``≥ 64 KiB``) that is known; empty without either.
     """
     value, low, high = finding.value, finding.low, finding.high
     if not finding.status.has_value or value is None:
@@ -28,7 +28,7 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     tail = f" {name}" if name and unit else ""
     number = value / divisor
     if low is None or high is None:
-        sign = "" if low is high else ">= " if low == value else "<= " if high == value else ""
+        sign = "" if low is high else "≥ " if low == value else "≤ " if high == value else ""
         return f"{sign}{_digits(number)}{tail}"
     first, last = low / divisor, high / divisor
     half = (last - first) / 2
@@ -69,7 +69,7 @@ def folded_published(known: Published) -> str:
 def _bound(low: float | None, high: float | None, unit: str) -> str:
     if low is not None and high is not None:
         return rounded_range(low, high, unit)
-    for bound, sign in ((low, ">="), (high, "<=")):
+    for bound, sign in ((low, "≥"), (high, "≤")):
         if bound is not None:
             divisor, name = _display_unit(bound, unit)
             return f"{sign} {_digits(bound / divisor)} {name}".rstrip()

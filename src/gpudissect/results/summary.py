@@ -8,9 +8,9 @@ from itertools import groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.folded import folded, folded_published
+from gpudissect.results.folded import folded, folded_published, rounded_range
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.text import percent, quantity, title_of, words
+from gpudissect.results.text import percent, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
 
@@ -105,7 +105,7 @@ class Warps:
     @property
     def text(self) -> str:
         """The number, or ``> 64`` where as many warps as fit are too few."""
-        return folded(self.needed).replace(">=", ">") if self.needed.status in _UNCERTAIN else str(self.needed.value)
+        return folded(self.needed).replace("≥", ">") if self.needed.status in _UNCERTAIN else str(self.needed.value)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def summarize(result: Result) -> Summary:
         levels=tuple(level for level in levels if _is_own_level(level, by_element)),
         tlbs=tuple(tlb for tlb in tlbs if _has_value(tlb.entries) or _has_value(tlb.reach)),
         warps=tuple(_warps(by_element)),
-        latency_by_sm=quantity(by_sm.value, by_sm.unit, "SMs") if _has_value(by_sm) and by_sm is not None else "",
+        latency_by_sm=_range_of(by_sm),
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
         is_of_card=Origin.MEASURED in (result.device.origin, result.device.recorded_origin),
@@ -249,6 +249,12 @@ def _reference(result: Result) -> str:
     simulated = Origin.SIMULATED in (device.origin, device.recorded_origin)
     named = device.catalogue is not None and (simulated or device.catalogue in device.name.lower().replace(" ", ""))
     return "" if named or not any(each.published for each in result.findings) else device.catalogue or ""
+
+
+def _range_of(by_sm: Finding | None) -> str:
+    """Lowest and highest value of a list by SM; empty without one."""
+    values = by_sm.value if by_sm is not None and by_sm.status.has_value else None
+    return rounded_range(min(values), max(values), by_sm.unit) if by_sm and isinstance(values, tuple) and values else ""
 
 
 def _has_value(finding: Finding | None) -> bool:

@@ -198,7 +198,7 @@ class _Values:
         if isinstance(finding.value, str | tuple):
             return value_text(finding.value, finding.unit, attribute)
         if finding.status.has_value or (attribute in ("capacity", "reach") and finding.high is None):
-            return folded(finding).replace(">=", "at least")
+            return folded(finding).replace("≥", "at least")
         return ""
 
     def bandwidth(self, element: str, attribute: str) -> str:

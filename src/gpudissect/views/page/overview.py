@@ -51,7 +51,7 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     if warps := warps_line(summary):
         terms.append((f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate", warps))
     if summary.latency_by_sm:
-        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the latency above is that of one SM"))
+        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM"))
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))
     if sentences := list(remarkable(result)):

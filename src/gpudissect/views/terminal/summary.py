@@ -28,12 +28,12 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         tables = (_levels(out, summary, _OPTIONAL[:dropped], gap) for gap, dropped in layouts)
         print_table(out, first_fitting(out, tables))
     if summary.latency_by_sm:
-        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the latency above is that of one SM")
+        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM")
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
         numbers = ", ".join(f"{each.name} {each.text}" for each in summary.warps)
-        threshold = f"for {WARPS_SHARE:.0%} of the peak rate, with one chain per warp"
+        threshold = f"for {WARPS_SHARE:.0%} of peak, one chain per warp"
         _print_labelled(out, "Warps per SM", f"{threshold}: {numbers}")
     if prediction is not None:
         share = f"{percent(prediction.agreement)} of {prediction.accesses:,}"
