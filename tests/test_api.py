@@ -95,7 +95,7 @@ def test_a_finding_as_number_text_and_bracket():
     assert l2.hit_latency.bracket == (275.0, 287.4) and l1.capacity.number == 24576
     assert l1.capacity.verdict is None
     assert str(l1.replacement_policy) == "lru" and str(l1.sets) == "not found"
-    assert str(l2.capacity) == "not found, >= 1 MiB" and l2.capacity.bracket == (1 << 20, None)
+    assert str(l2.capacity) == "not found, ≥ 1 MiB" and l2.capacity.bracket == (1 << 20, None)
     with pytest.raises(gd.UsageError, match=r"l1 sets has no value: not found \(no two lines collide\)"):
         _ = l1.sets.number
     with pytest.raises(gd.UsageError, match="l1 replacement_policy is not a single number: lru"):

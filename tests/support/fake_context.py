@@ -49,7 +49,7 @@ class FakeContext:
 
     def __init__(self, size=1 << 30):
         self.index = 0
-        self.device = SimpleNamespace(name="fake")
+        self.device = SimpleNamespace(name="fake", uuid="1", pci_bus_id="0000:00:00.0")
         self.properties = SimpleNamespace(**PROPERTIES)
         self.capability = (9, 0)
         self.max_shared_bytes = SHARED_PER_SM - SHARED_RESERVED
@@ -249,5 +249,6 @@ def chase_runner(context):
 
 def fake_gpu(context):
     """The device on a fake context."""
-    nvml = SimpleNamespace(driver=str, throttling=lambda: None, other_processes=lambda: None, close=lambda: None)
+    nothing = dict.fromkeys(("throttling", "other_processes", "close"), lambda: None)
+    nvml = SimpleNamespace(driver=str, settings=dict, **nothing)
     return CudaGpu(context, nvml)
