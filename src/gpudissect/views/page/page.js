@@ -287,7 +287,7 @@
       observer.unobserve(entry.target);
       new Plot(entry.target);
     }
-  }, { rootMargin: "300px" });
+  }, { rootMargin: "3000px" });  // well before it is in view: the tab key reaches only plots with their script
   document.querySelectorAll("figure.plot").forEach((figure) => observer.observe(figure));
 
   // Filter of the findings; buttons that open, close and download those shown.
