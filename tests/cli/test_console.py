@@ -11,6 +11,9 @@ import pytest
 
 import gpudissect
 from gpudissect.cli.console import label_of, time_left
+from gpudissect.results.files import load
+from gpudissect.results.summary import summarize
+from tests.support.results import shown
 
 H200 = Path(__file__).parents[2] / "docs" / "results" / "h200.json"
 
@@ -93,7 +96,7 @@ def test_no_line_is_wider_than_the_terminal(columns):
     assert max(map(len, lines)) <= columns
     header = next(line for line in lines if " attribute " in line)
     assert ("published" in header) == (columns >= 120)
-    assert any("capacity" in line and "241-256 KiB" in line for line in lines)
+    assert any("capacity" in line and shown(load(H200), "l1.capacity") in line for line in lines)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120, 200])
@@ -102,11 +105,15 @@ def test_the_summary_stands_in_the_first_lines(columns):
     assert max(map(len, lines)) <= columns
     assert "MEASURED" in lines[0]
     first = "\n".join(lines[: 25 if columns >= 80 else 32])
-    assert all(text in first for text in ("241-256 KiB", "128 B", "281 ± 7 near", "457 ± 6 far", "TB/s", "> 64"))
+    made = load(H200)
+    latencies = (f"{shown(made, f'l2.{place}_latency', unit=False)} {place}" for place in ("near", "far"))
+    values = (shown(made, "l1.capacity"), shown(made, "l1.line_size"), *latencies, "TB/s", "DFMA")
+    assert all(text in first for text in values)
     assert all(name in lines[1] for name in ("size", "cycles", "bandwidth"))
     assert ("line" in lines[1]) == (columns >= 80)
     assert ("sets x ways" in lines[1]) == (columns >= 120) and ("published" in lines[1]) == (columns >= 80)
-    assert "texture.hit_latency" in first and "l2.sets +2" in first
+    remarks = summarize(made).remarks
+    assert all(next(each.element for each in remarks if each.is_difference is kind) in first for kind in (True, False))
 
 
 def test_colour_on_a_terminal_and_none_with_no_color():

@@ -8,6 +8,8 @@ from gpudissect.catalogue.schema import GpuTable
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.exports import export
+from gpudissect.results import model
+from gpudissect.results.folded import folded
 from gpudissect.results.model import Device
 from gpudissect.views.interactive import Finding, Result
 from gpudissect.vocabulary import unit_of
@@ -46,6 +48,11 @@ def result(findings: Mapping[str, Any], **device: Any) -> Result:
     values = {name: value if isinstance(value, dict) else {"value": value} for name, value in findings.items()}
     items = tuple(finding(*name.split("."), **fields) for name, fields in values.items())
     return Result(device=Device(**described | device), findings=items)
+
+
+def shown(result: model.Result, name: str, *, unit: bool = True) -> str:
+    """A value of a result, ``element.attribute``, as views print it."""
+    return folded(result.finding(*name.split(".")), unit=unit)
 
 
 def gpu_of(result: Result) -> GpuTable:

@@ -9,7 +9,7 @@ from gpudissect.results.files import load
 from gpudissect.results.summary import summarize
 from gpudissect.views.card import card
 from tests.support.hostile import hostile
-from tests.support.results import PLAIN, result
+from tests.support.results import PLAIN, result, shown
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +25,8 @@ def test_a_card_has_name_origin_drawing_and_a_row_for_each_level():
     found = texts(drawing)
     assert found[:2] == ["NVIDIA H200", "MEASURED"]
     assert {level.name for level in summarize(made).levels} <= set(found)
-    assert "241-256 KiB" in found and "281 ± 7 / 457 ± 6" in found and "L2, far partition" in found
+    near, far = (shown(made, f"l2.{place}_latency", unit=False) for place in ("near", "far"))
+    assert {shown(made, "l1.capacity"), f"{near} / {far}", "L2, far partition"} <= set(found)
     assert "var(" not in drawing and "http" not in drawing.replace("http://www.w3.org/2000/svg", "")
 
 
