@@ -35,7 +35,7 @@ def page(found: Sequence[Row]) -> str:
         "",
         "V. Volkov, *Understanding Latency Hiding on GPUs* (2016) prints numbers and formulas. `gpudissect.models`",
         "computes them from the same parameters (its tables 2.6-2.8, 3.2, 3.3, 4.1, 4.3, 6.1-6.7 and 7.1, in",
-        "`models/vv16.toml`). Made by `python validation/hiding.py`.",
+        "`validation/vv16.toml`). Made by `python validation/hiding.py`.",
         "",
         headline(found),
         "The table lists those that do not agree to the last digit. [All rows](validation-hiding.csv).",

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import vv16
 from hiding_rows import SYNTHETIC, memory_over_arithmetic
 from hiding_runs import (
     FERMI,
@@ -28,11 +29,13 @@ from hiding_runs import (
     single_loads,
 )
 from hiding_sections import COMPARED, PERCENTS, measured_machine, random_words
+from needed import guide_warps_with_arithmetic, warps_observed
 
 from gpudissect.measure.instructions.infer_issue import Occupancy
-from gpudissect.models import by_key, one_latency, published
+from gpudissect.models import by_key
 from gpudissect.models.base import Loop
-from gpudissect.models.evaluation import ALPHAS, error_range, warps_needed, warps_observed
+from gpudissect.models.evaluation import ALPHAS, error_range, warps_needed
+from gpudissect.models.one_latency import guide_warps
 from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet
 
@@ -135,7 +138,7 @@ def _loop_panel(
     measurement = measure(gpu, loop)
     dots = {} if measurement is None else {"measured": (measurement.warps, _adds(loop, measurement.rate))}
     alpha = "infinite" if loop.alpha == inf else f"{loop.alpha:g}"
-    title = title or f"{published.generation(gpu)}, alpha = {alpha}"
+    title = title or f"{vv16.generation(gpu)}, alpha = {alpha}"
     return panel(title, WARPS, ADDS if loop.alpha else IPC, {**(curves or {}), **lines}, dots, y_max=top)
 
 
@@ -150,24 +153,22 @@ def _loops(cases: Sequence[tuple[str, float]], *models: str) -> Iterator[Figure]
 
 def _chosen(model: str) -> Iterator[Figure]:
     """At the alpha of VV16 table 4.3."""
-    return _loops([(gpu, published.value(gpu, "table_4_3", "alpha")) for gpu in GPUS], model)
+    return _loops([(gpu, vv16.value(gpu, "table_4_3", "alpha")) for gpu in GPUS], model)
 
 
 def _accesses(gpu: str, alpha: float, *kinds: str) -> Iterator[Figure]:
     for kind in kinds:
-        yield _loop_panel(gpu, Loop(alpha=alpha, access=kind), "basic", title=f"{published.generation(gpu)}, {kind}")
+        yield _loop_panel(gpu, Loop(alpha=alpha, access=kind), "basic", title=f"{vv16.generation(gpu)}, {kind}")
 
 
 def _chains(gpu: str) -> Iterator[Figure]:
     for chains in (1, 2):
-        yield _loop_panel(
-            gpu, Loop(alpha=0, ilp=chains), "refined", title=f"{published.generation(gpu)}, {chains} chains"
-        )
+        yield _loop_panel(gpu, Loop(alpha=0, ilp=chains), "refined", title=f"{vv16.generation(gpu)}, {chains} chains")
 
 
 def _needed(gpu: str, access: str, alphas: Sequence[float], *models: str) -> Figure:
     """Warps needed for 90 % of the peak against alpha (VV16 figures 4.6, 4.8, 4.9, 7.14)."""
-    machine = published.machine(gpu)
+    machine = vv16.machine(gpu)
     curves: dict[str, Points] = {}
     for model in map(by_key, models):
         found = [warps_needed(model, machine, Loop(alpha=alpha, access=access), SHARE) for alpha in alphas]
@@ -180,7 +181,7 @@ def _needed(gpu: str, access: str, alphas: Sequence[float], *models: str) -> Fig
             points[measurement.loop.alpha] = observed
     dots = {"measured": (list(points), list(points.values()))}
     options = {"log_x": True, "y_max": 2.0 * machine.warps}
-    return panel(published.generation(gpu), ALPHA, WARPS, curves, dots if points else {}, **options)
+    return panel(vv16.generation(gpu), ALPHA, WARPS, curves, dots if points else {}, **options)
 
 
 def _mixed(access: str, gpus: Sequence[str]) -> Iterator[Figure]:
@@ -209,9 +210,9 @@ def _figure_4_2() -> Iterator[Figure]:
         ("memory, 90 %", "stream", "refined", Loop(alpha=0), SHARE),
     )
     for name, column, model, loop, share in cases:
-        found = [warps_needed(by_key(model), published.machine(gpu), loop, share) or np.nan for gpu in GPUS]
+        found = [warps_needed(by_key(model), vv16.machine(gpu), loop, share) or np.nan for gpu in GPUS]
         curves[f"{name}, by the {model} model"] = YEARS, found
-        printed = [published.value(g, "table_6_3", column) * published.machine(g).schedulers for g in GPUS]
+        printed = [vv16.value(g, "table_6_3", column) * vv16.machine(g).schedulers for g in GPUS]
         dots[f"{name} (table 6.3)"] = YEARS, printed
     yield panel("G80, GT200, Fermi, Kepler, Maxwell", "year", WARPS, curves, dots)
 
@@ -222,7 +223,7 @@ def _figure_4_4() -> Iterator[Figure]:
 
 
 def _figure_4_5() -> Iterator[Figure]:
-    machine, alphas = published.machine(MAXWELL), 2 ** (np.arange(-8, 41) / 4)
+    machine, alphas = vv16.machine(MAXWELL), 2 ** (np.arange(-8, 41) / 4)
     found = [warps_needed(by_key("basic"), machine, Loop(alpha=alpha)) or np.nan for alpha in alphas]
     yield panel("Maxwell", ALPHA, WARPS, {"basic model": (alphas, found)}, {}, log_x=True)
 
@@ -248,11 +249,11 @@ def _figure_4_7() -> Iterator[Figure]:
 
 def _figure_4_10() -> Iterator[Figure]:
     for gpu in GPUS:
-        machine, loop = published.machine(gpu), Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
+        machine, loop = vv16.machine(gpu), Loop(alpha=vv16.value(gpu, "table_4_3", "alpha"))
         top = float(_adds(loop, by_key("basic").throughput(machine, loop, 512)))
         guides = {
-            "programming guide": one_latency.guide_warps(machine, loop),
-            "with arithmetic latency": one_latency.guide_warps_with_arithmetic(machine, loop),
+            "programming guide": guide_warps(machine, loop),
+            "with arithmetic latency": guide_warps_with_arithmetic(machine, loop),
         }
         yield _loop_panel(gpu, loop, curves={name: ([warps, warps], [0, top]) for name, warps in guides.items()})
 
@@ -283,11 +284,11 @@ def _figure_5_4() -> Iterator[Figure]:
 
 
 def _streaming(gpu: str) -> Figure:
-    machine, measurement = published.machine(gpu), measure(gpu, Loop(alpha=0))
+    machine, measurement = vv16.machine(gpu), measure(gpu, Loop(alpha=0))
     assert measurement is not None
     gbs = machine.bytes_per_second("ldg_streaming", measurement.rate) / 1e9
     peaks = {
-        "peak, printed": published.value(gpu, "table_6_4", "peak_gbs"),
+        "peak, printed": vv16.value(gpu, "table_6_4", "peak_gbs"),
         "peak, simulated, any chains": best_bandwidth(gpu),
     }
     curves = {name: ([0, machine.warps], [peak, peak]) for name, peak in peaks.items()}
@@ -295,7 +296,7 @@ def _streaming(gpu: str) -> Figure:
 
 
 def _under_load(gpu: str) -> Figure:
-    machine, measurement = published.machine(gpu), measure(gpu, Loop(alpha=0))
+    machine, measurement = vv16.machine(gpu), measure(gpu, Loop(alpha=0))
     assert measurement is not None
     contention = machine.contention["ldg_streaming"]
     rate = np.linspace(0, 0.985 * contention.ceiling, 80)
@@ -307,7 +308,7 @@ def _under_load(gpu: str) -> Figure:
 
 
 def _figure_6_5() -> Iterator[Figure]:
-    table, loads = published.tables()["table_6_6"], single_loads()
+    table, loads = vv16.tables()["table_6_6"], single_loads()
     curves: dict[str, Points] = {
         f"{table['percentiles'][k]}, printed": (table["gbs"], [row[k] for row in table["latency"]]) for k in range(1, 6)
     }
@@ -325,7 +326,7 @@ def _random(gpu: str) -> Figure:
     curves: dict[str, Points] = {"table 6.1": ([sizes[0], sizes[-1]], [known, known])}
     if l2_size(gpu) >= SIZES[0]:
         curves["its L2"] = [l2_size(gpu) / 2**20] * 2, [0, np.nanmax(rates)]
-    return panel(published.generation(gpu), "MiB", "GB/s", curves, {"simulated": (sizes, rates)}, log_x=True)
+    return panel(vv16.generation(gpu), "MiB", "GB/s", curves, {"simulated": (sizes, rates)}, log_x=True)
 
 
 def _figure_7_10() -> Iterator[Figure]:
@@ -335,7 +336,7 @@ def _figure_7_10() -> Iterator[Figure]:
         ("synthetic, alpha = 16", SYNTHETIC, Loop(alpha=16), 32, {}),
         (
             "Fermi, alpha = 32",
-            published.machine(FERMI),
+            vv16.machine(FERMI),
             Loop(alpha=32),
             48,
             {"measured": (fermi.warps, fermi.loop.operations(fermi.rate))},

@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
+import vv16
+from issue_times import Issue, timeline
+from needed import cusp, guide_warps_with_access, guide_warps_with_arithmetic
 
-from gpudissect.models import hong_kim, published
+from gpudissect.models import hong_kim
 from gpudissect.models.base import Floats, Loop, Machine, Unit
-from gpudissect.models.evaluation import cusp, warps_needed
+from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
 from gpudissect.models.one_latency import (
     Agarwal,
     guide_warps,
-    guide_warps_with_access,
-    guide_warps_with_arithmetic,
 )
 from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic, Refined
-from gpudissect.models.worksheet import Issue, Sheet, timeline, worksheet
+from gpudissect.models.worksheet import Sheet, worksheet
 
-SYNTHETIC = published.synthetic()
-G80, GT200, FERMI, KEPLER, MAXWELL = published.gpus()
+SYNTHETIC = vv16.synthetic()
+G80, GT200, FERMI, KEPLER, MAXWELL = vv16.gpus()
 YEARS = np.arange(2006, 2016, 2)
 BYTES_PER_CYCLE = 10.4  # of one SM, VV16 table 3.3
 
@@ -87,11 +88,11 @@ def table_3_4() -> Sheet:
         "ldg_stride2": unit("memory system", BYTES_PER_CYCLE / 256, 256, 2),
     }
     counts = {"fadd": 100, "rsq": 5, "lds": 10, "lds_2way": 10, "ldg_streaming": 5, "ldg_stride2": 5}
-    return worksheet(replace(published.machine(MAXWELL), units=units), counts, 64, pairs=5)
+    return worksheet(replace(vv16.machine(MAXWELL), units=units), counts, 64, pairs=5)
 
 
 def _chapter_3() -> Iterator[Row]:
-    maxwell = published.machine(MAXWELL)
+    maxwell = vv16.machine(MAXWELL)
     loads, pins = maxwell.unit("ldg_streaming"), maxwell.pin_throughput("ldg_streaming")
     yield Row("table 3.1", "instructions needed, arithmetic, Maxwell", 24, _product(maxwell, "fadd"), 0)
     yield Row("table 3.1", "instructions needed, memory, Maxwell", 30, _product(maxwell, "ldg_streaming"), 0.5)
@@ -114,10 +115,10 @@ def _chapter_3() -> Iterator[Row]:
 
 
 def _vector_add() -> Iterator[Row]:
-    kepler = published.machine(KEPLER)
-    found = timeline(published.vector_add(), reissue=kepler.reissue, width=2, replacement=201)
+    kepler = vv16.machine(KEPLER)
+    found = timeline(vv16.vector_add(), reissue=kepler.reissue, width=2, replacement=201)
     yield Row("s3.8, figure 3.5", "vector addition: warp latency, cycles", 544, found.end, 0)
-    share = published.value(KEPLER, "table_6_4", "peak_gbs") * 1e9 / (kepler.sms * kepler.clock_hz)
+    share = vv16.value(KEPLER, "table_6_4", "peak_gbs") * 1e9 / (kepler.sms * kepler.clock_hz)
     units = {
         "core": Unit(resource="cores", latency=9, throughput=6),
         "load": Unit(resource="memory", latency=301, throughput=share / 128, bytes=128),
@@ -135,20 +136,20 @@ def _vector_add() -> Iterator[Row]:
 
 
 def _chapter_4() -> Iterator[Row]:
-    for gpu, machine in published.machines().items():
+    for gpu, machine in vv16.machines().items():
         ours, exact = [], []
         a, m, n = machine.unit("fadd"), machine.unit("ldg_streaming"), np.arange(1, machine.warps + 1)
         for alpha in (0.25, 1, 7, 32, 64, 512):
             compute = a.throughput / alpha if a.throughput < machine.issue else machine.issue / (alpha + 1)
             exact.append(np.minimum(n / (m.latency + a.latency * alpha), min(m.throughput, compute)))
             ours.append(Loop(alpha=alpha).accesses(Basic().throughput(machine, Loop(alpha=alpha), n)))
-        yield _formula("table 4.2", f"{published.generation(gpu)}, the solution", np.stack(ours), np.stack(exact))
-    random = published.machine(MAXWELL).unit("ldg_random").throughput
+        yield _formula("table 4.2", f"{vv16.generation(gpu)}, the solution", np.stack(ours), np.stack(exact))
+    random = vv16.machine(MAXWELL).unit("ldg_random").throughput
     yield Row("s4.3", "random accesses, Maxwell, IPC", 0.0029, random, 5e-5)
-    for gpu in published.gpus():
-        stream, add = (published.value(gpu, "table_6_3", column) for column in ("stream", "add"))
-        what = f"{published.generation(gpu)}: warps for 90 % of memory over those for arithmetic"
-        yield Row("s4.3", what, published.value(gpu, "section_4_3", "ratio"), stream / add, 0.051)
+    for gpu in vv16.gpus():
+        stream, add = (vv16.value(gpu, "table_6_3", column) for column in ("stream", "add"))
+        what = f"{vv16.generation(gpu)}: warps for 90 % of memory over those for arithmetic"
+        yield Row("s4.3", what, vv16.value(gpu, "section_4_3", "ratio"), stream / add, 0.051)
     near = "printed for all GeForce GPUs; ours for the five, 2006 to 2014"
     growth = float(np.exp(-np.polyfit(YEARS, np.log(memory_over_arithmetic()), 1)[0]))
     yield Row("s4.4", "arithmetic over memory throughput grows per year by", 1.24, growth, 0.05, near)
@@ -157,15 +158,15 @@ def _chapter_4() -> Iterator[Row]:
 def memory_over_arithmetic() -> list[float]:
     """Pin bandwidth over CUDA cores times clock, B per core and cycle (VV16 figure 4.4)."""
     ratios = []
-    for gpu in published.gpus():
-        cores, sms = (published.value(gpu, "table_2_6", column) for column in ("cuda_cores", "sms"))
-        bandwidth, clock = (published.value(gpu, "table_2_7", name) for name in ("pin_bandwidth_gbs", "clock_ghz"))
+    for gpu in vv16.gpus():
+        cores, sms = (vv16.value(gpu, "table_2_6", column) for column in ("cuda_cores", "sms"))
+        bandwidth, clock = (vv16.value(gpu, "table_2_7", name) for name in ("pin_bandwidth_gbs", "clock_ghz"))
         ratios.append(bandwidth / (cores * sms * clock))
     return ratios
 
 
 def _cusp() -> Iterator[Row]:
-    maxwell, basic, place = published.machine(MAXWELL), Basic(), "s4.5, figure 4.5"
+    maxwell, basic, place = vv16.machine(MAXWELL), Basic(), "s4.5, figure 4.5"
     top = cusp(basic, maxwell, [Loop(alpha=alpha / 10) for alpha in range(10, 5121)])
     assert top is not None
     yield Row(place, "cusp on Maxwell, alpha", 49, top[0].alpha, 1, "48.1 as issue binds, 49.1 as cores do")
@@ -188,11 +189,11 @@ def _needed(model: Basic | Baghsorkhi, machine: Machine, loop: Loop, share: floa
 
 
 def _one_latency() -> Iterator[Row]:
-    for gpu, machine in published.machines().items():
-        alpha, printed = (published.value(gpu, "table_4_3", column) for column in ("alpha", "estimate"))
+    for gpu, machine in vv16.machines().items():
+        alpha, printed = (vv16.value(gpu, "table_4_3", column) for column in ("alpha", "estimate"))
         what = f"{machine.name}: warps needed, programming guide"
         yield Row("table 4.3", what, printed, guide_warps(machine, Loop(alpha=alpha)), _digit(printed))
-    kepler = published.machine(KEPLER)
+    kepler = vv16.machine(KEPLER)
     better = guide_warps_with_arithmetic(kepler, Loop(alpha=32))
     yield Row("s4.8", "Kepler: the better estimate", 74, better, 0.5)
     units = {
@@ -204,7 +205,7 @@ def _one_latency() -> Iterator[Row]:
     near = "printed rounded to whole warps: 600 / (4 x 31) + 1"
     yield Row("s4.8", "the same with the stalled warp", 6, guide_warps_with_access(guide, loop), 0.2, near)
     loop = Loop(alpha=32)
-    for machine in published.machines().values():
+    for machine in vv16.machines().values():
         difference = Agarwal.threads_needed(*Agarwal().cycles(machine, loop)) - hong_kim.cwp_full(machine, loop)
         what = f"{machine.name}: Agarwal's threads less Hong & Kim's warps, alpha 32"
         yield Row("s4.9", what, 0, difference, 1e-9)
@@ -212,18 +213,18 @@ def _one_latency() -> Iterator[Row]:
 
 
 def _chapter_6() -> Iterator[Row]:
-    for gpu, machine in published.machines().items():
-        linear, printed = _product(machine, "ldg_streaming"), published.value(gpu, "table_6_4", "linear")
+    for gpu, machine in vv16.machines().items():
+        linear, printed = _product(machine, "ldg_streaming"), vv16.value(gpu, "table_6_4", "linear")
         yield Row(
             "table 6.4", f"{machine.name}: linear, warps per scheduler", printed, linear / machine.schedulers, 0.25
         )
-    for gpu in published.gpus():
-        random, stream = (published.value(gpu, "table_6_2", column) for column in ("random", "stream"))
-        further = (random - stream) / (32 - published.value(gpu, "section_6_7", "transactions"))
-        printed = published.value(gpu, "table_6_7", "transaction_latency")
-        what = f"{published.generation(gpu)}: cycles of a further transaction"
+    for gpu in vv16.gpus():
+        random, stream = (vv16.value(gpu, "table_6_2", column) for column in ("random", "stream"))
+        further = (random - stream) / (32 - vv16.value(gpu, "section_6_7", "transactions"))
+        printed = vv16.value(gpu, "table_6_7", "transaction_latency")
+        what = f"{vv16.generation(gpu)}: cycles of a further transaction"
         yield Row("table 6.7", what, printed, further, _digit(printed))
-    kepler, maxwell = published.machine(KEPLER), published.machine(MAXWELL)
+    kepler, maxwell = vv16.machine(KEPLER), vv16.machine(MAXWELL)
     yield Row("s6.1", "Kepler: special functions needed per SM", 9, _product(kepler, "rsq"), 1e-9)
     yield Row("s6.1", "Maxwell: accesses to shared memory needed per SM", 24, _product(maxwell, "lds"), 1e-9)
     yield Row("s6.3", "MC16's 156 GB/s at the full memory clock", 182, 156 * 3.5 / 3.0, 0.5)
@@ -233,10 +234,10 @@ def _chapter_6() -> Iterator[Row]:
     x = loop.accesses(Refined().throughput(kepler, loop, n))
     solution = np.minimum(n / (300 + 32 * x / (c - x) + 9 * 32), min(0.1338, 4 / 33))
     yield _formula("s6.5", "Kepler, alpha 32, the equation", x, solution, 1e-6)
-    for gpu, machine in published.machines().items():
+    for gpu, machine in vv16.machines().items():
         for share, column in ((0.9, "at_90"), (0.95, "at_95")):
             ours = _needed(Refined(), machine, Loop(alpha=0), share) / machine.schedulers
-            printed, near = published.value(gpu, "table_6_4", column), "printed: measured; within 20 %"
+            printed, near = vv16.value(gpu, "table_6_4", column), "printed: measured; within 20 %"
             what = f"{machine.name}: warps per scheduler for {share:.0%}, by the refined model"
             yield Row("table 6.4", what, printed, ours, 0.2 * printed, near)
 
@@ -248,7 +249,7 @@ def _product(machine: Machine, kind: str) -> float:
 
 
 def _hong_kim() -> Iterator[Row]:
-    machine, loop, model = published.machine(GT200), Loop(alpha=32), hong_kim.HongKim()
+    machine, loop, model = vv16.machine(GT200), Loop(alpha=32), hong_kim.HongKim()
     yield Row("s7.1", "MWP_peak_bw, GTX280", 12.4, hong_kim.mwp_peak_bw(machine, loop), 0.05)
     yield Row("s7.1", "CWP, alpha 32", 4.3, hong_kim.cwp_full(machine, loop), 0.05)
     n = np.array([4, 10])
@@ -263,7 +264,7 @@ def _hong_kim() -> Iterator[Row]:
 
 
 def _baghsorkhi() -> Iterator[Row]:
-    machine, model, n = published.machine(G80), Baghsorkhi(), np.arange(1, 25)
+    machine, model, n = vv16.machine(G80), Baghsorkhi(), np.arange(1, 25)
     for alpha in (0, 11, 32):
         x = alpha * np.maximum(4, 20 / n) + 4
         exact = np.maximum(np.maximum(1 / 0.0268, x), 440 - (n - 2) * x)
@@ -278,7 +279,7 @@ def _baghsorkhi() -> Iterator[Row]:
 
 
 def _isolation() -> Iterator[Row]:
-    machine, loop, n = published.machine(GT200), Loop(alpha=16), np.arange(1, 33)
+    machine, loop, n = vv16.machine(GT200), Loop(alpha=16), np.arange(1, 33)
     alu, mem = np.minimum(n / 24, 0.25), np.minimum(n / 434, 0.0277)
     ours = loop.operations(ZhangOwens().throughput(machine, loop, n))
     yield _formula("s7.3, s4.11", "min(alu(n), alpha mem(n))", ours, 32 * np.minimum(alu, 16 * mem))
@@ -287,14 +288,14 @@ def _isolation() -> Iterator[Row]:
 
 
 def _sim() -> Iterator[Row]:
-    printed = published.tables()["table_7_1"]["mwp_peak_bw"]
-    for gpu, number in zip(published.gpus()[2:], printed, strict=True):
-        machine = published.machine(gpu)
-        rate = published.value(gpu, "table_6_4", "peak_gbs") * 1e9 / (machine.sms * machine.clock_hz * 128)
+    printed = vv16.tables()["table_7_1"]["mwp_peak_bw"]
+    for gpu, number in zip(vv16.gpus()[2:], printed, strict=True):
+        machine = vv16.machine(gpu)
+        rate = vv16.value(gpu, "table_6_4", "peak_gbs") * 1e9 / (machine.sms * machine.clock_hz * 128)
         units = {**machine.units, "ldg_streaming": replace(machine.unit("ldg_streaming"), throughput=rate)}
         ours = hong_kim.Sim.mwp_peak_bw(replace(machine, units=units), Loop(alpha=0))
         yield Row("table 7.1", f"{machine.name}: MWP_peak_bw", number, ours, 0.05, about="of the GB/s of table 6.4")
-    fermi, loop, n = published.machine(FERMI), Loop(alpha=32), np.arange(1, 49)
+    fermi, loop, n = vv16.machine(FERMI), Loop(alpha=32), np.arange(1, 49)
     alu = np.maximum(18 / n, 1)
     cwp, mwp = np.minimum(n, 1 + 513 / (33 * alu)), np.minimum(n, 513 * 0.0599)
     comp, mem = 33 * n * alu, n * 513 / np.minimum(mwp, np.maximum(1, cwp - 1))
@@ -312,7 +313,7 @@ def _sim() -> Iterator[Row]:
 
 
 def _huang() -> Iterator[Row]:
-    fermi, kepler, maxwell = (published.machine(gpu) for gpu in published.gpus()[2:])
+    fermi, kepler, maxwell = (vv16.machine(gpu) for gpu in vv16.gpus()[2:])
     rr, gto = RoundRobin(), GreedyThenOldest()
     loads, mixed, adds = Loop(alpha=0), Loop(alpha=32), Loop(alpha=inf)
     gbs = float(fermi.bytes_per_second("ldg_streaming", rr.throughput(fermi, loads, 48))) / 1e9

@@ -13,6 +13,7 @@ from functools import cache
 from math import inf, nan
 
 import numpy as np
+import vv16
 
 from gpudissect import catalogue
 from gpudissect.device.base import Device
@@ -21,7 +22,6 @@ from gpudissect.device.simulated.costs import mix_costs
 from gpudissect.errors import UnsupportedWorkload
 from gpudissect.measure.instructions.infer_issue import Lifetimes, Occupancy
 from gpudissect.measure.latency_hiding.infer_contention import Distribution
-from gpudissect.models import published
 from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import Measurement
 from gpudissect.simulation.sm.description import Processor, Scheduling
@@ -31,7 +31,7 @@ from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
 
 SEED = 1
-GPUS = published.gpus()
+GPUS = vv16.gpus()
 G80, GT200, FERMI, KEPLER, MAXWELL = GPUS
 INSTRUCTIONS = 4096  # per warp, about
 FOOTPRINT = 1 << 28  # bytes, beyond every cache
@@ -177,7 +177,7 @@ def persistent_and_not() -> tuple[Timeline, Timeline]:
 @cache
 def best_bandwidth(gpu: str) -> float:
     """GB/s of streaming loads, the best over occupancies and chains (VV16 s6.3)."""
-    machine = published.machine(gpu)
+    machine = vv16.machine(gpu)
     counts = {machine.warps, machine.warps // 2 // machine.schedulers * machine.schedulers}
     rates = [timeline(gpu, Instruction.LDG, n, _block(n), ilp=ilp).rate for n in counts for ilp in CHAINS]
     return float(machine.bytes_per_second("ldg_streaming", max(rates))) / 1e9
@@ -197,7 +197,7 @@ def _loads(warps: int, iterations: int, **options: object) -> Mix:
 @cache
 def single_loads() -> tuple[SingleLoads, ...]:
     """Loads of one warp in eight on Kepler, at the throughputs of VV16 table 6.6, as near as occupancies allow."""
-    machine = published.machine(KEPLER)
+    machine = vv16.machine(KEPLER)
     found = []
     for warps in (1, *range(machine.schedulers, machine.warps + 1, machine.schedulers)):
         options = {"access": Access.STREAMING, "footprint": FOOTPRINT, "sampled": SAMPLED}
@@ -207,7 +207,7 @@ def single_loads() -> tuple[SingleLoads, ...]:
         gbs = float(machine.bytes_per_second("ldg_streaming", rate)) / 1e9
         latencies = Distribution(trace.latency - float(trace.overhead[0]), trace.count)
         found.append(SingleLoads(warps, gbs, latencies))
-    targets = published.tables()["table_6_6"]["gbs"]
+    targets = vv16.tables()["table_6_6"]["gbs"]
     return tuple(min(found, key=lambda each: abs(each.gbs - gbs)) for gbs in targets)
 
 
@@ -217,7 +217,7 @@ def random_bandwidth(gpu: str) -> tuple[float, ...]:
 
     NaN for an array too small for every chain of accesses to have its own words.
     """
-    machine = published.machine(gpu)
+    machine = vv16.machine(gpu)
     counts = sorted({machine.schedulers, machine.warps // 2, machine.warps})
     found = []
     for size in SIZES:

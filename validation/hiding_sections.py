@@ -8,6 +8,7 @@ from functools import cache
 from math import inf, isfinite
 
 import numpy as np
+import vv16
 from hiding_runs import (
     BALANCED,
     FERMI,
@@ -32,7 +33,7 @@ from hiding_runs import (
 )
 
 from gpudissect.measure.instructions.infer_issue import Occupancy
-from gpudissect.models import by_key, published
+from gpudissect.models import by_key
 from gpudissect.models.base import Curve, Loop, Machine
 from gpudissect.models.evaluation import ALPHAS, Evaluation, Measurement, Quotient, best_samples, evaluate
 from gpudissect.simulation.sm.description import Scheduling
@@ -115,7 +116,7 @@ def measured_machine(gpu: str) -> Machine:
     for kind, alpha in (("fadd", inf), ("ldg_streaming", 0.0)):
         best = best_samples(_measure(gpu, alpha))
         curves[kind] = Curve(tuple(best.warps), tuple(best.rate))
-    return replace(published.machine(gpu), curves=curves)
+    return replace(vv16.machine(gpu), curves=curves)
 
 
 def _measure(gpu: str, alpha: float) -> Measurement:
@@ -148,19 +149,19 @@ def model_errors() -> Iterator[str]:
     yield "have VV16's parameters of the real GPUs. The simulated memory varies such that 90 % of its peak takes"
     yield "the warps of table 6.3, so the basic model's overestimate at small alpha follows from the setup."
     yield f"{_within(errors, 'quotients')}; the largest error is {by_key(worst.model).name} on"
-    yield f"{published.generation(worst.gpu)}, {100 * max(errors):.0f} %."
+    yield f"{vv16.generation(worst.gpu)}, {100 * max(errors):.0f} %."
     yield from ("", "| where | GPU | model | alpha | printed | ours | at alpha, warps |", "|---" * 7 + "|")
     for each, quotient in zip(PRINTED, ours, strict=True):
         alphas = f"{each.alphas[0]:g}" if len(each.alphas) == 1 else "1 to 512"
         printed = f"{'max' if each.is_max else 'min'} {each.value:.4g}"
         place = f"{quotient.alpha:.4g}, {quotient.warps:g}"
-        cells = (each.place, published.generation(each.gpu), by_key(each.model).name, alphas, printed)
+        cells = (each.place, vv16.generation(each.gpu), by_key(each.model).name, alphas, printed)
         yield f"| {' | '.join(cells)} | {quotient.value:.4g} | {place} |"
     yield from ("", "| figure 7.11 | max, at alpha and warps | min | basic, max | refined, max |", "|---" * 5 + "|")
     for key, gpu in FIGURE_7_11:
         prior, basic, refined = (evaluate_model(gpu, each) for each in (key, "basic", "refined"))
         cells = [_place(each) for each in (prior.over, prior.under, basic.over, refined.over)]
-        yield f"| {by_key(key).name}, {published.generation(gpu)} | {' | '.join(cells)} |"
+        yield f"| {by_key(key).name}, {vv16.generation(gpu)} | {' | '.join(cells)} |"
 
 
 def _within(errors: Sequence[float], noun: str) -> str:
@@ -227,9 +228,9 @@ def _time_until(run: Occupancy, warps: int) -> float:
 
 def _streaming() -> Iterator[Row]:
     for gpu in GPUS:
-        name, machine, peak = published.generation(gpu), published.machine(gpu), best_bandwidth(gpu)
+        name, machine, peak = vv16.generation(gpu), vv16.machine(gpu), best_bandwidth(gpu)
         printed = {
-            column: published.value(gpu, "table_6_4", column)
+            column: vv16.value(gpu, "table_6_4", column)
             for column in ("peak_gbs", "linear", "share_at_linear", "at_90", "at_95")
         }
         what = f"{name}: peak of streaming loads, GB/s"
@@ -249,7 +250,7 @@ def _streaming() -> Iterator[Row]:
 
 
 def _single_loads() -> Iterator[Row]:
-    table = published.tables()["table_6_6"]
+    table = vv16.tables()["table_6_6"]
     for gbs, row, loads in zip(table["gbs"], table["latency"], single_loads(), strict=True):
         ours = loads.latencies.percentiles(PERCENTS)
         for k in COMPARED:
@@ -259,15 +260,15 @@ def _single_loads() -> Iterator[Row]:
 
 def random_words(gpu: str) -> float:
     """GB/s of random words by VV16 table 6.1."""
-    machine = published.machine(gpu)
-    rate = published.value(gpu, "table_6_1", "random") * published.value(gpu, "table_2_6", "schedulers")
+    machine = vv16.machine(gpu)
+    rate = vv16.value(gpu, "table_6_1", "random") * vv16.value(gpu, "table_2_6", "schedulers")
     return rate * WORD * machine.sms * machine.clock_hz / 1e9
 
 
 def _random() -> Iterator[Row]:
     for gpu in GPUS:
         known, ours = random_words(gpu), random_bandwidth(gpu)[-1]
-        what = f"{published.generation(gpu)}: random words in memory, GB/s"
+        what = f"{vv16.generation(gpu)}: random words in memory, GB/s"
         yield Row("table 6.1, figure 6.6", what, f"{known:.3g}", f"{ours:.3g}", ours / known)
     rates = random_bandwidth(MAXWELL)
     drops = {k: rates[k - 1] / rates[k] for k in range(1, len(rates)) if isfinite(rates[k - 1])}
@@ -278,7 +279,7 @@ def _random() -> Iterator[Row]:
     for gpu, sizes in ((G80, ""), (GT200, " beyond 32 MiB")):
         known_rates = [rate for rate in random_bandwidth(gpu) if isfinite(rate)]
         ratio = max(known_rates) / min(known_rates)
-        what = f"{published.generation(gpu)}: throughput falls with the array{sizes}"
+        what = f"{vv16.generation(gpu)}: throughput falls with the array{sizes}"
         note = "TLBs are not simulated in mixes" if ratio < 2 else ""
         yield Row("s6.7, figure 6.6", what, "by 25 or 100", f"by {ratio:.3g}", note=note)
 
@@ -314,14 +315,14 @@ def scheduling() -> Iterator[str]:
     for gpu, printed in ((FERMI, "1.09"), (KEPLER, "about 1.2")):
         for rule, name in RULES.items():
             worst = " | ".join(f"{_max_error(gpu, rule, waves):.2f}" for waves in (1, RULE_WAVES))
-            yield f"| {published.generation(gpu)} | {printed} | {name} | {worst} |"
+            yield f"| {vv16.generation(gpu)} | {printed} | {name} | {worst} |"
     yield ""
     yield "On Hopper this was measured: the oldest block goes first"
     yield "([latency hiding of an H200](results/h200-latency-hiding.md))."
 
 
 def _max_error(gpu: str, rule: Scheduling, waves: int) -> float:
-    machine, refined, max_blocks = published.machine(gpu), by_key("refined"), processor_of(gpu).blocks
+    machine, refined, max_blocks = vv16.machine(gpu), by_key("refined"), processor_of(gpu).blocks
     errors = []
     for alpha in RULE_ALPHAS:
         first = RULE_MIN_WARPS // machine.schedulers * machine.schedulers

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
+import vv16
 
 from gpudissect.catalogue import load
 from gpudissect.catalogue.compute_capability import MAX_SM_THREADS
 from gpudissect.device.kinds import open_device
-from gpudissect.models import by_key, published
+from gpudissect.models import by_key
 from gpudissect.models.base import Loop
 from gpudissect.simulation.cache.models import CacheModel
 from gpudissect.survey.run import Survey, run_survey
@@ -272,7 +273,7 @@ def l2_map() -> Figure:
 def hiding() -> Figure:
     """Additions between loads at every occupancy; the models are given what VV16 prints of this GPU."""
     additions, iterations = 32, 124
-    loop, machine = Loop(alpha=additions), published.machines()["gtx980"]
+    loop, machine = Loop(alpha=additions), vv16.machines()["gtx980"]
     warps = [1, 2, *range(4, 65, 4)]
     body = (Step(Instruction.LDG), Step(Instruction.FADD, additions))
     options = {"body": body, "iterations": iterations, "access": Access.STREAMING, "footprint": 1 << 28}

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from needed import warps_observed
 
 from gpudissect.models.base import Loop
-from gpudissect.models.evaluation import ALPHAS, Measurement, best_samples, evaluate, warps_observed
+from gpudissect.models.evaluation import ALPHAS, Measurement, best_samples, evaluate
 from gpudissect.models.volkov import Basic, Refined
 from tests.support.machines import FERMI
 

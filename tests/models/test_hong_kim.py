@@ -4,8 +4,8 @@ from math import inf
 
 import numpy as np
 import pytest
+import vv16
 
-from gpudissect.models import published
 from gpudissect.models.base import Limit, Loop
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.hong_kim import HongKim, Sim, cwp_full, mwp_peak_bw
@@ -48,7 +48,7 @@ def test_modes_of_hong_kim():
 
 
 def test_table_7_1():
-    for machine, printed in zip((FERMI, KEPLER, MAXWELL), published.tables()["table_7_1"]["mwp_peak_bw"], strict=True):
+    for machine, printed in zip((FERMI, KEPLER, MAXWELL), vv16.tables()["table_7_1"]["mwp_peak_bw"], strict=True):
         assert Sim.mwp_peak_bw(machine, Loop(alpha=1)) == pytest.approx(printed, abs=0.06)
 
 

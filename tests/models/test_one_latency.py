@@ -5,8 +5,9 @@ from math import inf
 
 import numpy as np
 import pytest
+import vv16
+from needed import guide_warps_with_access, guide_warps_with_arithmetic
 
-from gpudissect.models import published
 from gpudissect.models.base import Limit, Loop
 from gpudissect.models.hong_kim import cwp_full
 from gpudissect.models.one_latency import (
@@ -15,24 +16,22 @@ from gpudissect.models.one_latency import (
     CudaGuide,
     Saavedra,
     guide_warps,
-    guide_warps_with_access,
-    guide_warps_with_arithmetic,
 )
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
 
 
-@pytest.mark.parametrize("gpu", published.gpus())
+@pytest.mark.parametrize("gpu", vv16.gpus())
 def test_table_4_3(gpu):
-    loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
-    printed = published.value(gpu, "table_4_3", "estimate")
-    assert guide_warps(published.machine(gpu), loop) == pytest.approx(printed, abs=0.5 if printed > 10 else 0.05)
+    loop = Loop(alpha=vv16.value(gpu, "table_4_3", "alpha"))
+    printed = vv16.value(gpu, "table_4_3", "estimate")
+    assert guide_warps(vv16.machine(gpu), loop) == pytest.approx(printed, abs=0.5 if printed > 10 else 0.05)
 
 
 def test_the_better_estimate():  # VV16 s4.8: 74 warps on Kepler, nearly twice as large everywhere
     assert round(guide_warps_with_arithmetic(KEPLER, Loop(alpha=32))) == 74
-    for gpu, machine in published.machines().items():
-        loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
+    for gpu, machine in vv16.machines().items():
+        loop = Loop(alpha=vv16.value(gpu, "table_4_3", "alpha"))
         assert 1.7 < guide_warps_with_arithmetic(machine, loop) / guide_warps(machine, loop) < 2.15
 
 

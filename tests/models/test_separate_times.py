@@ -5,8 +5,8 @@ from math import inf
 
 import numpy as np
 import pytest
+import vv16
 
-from gpudissect.models import published
 from gpudissect.models.base import Curve, Limit, Loop
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
@@ -37,8 +37,8 @@ def test_times_alone_without_curves():  # VV16 s4.11 overlapped, s4.12 added
 
 @EACH_MACHINE
 def test_overlapped_and_added_times(machine):  # VV16 s4.11, 4.12: twice too fast at few warps; exact there
-    gpu = published.gpus()[FIVE.index(machine)]
-    loop = Loop(alpha=published.value(gpu, "table_4_3", "alpha"))
+    gpu = vv16.gpus()[FIVE.index(machine)]
+    loop = Loop(alpha=vv16.value(gpu, "table_4_3", "alpha"))
     basic = Basic().throughput(machine, loop, [1, 512])
     overlapped, added = (model.throughput(machine, loop, [1, 512]) / basic for model in (ZhangOwens(), Added()))
     assert (overlapped[0], overlapped[1]) == (pytest.approx(1.85, abs=0.15), pytest.approx(1, abs=0.07))

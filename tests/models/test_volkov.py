@@ -5,9 +5,10 @@ from math import inf
 
 import numpy as np
 import pytest
+from needed import cusp
 
 from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit, latency, peak, throughput_bounds, tightest
-from gpudissect.models.evaluation import cusp, warps_needed
+from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.volkov import Basic, Queued, Refined, visit_rate
 from tests.support.machines import EACH_MACHINE, FERMI, G80, GT200, KEPLER, MAXWELL, SYNTHETIC, limits
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 from math import inf
 
 import pytest
+from issue_times import Issue, timeline
+from vv16 import vector_add
 
 from gpudissect.models.base import Limit, Machine, Unit
-from gpudissect.models.published import vector_add
-from gpudissect.models.worksheet import Issue, timeline, worksheet
+from gpudissect.models.worksheet import worksheet
 from tests.support.machines import KEPLER, MAXWELL
 
 BYTE = 10.4  # bytes a cycle of one SM (VV16 table 3.3)

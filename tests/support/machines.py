@@ -1,14 +1,14 @@
 """Machines of VV16, and checks that tests of several models share."""
 
 import pytest
+import vv16
 
-from gpudissect.models import published
 from gpudissect.models.base import Loop
 
-G80, GT200, FERMI, KEPLER, MAXWELL = published.machines().values()
+G80, GT200, FERMI, KEPLER, MAXWELL = vv16.machines().values()
 FIVE = (G80, GT200, FERMI, KEPLER, MAXWELL)
 EACH_MACHINE = pytest.mark.parametrize("machine", FIVE, ids=lambda machine: machine.name)
-SYNTHETIC = published.synthetic()
+SYNTHETIC = vv16.synthetic()
 
 
 def limits(model, machine, cases):

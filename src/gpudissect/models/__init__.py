@@ -1,7 +1,7 @@
 """Models of latency hiding: throughput at n warps, and the warps needed (VV16 chapters 3, 4, 6, 7).
 
 `base` defines the input and output of a model; `volkov`, `hong_kim`, `one_latency`, `separate_times` and `huang` hold
-the models; `evaluation` compares them with measurements; `published` holds the tables of VV16.
+the models; `evaluation` compares them with measurements.
 """
 
 from gpudissect.models.base import Model

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 
@@ -33,13 +32,6 @@ def warps_needed(model: Model, machine: Machine, loop: Loop, share: float = 1.0)
         else:
             low = middle
     return high
-
-
-def cusp(model: Model, machine: Machine, loops: Sequence[Loop], share: float = 1.0) -> tuple[Loop, float] | None:
-    """The one of `loops` that needs the most warps, and how many; None if none of them reaches the share."""
-    needed = ((loop, warps_needed(model, machine, loop, share)) for loop in loops)
-    reached = [(loop, warps) for loop, warps in needed if warps is not None]
-    return max(reached, key=itemgetter(1), default=None)
 
 
 @dataclass(frozen=True)
@@ -111,12 +103,3 @@ def evaluate(model: Model, machine: Machine, measurements: Sequence[Measurement]
     under = min((low for low, _ in errors), key=lambda quotient: quotient.value)
     over = max((high for _, high in errors), key=lambda quotient: quotient.value)
     return Evaluation(errors, under, over)
-
-
-def warps_observed(machine: Machine, measurement: Measurement, share: float) -> float | None:
-    """Minimum occupancy measured to give `share` of `base.peak` (VV16 s4.5); None if there is none.
-
-    The dots of VV16 figures 4.6 and 7.14.
-    """
-    reached = measurement.warps[measurement.rate >= share * peak(machine, measurement.loop)]
-    return float(reached.min()) if reached.size else None

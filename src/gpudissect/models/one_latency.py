@@ -18,17 +18,6 @@ def guide_warps(machine: Machine, loop: Loop) -> float:
     return access_latency(machine, loop) * machine.unit(loop.arithmetic).throughput / loop.alpha
 
 
-def guide_warps_with_access(machine: Machine, loop: Loop) -> float:
-    """`guide_warps` with the stalled warp and the access itself counted (VV16 s4.8, "refined")."""
-    return 1 + access_latency(machine, loop) * machine.unit(loop.arithmetic).throughput * loop.access_share
-
-
-def guide_warps_with_arithmetic(machine: Machine, loop: Loop) -> float:
-    """`guide_warps` with arithmetic latency: ``mem_lat alu_thru / alpha + alu_lat alu_thru`` (VV16 s4.6, s4.8)."""
-    unit = machine.unit(loop.arithmetic)
-    return guide_warps(machine, loop) + unit.latency * unit.throughput
-
-
 @dataclass(frozen=True)
 class CudaGuide:
     """CUDA C Programming Guide, chapter 5.2.3: ``min(n alpha / mem_lat, alu_thru)``, its peak from `guide_warps` on.

@@ -1,21 +1,21 @@
 """The tables of VV16 agree with one another, and with the catalogue's files of the same GPUs."""
 
 import pytest
+import vv16
 
 from gpudissect import catalogue
-from gpudissect.models import published
 
-EACH_GPU = pytest.mark.parametrize("gpu", published.gpus())
+EACH_GPU = pytest.mark.parametrize("gpu", vv16.gpus())
 
 
 def numbers(gpu, *places):
     """Numbers by ``table.column``."""
-    return [published.value(gpu, *place.split(".")) for place in places]
+    return [vv16.value(gpu, *place.split(".")) for place in places]
 
 
 @EACH_GPU
 def test_table_4_1_follows_from_other_tables(gpu):
-    machine = published.machine(gpu)
+    machine = vv16.machine(gpu)
     sustained = machine.bytes_per_second("ldg_streaming", machine.unit("ldg_streaming").throughput)
     (peak,) = numbers(gpu, "table_6_4.peak_gbs")
     assert sustained == pytest.approx(peak * 1e9, rel=3e-3)  # VV16 s4.1: peak / (SMs clock 128)
@@ -27,7 +27,7 @@ def test_table_4_1_follows_from_other_tables(gpu):
 
 @EACH_GPU
 def test_table_6_4_linear_is_latency_times_throughput(gpu):
-    unit = published.machine(gpu).unit("ldg_streaming")
+    unit = vv16.machine(gpu).unit("ldg_streaming")
     schedulers, linear = numbers(gpu, "table_2_6.schedulers", "table_6_4.linear")
     assert unit.latency * unit.throughput / schedulers == pytest.approx(linear, abs=0.25)
 
@@ -48,7 +48,7 @@ def test_ratios_of_s4_3(gpu):
 
 @EACH_GPU
 def test_the_catalogue_has_the_same_numbers(gpu):
-    processor, machine = catalogue.load(gpu).processor(), published.machine(gpu)
+    processor, machine = catalogue.load(gpu).processor(), vv16.machine(gpu)
     for name in ("sms", "schedulers", "warps"):
         assert getattr(processor, name) == getattr(machine, name)
     assert processor.memory.latency == machine.unit("ldg_streaming").latency
@@ -59,13 +59,13 @@ def test_the_catalogue_has_the_same_numbers(gpu):
 
 
 def test_stride_2_and_random_on_maxwell():  # VV16 s4.3
-    stride, random = (published.machine("gtx980").unit(kind) for kind in ("ldg_stride2", "ldg_random"))
+    stride, random = (vv16.machine("gtx980").unit(kind) for kind in ("ldg_stride2", "ldg_random"))
     assert (stride.latency, stride.throughput, random.latency) == (376, 0.041, 534)
     assert random.throughput == pytest.approx(0.0029, abs=5e-5)
 
 
 def test_percentiles_rise_with_load_and_rank():  # VV16 table 6.6
-    rows = published.tables()["table_6_6"]["latency"]
+    rows = vv16.tables()["table_6_6"]["latency"]
     assert all(row == sorted(row) for row in rows)
     medians = [row[3] for row in rows]
     assert medians == sorted(medians)
@@ -73,4 +73,4 @@ def test_percentiles_rise_with_load_and_rank():  # VV16 table 6.6
 
 def test_other_gpus_are_refused():
     with pytest.raises(ValueError, match="VV16 has no 'h200'"):
-        published.machine("h200")
+        vv16.machine("h200")

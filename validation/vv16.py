@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from issue_times import Issue
+
 from gpudissect.models.base import Contention, Machine, Unit
-from gpudissect.models.worksheet import Issue
 from gpudissect.units import WARP_SIZE
 
 COALESCED_BYTES = 4 * WARP_SIZE  # of a warp's access to neighbouring words (VV16 s3.2)
