@@ -12,6 +12,7 @@ from gpudissect.exports import export
 from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding, Result
+from gpudissect.results.scope import WARPS_SHARE, warps_share
 from gpudissect.results.summary import Level, summarize
 from gpudissect.results.text import clean, published_words, words
 from gpudissect.results.verdict import Verdict
@@ -22,6 +23,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 GPUS = ("h200", "h100")
 CACHE_COLUMNS = ("capacity", "line_size", "fetch_granularity", "sets", "ways", "replacement_policy", "hit_latency")
 INSTRUCTION_COLUMNS = ("latency", "rate", "warps_needed")
+WARPS_HEAD = f"warps for {WARPS_SHARE:.0%} of peak"
 DETAILS = {"index_function", "max_miss_rate", "latency_by_sm", "partition_by_sm"}  # long, or of little use in a table
 ADDRESS_BIT = re.compile(r"\d+")
 NAME = re.compile(r"\[(\w+\.\w+)\]")
@@ -70,7 +72,7 @@ def summary(gpu: str) -> str:
     parts = [_table(heads, (_level_cells(each) for each in short.levels))]
     parts += [_table(("TLB", "entries", "page", "reach", "a miss adds"), tlbs)] if tlbs else []
     warps = ", ".join(f"{each.name} {each.text}" for each in short.warps)
-    parts += [f"Warps per SM for 95 % of the peak rate, one chain per warp: {warps}."] if warps else []
+    parts += [f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate, one chain per warp: {warps}."] if warps else []
     parts += [f'"Published" refers to the catalogue entry `{short.reference}`.'] if short.reference else []
     return "\n\n".join(parts)
 
@@ -111,7 +113,7 @@ def findings(gpu: str) -> str:
     others = [each for each in others if (each.element, each.attribute) not in tabulated and each.status.has_value]
     rows = []
     for element, group in groupby(others, key=lambda each: each.element):
-        values = "; ".join(f"{words(each.attribute)} {folded(each)}" for each in group)
+        values = "; ".join(f"{_label(each)} {folded(each)}" for each in group)
         rows.append((f"`{element}`", values))
     parts += [_table(("element", "values"), rows), "### Different from what is published"]
     parts += [_table(("finding", "measured", "published", "source"), _differences(result)), "### Without a value"]
@@ -125,7 +127,14 @@ def _grid(known: dict[str, list[Finding]], elements: Sequence[str], columns: Seq
         found = {each.attribute: each for each in known[element]}
         cells = (_cell(found.get(column)) for column in columns)
         rows.append((f"`{element}`", *cells))
-    return _table(("element", *map(words, columns)), rows)
+    heads = [WARPS_HEAD if column == "warps_needed" else words(column) for column in columns]
+    return _table(("element", *heads), rows)
+
+
+def _label(finding: Finding) -> str:
+    """The attribute in words, with the share of the peak that warps are needed for."""
+    needed = finding.attribute == "warps_needed"
+    return f"warps for {warps_share(finding.element)} of peak" if needed else words(finding.attribute)
 
 
 def _cell(finding: Finding | None) -> str:

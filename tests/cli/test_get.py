@@ -27,6 +27,13 @@ def test_values_of_a_file_stand_after_their_names(gpudissect, h200):
     assert out == "".join(f"{name} {shown(h200, name)}\n" for name in names)
 
 
+def test_a_value_is_named_where_its_name_does_not_say_what_it_holds_for(gpudissect, h200):
+    name = "l2.hit_latency"
+    assert gpudissect("get", H200, name)[1] == f"{shown(h200, name)} (near partition)\n"
+    assert json.loads(gpudissect("get", H200, name, "--json")[1])["values"][0]["scope"] == "near partition"
+    assert "95%" in gpudissect("get", H200, "ffma.warps_needed")[1]
+
+
 def test_texts_are_whole(gpudissect, h200):
     _, out, _ = gpudissect("get", H200, "l1.index_function")
     assert out == f"{h200.finding('l1', 'index_function').value}\n" and len(out) > 80

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudissect.estimate import Status
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import folded, rounded_range
 from gpudissect.results.model import Finding
 
 KIB = 1024
 
 
-def finding(value, low=None, high=None, unit="", status=Status.FOUND):
-    return Finding(element="l1", attribute="x", status=status, value=value, low=low, high=high, unit=unit)
+def finding(value, low=None, high=None, unit="", status=Status.FOUND, attribute="x"):
+    return Finding(element="l1", attribute=attribute, status=status, value=value, low=low, high=high, unit=unit)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,23 @@ def finding(value, low=None, high=None, unit="", status=Status.FOUND):
 )
 def test_texts(made, text):
     assert folded(made) == text
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (finding(16, 15, 16, attribute="warps_needed"), "16"),
+        (finding(12, 8, 12, attribute="warps_needed"), "12"),
+        (finding(None, 64, None, "", Status.NOT_FOUND, "warps_needed"), "> 64"),
+    ],
+)
+def test_warps_needed_are_one_number(made, text):
+    assert folded(made) == text
+
+
+def test_a_range_whose_ends_look_equal_is_one_number():
+    assert rounded_range(229.8, 230.2, "cycles") == "230 cycles"
+    assert rounded_range(128, 256, "B") == "128-256 B"
 
 
 @given(st.floats(1, 1e6), st.floats(0, 0.5), st.floats(0, 0.5))

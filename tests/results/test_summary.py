@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from gpudissect.estimate import Status
-from gpudissect.measure.instructions import plan_rate
 from gpudissect.results.files import load
 from gpudissect.results.folded import rounded_range
 from gpudissect.results.model import Series
-from gpudissect.results.summary import BANDWIDTH_SERIES, MEMORY_WARPS_SHARE, WARPS_SHARE, summarize
+from gpudissect.results.summary import BANDWIDTH_SERIES, summarize
 from gpudissect.results.verdict import Verdict
 from tests.support.results import result
 
@@ -71,15 +70,14 @@ def test_too_few_warps_are_distinguished_from_a_number():
 
 
 def test_loads_from_memory_name_the_lower_share_that_they_were_measured_for(summary):
-    assert MEMORY_WARPS_SHARE == plan_rate.MEMORY_SHARE and WARPS_SHARE == plan_rate.SHARE
-    shares = {each.instruction for each in summary.warps if f"{MEMORY_WARPS_SHARE:.0%}" in each.name}
-    assert shares == {"ldg_streaming"}
+    assert [each.instruction for each in summary.warps if "90%" in each.name] == ["ldg_streaming"]
 
 
 def test_the_latency_of_the_l2_is_named_for_every_sm_where_it_was_measured(h200, summary):
     latencies = h200.finding("l2", "latency_by_sm").value
     assert summary.latency_by_sm == rounded_range(min(latencies), max(latencies), "cycles")
     assert summarize(h200.model_copy(update={"findings": ()})).latency_by_sm == ""
+    assert summarize(result({"l2.latency_by_sm": (229.8, 230.2)})).latency_by_sm == ""
 
 
 def test_remarks_name_what_differs_first_and_each_uncertain_element_once(h200, summary):

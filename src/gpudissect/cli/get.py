@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,14 +47,17 @@ def get(
 
         _check_names(names, emitted_names())
         result, code = _measure(device, names)
+    from gpudissect.results.scope import scopes
+
     by_name = {f"{each.element}.{each.attribute}": each for each in result.findings}
-    found = [by_name[name] for name in names]
+    found, scope = [by_name[name] for name in names], scopes(result.findings)
     if as_json:
-        _print_json(found)
+        _print_json(found, scope)
     missing = [each for each in found if not each.status.has_value]
     for each in () if as_json else found:
         if each.status.has_value:
-            typer.echo(f"{each.element}.{each.attribute} {_text(each)}" if len(found) > 1 else _text(each))
+            text = _text(each) + (f" ({words})" if (words := scope.get((each.element, each.attribute))) else "")
+            typer.echo(f"{each.element}.{each.attribute} {text}" if len(found) > 1 else text)
     for each in missing:
         bound = f" ({_text(each)})" if _text(each) else ""
         print_error(
@@ -98,9 +101,12 @@ def _text(finding: Finding) -> str:
     return clean(quantity(finding.value, finding.unit) if whole else folded(finding))
 
 
-def _print_json(found: list[Finding]) -> None:
+def _print_json(found: list[Finding], scope: Mapping[tuple[str, str], str]) -> None:
     import json
 
     fields = {"element", "attribute", "status", "value", "unit", "low", "high", "confidence", "reason"}
-    values = [each.model_dump(mode="json", include=fields) for each in found]
+    values = [
+        each.model_dump(mode="json", include=fields) | {"scope": scope.get((each.element, each.attribute), "")}
+        for each in found
+    ]
     typer.echo(json.dumps({"schema": "gpudissect-get/1", "values": values}, indent=2))

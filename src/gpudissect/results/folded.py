@@ -17,18 +17,20 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits.
 
     ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; without a value the ends
-    or the bound (``≥ 64 KiB``) that is known; empty without either.
+    or the bound (``≥ 64 KiB``) that is known; empty without either. A number of warps is the smallest of those measured
+    that is enough, without its bracket; ``> 64`` where that many are not, or not clearly.
     """
     value, low, high = finding.value, finding.low, finding.high
+    warps = finding.attribute == "warps_needed"
     if not finding.status.has_value or value is None:
-        return _bound(low, high, finding.unit)
+        return _bound(low, high, finding.unit, "> " if warps else "≥ ")
     if not isinstance(value, int | float):
         return cut(quantity(value, finding.unit), MAX_LENGTH)
     divisor, name = _display_unit(value, finding.unit)
     tail = f" {name}" if name and unit else ""
     number = value / divisor
-    if low is None or high is None:
-        sign = "" if low is high else "≥ " if low == value else "≤ " if high == value else ""
+    if warps or low is None or high is None:
+        sign = "" if warps or low is high else "≥ " if low == value else "≤ " if high == value else ""
         return f"{sign}{_digits(number)}{tail}"
     first, last = low / divisor, high / divisor
     half = (last - first) / 2
@@ -51,9 +53,10 @@ def rounded(value: float, unit: str) -> str:
 
 
 def rounded_range(low: float, high: float, unit: str) -> str:
-    """A range in three significant digits with its unit: ``213-249 KiB``."""
+    """A range in three significant digits with its unit: ``213-249 KiB``; one number where both ends look equal."""
     divisor, name = _display_unit(high, unit)
-    return f"{_digits(low / divisor)}-{_digits(high / divisor)} {name}".rstrip()
+    ends = dict.fromkeys((_digits(low / divisor), _digits(high / divisor)))
+    return f"{'-'.join(ends)} {name}".rstrip()
 
 
 def folded_published(known: Published) -> str:
@@ -66,13 +69,13 @@ def folded_published(known: Published) -> str:
     return rounded_range(low, high, unit)
 
 
-def _bound(low: float | None, high: float | None, unit: str) -> str:
+def _bound(low: float | None, high: float | None, unit: str, at_least: str = "≥ ") -> str:
     if low is not None and high is not None:
         return rounded_range(low, high, unit)
-    for bound, sign in ((low, "≥"), (high, "≤")):
+    for bound, sign in ((low, at_least), (high, "≤ ")):
         if bound is not None:
             divisor, name = _display_unit(bound, unit)
-            return f"{sign} {_digits(bound / divisor)} {name}".rstrip()
+            return f"{sign}{_digits(bound / divisor)} {name}".rstrip()
     return ""
 
 

@@ -8,8 +8,9 @@ from itertools import groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.results.folded import folded, folded_published, rounded_range
+from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Result, Series
+from gpudissect.results.scope import FROM_MEMORY, warps_share
 from gpudissect.results.text import percent, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
@@ -17,10 +18,6 @@ from gpudissect.vocabulary import HIDING, TLBS
 BANDWIDTH_SERIES = "read bandwidth against footprint"
 """Series with the columns footprint (B) and bandwidth (B/s)."""
 _BANDWIDTH_UNITS = {"footprint": "B", "bandwidth": "B/s"}
-WARPS_SHARE = 0.95
-"""Share of the peak rate that `warps_needed` warps reach, as measured by ``measure/instructions``."""
-MEMORY_WARPS_SHARE = 0.90
-"""... of loads from memory."""
 SAME_RATE = 0.01  # relative difference of bandwidths, up to which they count as one
 CONFIDENT = 0.99  # from which on a confidence is not mentioned
 _VIEWS = ("readonly", "texture")  # of the L1's array on most GPUs; rows of their own elsewhere
@@ -46,7 +43,7 @@ _WARPS = {
     "mma_f16": "mma.sync f16",
     "lds": "shared loads",
     "ldg": "L1 loads",
-    "ldg_streaming": f"streaming loads ({MEMORY_WARPS_SHARE:.0%})",
+    "ldg_streaming": "streaming loads",
 }
 _UNCERTAIN = (Status.AMBIGUOUS, Status.NOT_FOUND)
 _DIFFERENT = (Verdict.DIFFERS, Verdict.AS_PRINTED)
@@ -96,7 +93,10 @@ class Tlb:
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps per SM that reach `WARPS_SHARE` of the peak rate of one instruction, with one chain per warp."""
+    """Warps per SM that reach a share of the peak rate of one instruction, with one chain per warp.
+
+    The share is `WARPS_SHARE`, or what stands in the name.
+    """
 
     instruction: str
     name: str
@@ -105,7 +105,7 @@ class Warps:
     @property
     def text(self) -> str:
         """The number, or ``> 64`` where as many warps as fit are too few."""
-        return folded(self.needed).replace("≥", ">") if self.needed.status in _UNCERTAIN else str(self.needed.value)
+        return folded(self.needed)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,8 @@ def _warps(by_element: dict[str, dict[str, Finding]]) -> Iterator[Warps]:
     for instruction, name in _WARPS.items():
         needed = by_element.get(instruction, {}).get("warps_needed")
         if needed is not None and (_has_value(needed) or needed.low is not None):
-            yield Warps(instruction, name, needed)
+            share = f" ({warps_share(instruction)})" if instruction in FROM_MEMORY else ""
+            yield Warps(instruction, name + share, needed)
 
 
 def _agreement(found: dict[str, Finding]) -> str:
@@ -252,9 +253,12 @@ def _reference(result: Result) -> str:
 
 
 def _range_of(by_sm: Finding | None) -> str:
-    """Lowest and highest value of a list by SM; empty without one."""
-    values = by_sm.value if by_sm is not None and by_sm.status.has_value else None
-    return rounded_range(min(values), max(values), by_sm.unit) if by_sm and isinstance(values, tuple) and values else ""
+    """Lowest and highest value of a list by SM; empty without one, and where all are equal in three digits."""
+    if by_sm is None or not by_sm.status.has_value or not isinstance(by_sm.value, tuple) or not by_sm.value:
+        return ""
+    low, high = min(by_sm.value), max(by_sm.value)
+    text = rounded_range(low, high, by_sm.unit)
+    return "" if text == rounded(high, by_sm.unit) else text
 
 
 def _has_value(finding: Finding | None) -> bool:

@@ -46,19 +46,20 @@ def title_of(element: str, *, short: bool = False) -> str:
     return _TITLES.get(element, (element, element))[short]
 
 
-_SPECTRUM = {
+SPECTRUM = {
     "p1": "cache hit, TLB hit",
     "p2": "cache hit, L2 TLB hit",
     "p3": "cache hit, TLB miss",
     "p4": "cache miss, TLB hit",
     "p5": "cache miss, TLB miss",
     "p6": "cache and TLB miss, new page-table window",
-}  # attributes of the latency spectrum (MC16 section 5.2)
+}
+"""Attributes of the latency spectrum (MC16 section 5.2)."""
 
 
 def words(attribute: str) -> str:
     """An attribute in words."""
-    return _SPECTRUM.get(attribute) or attribute.replace("_", " ").replace(" sm", " SM")
+    return SPECTRUM.get(attribute) or attribute.replace("_", " ").replace(" sm", " SM")
 
 
 def clean(text: str) -> str:

@@ -4,7 +4,8 @@ import textwrap
 from collections.abc import Iterator
 
 from gpudissect.results.model import Result
-from gpudissect.results.summary import WARPS_SHARE, Summary, summarize
+from gpudissect.results.scope import WARPS_SHARE
+from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import brief, clean, cut, provenance
 from gpudissect.views.page.about import facts
 from gpudissect.views.page.drawing import light_style, place

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Published, Value
+from gpudissect.results.scope import warps_share
 from gpudissect.results.text import bracket, brief, cut, percent, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.simulation.cache.geometry import PolicyKind
@@ -70,7 +71,7 @@ def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
     """One finding. `plots` stand inside; `links` lead to plots elsewhere on the page."""
     known = finding.published
     cells = [
-        tag("span", brief(words(finding.attribute), MAX_NAME_LENGTH), class_="c-attribute"),
+        tag("span", brief(_label(finding), MAX_NAME_LENGTH), class_="c-attribute"),
         tag("span", *_value(finding), class_="c-value"),
         _cell("bracket", _bracket(finding)),
         _cell("confidence", "stated" if finding.status is Status.STATED else percent(finding.confidence)),
@@ -81,6 +82,12 @@ def line(finding: Finding, identity: str, plots: Child, links: Links) -> Markup:
     return tag("details", tag("summary", *cells), about, class_="finding", id=identity)
 
 
+def _label(finding: Finding) -> str:
+    """The attribute in words; of warps needed with the share of the peak."""
+    share = f" for {warps_share(finding.element)} of peak" if finding.attribute == "warps_needed" else ""
+    return words(finding.attribute) + share
+
+
 def _cell(name: str, text: str) -> Markup:
     return tag("span", tag("span", f"{name} ", class_="aside") if text else None, text, class_=f"c-{name}")
 
@@ -88,6 +95,8 @@ def _cell(name: str, text: str) -> Markup:
 def _value(finding: Finding) -> list[Child]:
     if not finding.status.has_value:
         return [tag("em", finding.status.value)]
+    if finding.attribute == "warps_needed":
+        return [tag("strong", folded(finding))]
     is_range = finding.unit == "B" and None not in (finding.low, finding.high) and finding.low != finding.high
     written = folded(finding) if is_range else value_text(finding.value, finding.unit, finding.attribute)
     text = tag("strong", cut(written, MAX_VALUE_LENGTH))

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.summary import WARPS_SHARE, Level, Remark, Summary, Tlb
+from gpudissect.results.scope import WARPS_SHARE
+from gpudissect.results.summary import Level, Remark, Summary, Tlb
 from gpudissect.results.text import brief, cut, title_of, words
 from gpudissect.views.page.markup import Child, Markup, table, tag
 

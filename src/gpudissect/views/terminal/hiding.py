@@ -14,7 +14,7 @@ from gpudissect.models.volkov import Basic
 from gpudissect.results.folded import rounded
 from gpudissect.results.machine import CURVES, KINDS, curve_of, machine_of
 from gpudissect.results.model import Result, Series
-from gpudissect.results.summary import WARPS_SHARE
+from gpudissect.results.scope import WARPS_SHARE
 from gpudissect.results.text import title_of
 from gpudissect.units import cycles_to_ns
 

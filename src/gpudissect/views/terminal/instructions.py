@@ -8,14 +8,20 @@ from rich.text import Text
 from gpudissect.catalogue.compute_capability import dense_matrix_peak
 from gpudissect.results.folded import folded, folded_published
 from gpudissect.results.model import Finding
-from gpudissect.results.text import clean
+from gpudissect.results.scope import FROM_MEMORY, WARPS_SHARE, warps_share
+from gpudissect.results.text import clean, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import ACCESSES, INSTRUCTIONS
 from gpudissect.workload import MATRIX_NAMES
 
-_ATTRIBUTES = {"latency": "latency (cycles)", "rate": "rate (ops/cycle/SM)", "warps_needed": "warps needed"}
+TITLE = f"instructions, with the warps of one chain each that reach {WARPS_SHARE:.0%} of the peak rate"
+_ATTRIBUTES = {
+    "latency": "latency (cycles)",
+    "rate": "rate (ops/cycle/SM)",
+    "warps_needed": f"warps ({WARPS_SHARE:.0%})",
+}
 COLUMNS = ("instruction", *_ATTRIBUTES.values(), "share of dense peak", "verdict", "why")
-OPTIONAL = ("why", "verdict", "share of dense peak", "warps needed")  # in the order in which they are dropped
+OPTIONAL = (*reversed(COLUMNS[4:]), COLUMNS[3])  # in the order in which they are dropped
 _BY_SEVERITY = (Verdict.DIFFERS, Verdict.AS_PRINTED, Verdict.OVERLAPS, Verdict.FINER, Verdict.AGREES)
 _NAMES = {each.value: name for each, name in MATRIX_NAMES.items()}
 
@@ -45,7 +51,7 @@ def rows(findings: Sequence[Finding], facts: Mapping[str, object]) -> Iterator[t
         worst = next((verdict for verdict in _BY_SEVERITY if verdict in verdicts), None)
         values = [_number(by_name.get(name)) for name in _ATTRIBUTES]
         different = (
-            f"{_ATTRIBUTES[name].partition(' (')[0]}: published {folded_published(published)}, {published.text}"
+            f"{words(name)}: published {folded_published(published)}, {published.text}"
             for name, published in compared.items()
             if published.verdict in (Verdict.DIFFERS, Verdict.AS_PRINTED)
         )
@@ -77,5 +83,12 @@ def merge_notes(notes: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, s
 def _number(finding: Finding | None) -> str:
     """The value, but for counts with its bracket; the unit stands in the heading."""
     if finding is None or not finding.status.has_value:
-        return "-"
-    return clean(folded(finding, unit=False) if finding.unit else str(finding.value))
+        bound = folded(finding) if finding is not None and finding.attribute == "warps_needed" else ""
+        return bound + _other_share(finding) if finding is not None and bound else "-"
+    return clean(folded(finding, unit=False) if finding.unit else str(finding.value)) + _other_share(finding)
+
+
+def _other_share(finding: Finding) -> str:
+    """The share of the peak where it is not that of the heading."""
+    memory = finding.attribute == "warps_needed" and finding.element in FROM_MEMORY
+    return f" ({warps_share(finding.element)})" if memory else ""

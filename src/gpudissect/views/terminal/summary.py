@@ -9,13 +9,14 @@ from rich.text import Text
 
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Finding, Prediction
-from gpudissect.results.summary import WARPS_SHARE, Level, Remark, Summary, Tlb
-from gpudissect.results.text import clean, cut, percent
+from gpudissect.results.scope import WARPS_SHARE
+from gpudissect.results.summary import Level, Remark, Summary, Tlb
+from gpudissect.results.text import clean, cut, percent, title_of
 from gpudissect.views.terminal.layout import first_fitting, print_table
 
 MAX_REMARKS = 3  # differences from published values, and as many uncertain attributes
 LABEL_WIDTH = 15  # characters
-_OPTIONAL = ("sets x ways", "agreement", "ns", "line")  # columns in the order in which they are dropped
+_OPTIONAL = ("sets x ways", "agreement", "ns", "bandwidth", "line")  # columns in the order in which they are dropped
 
 
 def print_summary(out: Console, summary: Summary, prediction: Prediction | None, *, details: bool = False) -> None:
@@ -25,8 +26,10 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
     """
     if summary.levels:
         layouts = ((gap, dropped) for dropped in range(len(_OPTIONAL) + 1) for gap in (2, 1))
-        tables = (_levels(out, summary, _OPTIONAL[:dropped], gap) for gap, dropped in layouts)
-        print_table(out, first_fitting(out, tables))
+        table = first_fitting(out, (_levels(out, summary, _OPTIONAL[:dropped], gap) for gap, dropped in layouts))
+        print_table(out, table)
+        if all(column.header != "bandwidth" for column in table.columns):
+            _print_labelled(out, "Bandwidth", _bandwidths(summary))
     if summary.latency_by_sm:
         _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM")
     for tlb in summary.tlbs:
@@ -100,6 +103,12 @@ def _bandwidth(level: Level) -> str:
     return f"{text}/SM" if text.endswith("/cycle") else text
 
 
+def _bandwidths(summary: Summary) -> str:
+    """The bandwidths of all levels as a text; empty without any."""
+    texts = {title_of(level.element, short=True): _bandwidth(level).replace("\n", ", ") for level in summary.levels}
+    return "; ".join(f"{name} {text}" for name, text in texts.items() if text)
+
+
 def _tlb_words(tlb: Tlb) -> str:
     """``16 entries x 16 MiB each = 256 MiB, a miss adds 9-12 cycles``: pages of the driver may be smaller."""
     named = (
@@ -111,7 +120,9 @@ def _tlb_words(tlb: Tlb) -> str:
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
-    """Print a line after a label, broken below its beginning on a terminal."""
+    """Print a line after a label, broken below its beginning on a terminal; nothing without text."""
+    if not text:
+        return
     lines = textwrap.wrap(clean(text), max(20, out.width - LABEL_WIDTH))
     out.print(Text.assemble((label.ljust(LABEL_WIDTH), "bold"), f"\n{' ' * LABEL_WIDTH}".join(lines)))
 

@@ -12,8 +12,9 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Prediction, Result
+from gpudissect.results.scope import scopes
 from gpudissect.results.summary import CONFIDENT, summarize
-from gpudissect.results.text import bracket, brief, clean, cut, percent, provenance, quantity, words
+from gpudissect.results.text import SPECTRUM, bracket, brief, clean, cut, percent, provenance, quantity, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal import hiding, instructions
 from gpudissect.views.terminal.layout import fitting_table, print_table
@@ -81,7 +82,7 @@ def _print_findings(out: Console, result: Result) -> None:
     if findings:
         print_table(out, _findings_table(out, findings))
     if separate and (rows := list(instructions.rows(shown, result.device.facts))):
-        out.print(Text("\ninstructions", "bold"))
+        out.print(Text(f"\n{instructions.TITLE}", "bold"))
         cells = [dict(zip(instructions.COLUMNS, row, strict=True)) for row in rows]
         print_table(out, fitting_table(out, instructions.COLUMNS, cells, instructions.OPTIONAL))
     if result.comparisons:
@@ -131,21 +132,22 @@ def _facts(result: Result) -> Iterator[str]:
 def _findings_table(out: Console, findings: Sequence[Finding]) -> Table:
     """One row per finding, the element only in the first of its rows on a terminal."""
     rows, ends = [], set()
+    scope = {name: text for name, text in scopes(findings).items() if name[1] not in SPECTRUM}  # a note has those
     for _, group in groupby(findings, key=lambda finding: finding.element):
         for number, finding in enumerate(group):
             repeated = {"element": Text()} if number and out.is_terminal else {}  # a pipe gets it on every line
-            rows.append(_cells(finding) | repeated)
+            rows.append(_cells(finding, scope.get((finding.element, finding.attribute), "")) | repeated)
         ends.add(len(rows) - 1)
     return fitting_table(out, _COLUMNS, rows, _OPTIONAL, (2, 1, 0) if out.is_terminal else (2,), ends)
 
 
-def _cells(finding: Finding) -> dict[str, Text]:
+def _cells(finding: Finding, scope: str) -> dict[str, Text]:
     confidence = finding.confidence
     unsure = confidence is not None and confidence < CONFIDENT
     cells = dict.fromkeys(_COLUMNS, Text()) | {
         "element": Text(clean(finding.element), "bold"),
         "attribute": Text(clean(finding.attribute)),
-        "value": Text(clean(_value(finding)), _style(finding)),
+        "value": Text(clean(_value(finding) + (f" ({scope})" if scope else "")), _style(finding)),
         "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.3g}"),
         "confidence": Text("stated" if finding.status is Status.STATED else percent(confidence) if unsure else ""),
     }
@@ -185,6 +187,8 @@ def _notes(result: Result) -> Iterator[Text]:
         yield Text(f"analysed with gpudissect {version}" + (f" (analysis build {code})" if code else ""), "dim")
     if known := [f"{words(name)} {value}" for name, value in result.provenance if value is not None]:
         yield Text(clean(f"measured: {', '.join(known)}"), "dim")
+    if any(each.attribute in SPECTRUM for each in result.findings):
+        yield Text(f"latency spectrum: {'; '.join(f'{name} {text}' for name, text in SPECTRUM.items())}", "dim")
     missing: dict[tuple[str, str], list[str]] = {}  # attributes that share a reason
     for finding in result.findings:
         if not finding.status.has_value and finding.status is not Status.SKIPPED:
