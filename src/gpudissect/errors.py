@@ -21,6 +21,10 @@ class WorkloadError(UsageError):
     """Impossible parameters of a workload; raised when it is made."""
 
 
+class MachineCodeError(UsageError):
+    """A file without readable device code, an unknown kernel, or no disassembler."""
+
+
 class DeviceError(GpudissectError):
     """No such device, or it cannot be used."""
 

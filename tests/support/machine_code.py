@@ -93,6 +93,17 @@ def kernels_of(source: str, macros: tuple[str, ...], arch: str) -> dict[str, lis
     }
 
 
+@cache
+def cubin_of(text: str, arch: str, lines: bool = True) -> bytes:
+    """The cubin of a CUDA source given as text, with line information unless `lines` is False."""
+    from cuda.core import Program, ProgramOptions
+
+    outputs, _ = _cache()
+    key = hashlib.sha256(f"{text}\0{arch}\0{lines}\0{compiler_version()}".encode()).hexdigest()[:20]
+    options = ProgramOptions(std="c++17", arch=arch, lineinfo=lines, name="kernels.cu")
+    return outputs.get(key, lambda: bytes(Program(text, "c++", options).compile("cubin").code))
+
+
 def _disassemble(cubin: bytes) -> bytes:
     """Output of the disassembler for a cubin, as JSON."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

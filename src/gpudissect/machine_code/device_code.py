@@ -1,0 +1,50 @@
+"""Cubins in a file: a cubin itself, or those embedded in a shared object, executable, object file or fatbin."""
+
+import tempfile
+from pathlib import Path
+
+from gpudissect.errors import MachineCodeError
+from gpudissect.machine_code.kernel import Cubin, read_cubin
+from gpudissect.machine_code.tools import run_tool
+
+_ELF = b"\x7fELF"
+_CUDA = (190).to_bytes(2, "little")  # EM_CUDA, in bytes 18 and 19
+_FATBIN = bytes.fromhex("50ed55ba")
+_ARCHIVE = b"!<arch>\n"
+
+
+def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin, ...]:
+    """The cubins of a file in their order, of one `architecture` such as ``sm_90`` or of all.
+
+    Raises `MachineCodeError` if the file cannot be read or has no device code of this architecture.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(20)
+            data = start + file.read() if start[:4] == _ELF and start[18:] == _CUDA else b""
+    except OSError as error:
+        raise MachineCodeError(f"cannot read {str(path)!a}: {error.strerror}") from error
+    if not data and not start.startswith((_ELF, _FATBIN, _ARCHIVE)):
+        raise MachineCodeError(f"no device code in {path.name!a}: neither a cubin nor an ELF file nor a fatbin")
+    cubins = (read_cubin(data),) if data else _embedded_cubins(path, architecture)
+    found = tuple(cubin for cubin in cubins if architecture in (None, cubin.architecture))
+    if not found:
+        cubins = cubins or _embedded_cubins(path, None)
+        others = ", ".join(dict.fromkeys(cubin.architecture for cubin in cubins)) or "none"
+        raise MachineCodeError(f"no machine code for {architecture or 'any GPU'} in {path.name!a}; found: {others}")
+    return found
+
+
+def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
+    chosen = ["-arch", architecture] if architecture else []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run_tool("cuobjdump", [*chosen, "-xelf", "all", str(path.resolve())], folder)
+        files = sorted(folder.iterdir(), key=lambda file: _number(file.name))
+        return tuple(read_cubin(file.read_bytes()) for file in files if file.suffix == ".cubin")
+
+
+def _number(name: str) -> int:
+    """Position of an extracted file: 12 of ``kernels.12.sm_90.cubin``."""
+    parts = name.rsplit(".", 3)
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdecimal() else 0

@@ -1,0 +1,141 @@
+"""Sections and symbols of a cubin, an ELF file for NVIDIA GPUs.
+
+Every byte is untrusted: all sections are checked to lie inside the file before any is read. pyelftools does not serve
+here: it drops the bit of ``st_other`` that marks a kernel.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpudissect.errors import MachineCodeError
+
+MAX_CUBIN_BYTES = 1 << 28
+_HEADER = struct.Struct("<4s5B7x2HI3QI6H")  # Elf64_Ehdr
+_SECTION = struct.Struct("<2I4Q2I2Q")  # Elf64_Shdr
+_SYMBOL = struct.Struct("<IBBH2Q")  # Elf64_Sym
+_RELOCATION = struct.Struct("<QQq")  # Elf64_Rela
+_PROGRAM_HEADER_BYTES = 56
+_MACHINE_CUDA = 190
+_NO_BITS = 8  # SHT_NOBITS: a section without content in the file
+_FUNCTION = 2  # STT_FUNC
+_KERNEL = 0x10  # STO_CUDA_ENTRY of st_other
+_LAST_SECTION = 0xFF00  # SHN_LORESERVE
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section: bytes in memory, flags, the field ``sh_info``, and its content (none if it is all zero)."""
+
+    name: str
+    size: int
+    flags: int
+    info: int
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol: its value, size in bytes, and the index of its section (None if it is in none)."""
+
+    name: str
+    value: int
+    size: int
+    section: int | None
+    is_function: bool
+    is_kernel: bool
+
+
+@dataclass(frozen=True)
+class ElfFile:
+    """A checked ELF file for CUDA: compute capability as 10 * major + minor, ABI version, sections, symbols."""
+
+    capability: int
+    abi: int
+    sections: tuple[Section, ...]
+    symbols: tuple[Symbol, ...]
+
+    def section(self, name: str) -> Section | None:
+        """The first section of this name, or None."""
+        return self._by_name.get(name)
+
+    def content(self, name: str) -> bytes:
+        """Bytes of the first section of this name; none if there is none."""
+        section = self.section(name)
+        return section.content if section else b""
+
+    @cached_property
+    def _by_name(self) -> dict[str, Section]:
+        return {section.name: section for section in reversed(self.sections)}
+
+
+def read_elf(data: bytes) -> ElfFile:
+    """Sections and symbols of a cubin. Raises `MachineCodeError` for anything that is not a whole cubin."""
+    if len(data) > MAX_CUBIN_BYTES:
+        raise MachineCodeError(f"the cubin has {len(data)} bytes; at most {MAX_CUBIN_BYTES} are read")
+    if data[:4] != b"\x7fELF":
+        raise MachineCodeError("not a cubin: the file does not begin with an ELF header")
+    if len(data) < _HEADER.size:
+        raise MachineCodeError("truncated cubin: its ELF header is incomplete")
+    _, bits, order, _, _, abi, _, machine, _, _, programs, sections, flags, *counts = _HEADER.unpack_from(data)
+    _, program_bytes, program_count, section_bytes, section_count, names = counts
+    if machine != _MACHINE_CUDA:
+        raise MachineCodeError(
+            f"not a cubin: an ELF file for machine {machine}, expected {_MACHINE_CUDA} (NVIDIA CUDA)"
+        )
+    if (bits, order, section_bytes) != (2, 1, _SECTION.size) or not names < section_count:
+        raise MachineCodeError("damaged cubin: not a 64-bit little-endian ELF file with sections")
+    if program_count and program_bytes != _PROGRAM_HEADER_BYTES:
+        raise MachineCodeError("damaged cubin: program headers of an unknown size")
+    end = sections + section_count * _SECTION.size
+    _check_end(data, max(end, programs + program_count * _PROGRAM_HEADER_BYTES))
+    headers = list(_SECTION.iter_unpack(data[sections:end]))
+    contents = [b"" if header[1] == _NO_BITS else _slice(data, header[4], header[5]) for header in headers]
+    found = tuple(
+        Section(_text(contents[names], header[0]), header[5], header[2], header[7], content)
+        for header, content in zip(headers, contents, strict=True)
+    )
+    capability = flags >> 8 & 0xFF if abi >= 8 else flags & 0xFF  # EF_CUDA_SM of llvm/BinaryFormat/ELF.h
+    return ElfFile(capability, abi, found, _symbols(found, headers))
+
+
+def relocations(data: bytes) -> tuple[tuple[int, int, int], ...]:
+    """Offset, index of the symbol and addend of each entry of a section of relocations (``.rela.*``)."""
+    whole = data[: len(data) // _RELOCATION.size * _RELOCATION.size]
+    return tuple((offset, kind >> 32, addend) for offset, kind, addend in _RELOCATION.iter_unpack(whole))
+
+
+def _symbols(sections: tuple[Section, ...], headers: list[tuple[int, ...]]) -> tuple[Symbol, ...]:
+    index = next((number for number, section in enumerate(sections) if section.name == ".symtab"), None)
+    if index is None:
+        return ()
+    table, names, entry_bytes = sections[index].content, headers[index][6], headers[index][9]
+    if entry_bytes != _SYMBOL.size or len(table) % _SYMBOL.size or names >= len(sections):
+        raise MachineCodeError("damaged cubin: a table of symbols of an unknown layout")
+    symbols = []
+    for name, kind, other, section, value, size in _SYMBOL.iter_unpack(table):
+        is_function = kind & 0xF == _FUNCTION
+        if is_function and len(sections) <= section < _LAST_SECTION:
+            raise MachineCodeError(f"damaged cubin: a function in section {section} of {len(sections)}")
+        place = section if section < len(sections) else None
+        text = _text(sections[names].content, name)
+        symbols.append(Symbol(text, value, size, place, is_function, is_function and bool(other & _KERNEL)))
+    return tuple(symbols)
+
+
+def _slice(data: bytes, offset: int, size: int) -> bytes:
+    _check_end(data, offset + size)
+    return data[offset : offset + size]
+
+
+def _check_end(data: bytes, end: int) -> None:
+    if end > len(data):
+        raise MachineCodeError(f"truncated cubin: it has {len(data)} bytes and describes {end}")
+
+
+def _text(table: bytes, start: int) -> str:
+    """A name in a table of strings: up to the zero byte, undecodable bytes as escapes."""
+    end = table.find(b"\0", start)
+    if start > len(table) or end < 0:
+        raise MachineCodeError("damaged cubin: a name extends past its table")
+    return table[start:end].decode("utf-8", "backslashreplace")

@@ -1,0 +1,154 @@
+"""Kernels of a cubin: code, registers, shared memory, stack, barriers, parameters, as the file declares them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpudissect.errors import MachineCodeError, suggest
+from gpudissect.machine_code import attributes as info
+from gpudissect.machine_code.elf import ElfFile, Symbol, read_elf
+
+INSTRUCTION_BYTES = 16  # Volta and later
+MAX_SHARED_BYTES = 1 << 20  # several times the shared memory of an SM
+_RESERVED_SHARED_BYTES = 1024  # per block from compute capability 8.0 on (CUDA C++ Programming Guide, Shared Memory)
+_RESERVED_SHARED = ".nv.reservedSmem.offset0"  # a cubin with this symbol counts them in its sections
+_FIRST_CAPABILITY = 70  # earlier GPUs have 8-byte instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function inside the code of a kernel, at a byte offset."""
+
+    name: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as a cubin declares it. Sizes are in bytes: shared memory per block, stack per thread.
+
+    `shared_bytes` is static shared memory, without what the system reserves. Parameters begin at `parameter_base` of
+    constant bank 0. `functions` are those in `code`, the kernel first. `indirect_targets` has the targets of indirect
+    branches by address; `symbol` is the index of its symbol. Threads and cluster are None if not declared.
+    """
+
+    name: str
+    architecture: str
+    code: bytes = field(repr=False)
+    symbol: int
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    barriers: int
+    max_threads: int | None
+    cluster: tuple[int, ...] | None
+    parameters: tuple[info.Parameter, ...]
+    parameter_base: int
+    functions: tuple[Function, ...] = field(repr=False)
+    indirect_targets: dict[int, tuple[int, ...]] = field(repr=False)
+
+    @property
+    def short_name(self) -> str:
+        """Namespaces and name without parameters: ``ns::name`` for ``_ZN2ns4nameIfEvPT_``."""
+        return short_name(self.name)
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """A checked cubin: its bytes, its architecture such as ``sm_90``, and its kernels in the order of their symbols."""
+
+    data: bytes = field(repr=False)
+    architecture: str
+    kernels: tuple[Kernel, ...]
+
+
+def read_cubin(data: bytes) -> Cubin:
+    """The kernels of a cubin. Raises `MachineCodeError` for anything that is not a whole cubin."""
+    file = read_elf(data)
+    if file.capability < _FIRST_CAPABILITY:
+        raise MachineCodeError(f"machine code of sm_{file.capability}: GPUs before sm_{_FIRST_CAPABILITY} are not read")
+    everywhere = info.read_attributes(file.content(".nv.info"))
+    registers, stacks = (info.by_symbol(everywhere, kind) for kind in (info.REGISTERS, info.STACK))
+    reserved = _RESERVED_SHARED_BYTES if any(s.name == _RESERVED_SHARED for s in file.symbols) else 0
+    kernels = tuple(
+        _kernel(file, index, registers, stacks, reserved) for index, s in enumerate(file.symbols) if s.is_kernel
+    )
+    return Cubin(data, f"sm_{file.capability}", kernels)
+
+
+def choose_kernel(kernels: Iterable[Kernel], name: str | None) -> Kernel:
+    """The kernel of this mangled or short name, or the only one. Raises `MachineCodeError` with their names."""
+    by_name = {kernel.name: kernel for kernel in kernels}
+    if not by_name:
+        raise MachineCodeError("the file has no kernel")
+    matches = [k for k in by_name.values() if name is None or name in (k.name, k.short_name)]
+    if len(matches) == 1 or (name in by_name):
+        return by_name[name] if name in by_name else matches[0]
+    names = [ascii(kernel.name)[1:-1][:60] for kernel in matches or by_name.values()]
+    listing = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    if matches:
+        called = f" called {ascii(name)[:40]}" if name else ""
+        raise MachineCodeError(f"{len(matches)} kernels{called}: choose one with --kernel: {listing}")
+    similar = suggest(str(name), names)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {listing}"
+    raise MachineCodeError(f"no such kernel: {ascii(name)[:40]}; {hint}")
+
+
+def short_name(mangled: str) -> str:
+    """Namespaces and name of a function mangled by the Itanium C++ ABI; other names as they are."""
+    rest = mangled.removeprefix("_Z")
+    nested, parts = rest.startswith("N"), list[str]()
+    rest = rest.removeprefix("N")
+    while mangled.startswith("_Z") and rest[:1].isdecimal() and (nested or not parts):
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        if not 0 < digits <= 4:
+            return mangled
+        end = digits + int(rest[:digits])
+        parts.append("(anonymous namespace)" if rest[digits:end].startswith("_GLOBAL__N_") else rest[digits:end])
+        rest = rest[end:]
+    return "::".join(parts) or mangled
+
+
+def _kernel(file: ElfFile, index: int, registers: dict[int, int], stacks: dict[int, int], reserved: int) -> Kernel:
+    symbol = file.symbols[index]
+    section = file.sections[symbol.section or 0]
+    own = info.read_attributes(file.content(f".nv.info.{symbol.name}"))
+    if not section.content or len(section.content) % INSTRUCTION_BYTES:
+        size = len(section.content)
+        raise MachineCodeError(f"damaged cubin: kernel {ascii(symbol.name)[:60]} has {size} bytes of code")
+    shared = file.section(f".nv.shared.{symbol.name}")
+    shared_bytes = max(0, shared.size - reserved) if shared else 0
+    if shared_bytes > MAX_SHARED_BYTES:
+        raise MachineCodeError(f"damaged cubin: a kernel with {shared_bytes} bytes of shared memory")
+    bank = info.words_of(own, info.PARAMETER_BANK, 2) or (0, 0)
+    threads = info.words_of(own, info.REQUIRED_THREADS, 3) or info.words_of(own, info.MAX_THREADS, 3)
+    in_flags = section.flags >> 20 & 0x7F if file.abi < 8 else 0
+    return Kernel(
+        name=symbol.name,
+        architecture=f"sm_{file.capability}",
+        code=section.content,
+        symbol=index,
+        registers=registers.get(index, section.info >> 24),
+        shared_bytes=shared_bytes,
+        stack_bytes=stacks.get(index, 0),
+        barriers=next((a.value for a in own if a.identifier == info.BARRIERS), in_flags),
+        max_threads=threads[0] * threads[1] * threads[2] if threads else None,
+        cluster=info.words_of(own, info.CLUSTER, 3),
+        parameters=info.parameters_of(own),
+        parameter_base=bank[1] & 0xFFFF,
+        functions=_functions(file.symbols, symbol, len(section.content)),
+        indirect_targets=info.indirect_targets(own),
+    )
+
+
+def _functions(symbols: tuple[Symbol, ...], kernel: Symbol, code_bytes: int) -> tuple[Function, ...]:
+    """The kernel and the functions in its section, by address."""
+    inside = {
+        s.value: Function(s.name, s.value, s.size)
+        for s in symbols
+        if s.is_function
+        and s.section == kernel.section
+        and 0 < s.value < code_bytes
+        and s.value % INSTRUCTION_BYTES == 0
+    }
+    return Function(kernel.name, 0, kernel.size), *(inside[start] for start in sorted(inside))

@@ -1,0 +1,61 @@
+"""NVIDIA's binary utilities as processes: nvdisasm and cuobjdump, from their wheels or from a CUDA toolkit.
+
+They read files of strangers, so their time, memory and output are limited.
+"""
+
+import resource
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from gpudissect.errors import MachineCodeError
+
+TIME_LIMIT_S = 120
+_MEMORY_LIMIT_BYTES = 8 << 30
+_FILE_LIMIT_BYTES = 1 << 30
+_INSTALL = "pip install 'gpudissect[explain]'"
+
+
+@cache
+def find_tool(name: str) -> str:
+    """Path of a binary utility: of its wheel, or else on PATH. Raises `MachineCodeError` if there is none."""
+    spec = find_spec("nvidia")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    wheels = [str(path) for folder in folders for path in sorted(Path(folder).glob(f"cu*/bin/{name}"), reverse=True)]
+    found = next((path for path in wheels if shutil.which(path)), None) or shutil.which(name)
+    if found is None:
+        raise MachineCodeError(f"{name} was not found: {_INSTALL}")
+    return found
+
+
+def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) -> bytes:
+    """Standard output of a binary utility run in `folder`.
+
+    Raises `MachineCodeError` if it fails, runs longer than `TIME_LIMIT_S`, or its output exceeds the limit.
+    """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(
+            [find_tool(name), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=messages, cwd=folder
+        )
+        with suppress(OSError, ValueError):  # it has ended already, or a lower limit holds
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT_BYTES, _FILE_LIMIT_BYTES))
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_LIMIT_BYTES, _MEMORY_LIMIT_BYTES))
+        try:
+            code = process.wait(TIME_LIMIT_S)
+        except subprocess.TimeoutExpired as error:
+            raise MachineCodeError(f"{name} did not finish within {TIME_LIMIT_S} s") from error
+        finally:
+            process.kill()
+            process.wait()
+        for file in (output, messages):
+            file.seek(0)
+        if code:
+            lines = messages.read(1000).decode("ascii", "backslashreplace").splitlines()
+            reason = lines[0].strip() if lines else f"exit code {code}"
+            raise MachineCodeError(f"{name} cannot read the device code: {ascii(reason)[1:-1][:200]}")
+        return output.read()

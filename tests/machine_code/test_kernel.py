@@ -1,0 +1,128 @@
+"""Resources and parameters that a cubin declares; damaged files."""
+
+import struct
+import sys
+from dataclasses import astuple
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudissect.errors import MachineCodeError
+from gpudissect.machine_code.device_code import read_device_code
+from gpudissect.machine_code.kernel import choose_kernel, read_cubin, short_name
+from tests.machine_code.sources import ARCHITECTURES, RESOURCES
+from tests.support.machine_code import cubin_of
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_resources_and_parameters_are_those_of_the_source(arch):
+    cubin = read_cubin(cubin_of(RESOURCES, arch))
+    kernel = choose_kernel(cubin.kernels, "resources")
+    assert cubin.architecture == kernel.architecture == arch
+    assert (kernel.shared_bytes, kernel.barriers, kernel.max_threads) == (96 * 4, 4, 256)
+    assert kernel.stack_bytes >= 400
+    assert [astuple(p) for p in kernel.parameters] == [(0, 0, 5), (1, 8, 8), (2, 16, 2), (3, 32, 16)]
+    assert 0 < kernel.registers <= 255
+    assert choose_kernel(cubin.kernels, "space::scaled").shared_bytes == 0
+
+
+def test_parameters_begin_where_the_architecture_puts_them():
+    bases = [read_cubin(cubin_of(RESOURCES, arch)).kernels[0].parameter_base for arch in ("sm_75", "sm_90", "sm_120")]
+    assert bases == [0x160, 0x210, 0x380]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_ZN5space6scaledIfEEvPT_S1_", "space::scaled"),
+        ("_Z3addPfi", "add"),
+        ("kernel", "kernel"),
+        ("_ZN12_GLOBAL__N_13addEv", "(anonymous namespace)::add"),
+        ("_Z99999x", "_Z99999x"),
+        ("_ZL3addv", "_ZL3addv"),
+    ],
+)
+def test_short_names(mangled, name):
+    assert short_name(mangled) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [(None, ["2 kernels", "resources", "scaled"]), ("resource", ["no such kernel", "resources"]), ("\n", [r"'\n'"])],
+)
+def test_an_ambiguous_or_unknown_name_is_refused_with_the_names(name, facts):
+    with pytest.raises(MachineCodeError) as error:
+        choose_kernel(read_cubin(cubin_of(RESOURCES, "sm_90")).kernels, name)
+    assert all(fact in str(error.value) for fact in facts)
+    assert "\n" not in str(error.value)
+
+
+def test_files_without_device_code_are_refused(tmp_path):
+    (tmp_path / "text").write_text("kernel")
+    for path in (tmp_path, tmp_path / "text", tmp_path / "absent"):
+        with pytest.raises(MachineCodeError):
+            read_device_code(path)
+
+
+def test_a_cubin_of_another_architecture_is_refused_with_both(tmp_path):
+    path = tmp_path / "k.cubin"
+    path.write_bytes(cubin_of(RESOURCES, "sm_90"))
+    assert len(read_device_code(path, "sm_90")) == 1
+    with pytest.raises(MachineCodeError, match=r"sm_80.*sm_90"):
+        read_device_code(path, "sm_80")
+
+
+def test_cubins_in_a_fatbin_are_found_by_architecture(tmp_path):
+    path = tmp_path / "kernels.fatbin"
+    path.write_bytes(fatbin([cubin_of(RESOURCES, arch) for arch in ("sm_80", "sm_90")]))
+    assert [cubin.architecture for cubin in read_device_code(path)] == ["sm_80", "sm_90"]
+    assert [len(cubin.kernels) for cubin in read_device_code(path, "sm_90")] == [2]
+    with pytest.raises(MachineCodeError, match=r"sm_75.*sm_80, sm_90"):
+        read_device_code(path, "sm_75")
+
+
+def test_a_host_executable_without_device_code_is_refused():
+    with pytest.raises(MachineCodeError, match="device code"):
+        read_device_code(Path(sys.executable).resolve())
+
+
+def fatbin(cubins):
+    """A container as nvcc embeds it, uncompressed: a header, and for each cubin a header and the cubin."""
+    entries = b""
+    for cubin in cubins:
+        capability = int(read_cubin(cubin).architecture.removeprefix("sm_"))
+        content = cubin + b"\0" * (-len(cubin) % 8)
+        entries += struct.pack("<HHIQ8xHHI8xQ16x", 2, 0x101, 64, len(content), 0, 1, capability, 0x11) + content
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
+
+
+def _read_or_refuse(data):
+    try:
+        read_cubin(data)
+    except MachineCodeError as error:
+        assert "\n" not in str(error)
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_a_truncated_cubin_is_refused(share):
+    data = cubin_of(RESOURCES, "sm_90")
+    with pytest.raises(MachineCodeError):
+        read_cubin(data[: int(share * len(data))])
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"\x7fELF"]))
+def test_arbitrary_bytes_are_refused(data, start):
+    with pytest.raises(MachineCodeError):
+        read_cubin(start + data)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=8))
+def test_a_damaged_cubin_is_read_or_refused(changes):
+    """Bytes change in the header, in the tables at the end, and in between."""
+    data = bytearray(cubin_of(RESOURCES, "sm_80"))
+    for place, value in changes:
+        data[(place % 64) if place % 3 == 0 else (-place % len(data) if place % 3 == 1 else place % len(data))] = value
+    _read_or_refuse(bytes(data))
