@@ -231,6 +231,29 @@ def test_one_trace_or_several_and_a_device_that_stays_open():
     assert gd.run([], "sim:gtx980") == []
 
 
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: gd.discover(5), "device"),
+        (lambda: gd.hide(["cuda:0"]), "device"),
+        (lambda: gd.chase(5), "device"),
+        (lambda: gd.discover("sim:gtx980", only=[]), "only"),
+        (lambda: gd.discover("sim:gtx980", only=[5]), "only"),
+        (lambda: gd.hide("sim:gtx980", access=()), "access"),
+        (lambda: gd.discover("sim:gtx980", html=5), "html"),
+        (lambda: gd.run(5, "sim:gtx980"), "workload"),
+        (lambda: gd.run(CHASE, 5), "device"),
+        (lambda: gd.load(None), "file"),
+        (lambda: gd.compare("a.json", "b.json"), "result"),
+        (lambda: gd.check("a.json"), "result"),
+        (lambda: gd.predict("a.json", 4), "result"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(call, argument):
+    with pytest.raises(gd.GpudissectError, match=rf"^{argument} .*, got "):
+        call()
+
+
 def test_what_was_run_is_recorded(tmp_path):
     first = gd.run(CHASE, "sim:gtx980", record=tmp_path / "rec")
     assert np.array_equal(gd.run(CHASE, f"rec:{tmp_path / 'rec'}").cycles, first.cycles)

@@ -1,9 +1,10 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import UnionType
 from typing import overload
 
 from gpudissect.device import kinds
@@ -13,10 +14,11 @@ from gpudissect.device.recording.device import Recorder
 from gpudissect.errors import UsageError
 from gpudissect.results import check as checking
 from gpudissect.results import compare as comparing
-from gpudissect.results import files
+from gpudissect.results import files, model
 from gpudissect.results import predict as predicting
 from gpudissect.results.check import Concern
 from gpudissect.results.predict import DEFAULT_ACCESS
+from gpudissect.results.text import brief
 from gpudissect.study import Request, check_elements, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, MixPrediction, Result
@@ -25,6 +27,8 @@ from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 from gpudissect.workload.parse import parse_chase
 
 Name = str | Path
+DEVICE_NAME = "a name such as 'cuda:0'"
+MAX_SHOWN = 60  # characters of a wrong argument, in an error
 
 
 def discover(
@@ -63,9 +67,10 @@ def discover(
     experiments. Raises `UsageError`, `DeviceError` (`gpudissect.errors`).
 
     """
-    elements = check_elements(_as_list(only))
+    elements = check_elements(_as_list("only", only))
     request = Request(elements=elements, quick=quick, seed=seed, compare_methods=compare_methods, host=host)
-    return _result(device, request, _path(record), _path(html), _path(traces), progress, _path(card))
+    outputs = (_path("record", record), _path("html", html), _path("traces", traces))
+    return _result(device, request, *outputs, progress, _path("card", card))
 
 
 def hide(
@@ -83,8 +88,9 @@ def hide(
 
     `access` is streaming (if left out), stride2, random, rsq, lds, all, or several; for the rest see `discover`.
     """
-    request = Request(hiding=True, elements=hiding_elements(_as_list(access)), quick=quick, host=host)
-    return _result(device, request, _path(record), _path(html), _path(traces), progress)
+    request = Request(hiding=True, elements=hiding_elements(_as_list("access", access)), quick=quick, host=host)
+    outputs = (_path("record", record), _path("html", html), _path("traces", traces))
+    return _result(device, request, *outputs, progress)
 
 
 @overload
@@ -108,7 +114,10 @@ def run(
     for opening it once. `seed` is that of a simulated GPU's noise; `record` a new folder that keeps what was run.
     Raises `UsageError`, `DeviceError`, and `UnsupportedWorkload` for a workload that the device cannot run.
     """
-    batch = [workload] if isinstance(workload, Chase | Stream | Mix | Launch) else list(workload)
+    batch = list(workload) if isinstance(workload, Iterable) else [workload]
+    _check_device(device)
+    for each in batch:
+        _check_type("workload", each, Chase | Stream | Mix | Launch, "a Chase, Stream, Mix or Launch")
     with ExitStack() as stack:
         if device is None or isinstance(device, str):
             device = stack.enter_context(kinds.open_device(_only_device(device, 1), seed=seed))
@@ -155,6 +164,7 @@ def chase(
         peer=peer,
         seed=seed,
     )
+    _check_device(device)
     opened = _only_device(device, 1) if device is None or isinstance(device, str) else device
     return run(workload, opened, seed=seed, record=record)
 
@@ -179,6 +189,7 @@ def predict(
     Raises `UsageError` for a result without parameters of latency hiding, an impossible occupancy, or a wrong mix.
 
     """
+    _check_type("result", result, model.Result, "a result of hide")
     return MixPrediction(**vars(predicting.predict(result, warps, run, alpha, access)))
 
 
@@ -189,16 +200,19 @@ def devices() -> list[Listing]:
 
 def load(file: Name) -> Result:
     """Read a result file. Raises `UsageError` for one that is missing, foreign, newer or malformed."""
+    _check_type("file", file, str | Path, "a path")
     return Result.of(files.load(Path(file)))
 
 
 def compare(*results: Result) -> Comparison:
     """Compare two results or more, value by value. Raises `UsageError` for fewer."""
+    _check_results(results)
     return Comparison.of(comparing.compare(results))
 
 
 def check(*results: Result) -> list[Concern]:
     """Reasons not to rely on a result; for several results of one GPU, also what changed between them."""
+    _check_results(results)
     return checking.concerns(results)
 
 
@@ -211,6 +225,7 @@ def _result(
     progress: Progress | None,
     card: Path | None = None,
 ) -> Result:
+    _check_type("device", device, str | None, DEVICE_NAME)
     check_outputs(None, html, traces, device, record, card)
     keep = html is not None or traces is not None
     outcome = run_study(_only_device(device, 2), request, record=record, keep=keep, progress=progress)
@@ -233,10 +248,34 @@ def _only_device(device: str | None, calls: int) -> str:
     return choice.specs[0]
 
 
-def _as_list(names: str | Sequence[str] | None) -> Sequence[str] | None:
-    """A text stands for itself, although it is a sequence of letters."""
-    return [names] if isinstance(names, str) else names
+def _as_list(argument: str, names: str | Sequence[str] | None) -> Sequence[str] | None:
+    """A text stands for itself, although it is a sequence of letters. Raises `UsageError` for what names nothing."""
+    if names is None or isinstance(names, str):
+        return None if names is None else [names]
+    _check_type(argument, names, Collection, "a name or a list of names")
+    for each in names:
+        _check_type(argument, each, str, "a name or a list of names")
+    if not names:
+        raise UsageError(f"{argument} names nothing, got {names!r}; leave it out for everything")
+    return names
 
 
-def _path(name: Name | None) -> Path | None:
+def _path(argument: str, name: Name | None) -> Path | None:
+    _check_type(argument, name, str | Path | None, "a path")
     return None if name is None else Path(name)
+
+
+def _check_device(device: object) -> None:
+    if not hasattr(device, "info"):  # of an opened one
+        _check_type("device", device, str | None, f"{DEVICE_NAME} or an opened device")
+
+
+def _check_results(results: Sequence[object]) -> None:
+    for each in results:
+        _check_type("result", each, model.Result, "a result, as from discover or load")
+
+
+def _check_type(argument: str, value: object, kinds_of_value: type | UnionType, what: str) -> None:
+    """Raise `UsageError`, which names the argument, for a value of another type."""
+    if not isinstance(value, kinds_of_value):
+        raise UsageError(f"{argument} must be {what}, got {brief(repr(value), MAX_SHOWN)}")

@@ -35,6 +35,12 @@ def test_help_names_every_command(gpudissect, arguments):
     assert all(name in out for name in COMMANDS)
 
 
+def test_the_description_of_every_command_is_whole(gpudissect):
+    lines = gpudissect("--help")[1].partition("Commands:\n")[2].splitlines()
+    assert len(lines) == len(COMMANDS)
+    assert not [line for line in lines if line.endswith("...") or len(line) > 80]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(gpudissect, command):
     code, out, _ = gpudissect(command, "-h")

@@ -18,7 +18,7 @@ SIMULATED = ("discover", "-d", "sim:gtx980")
 
 
 def test_prints_a_table_and_nothing_else(survey, gpudissect):
-    code, out, err = gpudissect(*SIMULATED)
+    code, out, err = gpudissect(*SIMULATED, "-o", "r.json")
     assert (code, err) == (0, "")
     assert out.splitlines()[0].startswith("Fake  SIMULATED  sim:gtx980")
     assert "L1 data cache" in out and "hit_latency" not in out
@@ -26,9 +26,18 @@ def test_prints_a_table_and_nothing_else(survey, gpudissect):
 
 
 def test_without_a_device_one_line_names_the_one_used(survey, gpudissect):
-    code, _, err = gpudissect("discover")
+    code, _, err = gpudissect("discover", "-o", "r.json")
     assert (code, err.count("\n")) == (0, 1)
     assert "sim:gtx980" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [((), 1), (("--quick",), 1), (("-o", "r.json"), 0), (("--record", "rec"), 0), (("--json",), 0)],
+)
+def test_one_line_says_that_the_result_was_not_saved(survey, gpudissect, options, lines):
+    _, _, err = gpudissect(*SIMULATED, *options)
+    assert err.count("\n") == err.count("-o FILE.json") == lines
 
 
 def test_json_on_stdout_is_the_result_file(survey, gpudissect):
@@ -243,7 +252,7 @@ def test_one_broken_gpu_does_not_cost_the_others(two_gpus, gpudissect, monkeypat
         return working(spec, seed=seed)
 
     monkeypatch.setattr(kinds, "open_device", open_device)
-    code, out, err = gpudissect("discover", "-d", "cuda:all")
+    code, out, err = gpudissect("discover", "-d", "cuda:all", "-o", "r.json")
     assert (code, err) == (4, "gpudissect: error: cuda:0 fell off the bus\n")
     assert "cuda:1" in out
 

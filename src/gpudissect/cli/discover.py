@@ -33,7 +33,10 @@ ALL_GPUS = "cuda:all"
 
 
 def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False) -> None:
-    """List real, simulated and recorded devices, and why a real one cannot be used."""
+    """List the devices, and why a GPU cannot be used.
+
+    Real GPUs, simulated ones of the catalogue, and recordings in this folder.
+    """
     from gpudissect.device.kinds import list_devices
 
     listings = list_devices()
@@ -143,6 +146,8 @@ def run_and_finish(
             break
     with uninterrupted():
         print_results(results, as_json=as_json, as_list=several, everything=everything, details=details)
+        if results and outputs[0] is None and record is None and not as_json:
+            print_note("result not saved; add -o FILE.json to keep it")
     return finish(results, errors)
 
 

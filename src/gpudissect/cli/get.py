@@ -30,10 +30,11 @@ def get(
     device: DeviceOption = None,
     as_json: Annotated[bool, Option("--json", help="Print value, bracket, status and confidence as JSON.")] = False,
 ) -> int:
-    """Print single values of a result file, or measure them: get -d cuda:0 l1.capacity.
+    """Print single values of a result file, or measure them.
 
-    One value per line, after its name if there are several. A device is measured as by discover --only. Exit codes: 0
-    found, 4 not found (the reason is on stderr), 130 interrupted.
+    gpudissect get RESULT.json l1.capacity, or get -d cuda:0 l1.capacity. One value per line, after its name if
+    there are several. A device is measured as by discover --only. Exit codes: 0 found, 4 not found (the reason is
+    on stderr), 130 interrupted.
     """
     code = DONE
     if device is None:

@@ -35,10 +35,11 @@ def hide(
     everything: AllOption = False,
     details: DetailsOption = False,
 ) -> int:
-    """Measure throughput against occupancy, and report how many warps hide latency.
+    """Measure how many warps hide latency.
 
-    Every warp runs a chain of loads with alpha additions between two of them. Ctrl-C keeps what was measured: the quick
-    grid comes first. Exit codes: 0 done, 4 done in part, 130 interrupted.
+    Throughput is measured against occupancy. Every warp runs a chain of loads with alpha additions between two of
+    them. Ctrl-C keeps what was measured: the quick grid comes first. Exit codes: 0 done, 4 done in part, 130
+    interrupted.
     """
     from gpudissect.study import Request, hiding_elements
 

@@ -49,9 +49,10 @@ def mix(
     record: RecordOption = None,
     as_json: TraceJsonOption = False,
 ) -> None:
-    """Run one mix of instructions and print its raw trace: SM, block, begin and end of every warp.
+    """Run one mix of instructions and print its raw trace.
 
-    The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
+    It has SM, block, begin and end of every warp. The trace goes to FILE and the summary to stdout; without FILE
+    the trace goes to stdout, the summary to stderr.
     """
     from gpudissect.workload import GLOBAL_INSTRUCTIONS, Access, Mix
 

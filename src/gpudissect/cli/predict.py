@@ -26,9 +26,10 @@ def predict(
     ] = "ldg_streaming",
     as_json: Annotated[bool, Option("--json", help="Print the prediction as JSON.")] = False,
 ) -> None:
-    """Predict the throughput of a mix of dependent instructions, and what limits it.
+    """Predict the throughput of an instruction mix and what limits it.
 
-    The worksheet of VV16 tables 3.2 to 3.4: bounds by latency, by functional units, by memory, and by issue.
+    The instructions depend on one another. The worksheet of VV16 tables 3.2 to 3.4: bounds by latency, by
+    functional units, by memory, and by issue.
     """
     from gpudissect.results.files import load
     from gpudissect.results.predict import predict as predict_mix

@@ -31,7 +31,7 @@ def show(
     card: CardOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the results as JSON; several as a list.")] = False,
 ) -> None:
-    """Print summaries of result files, or make an HTML report or a picture of one.
+    """Print result files, or make an HTML report or a picture of one.
 
     A report made while measuring or replaying (discover --html) also shows the traces behind each finding.
     """
@@ -140,9 +140,10 @@ def compare(
         bool, Option("--all", "-a", help="Also list values that are the same or not comparable.")
     ] = False,
 ) -> None:
-    """List what is the same in several results, what differs and what is inconclusive, each with the reason.
+    """List what differs between results, each with the reason.
 
-    Values that depend on conditions which were not the same (carve-out, clocks) are not compared.
+    With --all also what is the same. Values that depend on conditions which were not the same (carve-out, clocks)
+    are not compared.
     """
     from gpudissect.results.compare import compare as compare_results
     from gpudissect.results.files import load

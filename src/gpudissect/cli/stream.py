@@ -52,9 +52,10 @@ def stream(
     record: RecordOption = None,
     as_json: TraceJsonOption = False,
 ) -> None:
-    """Run one stream and print its raw trace: nanoseconds and bytes of each run.
+    """Run one stream and print its raw trace.
 
-    The trace goes to FILE and the summary to stdout; without FILE the trace goes to stdout, the summary to stderr.
+    It has nanoseconds and bytes of each run. The trace goes to FILE and the summary to stdout; without FILE the
+    trace goes to stdout, the summary to stderr.
     """
     from gpudissect.units import parse_bytes
     from gpudissect.workload import Path, Stream, Transfer
