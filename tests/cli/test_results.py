@@ -96,6 +96,26 @@ def test_check_names_the_files_of_each_concern(survey, gpudissect):
     assert "note: quick run" in gpudissect("check", "quick.json")[1]
 
 
+def test_check_lists_the_files_of_each_group(survey, gpudissect):
+    for name, options in (("a.json", ()), ("b.json", ()), ("quick.json", ("--quick",))):
+        gpudissect("discover", "-o", name, *options)
+    lines = gpudissect("check", "a.json", "b.json")[1].splitlines()
+    assert lines[1] == "Fake, no GPU UUID, discover, 1000 MHz: a.json, b.json"
+    assert not any(line.startswith("Fake") for line in gpudissect("check", "a.json")[1].splitlines())
+    (group,) = json.loads(gpudissect("check", "quick.json", "--json")[1])["groups"]
+    assert (group["settings"], group["files"]) == ("quick, 1000 MHz", ["quick.json"])
+
+
+def test_an_unreadable_file_does_not_stop_the_check_of_the_others(survey, gpudissect):
+    gpudissect("discover", "-o", "a.json")
+    Path("bad.json").write_text("no")
+    code, out, err = gpudissect("check", "bad.json", "a.json", "missing.json")
+    assert code == 2 and out.startswith("stable") and err.count("\n") == 2
+    assert "bad.json" in err and "missing.json" in err
+    code, out, _ = gpudissect("check", "bad.json", "a.json", "--json")
+    assert code == 2 and (json.loads(out)["files"], json.loads(out)["unreadable"]) == (["a.json"], ["bad.json"])
+
+
 def test_export_prints_a_gpu_file_which_is_a_device(gpudissect, tmp_path):
     code, out, err = gpudissect("export", H200, "--format", "gpu")
     assert (code, err) == (0, "")

@@ -113,6 +113,22 @@ def test_cards_are_told_apart_by_their_uuid():
     assert [each.of for each in unknown if "UUID" in each.what] == [(0, 1)]
 
 
+def test_the_spread_over_cards_of_one_model_is_given():
+    def of_card(number, latency):
+        findings = PLAIN | {"l1.hit_latency": {"value": latency, "low": latency, "high": latency}}
+        return make(findings, provenance=Provenance(gpu_uuid=f"GPU-{number}"))
+
+    cards = [of_card(n, latency) for n, latency in enumerate((30.0, 33.0, 31.0))]
+    (spread,) = [each for each in concerns(cards) if "spread" in each.what]
+    assert spread.what.endswith(": l1.hit_latency 30-33 cycles") and "3 cards" in spread.what
+    assert not [each for each in concerns(cards[:1] * 2) if "spread" in each.what]
+
+
+def test_a_bracket_that_is_wide_by_nature_is_no_concern():
+    for name in ("launch.block_replacement", "atomg.latency", "hiding.contention_rise"):
+        assert concerns([make({name: {"value": 600.0, "low": 500.0, "high": 770.0}})]) == []
+
+
 def test_a_card_without_uuid_is_not_called_another_one():
     known = make(provenance=Provenance(gpu_uuid="GPU-1"))
     (note,) = concerns([known, make()])

@@ -11,10 +11,10 @@ from gpudissect.estimate import Status
 from gpudissect.results import compare as comparing
 from gpudissect.results.check import concerns
 from gpudissect.results.compare import Outcome, judge
-from gpudissect.results.model import Conditions
+from gpudissect.results.model import Conditions, Provenance
 from gpudissect.views.interactive import Comparison
 from gpudissect.views.page.comparison import comparison_page
-from gpudissect.views.terminal.compare_table import print_comparison, to_json
+from gpudissect.views.terminal.compare_table import print_comparison, to_json, values_of, why_of
 from gpudissect.views.terminal.layout import console
 from tests.support.results import PLAIN, finding, result
 
@@ -23,6 +23,27 @@ LATENCY = ("l1", "hit_latency")
 
 def compare(results, files=()):
     return Comparison.of(comparing.compare(results, files))
+
+
+def of_cards(*values, name="l1.hit_latency"):
+    """A comparison of cards with these exact values."""
+    found = [result({name: {"value": value, "low": value, "high": value}}) for value in values]
+    cards = (Provenance(gpu_uuid=f"GPU-{n}") for n in range(len(values)))
+    return compare([each.model_copy(update={"provenance": card}) for each, card in zip(found, cards, strict=True)])
+
+
+def test_different_values_look_different():
+    (row,) = of_cards(4.0201, 4.0239).rows
+    assert row.outcome is Outcome.DIFFERENT and values_of(row) == ["4.02 cycles", "4.024 cycles"]
+    (row,) = of_cards(128, 128, name="l1.line_size").rows
+    assert values_of(row) == ["128 B", "128 B"]
+
+
+def test_the_spread_over_cards_stands_beside_what_differs():
+    (row,) = of_cards(30.0, 33.0, 31.0).rows
+    assert row.spread == "30-33 cycles over 3 cards" and why_of(row).endswith(row.spread)
+    assert of_cards(30.0, 30.0).rows[0].spread == ""
+    assert "30-33 cycles over 3 cards" in comparison_page(of_cards(30.0, 33.0, 31.0))
 
 
 def latency(value, low=None, high=None, **fields):

@@ -11,16 +11,17 @@ import typer
 from typer import Argument, Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import print_note
+from gpudissect.cli.console import print_error, print_note
 from gpudissect.cli.options import AllOption, CardOption, DetailsOption
-from gpudissect.errors import UsageError
+from gpudissect.errors import GpudissectError, UsageError
 
 if TYPE_CHECKING:
-    from gpudissect.results.check import Concern
+    from gpudissect.results.check import Concern, Group
     from gpudissect.results.model import Result
 
 STABLE, UNSTABLE = 0, 4
 MAX_FINDINGS_SHOWN = 6  # with a concern
+MAX_UUID_LENGTH = 14  # characters: enough to distinguish cards
 
 
 def show(
@@ -90,35 +91,63 @@ def check(
 ) -> int:
     """Report whether a result is stable, why not, and what to do.
 
-    Several results of one GPU are also compared with one another. Exit codes: 0 stable, 4 not.
+    Several results of one GPU are also compared with one another. Exit codes: 0 stable, 4 not, 2 if a file cannot be
+    read; the others are checked.
     """
-    from gpudissect.results.check import concerns, is_stable
-    from gpudissect.results.files import load
+    from gpudissect.results.check import concerns, groups_of, is_stable
 
-    names = [str(path) for path in files]
-    found = concerns([load(path) for path in files], names)
+    readable, unreadable = _load_readable(files)
+    names, results = [name for name, _ in readable], [result for _, result in readable]
+    found, groups = concerns(results, names), groups_of(results)
     stable = is_stable(found)
+    code = UsageError.exit_code if unreadable else STABLE if stable else UNSTABLE
+    if not results:
+        return code
     if as_json:
         listed = [
             {"weight": item.weight.value, "what": item.what, "advice": item.advice, "about": item.about}
             | {"files": [names[n] for n in item.of]}
             for item in found
         ]
-        _print_json({"schema": "gpudissect-check/1", "stable": stable, "files": names, "concerns": listed})
+        runs = [
+            {"gpu": each.gpu, "gpu_uuid": each.uuid, "command": each.command, "settings": each.settings}
+            | {"files": [names[n] for n in each.of]}
+            for each in groups
+        ]
+        content = {"schema": "gpudissect-check/1", "stable": stable, "files": names, "concerns": listed}
+        _print_json(content | {"groups": runs, "unreadable": unreadable})
     else:
-        _print_concerns(found, stable, names)
-    return STABLE if stable else UNSTABLE
+        _print_concerns(found, stable, names, groups)
+    return code
 
 
-def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[str]) -> None:
+def _load_readable(files: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
+    """The results with their names, and the names of unreadable files; a line on stderr for each of those."""
+    from gpudissect.results.files import load
+
+    results, unreadable = [], []
+    for path in files:
+        try:
+            results.append((str(path), load(path)))
+        except GpudissectError as error:
+            print_error(str(error))
+            unreadable.append(str(path))
+    return results, unreadable
+
+
+def _print_concerns(concerns: Sequence[Concern], stable: bool, names: Sequence[str], groups: Sequence[Group]) -> None:
     from rich.text import Text
 
     from gpudissect.results.check import Weight
-    from gpudissect.results.text import clean
+    from gpudissect.results.text import brief, clean
     from gpudissect.views.terminal.layout import console
 
     out = console(sys.stdout)
     out.print(Text("stable", "bold green") if stable else Text("not stable", "bold red"))
+    for group in groups if len(names) > 1 else ():
+        card = brief(group.uuid, MAX_UUID_LENGTH) if group.uuid else "no GPU UUID"
+        about = ", ".join(filter(None, (group.gpu, card, group.command, group.settings)))
+        out.print(Text(clean(f"{about}: {', '.join(names[n] for n in group.of)}")), style="dim")
     given: set[str] = set()
     for concern in concerns:
         style = "bold red" if concern.weight is Weight.UNSTABLE else "yellow"

@@ -19,9 +19,14 @@ MAX_CLOCK_SPREAD = 0.03  # of the median; beyond, cycles of memory are not those
 MAX_PREDICTION_SHORTFALL = 0.05  # of the agreement below what is possible
 MAX_BRACKET_WIDTH = 0.25  # of a latency, as a share of the value
 MAX_SIZE_RATIO = 1.07  # of sets x ways x line size to the capacity
+MAX_SPREADS = 20  # values with their spread over cards
 MAX_LISTED = 50  # failures, and elements of a prediction
 MEMORY_LATENCIES = ("l2.hit_latency", "dram.hit_latency")
-_WIDE_BRACKETS = ("contention_rise",)  # of a fit whose parameters compensate each other
+_WIDE_BRACKETS = (
+    ("hiding", "contention_rise"),  # of a fit whose parameters compensate each other
+    ("launch", "block_replacement"),  # 95 % of single events
+    ("atomg", "latency"),  # from near words to far ones
+)
 _SELECTION = {"discover": "only", "hide": "access"}  # options that restrict a command to some elements
 _NOTHING = ("", "none", "no", "0")
 Findings = Mapping[tuple[str, str], Finding]
@@ -130,7 +135,8 @@ def _is_wide(finding: Finding) -> bool:
     value, low, high = finding.value, finding.low, finding.high
     if finding.unit != "cycles" or not isinstance(value, int | float) or low is None or high is None:
         return False
-    exempt = finding.element.startswith("spectrum") or finding.attribute in _WIDE_BRACKETS
+    name = (finding.element.partition("_")[0], finding.attribute)
+    exempt = name[0] == "spectrum" or name in _WIDE_BRACKETS
     return not exempt and value > 0 and high - low > max(MAX_BRACKET_WIDTH * value, 4)
 
 
@@ -166,11 +172,36 @@ def _check_prediction(result: Result) -> Iterator[Concern]:
             yield _unstable(what, "sets, index function or policy may be wrong: look at their evidence", about)
 
 
-def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
-    """Concerns about several runs of one command on one card; other results are only checked one by one."""
+@dataclass(frozen=True)
+class Group:
+    """Results of one command on one card, which are compared as runs of the same."""
+
+    gpu: str
+    uuid: str | None
+    command: str
+    settings: str  # quick run and clocks, as text
+    of: tuple[int, ...]  # indices of the results
+
+
+def groups_of(results: Sequence[Result]) -> list[Group]:
+    """The results by card and command; cards without a UUID by the name of their model."""
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, result in enumerate(results):
         groups[card_of(result), result.command].append(number)
+    return [_group([results[n] for n in numbers], tuple(numbers)) for numbers in groups.values()]
+
+
+def _group(results: Sequence[Result], numbers: tuple[int, ...]) -> Group:
+    first = results[0]
+    clocks = sorted({f"{each.conditions.clock_hz / 1e6:.5g}" for each in results if each.conditions.clock_hz})
+    quick = ["quick"] if all(each.options.quick for each in results) else []
+    settings = ", ".join(quick + ([f"{' and '.join(clocks)} MHz"] if clocks else []))
+    return Group(first.device.name, first.provenance.gpu_uuid, first.command, settings, numbers)
+
+
+def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterator[Concern]:
+    """Concerns about several runs of one command on one card; other results are only checked one by one."""
+    groups = {(card_of(results[each.of[0]]), each.command): each.of for each in groups_of(results)}
     alone = None
     if (count := len({card for card, _ in groups})) > 1:
         unknown = any(map(_is_of_unknown_card, results))
@@ -182,10 +213,30 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
         alone = _note(what, "for changes from run to run, name several runs of one command")
     if alone is not None:
         yield replace(alone, of=tuple(range(len(results))))
+    yield from _spread_over_cards(results)
     for group in groups.values():
         if len(group) > 1:
             for each in _concerns_between_runs([results[n] for n in group], [names[n] for n in group]):
-                yield replace(each, of=tuple(group))
+                yield replace(each, of=group)
+
+
+def _spread_over_cards(results: Sequence[Result]) -> Iterator[Concern]:
+    """What differs between cards of one model, which are told apart by UUID, with the range over them."""
+    models: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, result in enumerate(results):
+        if result.provenance.gpu_uuid is not None:
+            models[result.device.name, result.command].append(number)
+    for (model, _), numbers in models.items():
+        chosen = [results[n] for n in numbers]
+        count = len({each.provenance.gpu_uuid for each in chosen})
+        if count < 2 or not common_keys(chosen):
+            continue
+        spreads = [f"{_name(row)} {row.spread}" for row in compare(chosen).rows if row.spread]
+        if spreads:
+            more = f"; and {len(spreads) - MAX_SPREADS} more" if len(spreads) > MAX_SPREADS else ""
+            ranges = "; ".join(each.removesuffix(f" over {count} cards") for each in spreads[:MAX_SPREADS])
+            what = f"spread over {count} cards of {model}: {ranges}{more}"
+            yield Concern(Weight.NOTE, what, "for another card of this model expect these ranges", of=tuple(numbers))
 
 
 def card_of(result: Result) -> str:

@@ -6,7 +6,7 @@ between they are ambiguous. Values measured under conditions that change the val
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
@@ -14,7 +14,7 @@ from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
 from gpudissect.results.folded import rounded, rounded_range
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.text import bracket, clean, title_of
+from gpudissect.results.text import bracket, brief, clean, title_of
 from gpudissect.results.verdict import equality
 from gpudissect.vocabulary import ATTRIBUTES, ELEMENTS, LIST_INDEX
 
@@ -22,6 +22,7 @@ MIN_CONFIDENCE = 0.5  # below, a value is not compared
 MAX_CLOCK_RATIO = 1.002
 """Of clocks that count as equal. One H100 ran at 1980 MHz in three runs and at 1995 MHz in the next two: latencies and
 bandwidths of memory then differed by more than their brackets. At one clock, medians agree within 0.01 %."""
+MAX_MODEL_LENGTH = 40  # characters
 MAX_NAMED = 4  # results, and elements of each, in an error
 _ON_CHIP = ("l1", "readonly", "texture", "shared")  # one array, divided by the carve-out
 _BY_CARVEOUT = ("capacity", "sets", "ways", "index_function", "replacement_policy", "max_miss_rate")
@@ -48,6 +49,8 @@ class Row:
     findings: tuple[Finding | None, ...]
     outcome: Outcome
     why: str
+    spread: str = ""
+    """Of a value that differs: its range over the cards of one model, as text; empty without two cards."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ def compare(results: Sequence[Result], files: Sequence[str] = ()) -> Comparison:
         raise UsageError(f"nothing to compare, the results have no attribute in common: {contents}{more}")
     keys = sorted({key for table in tables for key in table}, key=_order)
     conditions = _Conditions(results, names)
-    rows = tuple(_row(key, tuple(table.get(key) for table in tables), conditions) for key in keys)
+    found = (_row(key, tuple(table.get(key) for table in tables), conditions) for key in keys)
+    rows = tuple(replace(row, spread=_spread(row, results)) for row in found)
     unequal = any(row.outcome in (Outcome.DIFFERENT, Outcome.AMBIGUOUS) for row in rows)
     note = _version_note(results, names) if unequal else ""
     return Comparison(tuple(results), rows, conditions.obstacles, tuple(files), note)
@@ -244,6 +248,26 @@ def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions
         others = [other for kind, _, other in judged if kind is outcome and other != pair]
         why = f"{pair}: {why}" + (f"; {outcome.value} too: {', '.join(others)}" if others else "")
     return Row(*key, findings, outcome, why)
+
+
+def _spread(row: Row, results: Sequence[Result]) -> str:
+    """Range of a value that differs over the cards of each model that has two or more, told apart by their UUIDs."""
+    if row.outcome is not Outcome.DIFFERENT:
+        return ""
+    cards: dict[str, set[str]] = {}
+    values: dict[str, list[float]] = {}
+    for finding, result in zip(row.findings, results, strict=True):
+        uuid, model = result.provenance.gpu_uuid, result.device.name
+        if finding is not None and isinstance(finding.value, int | float) and uuid is not None:
+            cards.setdefault(model, set()).add(uuid)
+            values.setdefault(model, []).append(finding.value)
+    unit = next((each.unit for each in row.findings if each is not None), "")
+    of = {model: f" of {brief(model, MAX_MODEL_LENGTH)}" if len(cards) > 1 else "" for model in cards}
+    return "; ".join(
+        f"{rounded_range(min(values[model]), max(values[model]), unit)} over {len(uuids)} cards{of[model]}"
+        for model, uuids in cards.items()
+        if len(uuids) > 1
+    )
 
 
 def _order(key: Key) -> tuple[int | str, ...]:

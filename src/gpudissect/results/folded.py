@@ -6,6 +6,7 @@ from gpudissect.results.model import Finding, Published
 from gpudissect.results.text import DECIMAL_PREFIXES, clean, cut, quantity
 from gpudissect.units import BYTE_UNITS
 
+DIGITS = 3  # significant ones
 MAX_LENGTH = 40  # characters of a text or a list
 EXACT_SHARE = 0.01  # half width of a bracket over the value, up to which it is left out
 EXACT_CYCLES = 0.6  # ... in cycles: latencies of single accesses are whole numbers of cycles
@@ -13,8 +14,8 @@ WIDE_SHARE = 0.1  # ... from which on the ends are given
 MAX_SKEW = 0.25  # of the half width, by which the value may lie off the middle of "value ± half"
 
 
-def folded(finding: Finding, *, unit: bool = True) -> str:
-    """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits.
+def folded(finding: Finding, *, unit: bool = True, digits: int = DIGITS) -> str:
+    """The value and, unless it is within 1 % (or a cycle wide), the bracket, in three significant digits or more.
 
     ``value ± half`` if the bracket is symmetric and at most 10 % wide, its ends if not; without a value the ends
     or the bound (``≥ 64 KiB``) that is known; empty without either. A number of warps is the smallest of those measured
@@ -31,15 +32,15 @@ def folded(finding: Finding, *, unit: bool = True) -> str:
     number = value / divisor
     if warps or low is None or high is None:
         sign = "" if warps or low is high else "≥ " if low == value else "≤ " if high == value else ""
-        return f"{sign}{_digits(number)}{tail}"
+        return f"{sign}{_digits(number, digits)}{tail}"
     first, last = low / divisor, high / divisor
     half = (last - first) / 2
-    exact = max(EXACT_SHARE * abs(number), EXACT_CYCLES if finding.unit == "cycles" else 0.0)
-    if half <= exact or _digits(first) == _digits(last):
-        return f"{_digits(number)}{tail}"
+    exact = max(EXACT_SHARE * abs(number), EXACT_CYCLES if finding.unit == "cycles" else 0.0) / 10 ** (digits - DIGITS)
+    if half <= exact or _digits(first, digits) == _digits(last, digits):
+        return f"{_digits(number, digits)}{tail}"
     if half > WIDE_SHARE * abs(number) or abs(number - (first + last) / 2) > MAX_SKEW * half:
-        return f"{_digits(first)}-{_digits(last)}{tail}"
-    decimals = len(_digits(number).partition(".")[2])
+        return f"{_digits(first, digits)}-{_digits(last, digits)}{tail}"
+    decimals = len(_digits(number, digits).partition(".")[2])
     rounding = 0.5 / 10**decimals
     half = max(half, number - first - rounding, last - number - rounding)
     half = math.ceil(half * 10**decimals) / 10**decimals  # never narrower than it is
@@ -89,6 +90,6 @@ def _display_unit(value: float, unit: str) -> tuple[float, str]:
     return 1, clean(unit)
 
 
-def _digits(number: float) -> str:
-    """Three significant digits; whole numbers from 100 on keep all their digits."""
-    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}"
+def _digits(number: float, digits: int = DIGITS) -> str:
+    """That many significant digits; all of those before the point."""
+    return f"{number:.0f}" if abs(number) >= 10 ** (digits - 1) else f"{number:.{digits}g}"

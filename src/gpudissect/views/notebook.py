@@ -17,7 +17,7 @@ from gpudissect.views.page.overview import overview
 from gpudissect.views.plots.element import figures_of_element
 from gpudissect.views.plots.signature import signature_figures
 from gpudissect.views.plots.standalone import standalone
-from gpudissect.views.terminal.compare_table import names_of, value_of
+from gpudissect.views.terminal.compare_table import names_of, values_of, why_of
 from gpudissect.vocabulary import LIST_INDEX
 
 MAX_ROWS = 500
@@ -86,7 +86,7 @@ def comparison_html(comparison: Comparison) -> str:
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
     rows = []
     for row in sorted(comparison.rows, key=lambda each: list(Outcome).index(each.outcome))[:MAX_ROWS]:
-        texts = (row.attribute, *map(value_of, row.findings), row.outcome.value, cut(row.why, MAX_CELL_LENGTH))
+        texts = (row.attribute, *values_of(row), row.outcome.value, cut(why_of(row), MAX_CELL_LENGTH))
         rows.append(tag("tr", tag("th", row.element), *(tag("td", text) for text in texts)))
     columns = ("element", "attribute", *names_of(comparison.results), "verdict", "why")
     warnings = [tag("p", each) for each in comparison.warnings]

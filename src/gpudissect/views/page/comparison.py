@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
-from gpudissect.results.folded import folded
 from gpudissect.results.model import Finding
 from gpudissect.results.text import bracket, brief, provenance, title_of, words
 from gpudissect.views.page.about import caution, facts
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Child, Markup, document, scrolling, tag
-from gpudissect.views.terminal.compare_table import names_of, value_of
+from gpudissect.views.terminal.compare_table import names_of, values_of, why_of
 
 MAX_ROWS = 4000
 MAX_LISTED = 60  # rows of a kind in the lists on top; the tables have all of them
@@ -90,11 +89,8 @@ def _outcome(row: Row) -> str:
 def _item(number: int, row: Row) -> Markup:
     """A row of a list, with its reason and a link to the row that has the brackets."""
     name = tag("a", f"{title_of(row.element)}: {words(row.attribute)}", href=f"#r{number}")
-    cells = [
-        tag("td", (folded(each) or each.status.value) if each is not None else "", data_name=letter(place), role="cell")
-        for place, each in enumerate(row.findings)
-    ]
-    why = tag("td", row.why, class_="why", role="cell")
+    cells = [tag("td", text, data_name=letter(place), role="cell") for place, text in enumerate(values_of(row))]
+    why = tag("td", why_of(row), class_="why", role="cell")
     return tag("tr", tag("th", name, scope="row", role="rowheader"), *cells, why, role="row")
 
 
@@ -114,16 +110,19 @@ def _tables(made: Comparison) -> Iterator[Markup]:
 
 def _row(number: int, row: Row) -> Markup:
     """A row of a table. On a phone it is a block, which would cost it its roles if they were not written."""
-    cells = [_cell(letter(place), finding) for place, finding in enumerate(row.findings)]
+    shown = zip(values_of(row), row.findings, strict=True)
+    cells = [_cell(letter(place), text, finding) for place, (text, finding) in enumerate(shown)]
     outcome = _outcome(row)
     sign = tag("span", f"{'–' if outcome == FOUND_IN_NONE else _SIGNS.get(row.outcome, '–')} ", aria_hidden="true")
     style = outcome.replace(" ", "-")
     name = tag("th", words(row.attribute), scope="row", role="rowheader")
     verdict = tag("td", sign, outcome, class_=f"verdict {style}", role="cell")
-    return tag("tr", name, *cells, verdict, tag("td", row.why, class_="why", role="cell"), id=f"r{number}", role="row")
+    return tag(
+        "tr", name, *cells, verdict, tag("td", why_of(row), class_="why", role="cell"), id=f"r{number}", role="row"
+    )
 
 
-def _cell(name: str, finding: Finding | None) -> Markup:
+def _cell(name: str, value: str, finding: Finding | None) -> Markup:
     ends = bracket(finding.low, finding.high, finding.unit) if finding and finding.status.has_value else ""
     below = (tag("br"), tag("span", ends, class_="ns")) if ends not in ("", "exact") else None
-    return tag("td", value_of(finding), below, data_name=name, role="cell")
+    return tag("td", value, below, data_name=name, role="cell")

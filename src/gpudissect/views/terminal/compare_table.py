@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpudissect.results.compare import Comparison, Outcome, Row, letter
-from gpudissect.results.folded import folded
+from gpudissect.results.folded import DIGITS, folded
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.text import brief, clean, cut, provenance, quantity
 from gpudissect.views.terminal.layout import first_fitting, print_table
@@ -18,6 +18,7 @@ from gpudissect.vocabulary import LIST_INDEX
 
 SCHEMA = "gpudissect-comparison/2"
 MAX_VALUE_WIDTH = 36  # characters
+MAX_DIGITS = 7  # significant ones of values that look alike in fewer
 MAX_UUID = 14  # characters: enough to distinguish cards
 _STYLE = {Outcome.DIFFERENT: "bold red", Outcome.AMBIGUOUS: "yellow", Outcome.SAME: "green"}
 
@@ -27,11 +28,25 @@ def names_of(results: Sequence[Result]) -> list[str]:
     return [f"{letter(n)} {clean(each.device.name)[:24]}" for n, each in enumerate(results)]
 
 
-def value_of(finding: Finding | None) -> str:
+def values_of(row: Row) -> list[str]:
+    """The values of all results, in as many digits as show that they are not the same."""
+    for digits in range(DIGITS, MAX_DIGITS + 1):
+        texts = [value_of(each, digits) for each in row.findings]
+        if len(set(texts)) > 1 or row.outcome not in (Outcome.DIFFERENT, Outcome.AMBIGUOUS):
+            break
+    return texts
+
+
+def why_of(row: Row) -> str:
+    """The reason of the outcome, with the spread over cards where there are several."""
+    return f"{row.why}; {row.spread}" if row.spread else row.why
+
+
+def value_of(finding: Finding | None, digits: int = DIGITS) -> str:
     """The value of one result, in a cell."""
     if finding is None:
         return ""
-    text = clean(folded(finding))
+    text = clean(folded(finding, digits=digits))
     if isinstance(finding.value, tuple):
         text = quantity(finding.value, clean(finding.unit), LIST_INDEX.get(finding.attribute, "values"))
     if not finding.status.has_value:
@@ -82,7 +97,7 @@ def to_json(comparison: Comparison) -> str:
     names = ("obstacles", "version_note", "counts")
     content = {"schema": SCHEMA, "results": results} | {name: getattr(comparison, name) for name in names}
     content["rows"] = [
-        {name: getattr(row, name) for name in ("element", "attribute", "outcome", "why")}
+        {name: getattr(row, name) for name in ("element", "attribute", "outcome", "why", "spread")}
         | {"values": [_plain(each) for each in row.findings]}
         for row in comparison.rows
     ]
@@ -97,9 +112,9 @@ def _table(out: Console, names: Sequence[str], rows: Sequence[Row], *, reasons: 
         table.add_row(
             Text(clean(row.element), "bold"),
             Text(clean(row.attribute)),
-            *(Text(value_of(each)) for each in row.findings),
+            *map(Text, values_of(row)),
             Text(row.outcome.value, _STYLE.get(row.outcome, "dim")),
-            *([Text(clean(row.why))] if reasons else []),
+            *([Text(clean(why_of(row)))] if reasons else []),
         )
     return table
 
