@@ -221,7 +221,7 @@ def _concerns_between(results: Sequence[Result], names: Sequence[str]) -> Iterat
 
 
 def _spread_over_cards(results: Sequence[Result]) -> Iterator[Concern]:
-    """What differs between cards of one model, which are told apart by UUID, with the range over them."""
+    """What differs between cards of one model (by UUID), with the range over them."""
     models: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, result in enumerate(results):
         if result.provenance.gpu_uuid is not None:

@@ -251,7 +251,7 @@ def _row(key: Key, findings: tuple[Finding | None, ...], conditions: _Conditions
 
 
 def _spread(row: Row, results: Sequence[Result]) -> str:
-    """Range of a value that differs over the cards of each model that has two or more, told apart by their UUIDs."""
+    """Range of a value that differs over the cards of each model that has two or more, distinguished by UUID."""
     if row.outcome is not Outcome.DIFFERENT:
         return ""
     cards: dict[str, set[str]] = {}
