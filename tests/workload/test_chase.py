@@ -47,7 +47,7 @@ def test_valid_chases(changes):
         ({"carveout": 101}, "percentage, got 101"),
         ({"order": Sequential(2**20, 8), "laps": 4000}, "fewer laps"),
         ({"timing": Timing.EACH, "laps": 2**25}, "fewer laps"),
-        ({"before": (PriorAccesses(path=Path.GLOBAL, order=Sequential(2**20, 8, 1024), laps=4000),)}, "fewer laps"),
+        ({"before": (PriorAccesses(path=Path.GLOBAL, order=Sequential(2**10, 8, 1024), laps=2**22),)}, "fewer laps"),
         ({"order": Sequential(4, 4)}, "multiples of 8"),
         ({"path": Path.SHARED, "order": Explicit(np.array([0, 6]))}, "multiples of 4"),
         ({"before": (PriorAccesses(path=Path.TEXTURE, order=CHAIN),)}, "same word"),

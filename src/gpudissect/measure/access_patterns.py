@@ -58,32 +58,29 @@ def probed_chain(
     else:
         plain_laps, probed_lap, first_words = [0, word], 2 * word, range(0, fetch - 3 * word, 4 * word)
         sets = min(blocks.span // blocks.size // count, -(-MIN_LONG_CHAIN_BLOCKS * 8 // count))
+    words = np.array(blocks.words, np.int64)
+    probes = max(1, min(count // ELEMENTS_PER_PROBE, max_probes))
+    plain_size, probed_size = len(plain_laps) * count * words.size, count * words.size + probes
     laps: list[Array] = []
     picks: list[Array] = []
-    length = 0
     for first_word in first_words:
-        offsets = scattered_offsets(sets * count, blocks.size, blocks.span, rng) + first_word
-        for bases in offsets.reshape(sets, count):
-            laps += [_visits(bases + shift, blocks.words) for shift in plain_laps]
-            last, positions = _with_probes(bases + probed_lap, blocks.words, word, rng, max_probes)
-            picks.append(positions + length + len(plain_laps) * count * len(blocks.words))
-            laps.append(last)
-            length += len(plain_laps) * count * len(blocks.words) + last.size
-    return ProbedChain(Explicit(np.concatenate(laps)), tuple(np.concatenate(picks).tolist()), 0 if plain_laps else 1)
-
-
-def _visits(bases: Array, words: tuple[int, ...]) -> Array:
-    return np.add.outer(bases, np.array(words, np.int64)).ravel()
-
-
-def _with_probes(
-    bases: Array, words: tuple[int, ...], word: int, rng: np.random.Generator, max_probes: int
-) -> tuple[Array, Array]:
-    """A lap over the blocks with probes of some, one word further on, and the positions of the probes."""
-    probes = max(1, min(bases.size // ELEMENTS_PER_PROBE, max_probes))
-    probed = rng.choice(bases, size=probes, replace=False) + words[0] + word
-    positions = np.sort(rng.choice(bases.size, size=probes, replace=False)) * len(words) + len(words)
-    return np.insert(_visits(bases, words), positions, probed), positions + np.arange(probes)
+        bases = scattered_offsets(sets * count, blocks.size, blocks.span, rng).reshape(sets, count) + first_word
+        sampled = [[rng.choice(count, size=probes, replace=False) for _ in ("blocks", "moments")] for _ in bases]
+        probed, moments = np.moveaxis(np.array(sampled), 1, 0)
+        positions = (np.sort(moments, axis=1) + 1) * words.size + np.arange(probes)
+        part = np.empty((sets, plain_size + probed_size), np.int64)
+        visits = np.add.outer(bases, words).reshape(sets, -1)
+        for lap, shift in enumerate(plain_laps):
+            part[:, lap * count * words.size : (lap + 1) * count * words.size] = visits + shift
+        is_probe = np.zeros((sets, probed_size), dtype=bool)
+        np.put_along_axis(is_probe, positions, True, axis=1)
+        part[:, plain_size:][is_probe] = (np.take_along_axis(bases, probed, axis=1) + words[0] + word).ravel()
+        part[:, plain_size:][~is_probe] = visits.ravel()
+        part[:, plain_size:] += probed_lap
+        picks.append((np.arange(sets)[:, None] + len(laps) * sets) * part.shape[1] + plain_size + positions)
+        laps.append(part)
+    sequence, pick = (np.concatenate(parts).ravel() for parts in (laps, picks))
+    return ProbedChain(Explicit(sequence), tuple(pick.tolist()), 0 if plain_laps else 1)
 
 
 def scattered_offsets(count: int, granule: int, span: int, rng: np.random.Generator) -> Array:

@@ -12,6 +12,7 @@ CEILINGS = np.geomspace(1.002, 3.0, 400)
 """Ceilings that are tried, over the largest observed throughput."""
 JACKKNIFE_GROUPS = 10  # of neighbouring samples
 STANDARD_ERRORS = 2.0  # to either side of a coefficient
+MIN_RISE = 1e-9  # b over a; less is rounding
 IDLE_WEIGHT = 0.5  # of a sample without load, over that of one at the ceiling (VV16 s6.4)
 
 
@@ -45,24 +46,27 @@ def fit_contention(throughput: Floats, latency: Floats, max_ceiling: float = np.
         return None
     weight = (IDLE_WEIGHT + (1 - IDLE_WEIGHT) * x / x.max()) / y
 
-    def best(ceilings: Floats) -> tuple[float, float, float]:
-        fits = (_least_squares(x, y, weight, c) for c in np.minimum(ceilings, max_ceiling))
-        return min(fits, key=lambda fitted: fitted[0])[1:]
+    def best(ceilings: Floats) -> float:
+        limited = np.minimum(ceilings, max_ceiling)
+        return float(limited[np.argmin(_weighted_squares(x, y, weight, limited))])
 
-    coarse, step = best(CEILINGS * x.max())[2], CEILINGS[1] / CEILINGS[0]
-    a, b, c = best(np.geomspace(max(coarse / step, x.max() * 1.0005), coarse * step, 60))
-    if b <= 0 or a <= 0 or c >= 0.98 * CEILINGS[-1] * x.max():
+    coarse, step = best(CEILINGS * x.max()), CEILINGS[1] / CEILINGS[0]
+    c = best(np.geomspace(max(coarse / step, x.max() * 1.0005), coarse * step, 60))
+    columns = np.stack([weight, weight * x / (c - x)], axis=1)
+    a, b = (float(each) for each in np.linalg.lstsq(columns, weight * y, rcond=None)[0])
+    if a <= 0 or b <= MIN_RISE * a or c >= 0.98 * CEILINGS[-1] * x.max():
         return None
     residuals = (a + b * x / (c - x)) / y - 1
-    return Fit(a, b, float(c), float(np.sqrt((residuals**2).mean())), float(np.abs(residuals).max()))
+    return Fit(a, b, c, float(np.sqrt((residuals**2).mean())), float(np.abs(residuals).max()))
 
 
-def _least_squares(x: Floats, y: Floats, weight: Floats, c: float) -> tuple[float, float, float, float]:
-    """Weighted sum of squares, a and b for one ceiling c, and c."""
-    columns = np.stack([weight, weight * x / (c - x)], axis=1)
-    (a, b), *_ = np.linalg.lstsq(columns, weight * y, rcond=None)
-    residuals = weight * (a + b * x / (c - x) - y)
-    return float((residuals**2).sum()), float(a), float(b), c
+def _weighted_squares(x: Floats, y: Floats, weight: Floats, ceilings: Floats) -> Floats:
+    """Weighted sum of squares at the best a and b for each ceiling, shape (ceilings,)."""
+    load = x / (ceilings[:, None] - x)
+    square = weight**2 / np.sum(weight**2)
+    rises, rise = load - (load @ square)[:, None], y - y @ square
+    b = (rises * square) @ rise / np.sum(rises**2 * square, axis=1)
+    return np.asarray(np.sum((weight * (rise - b[:, None] * rises)) ** 2, axis=1))
 
 
 def fit_errors(throughput: Floats, latency: Floats, fit: Fit) -> tuple[float, float, float] | None:
