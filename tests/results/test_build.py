@@ -3,16 +3,19 @@
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
+from gpudissect.catalogue import Published
+from gpudissect.estimate import Estimate, Status
 from gpudissect.results import build as building
 from gpudissect.results.model import Options, Result, json_schema
 from gpudissect.survey.drive import Statement
 from gpudissect.views.terminal.layout import console
 from gpudissect.views.terminal.table import print_result
-from tests.support.result_fixtures import INFO, KNOWN
+from tests.support.result_fixtures import INFO, KNOWN, stated
 from tests.support.results import PLAIN, result
 
 
@@ -52,6 +55,15 @@ def test_a_finding_names_its_experiment_and_what_it_revised(survey):
     (earlier,) = finding.revised
     assert (earlier.experiment, earlier.value, earlier.low, earlier.high) == ("test.l1", 24576, 24544, 24576)
     assert earlier.status is first.estimate.status and isinstance(earlier.value, int)
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(64, "not comparable"), (128, "differs"), (None, "differs")])
+def test_what_a_setting_of_the_driver_decides_is_not_called_different(survey, limit, verdict):
+    fetch = Estimate(element="l2", attribute="fetch_granularity", status=Status.FOUND, value=64, confidence=0.99)
+    known = SimpleNamespace(key="x", published=lambda: [Published("l2", "fetch_granularity", 32, unit="B")])
+    info = replace(INFO, facts={"l2_fetch_limit": limit})
+    (finding,) = building.build(info, replace(survey, statements=stated((fetch,))), Options(), known).findings
+    assert finding.published.verdict == verdict
 
 
 def test_bytes_and_counts_are_whole_numbers(result):

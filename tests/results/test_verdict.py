@@ -63,6 +63,18 @@ def test_without_a_value_there_is_nothing_to_compare():
     assert judge_all(missing, ()) is None
 
 
+def test_what_the_driver_states_is_not_compared():
+    stated = Estimate(element="shared", attribute="capacity", status=Status.STATED, value=233472)
+    judgement = judge(stated, published(233472))
+    assert judgement.verdict is Verdict.NOT_COMPARABLE and "driver" in judgement.text
+
+
+@pytest.mark.parametrize(("low", "high", "text"), [(256, None, ">= 256 B"), (None, 256, "<= 256 B")])
+def test_a_bound_is_consistent_with_an_equal_value(low, high, text):
+    judgement = judge(found(256, low, high, "line_size"), published(256, attribute="line_size"))
+    assert (judgement.verdict, judgement.text) == (Verdict.AGREES, f"consistent with {text}")
+
+
 def test_the_best_of_several_sources_counts_and_the_others_are_mentioned():
     reference, judgement = judge_all(found(24576), (published(16384), published(24576), published(12288)))
     assert reference.value == 24576

@@ -6,7 +6,7 @@ import hashlib
 import math
 import platform
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ANALYSIS_FOLDERS = ("measure", "models", "simulation", "survey")
 """Folders whose code chooses workloads and analyses their traces."""
+SETTINGS = {("l2", "fetch_granularity"): "l2_fetch_limit"}
+"""Attributes that a setting of the driver limits, with the fact that has it."""
 CODE_DIGITS = 12  # hexadecimal
 _WHOLE_UNITS = ("B", "")  # bytes and counts
 R = TypeVar("R", bound=model.Record)
@@ -55,7 +57,7 @@ def build(info: DeviceInfo, survey: Survey, options: model.Options, reference: G
             model.Finding,
             estimate,
             value_ns=value_ns,
-            published=_published(estimate, published[estimate.element, estimate.attribute], simulated),
+            published=_published(estimate, published[estimate.element, estimate.attribute], simulated, info.facts),
             experiment=last.experiment,
             revised=tuple(_copy(model.Revision, each.estimate, experiment=each.experiment) for each in earlier),
         )
@@ -139,13 +141,18 @@ def _agreement(kind: type[R], *counts: PredictionCounts, **values: Any) -> R:
     return _copy(kind, counts[0], agreement=right / accesses, low=low, high=high, accesses=accesses, **values)
 
 
-def _published(estimate: Estimate, references: Sequence[Reference], simulated: bool) -> model.Published | None:
+def _published(
+    estimate: Estimate, references: Sequence[Reference], simulated: bool, facts: Mapping[str, object]
+) -> model.Published | None:
     judged = judge_all(estimate, [each for each in references if each.simulated or not simulated])
     if judged is None and references:
         judged = references[0], Judgement(Verdict.NOT_COMPARABLE, "not part of what is simulated")
     if judged is None:
         return None
     reference, judgement = judged
+    setting = facts.get(SETTINGS.get((estimate.element, estimate.attribute), ""))
+    if judgement.verdict is Verdict.DIFFERS and setting is not None and setting == estimate.value:
+        judgement = Judgement(Verdict.NOT_COMPARABLE, "a setting of the driver")
     texts = {"source": reference.source or "", "note": reference.note or ""}
     return _copy(model.Published, reference, **vars(judgement), **texts)
 

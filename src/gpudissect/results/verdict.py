@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from gpudissect.estimate import Estimate
+from gpudissect.estimate import Estimate, Status
 from gpudissect.results.text import bracket, quantity
 from gpudissect.simulation.cache.geometry import PolicyKind
 
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     OVERLAPS = "overlaps"  # a range is published, and the bracket lies partly in it
     AS_PRINTED = "as printed"  # equal to the printed value, which is known to be wrong
     DIFFERS = "differs"
-    NOT_COMPARABLE = "not comparable"  # nothing found
+    NOT_COMPARABLE = "not comparable"  # nothing measured
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,11 @@ def judge(found: Estimate, published: Published) -> Judgement:
         if at_least and found.high is None and published.high is None:
             return Judgement(Verdict.AGREES, f"both at least {quantity(published.low, published.unit)}")
         return Judgement(Verdict.NOT_COMPARABLE, found.status.value)
+    if found.status is Status.STATED:
+        return Judgement(Verdict.NOT_COMPARABLE, "the driver's value, not a measurement")
     value, known = found.value, published.value
     if text := equality(value, known):
-        return Judgement(Verdict.AGREES, text)
+        return Judgement(Verdict.AGREES, _consistency(found) or text)
     if not isinstance(value, int | float) or not isinstance(known, int | float):
         return Judgement(Verdict.DIFFERS, f"not {quantity(known, published.unit)}")
     low = value if found.low is None else found.low
@@ -99,6 +101,14 @@ def weights_agree(found: str, published: str) -> bool:
         return all(abs(float(one) - float(two)) <= MAX_WEIGHT_DIFFERENCE for one, two in zip(ours, theirs, strict=True))
     except ValueError:  # a text that gpudissect did not write
         return False
+
+
+def _consistency(found: Estimate) -> str:
+    """That a value is only a bound, which an equal published value is consistent with; empty if it is none."""
+    for bound, other, sign in ((found.low, found.high, ">="), (found.high, found.low, "<=")):
+        if other is None and bound is not None and bound == found.value:
+            return f"consistent with {sign} {quantity(bound, found.unit)}"
+    return ""
 
 
 def lies_within(value: float, published: Published) -> bool:
