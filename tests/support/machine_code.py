@@ -10,9 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import subprocess
-import sysconfig
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +17,10 @@ from pathlib import Path as FilePath
 
 from gpudissect.device.cuda.compile import CubinCache, compile_cubin, compiler_version, cubin_key
 from gpudissect.device.cuda.layout import TRAITS
+from gpudissect.machine_code import instructions as machine_code
+from gpudissect.machine_code.kernel import Kernel, read_cubin
+from gpudissect.machine_code.lines import source_lines
+from gpudissect.machine_code.tools import find_tool, run_tool
 from gpudissect.workload import Path
 
 
@@ -56,20 +57,10 @@ class Instruction:
 
 
 @cache
-def nvdisasm() -> str:
-    """Path of the disassembler, of its wheel or of a toolkit. Raises `FileNotFoundError` if there is none."""
-    wheel = FilePath(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "nvdisasm"
-    found = str(wheel) if wheel.exists() else shutil.which("nvdisasm")
-    if found is None:
-        raise FileNotFoundError("no nvdisasm: pip install nvidia-cuda-nvdisasm")
-    return found
-
-
-@cache
 def _cache() -> tuple[CubinCache, str]:
     """Cached output, and a hash of the disassembler."""
     folder = FilePath(tempfile.gettempdir()) / f"gpudissect-sass-{os.getuid()}"
-    return CubinCache(folder), hashlib.sha256(FilePath(nvdisasm()).read_bytes()).hexdigest()
+    return CubinCache(folder), hashlib.sha256(FilePath(find_tool("nvdisasm")).read_bytes()).hexdigest()
 
 
 def kernels(path: Path, arch: str, *macros: str) -> dict[str, list[Instruction]]:
@@ -104,9 +95,32 @@ def cubin_of(text: str, arch: str, lines: bool = True) -> bytes:
     return outputs.get(key, lambda: bytes(Program(text, "c++", options).compile("cubin").code))
 
 
-def _disassemble(cubin: bytes) -> bytes:
-    """Output of the disassembler for a cubin, as JSON."""
+def decoded(text: str, arch: str) -> dict[str, tuple[Kernel, tuple[machine_code.Instruction, ...]]]:
+    """The kernels of a CUDA source given as text with their decoded instructions, by name."""
+    return decoded_cubin(cubin_of(text, arch))
+
+
+@cache
+def decoded_cubin(data: bytes) -> dict[str, tuple[Kernel, tuple[machine_code.Instruction, ...]]]:
+    """The kernels of a cubin with their decoded instructions, by name."""
+    cubin, (_, functions) = read_cubin(data), json.loads(disassembly(data, "-json"))
+    listings = {function["function-name"]: function["sass-instructions"] for function in functions}
+    return {
+        kernel.name: (kernel, machine_code.decode(kernel, listings[kernel.name], source_lines(cubin, kernel)))
+        for kernel in cubin.kernels
+    }
+
+
+@cache
+def disassembly(cubin: bytes, *options: str) -> bytes:
+    """Output of nvdisasm for a cubin."""
+    outputs, disassembler = _cache()
+    key = hashlib.sha256(b"\0".join([cubin, disassembler.encode(), *map(str.encode, options)])).hexdigest()[:20]
+    return outputs.get(key, lambda: _disassemble(cubin, *options))
+
+
+def _disassemble(cubin: bytes, *options: str) -> bytes:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        return subprocess.run([nvdisasm(), "-json", file.name], check=True, capture_output=True).stdout
+        return run_tool("nvdisasm", [*(options or ("-json",)), file.name])

@@ -15,6 +15,7 @@ _HEADER = struct.Struct("<4s5B7x2HI3QI6H")  # Elf64_Ehdr
 _SECTION = struct.Struct("<2I4Q2I2Q")  # Elf64_Shdr
 _SYMBOL = struct.Struct("<IBBH2Q")  # Elf64_Sym
 _RELOCATION = struct.Struct("<QQq")  # Elf64_Rela
+_IN_PLACE = struct.Struct("<QQ")  # Elf64_Rel
 _PROGRAM_HEADER_BYTES = 56
 _MACHINE_CUDA = 190
 _NO_BITS = 8  # SHT_NOBITS: a section without content in the file
@@ -99,10 +100,12 @@ def read_elf(data: bytes) -> ElfFile:
     return ElfFile(capability, abi, found, _symbols(found, headers))
 
 
-def relocations(data: bytes) -> tuple[tuple[int, int, int], ...]:
-    """Offset, index of the symbol and addend of each entry of a section of relocations (``.rela.*``)."""
-    whole = data[: len(data) // _RELOCATION.size * _RELOCATION.size]
-    return tuple((offset, kind >> 32, addend) for offset, kind, addend in _RELOCATION.iter_unpack(whole))
+def relocations(file: ElfFile, section: str) -> list[tuple[int, int, int]]:
+    """Offset, index of the symbol and addend of each relocation of a section, by offset (addend 0 if in place)."""
+    with_addend, in_place = file.content(f".rela{section}"), file.content(f".rel{section}")
+    found = list(_RELOCATION.iter_unpack(with_addend[: len(with_addend) // 24 * 24]))
+    found += [(*fields, 0) for fields in _IN_PLACE.iter_unpack(in_place[: len(in_place) // 16 * 16])]
+    return sorted((offset, kind >> 32, addend) for offset, kind, addend in found)
 
 
 def _symbols(sections: tuple[Section, ...], headers: list[tuple[int, ...]]) -> tuple[Symbol, ...]:
