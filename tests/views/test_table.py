@@ -8,7 +8,7 @@ from rich.console import Console
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.model import ElementPrediction, Prediction, Provenance, Published, Revision
-from gpudissect.results.text import bracket, clean, percent, quantity
+from gpudissect.results.text import SPECTRUM, bracket, clean, percent, quantity
 from gpudissect.results.verdict import Verdict
 from gpudissect.views.terminal.instructions import TITLE
 from gpudissect.views.terminal.layout import console
@@ -49,6 +49,23 @@ def test_skipped_attributes_are_counted_and_index_functions_only_in_details(resu
         assert "index_function" not in text and "l2 " not in text
     assert "xor 7^16^17 8^17^18" in printed(everything, details=True)
     assert ("hit_latency" in printed(everything), "hit_latency" in printed(everything, everything=True)) == (True, True)
+
+
+@pytest.mark.parametrize("width", [0, 80])
+def test_the_peaks_of_the_latency_spectrum_are_named(result, width):
+    spectrum = (finding("spectrum_global", "p1", 32.0), finding("spectrum_global", "p4", 560.0))
+    text = " ".join(printed(result.model_copy(update={"findings": spectrum}), width).split())
+    assert all(f"{name} {meaning}" in text for name, meaning in SPECTRUM.items())
+    assert SPECTRUM["p4"] not in printed(result)
+
+
+def test_a_value_is_followed_by_what_it_holds_for(result):
+    latencies = [finding("l2", name, 281.0) for name in ("hit_latency", "near_latency")]
+    lines = printed(result.model_copy(update={"findings": (*latencies, finding("ffma", "warps_needed", 16))})).split(
+        "\n"
+    )
+    assert any("hit_latency" in line and "281 cycles (near partition)" in line for line in lines)
+    assert any("warps_needed" in line and "16 (for 95% of peak)" in line for line in lines)
 
 
 def test_older_methods_have_their_own_table(result):

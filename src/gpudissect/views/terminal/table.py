@@ -81,6 +81,9 @@ def _print_findings(out: Console, result: Result) -> None:
     findings = [each for each in shown if not (separate and instructions.is_of_instruction(each))]
     if findings:
         print_table(out, _findings_table(out, findings))
+        if any(each.attribute in SPECTRUM for each in findings):
+            legend = "; ".join(f"{name} {text}" for name, text in SPECTRUM.items())
+            out.print(Text(f"latency spectrum: {legend}", "dim"))
     if separate and (rows := list(instructions.rows(shown, result.device.facts))):
         out.print(Text(f"\n{instructions.TITLE}", "bold"))
         cells = [dict(zip(instructions.COLUMNS, row, strict=True)) for row in rows]
@@ -187,8 +190,6 @@ def _notes(result: Result) -> Iterator[Text]:
         yield Text(f"analysed with gpudissect {version}" + (f" (analysis build {code})" if code else ""), "dim")
     if known := [f"{words(name)} {value}" for name, value in result.provenance if value is not None]:
         yield Text(clean(f"measured: {', '.join(known)}"), "dim")
-    if any(each.attribute in SPECTRUM for each in result.findings):
-        yield Text(f"latency spectrum: {'; '.join(f'{name} {text}' for name, text in SPECTRUM.items())}", "dim")
     missing: dict[tuple[str, str], list[str]] = {}  # attributes that share a reason
     for finding in result.findings:
         if not finding.status.has_value and finding.status is not Status.SKIPPED:
