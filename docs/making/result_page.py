@@ -71,8 +71,7 @@ def summary(gpu: str) -> str:
     ]
     parts = [_table(heads, (_level_cells(each) for each in short.levels))]
     parts += [_table(("TLB", "entries", "page", "reach", "a miss adds"), tlbs)] if tlbs else []
-    warps = ", ".join(f"{each.name} {each.text}" for each in short.warps)
-    parts += [f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate, one chain per warp: {warps}."] if warps else []
+    parts += [f"Warps per SM with one chain each, {short.warps_needed}."] if short.warps else []
     parts += [f'"Published" refers to the catalogue entry `{short.reference}`.'] if short.reference else []
     return "\n\n".join(parts)
 

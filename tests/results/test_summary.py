@@ -69,8 +69,17 @@ def test_too_few_warps_are_distinguished_from_a_number():
     assert {each.instruction: each.text for each in summarize(made).warps} == {"ffma": "16", "ldg_streaming": "> 64"}
 
 
-def test_loads_from_memory_name_the_lower_share_that_they_were_measured_for(summary):
-    assert [each.instruction for each in summary.warps if "90%" in each.name] == ["ldg_streaming"]
+@pytest.mark.parametrize(
+    ("warps", "text"),
+    [
+        ({"ffma": 16, "ldg": 31, "ldg_streaming": 40}, "95% of peak: FFMA 16, L1 loads 31; 90%: streaming loads 40"),
+        ({"ldg_streaming": 40}, "90% of peak: streaming loads 40"),
+        ({}, ""),
+    ],
+)
+def test_warps_needed_are_named_with_their_share_of_the_peak(warps, text):
+    made = result({f"{name}.warps_needed": count for name, count in warps.items()})
+    assert summarize(made).warps_needed == text
 
 
 def test_the_latency_of_the_l2_is_named_for_every_sm_where_it_was_measured(h200, summary):

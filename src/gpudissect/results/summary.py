@@ -10,7 +10,7 @@ from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.scope import FROM_MEMORY, warps_share
+from gpudissect.results.scope import warps_share
 from gpudissect.results.text import percent, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
@@ -93,13 +93,11 @@ class Tlb:
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps per SM that reach a share of the peak rate of one instruction, with one chain per warp.
-
-    The share is `WARPS_SHARE`, or what stands in the name.
-    """
+    """Warps per SM that reach a share of the peak rate of one instruction, with one chain per warp."""
 
     instruction: str
     name: str
+    share: str
     needed: Finding
 
     @property
@@ -135,6 +133,15 @@ class Summary:
     """Number of attributes that were left out by request (``--quick``)."""
     is_of_card: bool
     """Whether the values are those of one card, not of a simulated GPU."""
+
+    @property
+    def warps_needed(self) -> str:
+        """``95% of peak: FFMA 16, L1 loads 31; 90%: streaming loads > 64``, or empty."""
+        texts = (
+            f"{share}: {', '.join(f'{each.name} {each.text}' for each in self.warps if each.share == share)}"
+            for share in dict.fromkeys(each.share for each in self.warps)
+        )
+        return "; ".join(texts).replace("%", "% of peak", 1)
 
 
 def summarize(result: Result) -> Summary:
@@ -208,8 +215,7 @@ def _warps(by_element: dict[str, dict[str, Finding]]) -> Iterator[Warps]:
     for instruction, name in _WARPS.items():
         needed = by_element.get(instruction, {}).get("warps_needed")
         if needed is not None and (_has_value(needed) or needed.low is not None):
-            share = f" ({warps_share(instruction)})" if instruction in FROM_MEMORY else ""
-            yield Warps(instruction, name + share, needed)
+            yield Warps(instruction, name, warps_share(instruction), needed)
 
 
 def _agreement(found: dict[str, Finding]) -> str:

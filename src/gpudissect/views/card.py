@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Iterator
 
 from gpudissect.results.model import Result
-from gpudissect.results.scope import WARPS_SHARE
 from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import brief, clean, cut, provenance
 from gpudissect.views.page.about import facts
@@ -12,7 +11,7 @@ from gpudissect.views.page.drawing import light_style, place
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Markup, tag
-from gpudissect.views.page.overview import LEVEL_HEAD, level_row, remarkable, tlb_line, warps_line
+from gpudissect.views.page.overview import LEVEL_HEAD, level_row, remarkable, tlb_line
 from gpudissect.views.plots.signature import signature_figures
 from gpudissect.views.plots.standalone import panel, plot_style, with_light_colours
 
@@ -76,8 +75,8 @@ def _table(summary: Summary, left: float, top: float) -> tuple[list[Markup], flo
 def _sentences(result: Result, summary: Summary) -> Iterator[str]:
     for tlb in summary.tlbs:
         yield f"{tlb.name}: {tlb_line(tlb)}"
-    if warps := warps_line(summary):
-        yield f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate: {warps}"
+    if summary.warps:
+        yield f"Warps per SM, one chain each, {summary.warps_needed}"
     yield from remarkable(result)
 
 

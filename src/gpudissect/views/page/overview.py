@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from gpudissect.results.folded import folded, folded_published, rounded
 from gpudissect.results.model import Finding, Result
-from gpudissect.results.scope import WARPS_SHARE
 from gpudissect.results.summary import Level, Remark, Summary, Tlb
 from gpudissect.results.text import brief, cut, title_of, words
 from gpudissect.views.page.markup import Child, Markup, table, tag
@@ -37,11 +36,6 @@ def tlb_line(tlb: Tlb) -> str:
     return ", ".join(filter(None, (size, f"reach {reach}" if reach else "", f"miss + {miss}" if miss else "")))
 
 
-def warps_line(summary: Summary) -> str:
-    """Warps needed by instruction, in one line; empty without any."""
-    return ", ".join(f"{each.name} {each.text}" for each in summary.warps)
-
-
 def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     """Table of levels, TLBs and warps; then verdicts and remarks."""
     rows = [level_row(level) for level in summary.levels]
@@ -49,8 +43,8 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     if rows:
         yield table("Summary", [LEVEL_HEAD[n] for n in columns], ([_broken(row[n]) for n in columns] for row in rows))
     terms: list[tuple[str, Child]] = [(tlb.name, tlb_line(tlb)) for tlb in summary.tlbs]
-    if warps := warps_line(summary):
-        terms.append((f"Warps per SM for {WARPS_SHARE:.0%} of the peak rate", warps))
+    if summary.warps:
+        terms.append(("Warps per SM, one chain each", summary.warps_needed))
     if summary.latency_by_sm:
         terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM"))
     if verdicts := _verdicts(result, summary):

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Finding, Prediction
-from gpudissect.results.scope import WARPS_SHARE
 from gpudissect.results.summary import Level, Remark, Summary, Tlb
 from gpudissect.results.text import clean, cut, percent, title_of
 from gpudissect.views.terminal.layout import first_fitting, print_table
@@ -35,9 +34,7 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
-        numbers = ", ".join(f"{each.name} {each.text}" for each in summary.warps)
-        threshold = f"for {WARPS_SHARE:.0%} of peak, one chain per warp"
-        _print_labelled(out, "Warps per SM", f"{threshold}: {numbers}")
+        _print_labelled(out, "Warps per SM", f"one chain each, {summary.warps_needed}")
     if prediction is not None:
         share = f"{percent(prediction.agreement)} of {prediction.accesses:,}"
         _print_labelled(out, "Prediction", f"{share} held-out random accesses predicted correctly")
