@@ -22,7 +22,7 @@ extern "C" __global__ void scale(float* data, int n, float factor) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
 #pragma unroll 1
     for (int k = 0; k < n; k++) {
-        data[i] = data[i] * factor;
+        data[i] = data[i + k] * factor;
     }
 }
 """
@@ -106,5 +106,22 @@ extern "C" __global__ void cases(float* y, int n) {
         case 6: v = v * v * v; break;
     }
     y[0] = v;
+}
+"""
+
+NEST = """
+extern "C" __global__ void nest(float* data, int n, int m, int l) {
+    int i = 0, j, k;
+#pragma unroll 1
+    do {
+        j = 0;
+#pragma unroll 1
+        do {
+            k = 0;
+#pragma unroll 1
+            do { data[k] += data[i] * data[j]; } while (++k < l);
+            data[j] = data[i];
+        } while (++j < m);
+    } while (++i < n);
 }
 """

@@ -1,0 +1,166 @@
+"""Control flow of a kernel: basic blocks, their successors, and dominators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from gpudissect.errors import MachineCodeError
+from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Function, Kernel
+
+_BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
+_INDIRECT = frozenset(("BRX", "BRXU", "JMX", "JMXU"))
+_ENDS = frozenset(("EXIT", "RET", "KILL"))
+"""Opcodes after which a thread does not go on to the next instruction, unless they are predicated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions `start` to `end` (exclusive), by index, that run one after the other.
+
+    A call ends a block; its successor is where the callee returns to, and `callee` the block that it enters (None for
+    no call or an unknown callee). `has_unknown_successors`: an indirect branch whose targets the cubin does not list.
+    """
+
+    start: int
+    end: int
+    successors: tuple[int, ...]
+    callee: int | None = None
+    has_unknown_successors: bool = False
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Blocks by address, the first block of each function (the kernel first), and dominators.
+
+    `order` has the reachable blocks, predecessors first except along back edges. `dominator` is the immediate dominator
+    of each block: itself for entries, None for unreachable blocks.
+    """
+
+    instructions: tuple[Instruction, ...] = field(repr=False)
+    blocks: tuple[Block, ...]
+    entries: tuple[int, ...]
+    order: tuple[int, ...]
+    dominator: tuple[int | None, ...]
+
+    def dominates(self, first: int, block: int | None) -> bool:
+        """Whether every path from the entry to `block` goes through block `first`."""
+        while block is not None and block != first:
+            above = self.dominator[block]
+            block = None if above == block else above
+        return block == first
+
+    def predecessors(self) -> tuple[tuple[int, ...], ...]:
+        """The reachable blocks that lead to each block."""
+        found: list[list[int]] = [[] for _ in self.blocks]
+        for number in self.order:
+            for successor in self.blocks[number].successors:
+                found[successor].append(number)
+        return tuple(map(tuple, found))
+
+
+def control_flow(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Flow:
+    """Basic blocks of a kernel and of the functions in its code. Raises `MachineCodeError` for a branch outside."""
+    count, functions = len(instructions), {function.name: function.start for function in kernel.functions}
+    targets = [_targets(kernel, functions, instruction) for instruction in instructions]
+    for instruction, found in zip(instructions, targets, strict=True):
+        if any(target % INSTRUCTION_BYTES or not 0 <= target // INSTRUCTION_BYTES < count for target in found):
+            raise MachineCodeError(f"damaged cubin: {str(instruction)[:60]!a} leads outside the kernel")
+    starts = {0, count} | {function.start // INSTRUCTION_BYTES for function in kernel.functions}
+    for index, found in enumerate(targets):
+        starts |= {target // INSTRUCTION_BYTES for target in found}
+        if found or instructions[index].opcode in _ENDS | _BRANCHES | {"CALL"}:
+            starts.add(index + 1)
+    bounds = list(pairwise(sorted(start for start in starts if start <= count)))
+    number_of = {start: number for number, (start, _) in enumerate(bounds)}
+    blocks = tuple(
+        _block(
+            start, end, instructions[end - 1], [number_of[t // INSTRUCTION_BYTES] for t in targets[end - 1]], number_of
+        )
+        for start, end in bounds
+    )
+    entries = tuple(number_of[function.start // INSTRUCTION_BYTES] for function in kernel.functions)
+    order = _reverse_postorder(blocks, entries)
+    return Flow(instructions, blocks, entries, order, _dominators(blocks, entries, order))
+
+
+def function_of(flow: Flow, kernel: Kernel, block: int) -> Function:
+    """The function in which a block lies, by address."""
+    address = flow.instructions[flow.blocks[block].start].address
+    return next(function for function in reversed(kernel.functions) if function.start <= address)
+
+
+def _targets(kernel: Kernel, functions: dict[str, int], instruction: Instruction) -> tuple[int, ...]:
+    """Addresses that an instruction may branch to, or the one that it calls."""
+    if instruction.opcode in _INDIRECT:
+        return kernel.indirect_targets.get(instruction.address, ())
+    if instruction.opcode not in _BRANCHES | {"CALL"} or not instruction.operands:
+        return ()
+    place = instruction.operands[-1]
+    if instruction.opcode == "CALL" and place in functions and len(instruction.operands) == 1:
+        return (functions[place],)
+    return (int(place, 16),) if place.startswith("0x") else ()
+
+
+def _block(start: int, end: int, last: Instruction, targets: list[int], number_of: dict[int, int]) -> Block:
+    following = [number_of[end]] if end in number_of else []
+    if last.opcode == "CALL":
+        return Block(start, end, tuple(following), next(iter(targets), None))
+    if last.opcode in _BRANCHES:
+        is_conditional = last.predicate or last.modifiers or len(last.operands) > 1
+        through = following if is_conditional and last.opcode not in _INDIRECT else []
+        return Block(start, end, tuple(dict.fromkeys(through + targets)), None, not targets)
+    falls = last.opcode not in _ENDS or bool(last.predicate)
+    return Block(start, end, tuple(following) if falls else ())
+
+
+def _reverse_postorder(blocks: Sequence[Block], entries: Sequence[int]) -> tuple[int, ...]:
+    """Blocks reachable from the entries, each after its predecessors except along back edges."""
+    finished: list[int] = []
+    visited: set[int] = set()
+    for entry in reversed(entries):
+        stack = [(entry, iter(blocks[entry].successors))] if entry not in visited else []
+        visited.add(entry)
+        while stack:
+            block, successors = stack[-1]
+            following = next((s for s in successors if s not in visited), None)
+            if following is None:
+                finished.append(block)
+                stack.pop()
+            else:
+                visited.add(following)
+                stack.append((following, iter(blocks[following].successors)))
+    return tuple(reversed(finished))
+
+
+def _dominators(blocks: Sequence[Block], entries: Sequence[int], order: Sequence[int]) -> tuple[int | None, ...]:
+    """Immediate dominators: Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001."""
+    root = len(blocks)  # a block above all entries
+    rank = {root: -1} | {block: number for number, block in enumerate(order)}
+    above: dict[int, int] = {root: root}
+    before: dict[int, list[int]] = {block: [root] if block in entries else [] for block in order}
+    for block in order:
+        for successor in blocks[block].successors:
+            before[successor].append(block)
+    changed = True
+    while changed:
+        changed = False
+        for block in order:
+            found = -1
+            for other in before[block]:
+                if other in above:
+                    found = other if found < 0 else _common(above, rank, other, found)
+            if above.get(block) != found:
+                above[block], changed = found, True
+    return tuple(
+        None if block not in above else block if above[block] == root else above[block] for block in range(root)
+    )
+
+
+def _common(above: dict[int, int], rank: dict[int, int], first: int, second: int) -> int:
+    while first != second:
+        while rank[first] > rank[second]:
+            first = above[first]
+        while rank[second] > rank[first]:
+            second = above[second]
+    return first
