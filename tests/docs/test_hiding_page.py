@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
-from gpudissect.cli.app import main
-from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from gpudissect.results.model import Result
 from making.hiding_page import PAGES, RESULTS, accesses_of, markdown, pictures, results_of
@@ -18,10 +17,8 @@ CORNER = RESULTS / "h200-latency-hiding-corner.json"
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    path = tmp_path_factory.mktemp("hide") / "r.json"
-    assert main(["hide", "-d", "sim:gtx980", "--quick", "-o", str(path)]) == 0
-    return load(path)
+def result(hide_once: Callable[..., Result]) -> Result:
+    return hide_once("sim:gtx980", quick=True)
 
 
 def altered(result: Result, model: str, over: float) -> Result:

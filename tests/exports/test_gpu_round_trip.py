@@ -12,7 +12,7 @@ from gpudissect.exports import export
 from gpudissect.results.build import build
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
-from gpudissect.survey.run import run_survey
+from tests.support.driving import survey_of
 
 RANDOM = {(name, what) for name in ("l1", "readonly", "texture") for what in ("max_miss_rate", "replacement_policy")}
 """With random victims chance decides how many misses there are, and whether a policy shows."""
@@ -28,11 +28,13 @@ def h200():
     return load(Path(__file__).parents[2] / "docs" / "results" / "h200.json")
 
 
+def built(info, survey, options):
+    assert survey.failures == ()
+    return build(info, survey, options)
+
+
 def discover(spec, options):
-    with open_device(spec, seed=options.seed) as device:
-        survey = run_survey(device, elements=options.elements, quick=options.quick, seed=options.seed)
-        assert survey.failures == ()
-        return build(device.info, survey, options)
+    return built(*survey_of(spec, options), options)
 
 
 def differences(one, other):
@@ -69,8 +71,8 @@ def _same(mine, other):
         ("gtx280", Options(seed=1, quick=True)),  # no L2
     ],
 )
-def test_a_simulated_gpu_comes_back(name, options, tmp_path):
-    first = discover(f"sim:{name}", options)
+def test_a_simulated_gpu_comes_back(name, options, tmp_path, survey_once):
+    first = built(*survey_once(f"sim:{name}", options), options)
     file = tmp_path / f"{name}.toml"
     file.write_text(export(first, "gpu"), encoding="utf-8")
     again = discover(f"sim:{file}", options)

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+import gpudissect as gd
+
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_it_draws_its_figure(script, tmp_path, monkeypatch):
+def test_it_draws_its_figure(script, tmp_path, monkeypatch, hide_once):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gd, "hide", hide_once)
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
     outputs = [tmp_path / f"{script.stem}.{suffix}" for suffix in ("svg", "html")]

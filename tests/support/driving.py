@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from gpudissect.device.kinds import open_device
 from gpudissect.measure.plan import Bench, Known, Study
 from gpudissect.survey.registry import experiments
+from gpudissect.survey.run import run_survey
+
+
+def survey_of(spec, options):
+    """What a device states, and its survey with the `Options` of a result."""
+    with open_device(spec, seed=options.seed) as device:
+        return device.info, run_survey(device, elements=options.elements, quick=options.quick, seed=options.seed)
 
 
 def outcome(plan, device):

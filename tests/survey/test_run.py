@@ -5,6 +5,7 @@ import pytest
 from gpudissect.errors import OutOfMemory, UsageError
 from gpudissect.estimate import Status
 from gpudissect.measure.plan import Study
+from gpudissect.results.model import Options
 from gpudissect.survey.registry import experiments
 from gpudissect.survey.run import run_survey
 from gpudissect.workload import Path
@@ -37,7 +38,7 @@ def gpu(gpu_with):  # noqa: F811
 
 def test_independent_experiments_share_a_batch(gpu):
     device = Troubled(gpu, lambda *_: None)
-    run_survey(device, elements=["l1", "l2"])
+    run_survey(device, elements=["l1", "l2"], quick=True)
     assert any({chase.path for chase in batch} >= {Path.GLOBAL, Path.GLOBAL_L2} for batch in device.batches)
 
 
@@ -46,7 +47,7 @@ def test_a_failed_experiment_fails_only_those_that_need_it(gpu):
         if any(chase.path is Path.GLOBAL for chase in batch):
             raise OutOfMemory("no room")
 
-    survey = run_survey(Troubled(gpu, no_global), elements=["l1", "l2"])
+    survey = run_survey(Troubled(gpu, no_global), elements=["l1", "l2"], quick=True)
     assert [failure.experiment for failure in survey.failures] == ["levels.global"]
     status = {(each.element, each.attribute): each.status for each in survey.findings}
     assert status["l1", "capacity"] is Status.SKIPPED
@@ -66,7 +67,7 @@ def test_an_interrupt_keeps_what_was_measured(gpu):
 
 def test_progress_ends_with_everything_done(gpu):
     steps = []
-    run_survey(gpu, elements=["l2"], progress=lambda done, total, what: steps.append((done, total)))
+    run_survey(gpu, elements=["l2"], quick=True, progress=lambda done, total, what: steps.append((done, total)))
     assert steps[-1][0] == steps[-1][1]
     assert steps == sorted(steps)
 
@@ -107,12 +108,10 @@ def test_a_quick_survey_has_sizes_latencies_bandwidths_and_warps():
     assert quick >= {"l1.capacity", "l2.capacity", "ldg_streaming.warps_needed"} | latencies | bandwidths
 
 
-@pytest.mark.parametrize("spec", ["gtx280", "gtx780", "840m", "a100"])
-def test_a_survey_has_a_finding_for_every_emitted_attribute(spec):
-    from gpudissect.device.kinds import open_device
-
-    with open_device(f"sim:{spec}") as device:
-        findings = [(each.element, each.attribute) for each in run_survey(device, quick=True).findings]
+@pytest.mark.parametrize(("name", "seed"), [("gtx280", 1), ("gtx780", 0), ("840m", 0), ("h100", 2)])
+def test_a_survey_has_a_finding_for_every_emitted_attribute(name, seed, survey_once):
+    _, survey = survey_once(f"sim:{name}", Options(seed=seed, quick=True))
+    findings = [(each.element, each.attribute) for each in survey.findings]
     emitted = [(each.element, attribute) for each in experiments(Study.DISCOVER).values() for attribute in each.emits]
     assert sorted(findings) == sorted(emitted)
 

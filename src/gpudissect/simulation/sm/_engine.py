@@ -55,7 +55,7 @@ class State(NamedTuple):
     warps: I64  # (warps, W_SIZE), W_RECORD: number of the warp
     ready: I64  # (warps, chains), cycle of the last result of each chain
     residents: I64  # (resident blocks, B_SIZE), B_LEFT: warps of a block
-    schedulers: I64  # (schedulers, S_SIZE), S_LAST: -1
+    schedulers: I64  # (schedulers, S_SIZE), S_LAST: the warp before its first one
     units: F64  # (pipes * (1 + schedulers),), cycle at which each pipe accepts the next instruction
     queues: F64  # (queues,), cycle at which all accesses in each queue have been served
     records: I64  # (warps of all blocks, R_SIZE), out
@@ -66,7 +66,7 @@ class State(NamedTuple):
 @inlined
 def _aligned(time: Int, step: Int) -> Int:
     """First cycle at or after `time` at which schedulers issue."""
-    return (time + step - 1) // step * step
+    return time if step == 1 else (time + step - 1) // step * step
 
 
 @inlined
@@ -129,8 +129,8 @@ def _free_at(state: State, operation: Int, scheduler: Int) -> tuple[Int, Float]:
 
 
 @inlined
-def _issue(state: State, w: Int, t: Int) -> np.int64:
-    """Issue the next instruction of warp `w` at cycle `t`, and update when the warp can go on.
+def _issue(state: State, w: Int, s: Int, t: Int) -> np.int64:
+    """Issue the next instruction of warp `w` of scheduler `s` at cycle `t`, and update when the warp can go on.
 
     Returns its issue cycles, negative if all schedulers share the pipe.
     """
@@ -138,7 +138,7 @@ def _issue(state: State, w: Int, t: Int) -> np.int64:
     position, chain = warps[w, W_POSITION], warps[w, W_CHAIN]
     operation = body[position]
     count, step = machine[M_SCHEDULERS], machine[M_STEP]
-    place, free = _free_at(state, operation, w % count)
+    place, free = _free_at(state, operation, s)
     start = max(free, np.float64(t))
     units[place] = start + operations[operation, INTERVAL]
 
@@ -164,7 +164,6 @@ def _issue(state: State, w: Int, t: Int) -> np.int64:
             job[J_ACCESSES] += 1
     ready[w, chain] = done
 
-    resident = w // job[J_PER_BLOCK]
     chain += 1
     if chain == job[J_CHAINS]:
         chain = 0
@@ -175,6 +174,7 @@ def _issue(state: State, w: Int, t: Int) -> np.int64:
     warps[w, W_AT] = max(t + machine[M_REISSUE], ready[w, chain])
 
     if operations[operation, BARRIER] > 0.0:
+        resident = w // job[J_PER_BLOCK]
         residents[resident, B_ARRIVED] += 1
         warps[w, W_AT] = NEVER
         if residents[resident, B_ARRIVED] == job[J_PER_BLOCK]:
@@ -189,6 +189,7 @@ def _issue(state: State, w: Int, t: Int) -> np.int64:
 
     if warps[w, W_ITERATION] == job[J_ITERATIONS]:
         warps[w, W_AT] = NEVER
+        resident = w // job[J_PER_BLOCK]
         residents[resident, B_LEFT] -= 1
         if residents[resident, B_LEFT] == 0:
             _end_block(state, resident)
@@ -242,7 +243,7 @@ def simulate(state: State) -> None:
             return
         first = next_scheduler
         for k in range(count):
-            s = (first + k) % count
+            s = first + k if first + k < count else first + k - count
             if schedulers[s, S_NEXT] != t:
                 continue
             if one_pipe:  # all warps wait for the same pipe
@@ -250,14 +251,12 @@ def simulate(state: State) -> None:
                 if free >= t + step:
                     schedulers[s, S_NEXT] = _aligned(np.int64(math.floor(free)) - step + 1, step)
                     continue
-            own_warps = (job[J_WARPS] - s + count - 1) // count
             soonest, chosen = np.int64(NEVER), np.int64(-1)
-            after = np.int64(0) if machine[M_OLDEST] else schedulers[s, S_LAST] + 1
-            for j in range(own_warps):
-                number = after + j
-                if number >= own_warps:
-                    number -= own_warps
-                w = number * count + s
+            w = schedulers[s, S_LAST]
+            for _ in range(s, job[J_WARPS], count):
+                w += count
+                if w >= job[J_WARPS]:
+                    w = np.int64(s)
                 if warps[w, W_AT] > t:
                     soonest = min(soonest, warps[w, W_AT])
                     continue
@@ -269,8 +268,7 @@ def simulate(state: State) -> None:
                     if chosen < 0 or warps[w, W_RECORD] < warps[chosen, W_RECORD]:
                         chosen = w
                     continue
-                chosen = w
-                schedulers[s, S_LAST] = number
+                chosen = schedulers[s, S_LAST] = w
                 break
             if chosen < 0:
                 schedulers[s, S_NEXT] = _aligned(soonest, step) if soonest < NEVER else NEVER
@@ -283,7 +281,7 @@ def simulate(state: State) -> None:
                     waits = ready[chosen, warps[chosen, W_CHAIN]] > t or operations[body[position], BARRIER] > 0.0
                     if warps[chosen, W_AT] >= NEVER or waits or free >= t + step:
                         break
-                issued = _issue(state, chosen, t)
+                issued = _issue(state, chosen, s, t)
                 if issued < 0:
                     next_scheduler = (s + 1) % count
                 slots = max(slots, abs(issued))

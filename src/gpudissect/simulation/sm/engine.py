@@ -102,7 +102,7 @@ def run(processor: Processor, job: Job, seed: int = 0) -> Run:
     residents = np.zeros((resident, engine.B_SIZE), dtype=np.int64)
     residents[:, engine.B_LEFT] = job.warps_per_block
     schedulers = np.zeros((processor.schedulers, engine.S_SIZE), dtype=np.int64)
-    schedulers[:, engine.S_LAST] = -1
+    schedulers[:, engine.S_LAST] = np.arange(processor.schedulers) - processor.schedulers
     units = np.zeros(len(_PIPES) * (1 + processor.schedulers))
     served = np.zeros(max(1, len(queues)))
     records = np.zeros((blocks * job.warps_per_block, engine.R_SIZE), dtype=np.int64)
