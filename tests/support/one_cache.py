@@ -94,22 +94,22 @@ class OneCache:
     def _arrays(self, chase):
         rng = random.Random(f"{self.seed}:{digest(chase)}")
         lap = chase.order.offsets()
-        sets = [([None] * self.ways, self.policy(self.ways, rng)) for _ in range(self.sets)]
-        hits = [self._access(sets, int(offset)) for _ in range(chase.warmup + chase.laps) for offset in lap]
-        hits = np.array(hits[chase.warmup * lap.size :])
+        sets = [({}, {}, self.policy(self.ways, rng)) for _ in range(self.sets)]
+        lines = (lap // self.line).tolist() * (chase.warmup + chase.laps)
+        hits = np.array([self._access(line, *sets[line % self.sets]) for line in lines])[chase.warmup * lap.size :]
         hits ^= np.random.default_rng(rng.getrandbits(63)).random(hits.size) < self.misread
         if chase.timing is Timing.COUNT:
             hit = hits.reshape(chase.laps, lap.size).sum(axis=1)
             return {"counts": np.stack([hit, lap.size - hit, np.zeros_like(hit)], axis=1)}
         return {"offsets": np.tile(lap, chase.laps), "cycles": np.where(hits, HIT, MISS)}
 
-    def _access(self, sets, offset):
-        line = offset // self.line
-        lines, policy = sets[line % self.sets]
-        if line in lines:
-            policy.use(lines.index(line), True)
+    def _access(self, line, way_of, line_in, policy):
+        way = way_of.get(line)
+        if way is not None:
+            policy.use(way, True)
             return True
-        way = lines.index(None) if None in lines else policy.victim()
-        lines[way] = line
+        way = len(way_of) if len(way_of) < self.ways else policy.victim()
+        way_of.pop(line_in.get(way), None)
+        way_of[line], line_in[way] = way, line
         policy.use(way, False)
         return False

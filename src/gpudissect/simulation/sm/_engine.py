@@ -243,7 +243,7 @@ def simulate(state: State) -> None:
             return
         first = next_scheduler
         for k in range(count):
-            s = first + k if first + k < count else first + k - count
+            s = (first + k) % count
             if schedulers[s, S_NEXT] != t:
                 continue
             if one_pipe:  # all warps wait for the same pipe
@@ -256,7 +256,7 @@ def simulate(state: State) -> None:
             for _ in range(s, job[J_WARPS], count):
                 w += count
                 if w >= job[J_WARPS]:
-                    w = np.int64(s)
+                    w = s
                 if warps[w, W_AT] > t:
                     soonest = min(soonest, warps[w, W_AT])
                     continue
