@@ -63,6 +63,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("read_rate", "write_rate", "copy_rate"), "B/cycle"),  # per SM
     "latency": "cycles",  # from one instruction to the next that depends on it
     "rate": "ops/cycle",  # per SM: operations of single threads; of matrix instructions multiply-adds
+    "gpu_rate": "ops/s",  # the same of all SMs at once
     "warps_needed": "",  # per SM, to reach that rate with one chain per warp
     "access_latency": "cycles",  # latency hiding: of the accesses between additions, unloaded
     **dict.fromkeys(("access_rate", "arithmetic_rate", "issue_rate"), "ops/cycle"),  # per SM: of single threads

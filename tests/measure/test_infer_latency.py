@@ -1,8 +1,9 @@
 """Latency of whole laps: delays and the constant cost of a lap do not count."""
 
 import numpy as np
+import pytest
 
-from gpudissect.measure.infer_latency import lap_latency
+from gpudissect.measure.infer_latency import Latency, deviation_over_sms, lap_latency, median_over_sms, widened
 
 
 def test_a_delayed_lap_is_ignored():
@@ -13,3 +14,28 @@ def test_a_delayed_lap_is_ignored():
 
 def test_the_cost_of_a_lap_cancels_with_a_shorter_chain():
     assert lap_latency(np.array([33 + 28 * 16] * 5), 16, np.array([33 + 28 * 8] * 5), 8).cycles == 28
+
+
+def test_the_median_over_sms_is_that_of_all_sms():
+    """132 SMs at distances of 6.5 cycles of deviation around 281: the bracket holds their median, not every SM."""
+    rng = np.random.default_rng(0)
+    misses, widths = 0, []
+    for _ in range(300):
+        by_sm = 281 + 6.5 * rng.standard_normal(132)
+        chains = [Latency(cycles, cycles - 0.5, cycles + 0.5) for cycles in rng.choice(by_sm, 25, replace=False)]
+        found = median_over_sms(chains)
+        misses += not found.low <= np.median(by_sm) <= found.high
+        widths.append(found.high - found.low)
+    assert misses <= 1
+    assert np.median(widths) < 2 * 6.5
+
+
+def test_one_chain_has_its_own_bracket_and_no_deviation():
+    chain = Latency(281.0, 280.0, 282.0)
+    assert median_over_sms([chain]) == chain
+    assert deviation_over_sms([chain]) == 0.0
+
+
+@pytest.mark.parametrize(("sms", "error"), [(1, 18.0), (9, 6.0)])
+def test_a_latency_of_few_sms_is_widened_by_their_distances(sms, error):
+    assert widened(Latency(457.0, 450.0, 464.0), 6.0, sms) == Latency(457.0, 450.0 - error, 464.0 + error)

@@ -132,7 +132,7 @@ class SteadyGpu(Device):
         begin = np.full(sm.size, 1000)
         end = begin + 20 + np.rint(duration * (1 + abs(self._noise(mix, sm.size) - 1)))
         block = np.arange(sm.size) // (mix.block_size // WARP_SIZE)
-        return {"begin": begin, "end": end, "sm": sm, "block": block, "nanoseconds": np.array([duration])}
+        return {"begin": begin, "end": end, "sm": sm, "block": block, "nanoseconds": np.array([duration / CLOCK * 1e9])}
 
     def _waves(self, mix: Mix) -> dict[str, np.ndarray]:
         """Every SM runs its blocks in as many slots as run at once."""

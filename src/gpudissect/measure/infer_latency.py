@@ -8,8 +8,7 @@ import numpy as np
 from gpudissect.trace import Array
 
 MAX_CLOCK_DRIFT = 0.002  # relative to a latency
-SM_SPREAD = 0.025
-"""Standard deviation over SMs of the mean latency of an L2, relative to it: 0.022 on an H200, 0.025 on an H100."""
+SIGMAS = 3  # of a mean or a rank, on either side
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,30 @@ def median_latency(chains: Sequence[Latency]) -> Latency:
     return Latency(median, min(chain.low for chain in chains), max(chain.high for chain in chains))
 
 
+def median_over_sms(chains: Sequence[Latency]) -> Latency:
+    """Median of chains that different SMs followed, between the ranks three standard deviations from the middle.
+
+    The bracket is of the median over all SMs; single SMs lie outside. Raises `ValueError` without chains.
+    """
+    if not chains:
+        raise ValueError("latency needs at least one chain")
+    reach = SIGMAS / 2 / float(np.sqrt(len(chains)))  # the rank of a median is binomial
+    low = np.quantile([chain.low for chain in chains], max(0.0, 0.5 - reach), method="lower")
+    high = np.quantile([chain.high for chain in chains], min(1.0, 0.5 + reach), method="higher")
+    return Latency(float(np.median([chain.cycles for chain in chains])), float(low), float(high))
+
+
+def deviation_over_sms(chains: Sequence[Latency]) -> float:
+    """Standard deviation in cycles over chains that different SMs followed; 0 for fewer than two."""
+    return float(np.std([chain.cycles for chain in chains], ddof=1)) if len(chains) > 1 else 0.0
+
+
+def widened(latency: Latency, deviation: float, sms: int = 1) -> Latency:
+    """A latency from `sms` SMs, widened by three standard errors; `deviation`: of single SMs, in cycles."""
+    error = SIGMAS * deviation / float(np.sqrt(sms))
+    return Latency(latency.cycles, latency.low - error, latency.high + error)
+
+
 def median_with_error(samples: Array, overhead: Latency) -> Latency:
     """Median of single accesses (cycles) less the timing overhead, with three standard errors to either side.
 
@@ -55,7 +78,7 @@ def median_with_error(samples: Array, overhead: Latency) -> Latency:
         raise ValueError("latency needs at least one access")
     median = float(np.median(samples))
     deviation = 1.4826 * float(np.median(np.abs(samples - median)))  # standard deviation, if normal
-    return _subtract_overhead(median, 3 * 1.2533 * deviation / float(np.sqrt(samples.size)), overhead)
+    return _subtract_overhead(median, SIGMAS * 1.2533 * deviation / float(np.sqrt(samples.size)), overhead)
 
 
 def median_with_ranks(samples: Array, overhead: Latency) -> Latency:
@@ -63,7 +86,7 @@ def median_with_ranks(samples: Array, overhead: Latency) -> Latency:
 
     Valid for any distribution of samples. Raises `ValueError` without samples.
     """
-    reach = 1.5 / float(np.sqrt(samples.size)) if samples.size else 0.0  # the rank of a median is binomial
+    reach = SIGMAS / 2 / float(np.sqrt(samples.size)) if samples.size else 0.0  # the rank of a median is binomial
     return _median_between(samples, max(0.0, 0.5 - reach), min(1.0, 0.5 + reach), overhead)
 
 
@@ -92,7 +115,7 @@ def trimmed_mean(samples: Array, overhead: Latency) -> Latency:
     For latencies that differ from line to line; the slowest and fastest hundredth are left out.
     """
     kept = _trim(samples)
-    return _subtract_overhead(float(kept.mean()), 3 * float(kept.std() / np.sqrt(kept.size)), overhead)
+    return _subtract_overhead(float(kept.mean()), SIGMAS * float(kept.std() / np.sqrt(kept.size)), overhead)
 
 
 def timing_overhead(samples: Array, chase: Latency) -> Latency:
@@ -108,18 +131,15 @@ def _subtract_overhead(cycles: float, error: float, overhead: Latency) -> Latenc
     return Latency(value, cycles - overhead.high - error, cycles - overhead.low + error)
 
 
-def miss_penalty(hits: Array, misses: Array, sms: int) -> Latency:
+def miss_penalty(hits: Array, misses: Array) -> Latency:
     """Cycles that a miss adds, from single accesses (cycles, timer included) on both plateaus: the timer cancels.
 
     The difference of the trimmed means, with three standard errors, a quarter of a cycle (the clock counts whole ones)
-    and clock drift to either side. `sms`: number of SMs that the misses were measured from, each at its own distance
-    from the next level; 0 where that is the same for all.
+    and clock drift to either side.
     """
     hit, miss = _trim(hits), _trim(misses)
     value = float(miss.mean() - hit.mean())
-    variances = [hit.var() / hit.size, miss.var() / miss.size]
-    variances += [(SM_SPREAD * miss.mean()) ** 2 / sms] if sms else []
-    error = 3 * float(np.sqrt(sum(variances))) + 0.25
+    error = SIGMAS * float(np.sqrt(hit.var() / hit.size + miss.var() / miss.size)) + 0.25
     error += MAX_CLOCK_DRIFT * float(hit.mean() + miss.mean())
     return Latency(value, value - error, value + error)
 

@@ -223,7 +223,7 @@ class _Conditions:
         if self._carveouts_differ and element in _ON_CHIP and attribute in _BY_CARVEOUT:
             return "measured with different carve-outs"
         own_clock = element in _OWN_CLOCK or element.startswith("spectrum") or attribute == "miss_penalty"
-        if self._clocks_differ and (unit == "B/s" or (unit in ("cycles", "ops/cycle") and own_clock)):
+        if self._clocks_differ and (unit in ("B/s", "ops/s") or (unit in ("cycles", "ops/cycle") and own_clock)):
             return "measured at different SM clocks"
         if any(each.unit != unit for each in found):
             return "in different units"

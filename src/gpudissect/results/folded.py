@@ -84,7 +84,7 @@ def _display_unit(value: float, unit: str) -> tuple[float, str]:
     """The unit in which a value is shown, such as MiB or TB/s, and its size."""
     if unit == "B":
         return next(((size, name) for size, name in BYTE_UNITS if abs(value) >= size), (1, "B"))
-    if unit in ("B/s", "Hz"):
+    if unit in ("B/s", "ops/s", "Hz"):
         size, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
         return size, f"{prefix}{unit}"
     return 1, clean(unit)

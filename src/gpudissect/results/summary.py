@@ -125,7 +125,7 @@ class Summary:
     tlbs: tuple[Tlb, ...]
     warps: tuple[Warps, ...]
     latency_by_sm: str
-    """Mean hit latency of the L2 by SM, as text, where it was measured; its row has that of one SM."""
+    """Mean hit latency of the L2 by SM, as text, where it was measured."""
     remarks: tuple[Remark, ...]
     reference: str
     """Catalogue entry that published values are of, where it is another GPU model; else empty."""

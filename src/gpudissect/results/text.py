@@ -106,9 +106,9 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         return f"{min(value):g} ... {max(value):g}{tail}"
     if unit == "B":
         return format_bytes(value)
-    if unit == "B/s":
+    if unit in ("B/s", "ops/s"):
         scale, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
-        return f"{value / scale:.4g} {prefix}B/s"
+        return f"{value / scale:.4g} {prefix}{unit}"
     if unit in ("cycles", "ns"):
         return f"{round(value, 1):.7g} {unit}"
     if unit.endswith("/cycle"):

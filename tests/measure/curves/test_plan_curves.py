@@ -27,9 +27,11 @@ def test_latency_has_a_step_at_every_level(curves):
 
 
 def test_bandwidth_has_a_step_at_every_level(curves):
-    footprint, rate = (np.array(column) for column in curves["read bandwidth against footprint"].values())
+    footprint, rate, past_l1 = (np.array(column) for column in curves["read bandwidth against footprint"].values())
     l1, l2, memory = rate[footprint <= 256 * KIB], rate[footprint == 1 * MIB], rate[footprint > 3 * MIB]
     assert l1.min() > 1.5 * l2.max() > 3 * memory.max() > 0
+    assert past_l1[footprint <= 1 * MIB].max() < 1.2 * l2.max()
+    assert past_l1[footprint <= 1 * MIB].min() > memory.max()
 
 
 @pytest.mark.parametrize(("first", "last", "sizes"), [(2, 8, [2, 3, 4, 6, 8]), (16, 16, [16]), (16, 3, [16])])

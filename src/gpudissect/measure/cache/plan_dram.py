@@ -10,9 +10,10 @@ import numpy as np
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
-from gpudissect.measure.cache.plan_latency import latency_estimate, latency_of
+from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timing, latency_estimate
 from gpudissect.measure.cache.plan_levels import L2, level_of
-from gpudissect.measure.infer_latency import Latency, lap_latency, median_with_error, trimmed_mean
+from gpudissect.measure.infer_confidence import LATENCY
+from gpudissect.measure.infer_latency import lap_latency, median_with_error, trimmed_mean, widened
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
@@ -42,17 +43,21 @@ def stated_by_driver(element: str, attribute: str, fact: str, bench: Bench) -> E
 
 def dram_plan(bench: Bench, known: Known) -> Plan:
     """Stated size; latency over few pages, whose translations are cached; latency of near and of far lines."""
-    level, overhead = level_of("l2", known), known[latency_of("l2")]
+    level, timing = level_of("l2", known), known[L2_TIMING]
     size = stated_by_driver("dram", "capacity", "memory_size", bench)
-    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, overhead, bench)
-    if level is None or level.home_partition is None or overhead is None:
+    latency = yield from _cold_latency("hit_latency", NARROW_SPAN, timing, bench)
+    if level is None or level.home_partition is None or timing is None:
         reason = "first accesses show no near and far lines"
         partitions = without(Status.NOT_FOUND, "dram", reason, "near_latency", "far_latency")
     else:
-        home = level.home_partition
-        partitions = tuple(
-            latency_estimate("dram", attribute, median_with_error(samples, overhead), HOME_METHOD, level.evidence)
+        home, caveats = level.home_partition, (FROM_ONE_SM.format(timing.deviation),)
+        medians = {
+            attribute: widened(median_with_error(samples, timing.overhead), timing.deviation)
             for attribute, samples in (("near_latency", home.near_samples), ("far_latency", home.far_samples))
+        }
+        partitions = tuple(
+            latency_estimate("dram", attribute, median, HOME_METHOD, level.evidence, LATENCY, caveats)
+            for attribute, median in medians.items()
         )
     return Outcome((size, latency, *partitions))
 
@@ -65,32 +70,34 @@ def wide_dram_plan(bench: Bench, known: Known) -> Plan:
     return Outcome((latency,))
 
 
-def _cold_latency(attribute: str, max_span: int, overhead: Latency | None, bench: Bench) -> Ask[Estimate]:
+def _cold_latency(attribute: str, max_span: int, l2: L2Timing | None, bench: Bench) -> Ask[Estimate]:
     """Latency of first accesses over up to `max_span` bytes.
 
     By single accesses, so that a delayed one can be left out; by whole laps where the timing overhead is not known.
+    Each chain is followed by another SM.
     """
     path = Path.GLOBAL_L2 if bench.info.limit(Path.GLOBAL_L2) else Path.GLOBAL
     span = min(max_span, bench.info.limit(path))
     if not span:
         return without(Status.NOT_SUPPORTED, "dram", "this device has no path to global memory", attribute)[0]
     timing, links, method = Timing.EACH, TIMED_LINKS, TIMED_METHOD
-    if overhead is None:
+    if l2 is None:
         timing, links, method = Timing.LAP, LAP_LINKS, LAP_METHOD
     stride = max(MIN_STRIDE, span // links // MIN_STRIDE * MIN_STRIDE)
     orders = [footprint(span, stride, bench.seed_for("dram", span, i)) for i in range(CHAINS)]
+    sms = bench.rng("dram", "sms").permutation(bench.info.sm_count)
     cold = partial(Chase, path=path, timing=timing, warmup=0, flush=True, alone=True)
-    traces = yield [cold(order=order) for order in orders]
+    traces = yield [cold(order=order, sm=int(sms[i % sms.size])) for i, order in enumerate(orders)]
     cycles = np.concatenate([trace.cycles for trace in traces])
-    if overhead is None:
+    if l2 is None:
         latency = lap_latency(cycles, orders[0].count, min_error=1.0)
     else:
-        latency = trimmed_mean(cycles, overhead)
+        latency = widened(trimmed_mean(cycles, l2.overhead), l2.deviation, min(CHAINS, sms.size))
     evidence = tuple(trace.workload for trace in traces)
     return latency_estimate("dram", attribute, latency, f"{method} {format_bytes(orders[0].span)}", evidence)
 
 
 EXPERIMENTS = (
-    Experiment(Key("latency.dram"), dram_plan, ATTRIBUTES, needs=(L2, latency_of("l2")), quick=True),
+    Experiment(Key("latency.dram"), dram_plan, ATTRIBUTES, needs=(L2, L2_TIMING), quick=True),
     Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )

@@ -1,10 +1,12 @@
 """Latencies: of hits by laps of a pure pointer chase, of misses by the distance between two plateaus, of the timer.
 
-A hit of the L2 takes longer or shorter from line to line, so chains over many of its lines are combined. What timing
-one access costs (MC16 s4.2) is measured on shared memory, which has no misses; nothing is ever corrected by it.
+A hit of the L2 takes longer or shorter from SM to SM and from line to line, so each of several chains over different
+lines is followed by another SM. What timing one access costs (MC16 s4.2) is measured on shared memory, which has no
+misses; nothing is ever corrected by it.
 """
 
 from dataclasses import dataclass, replace
+from itertools import cycle
 from types import NoneType
 
 import numpy as np
@@ -25,11 +27,13 @@ from gpudissect.measure.cache.plan_levels import (
 from gpudissect.measure.infer_confidence import LATENCY, TIMED
 from gpudissect.measure.infer_latency import (
     Latency,
+    deviation_over_sms,
     lap_latency,
-    median_latency,
+    median_over_sms,
     miss_penalty,
     timing_overhead,
     trimmed_mean,
+    widened,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.workload import Chase, Path, Shuffled, Timing
@@ -42,16 +46,34 @@ MAX_LAP_COST = 50  # cycles of a lap beside its loads
 MAX_LINKS = 64  # of a lap: longer ones are hardly ever undisturbed where one access in a hundred is delayed
 LINKS_PER_CHECK = 16  # loads between two checks of the end of a lap
 TIMER_BYTES, TIMER_LAPS = 4096, 9
-L2_CHAINS, L2_CHAIN_DISTANCE = 9, 1 << 20
+L2_CHAINS, L2_CHAIN_DISTANCE = 25, 1 << 20
 L2_CHAIN_BYTES = 32 << 10  # few pages, of any size, and laps that nothing delays
 METHOD = "lower quartile of laps of a pure pointer chase, less those of a shorter chain"
-L2_METHOD = f"median of {L2_CHAINS} chains over different lines, each the lower quartile of laps of a pointer chase"
+L2_METHOD = f"median of {L2_CHAINS} chains, each from another SM over other lines; of each, the lower quartile of laps"
 FAR_METHOD = "single accesses to far lines that the near partition lacks, less the timing overhead"
-FROM_ONE_SM = "measured from one SM, over a sample of lines: other SMs are nearer to them or farther away"
+FROM_ONE_SM = "measured from one SM; the bracket allows for the distances of the others ({:.1f} cycles of deviation)"
+
+
+@dataclass(frozen=True)
+class L2Timing:
+    """What latencies of the L2 and of memory are corrected by.
+
+    Attributes:
+        overhead: cycles that timing a single access adds.
+        deviation: standard deviation over SMs of the hit latency, cycles: they are at different distances.
+
+    """
+
+    overhead: Latency
+    deviation: float
+
+
+L2_TIMING: Key[L2Timing | None] = Key("latency.l2", (L2Timing, NoneType))
+"""None without an L2."""
 
 
 def latency_of(element: str) -> Key[Latency | None]:
-    """Hit latency of a cache; of the L2, the timing overhead of single accesses. None if it was not found."""
+    """Hit latency of a private cache; None if it was not found."""
     return Key(f"latency.{element}", (Latency, NoneType))
 
 
@@ -63,8 +85,8 @@ def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
     latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
     hit = latency_estimate(element, "hit_latency", latency, METHOD, evidence)
     is_last = level is known[levels_of(element)].found[-1]  # a chain of each footprint behind it, each on an SM
-    sms = len(level.behind.points) if level.behind is not None and is_last else 0
-    return Outcome((hit, _penalty_estimate(level, sms)), latency)
+    timing = known[L2_TIMING] if is_last else None
+    return Outcome((hit, _penalty_estimate(level, timing.deviation if timing else 0.0)), latency)
 
 
 @dataclass(frozen=True)
@@ -122,15 +144,15 @@ def _resident_chains(level: Level) -> ChainPair:
     return chains_over(size, finest)
 
 
-def _penalty_estimate(level: Level, sms: int) -> Estimate:
+def _penalty_estimate(level: Level, deviation: float) -> Estimate:
     """Cycles that a miss adds, from single accesses on both plateaus, where the timing overhead cancels.
 
-    `sms`: number of SMs that the misses were measured from if these differ, else 0.
+    `deviation`: standard deviation in cycles over the SMs that the misses were measured from, one for each footprint.
     """
     if level.behind is None:
         reason = "this path reaches no footprint that misses"
         return without(Status.NOT_FOUND, level.element, reason, "miss_penalty", evidence=level.evidence)[0]
-    latency = miss_penalty(level.hit.samples, level.behind.samples, sms)
+    latency = widened(miss_penalty(level.hit.samples, level.behind.samples), deviation, len(level.behind.points))
     method = "difference between the plateaus of single accesses (the timer cancels)"
     return latency_estimate(level.element, "miss_penalty", latency, method, level.evidence)
 
@@ -149,39 +171,40 @@ def latency_estimate(
     return found(element, attribute, latency.cycles, low, high, confidence, method, evidence, caveats)
 
 
-def scattered_chains(path: Path, bench: Bench, *seed_parts: str) -> list[Shuffled]:
-    """Up to `L2_CHAINS` chains over different lines of the L2; their seeds follow from `seed_parts` and a number."""
-    return [
-        Shuffled(L2_CHAIN_BYTES // L2_STRIDE, L2_STRIDE, bench.seed_for(*seed_parts, i), start=i * L2_CHAIN_DISTANCE)
-        for i in range(max(1, min(L2_CHAINS, bench.info.limit(path) // L2_CHAIN_DISTANCE)))
-    ]
+def scattered_chases(path: Path, bench: Bench, *seed_parts: str) -> list[Chase]:
+    """Laps of up to `L2_CHAINS` chains over different lines of the L2, each followed by another SM.
+
+    Their seeds follow from `seed_parts` and a number.
+    """
+    count = max(1, min(L2_CHAINS, bench.info.limit(path) // L2_CHAIN_DISTANCE))
+    sms: list[int] = bench.rng(*seed_parts, "sms").permutation(bench.info.sm_count).tolist()
+    links, distance = L2_CHAIN_BYTES // L2_STRIDE, L2_CHAIN_DISTANCE
+    orders = (Shuffled(links, L2_STRIDE, bench.seed_for(*seed_parts, i), start=i * distance) for i in range(count))
+    return [replace(lap_chase(path, order, alone=True), sm=sm) for order, sm in zip(orders, cycle(sms), strict=False)]
 
 
 def l2_latency_plan(bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of the L2, cycles; of its near and its far partition, if it has two.
-
-    Its knowledge is the timing overhead of a single access on this path, in cycles.
-    """
+    """Hit latency and miss penalty of the L2, cycles; of its near and its far partition, if it has two."""
     level = level_of("l2", known)
     if level is None:
         return absent("l2", known, *L2_ATTRIBUTES)
-    orders = scattered_chains(level.path, bench, "latency", "l2")
-    chases = [lap_chase(level.path, order, alone=True) for order in orders]
+    chases = scattered_chases(level.path, bench, "latency", "l2")
     traces = yield [*chases, replace(chases[0], timing=Timing.EACH, laps=5)]
     *laps, single = traces
-    chains = [lap_latency(trace.cycles, orders[0].count) for trace in laps]
-    overhead = timing_overhead(single.cycles, chains[0])
+    chains = [lap_latency(trace.cycles, chases[0].order.count) for trace in laps]
+    timing = L2Timing(timing_overhead(single.cycles, chains[0]), deviation_over_sms(chains))
     evidence = tuple(trace.workload for trace in traces)
-    chain, caveats = median_latency(chains), (FROM_ONE_SM,)
-    hit = latency_estimate("l2", "hit_latency", chain, L2_METHOD, evidence, LATENCY, caveats)
+    cycles = [chain.cycles for chain in chains]
+    caveat = f"median over SMs and lines; single chains take {min(cycles):.0f} to {max(cycles):.0f} cycles"
+    hit = latency_estimate("l2", "hit_latency", median_over_sms(chains), L2_METHOD, evidence, LATENCY, (caveat,))
     if level.far_partition is None:
         partitions = without(Status.NOT_FOUND, "l2", NO_FAR_PARTITION, *PARTITION_ATTRIBUTES)
     else:
-        latency = trimmed_mean(level.far_partition.hits.samples, overhead)
-        evidence += level.evidence
-        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence, LATENCY, caveats)
+        latency = widened(trimmed_mean(level.far_partition.hits.samples, timing.overhead), timing.deviation)
+        caveats = (FROM_ONE_SM.format(timing.deviation),)
+        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence + level.evidence, LATENCY, caveats)
         partitions = (replace(hit, attribute="near_latency"), far)
-    return Outcome((hit, *partitions, _penalty_estimate(level, 0)), overhead)
+    return Outcome((hit, *partitions, _penalty_estimate(level, 0.0)), timing)
 
 
 def timer_plan(bench: Bench, known: Known) -> Plan:
@@ -206,7 +229,9 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
 
 
 EXPERIMENTS = (
-    *for_each_cache(latency_of, latency_plan, levels_of, caches=PRIVATE_CACHES, emits=ATTRIBUTES, quick=True),
-    Experiment(latency_of("l2"), l2_latency_plan, L2_ATTRIBUTES, needs=(L2,), quick=True),
+    *for_each_cache(
+        latency_of, latency_plan, levels_of, lambda _: L2_TIMING, caches=PRIVATE_CACHES, emits=ATTRIBUTES, quick=True
+    ),
+    Experiment(L2_TIMING, l2_latency_plan, L2_ATTRIBUTES, needs=(L2,), quick=True),
     Experiment(Key("timer"), timer_plan, ("overhead",), quick=True),
 )

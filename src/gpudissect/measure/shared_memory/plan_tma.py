@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 from gpudissect.estimate import Status
-from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, lap_chase, latency_estimate, scattered_chains
+from gpudissect.measure.cache.plan_latency import latency_estimate, scattered_chases
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import lap_latency, median_latency
+from gpudissect.measure.infer_latency import lap_latency, median_over_sms
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput.rate_estimates import peak_bandwidth
 from gpudissect.measure.throughput.stream_search import BestStream, bandwidth_estimate, measure_best, why_no_streams
@@ -15,7 +15,7 @@ from gpudissect.workload import Path, Stream
 from gpudissect.workload.stream import Transfer
 
 METHOD = (
-    "median over chains of different lines; of each, the lower quartile of laps of 16 B copies, "
+    "median over chains, each from another SM over other lines; of each, the lower quartile of laps of 16 B copies, "
     "each from the address that the previous copy fetched"
 )
 WHOLE_PATH = "from an address in a register to the next: copy, wait for its barrier, load from shared memory"
@@ -38,16 +38,16 @@ def tma_latency_plan(bench: Bench, known: Known) -> Plan:
     if not bench.info.limit(Path.TMA):
         reason = bench.info.unsupported.get(Path.TMA, "this device reports no bulk copies")
         return Outcome(without(Status.NOT_SUPPORTED, "tma", reason, "hit_latency"))
-    orders = scattered_chains(Path.TMA, bench, "tma")
+    chases = scattered_chases(Path.TMA, bench, "tma")
     paths = (Path.TMA, Path.GLOBAL_L2) if bench.info.limit(Path.GLOBAL_L2) else (Path.TMA,)
-    traces = yield [lap_chase(path, order, alone=True) for path in paths for order in orders]
-    latencies = [lap_latency(trace.cycles, orders[0].count) for trace in traces]
-    caveats: tuple[str, ...] = (FROM_ONE_SM, WHOLE_PATH)
+    traces = yield [replace(chase, path=path) for path in paths for chase in chases]
+    latencies = [lap_latency(trace.cycles, chases[0].order.count) for trace in traces]
+    caveats: tuple[str, ...] = (WHOLE_PATH,)
     if len(paths) > 1:
-        loads = median_latency(latencies[len(orders) :])
+        loads = median_over_sms(latencies[len(chases) :])
         caveats += (f"loads of the same lines that bypass the L1: {loads.cycles:.1f} cycles",)
     evidence = tuple(trace.workload for trace in traces)
-    copies = median_latency(latencies[: len(orders)])
+    copies = median_over_sms(latencies[: len(chases)])
     return Outcome((latency_estimate("tma", "hit_latency", copies, METHOD, evidence, TIMED, caveats),))
 
 

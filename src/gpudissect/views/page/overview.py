@@ -46,7 +46,7 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     if summary.warps:
         terms.append(("Warps per SM, one chain each", summary.warps_needed))
     if summary.latency_by_sm:
-        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM"))
+        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the row above is the median"))
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))
     if sentences := list(remarkable(result)):

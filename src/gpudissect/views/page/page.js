@@ -22,7 +22,7 @@
     if (rate) return `${+(value / rate).toPrecision(4)}`;
     const scaled = (steps) => { for (const [step, name] of steps) if (size >= step) return `${+(value / step).toPrecision(4)}${name}`; };
     if (unit === "B") return scaled([[2 ** 40, " TiB"], [2 ** 30, " GiB"], [2 ** 20, " MiB"], [1024, " KiB"]]) ?? `${+value.toPrecision(4)}${value ? " B" : ""}`;
-    if (unit === "B/s") return scaled([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
+    if (unit === "B/s" || unit === "ops/s") return scaled([[1e12, " T"], [1e9, " G"], [1e6, " M"]]) ?? `${+value.toPrecision(4)}`;
     return size >= 1e4 ? scaled([[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) : `${+value.toPrecision(4)}`;
   }
 

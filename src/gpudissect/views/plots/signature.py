@@ -48,9 +48,8 @@ def signature_figures(result: Result) -> Iterator[Figure]:
 
 def roofline(result: Result, found: Findings) -> Iterator[Figure]:
     """Attainable rate against arithmetic intensity, from measured bandwidths and rates (Williams 2009)."""
-    clock, sms = result.conditions.clock_hz or 0.0, result.device.sm_count
     slopes = _bandwidths_found(result, found)
-    tops = {name: FLOPS_PER_RATE[each] * _number(found, each, "rate") * sms * clock for each, name in _CEILINGS.items()}
+    tops = {name: FLOPS_PER_RATE[each] * _number(found, each, "gpu_rate") for each, name in _CEILINGS.items()}
     slopes, tops = ({name: value for name, value in each.items() if value} for each in (slopes, tops))
     if not slopes or not tops:
         return
@@ -63,7 +62,7 @@ def roofline(result: Result, found: Findings) -> Iterator[Figure]:
         groups[f"{name} {top / 1e12:.3g} Tflop/s"] = ((top / steepest, HIGH_INTENSITY), (top, top))
     title, note = (
         "Roofline from measured rates",
-        "flop: a multiply-add counts as two; flop/s and L1: the rate of one SM times SMs and clock",
+        "flop: a multiply-add counts as two; measured on all SMs at once, but L1: one SM times SMs and clock",
     )
     axes = ("arithmetic intensity", "flop/B"), ("rate", "flop/s")
     yield overlay(title, *axes, groups, kind=Kind.CURVES, log_x=True, log_y=True, note=note)
@@ -96,9 +95,11 @@ def _mountain(series: Series, found: Findings) -> Iterator[Figure]:
 
 
 def _bandwidths(series: Series, result: Result, found: Findings) -> Iterator[Figure]:
-    """Bandwidth of all SMs together, each reading its own part of the footprint, through all levels."""
-    sizes, rates = (series.columns.get(name, ())[:MAX_POINTS] for name in ("footprint", "bandwidth"))
-    points = _points(sizes, rates)
+    """Bandwidth of all SMs together, each reading its own part of the footprint, through all levels and past the L1."""
+    columns = {name: column[:MAX_POINTS] for name, column in series.columns.items()}
+    sizes, names = columns.get("footprint", ()), {"bandwidth": "loads", "l2_bandwidth": "loads past the L1"}
+    groups = {name: _points(sizes, columns[column]) for column, name in names.items() if column in columns}
+    points = groups.get("loads", ([], []))
     if len(points[0]) < MIN_POINTS:
         return
     sms = result.device.sm_count
@@ -107,13 +108,13 @@ def _bandwidths(series: Series, result: Result, found: Findings) -> Iterator[Fig
         "Read bandwidth of all SMs against footprint",
         ("footprint", "B"),
         ("bandwidth", "B/s"),
-        {"measured": points},
+        groups,
         log_x=True,
         log_y=False,
         marks=_within(points[0], [(sms * _number(found, "l1", "capacity"), "L1s"), *_l2_sizes(found)]),
         levels=[(rate, f"{name} {rounded(rate, 'B/s')}") for name, rate in peaks.items()],
         evidence=series.evidence,
-        note="each SM reads its own part, some from its L1; vertical: capacities (L1s together); horizontal: found",
+        note="each SM reads its own part; vertical: capacities (L1s together); horizontal: findings",
         shows=tuple((element, "read_bandwidth") for element in ("l2", "dram")),
     )
 

@@ -30,7 +30,7 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         if all(column.header != "bandwidth" for column in table.columns):
             _print_labelled(out, "Bandwidth", _bandwidths(summary))
     if summary.latency_by_sm:
-        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the row above is one SM")
+        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the row above is the median")
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
