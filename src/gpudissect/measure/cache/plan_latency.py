@@ -38,8 +38,8 @@ from gpudissect.measure.infer_latency import (
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.workload import Chase, Path, Shuffled, Timing
 
-ATTRIBUTES, PARTITION_ATTRIBUTES = ("hit_latency", "miss_penalty"), ("near_latency", "far_latency")
-L2_ATTRIBUTES = (*ATTRIBUTES, *PARTITION_ATTRIBUTES)
+PARTITION_ATTRIBUTES = ("near_latency", "far_latency")
+L2_ATTRIBUTES = ("hit_latency", "miss_penalty", *PARTITION_ATTRIBUTES)
 WARMUP_LAPS = 2
 LAPS = 41  # even where one access in 200 is delayed, some short laps are not
 MAX_LAP_COST = 50  # cycles of a lap beside its loads
@@ -78,15 +78,22 @@ def latency_of(element: str) -> Key[Latency | None]:
 
 
 def latency_plan(element: str, bench: Bench, known: Known) -> Plan:
-    """Hit latency and miss penalty of a private cache, cycles."""
+    """Hit latency of a private cache, cycles."""
     level = level_of(element, known)
     if level is None:
-        return absent(element, known, *ATTRIBUTES)
+        return absent(element, known, "hit_latency")
     latency, evidence = yield from chase_latency(level.path, _resident_chains(level), bench)
-    hit = latency_estimate(element, "hit_latency", latency, METHOD, evidence)
-    is_last = level is known[levels_of(element)].found[-1]  # a chain of each footprint behind it, each on an SM
-    timing = known[L2_TIMING] if is_last else None
-    return Outcome((hit, _penalty_estimate(level, timing.deviation if timing else 0.0)), latency)
+    return Outcome((latency_estimate(element, "hit_latency", latency, METHOD, evidence),), latency)
+
+
+def penalty_plan(element: str, bench: Bench, known: Known) -> Plan:
+    """Cycles that a miss of a private cache adds; the last one's are measured from another SM for each footprint."""
+    yield from ()
+    level, timing = level_of(element, known), known[L2_TIMING]
+    if level is None:
+        return absent(element, known, "miss_penalty")
+    is_last = level is known[levels_of(element)].found[-1]
+    return Outcome((_penalty_estimate(level, timing.deviation if timing and is_last else 0.0),))
 
 
 @dataclass(frozen=True)
@@ -229,8 +236,15 @@ def timer_plan(bench: Bench, known: Known) -> Plan:
 
 
 EXPERIMENTS = (
+    *for_each_cache(latency_of, latency_plan, levels_of, caches=PRIVATE_CACHES, emits=("hit_latency",), quick=True),
     *for_each_cache(
-        latency_of, latency_plan, levels_of, lambda _: L2_TIMING, caches=PRIVATE_CACHES, emits=ATTRIBUTES, quick=True
+        lambda element: Key(f"penalty.{element}"),
+        penalty_plan,
+        levels_of,
+        lambda _: L2_TIMING,
+        caches=PRIVATE_CACHES,
+        emits=("miss_penalty",),
+        quick=True,
     ),
     Experiment(L2_TIMING, l2_latency_plan, L2_ATTRIBUTES, needs=(L2,), quick=True),
     Experiment(Key("timer"), timer_plan, ("overhead",), quick=True),
