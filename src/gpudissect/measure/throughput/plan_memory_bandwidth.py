@@ -14,6 +14,8 @@ than the share of the L2 that one SM gets; otherwise there is a lower bound.
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from gpudissect.catalogue.compute_capability import stores_cross_l1
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
