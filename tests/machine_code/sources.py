@@ -125,3 +125,12 @@ extern "C" __global__ void nest(float* data, int n, int m, int l) {
     } while (++i < n);
 }
 """
+
+CHAIN = """
+extern "C" __global__ void chain(float* data, int n, float a, float b) {
+    float x = data[threadIdx.x];
+#pragma unroll 1
+    do { x = x * a + b; x = x * b + a; x = x * a + a; } while (--n);
+    data[threadIdx.x] = x;
+}
+"""

@@ -144,9 +144,7 @@ def _source_width(opcode: str, modifiers: list[str], place: int, operands: tuple
     if opcode in ("ISETP", "UISETP", "MATCH"):
         return 2 if _WIDE_TYPES & set(modifiers) else 1
     if opcode in _TEXTURE:
-        is_gradient = opcode == "TXD" and place == 1
-        count = _coordinates([*modifiers, *operands]) * (1 + is_gradient)
-        return 2 if operands[place + 2].startswith("UR") else count
+        return 2 if operands[place + 2].startswith("UR") else _texture_width(opcode, modifiers, place, operands)
     if opcode == "SUST" and operands[place].startswith("UR"):
         return 1
     if opcode in _MEMORY:
@@ -196,6 +194,17 @@ def _texture_components(operands: tuple[str, ...]) -> int:
     """Components that a texture instruction returns: those of the mask after its dimensions, else four."""
     mask = operands[-1]
     return int(mask, 16).bit_count() if re.fullmatch(r"0x[0-9a-f]", mask) and operands[-2][:1].isalnum() else 4
+
+
+def _texture_width(opcode: str, modifiers: list[str], place: int, operands: tuple[str, ...]) -> int:
+    """Registers of coordinates (place 0) and of level or gradients (place 1); SCR spreads them over both."""
+    count = _coordinates([*modifiers, *operands])
+    if opcode == "TXD":
+        return count * (1 + place)
+    if "SCR" in modifiers:
+        count += "LL" in modifiers
+        return count // 2 if place else (count + 1) // 2
+    return 1 if place else count
 
 
 def _coordinates(texts: list[str]) -> int:
