@@ -191,7 +191,8 @@ def infer_victims(observed: Observation, ways: int, misread: float) -> Victims:
 
     Those after which not every line is accessed again are left out: the last would be guessed, and the guess is even.
     """
-    end = min((int(np.flatnonzero(observed.lines == line)[-1]) for line in np.unique(observed.lines)), default=0)
+    last = dict(zip(observed.lines.tolist(), range(observed.lines.size), strict=True))  # access to each line
+    end = min(last.values(), default=0)
     absent = _absent_lines(observed, ways, misread)
     start, way_of = _first_replacement(observed, ways), {line: line for line in range(ways)}
     recent = list(range(ways + 1))  # least recently used first
@@ -214,21 +215,21 @@ def _absent_lines(observed: Observation, ways: int, misread: float) -> Array:
     score = np.full(ways + 1, -np.inf)
     score[ways] = 0.0
     replaced = np.zeros((n, ways + 1), dtype=bool)  # whether a line became absent at this access
-    for i, line, outcome in zip(
-        range(start, n), observed.lines[start:].tolist(), observed.outcomes[start:].tolist(), strict=True
-    ):
-        missing = score[line] + _log_read(outcome, MISS, misread) - log(ways)
-        present = score + _log_read(outcome, HIT, misread)
-        present[line] = -np.inf
-        replaced[i] = missing > present
-        replaced[i, line] = False
-        score = np.maximum(present, missing)
+    lines, outcomes = observed.lines.tolist(), observed.outcomes.tolist()
+    misses, hits = ({each: _log_read(each, kind, misread) for each in set(outcomes)} for kind in (MISS, HIT))
+    for i in range(start, n):
+        line, outcome = lines[i], outcomes[i]
+        missing = score[line] + misses[outcome] - log(ways)
+        score += hits[outcome]
         score[line] = -np.inf
-    path = np.empty(n + 1, dtype=np.int64)
-    path[n] = int(np.argmax(score)) if start < n else ways
-    for i in range(n - 1, -1, -1):
-        path[i] = observed.lines[i] if replaced[i, path[i + 1]] else path[i + 1]
-    return path
+        np.greater(missing, score, out=replaced[i])
+        replaced[i, line] = False
+        np.maximum(score, missing, out=score)
+        score[line] = -np.inf
+    path = [int(np.argmax(score)) if start < n else ways]
+    for line, new in zip(reversed(lines), reversed(replaced.tolist()), strict=True):
+        path.append(line if new[path[-1]] else path[-1])
+    return np.array(path[::-1], dtype=np.int64)
 
 
 @dataclass(frozen=True)
