@@ -47,6 +47,14 @@ def test_extreme_numbers_are_shown(tmp_path, result):
             print_result(console(io.StringIO()), load(path), details=True)
 
 
+@pytest.mark.parametrize("field", ["element", "attribute", "unit"])
+def test_a_long_name_is_cut(result, field):
+    long = result.findings[0].model_copy(update={"value": 1.0, "unit": "x", field: NASTY * 1000})
+    out = io.StringIO()
+    print_result(console(out), result.model_copy(update={"findings": (long,), "series": ()}), everything=True)
+    assert len(out.getvalue()) < 5000
+
+
 @pytest.mark.parametrize("value", [1.7e308, 5e-324, -1.7e308, 0])
 def test_extreme_values_and_units_on_page_card_and_in_a_summary(value):
     content = json.loads((RESULTS / "h200.json").read_text())

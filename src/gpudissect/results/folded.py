@@ -3,7 +3,7 @@
 import math
 
 from gpudissect.results.model import Finding, Published
-from gpudissect.results.text import DECIMAL_PREFIXES, clean, cut, quantity
+from gpudissect.results.text import DECIMAL_PREFIXES, MAX_UNIT_LENGTH, brief, cut, quantity
 from gpudissect.units import BYTE_UNITS
 
 DIGITS = 3  # significant ones
@@ -87,7 +87,7 @@ def _display_unit(value: float, unit: str) -> tuple[float, str]:
     if unit in ("B/s", "ops/s", "Hz"):
         size, prefix = next((each for each in DECIMAL_PREFIXES if abs(value) >= each[0]), (1, ""))
         return size, f"{prefix}{unit}"
-    return 1, clean(unit)
+    return 1, brief(unit, MAX_UNIT_LENGTH)
 
 
 def _digits(number: float, digits: int = DIGITS) -> str:

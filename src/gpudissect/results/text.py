@@ -9,6 +9,7 @@ from gpudissect.estimate import Value
 from gpudissect.units import format_bytes
 
 DECIMAL_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+MAX_UNIT_LENGTH = 100  # characters
 MAX_LISTED_RUNS = 12  # runs of equal numbers in a list that is written out
 _TITLES = {
     "timer": ("Timer", "timer"),
@@ -94,7 +95,7 @@ def quantity(value: Value | None, unit: str, each: str = "values") -> str:
         return ""
     if isinstance(value, str):
         return clean(value)
-    unit = clean(unit)
+    unit = brief(unit, MAX_UNIT_LENGTH)
     if isinstance(value, tuple):
         tail = f" {unit}" if unit else ""
         runs = [(item, sum(1 for _ in run)) for item, run in groupby(value)]

@@ -22,6 +22,7 @@ from gpudissect.views.terminal.summary import print_summary
 from gpudissect.vocabulary import LIST_INDEX
 
 MAX_VALUE_WIDTH = 40  # characters
+MAX_NAME_LENGTH = 200  # of an element or attribute: a file of unknown origin may hold any text
 MAX_RESTRICTION_LENGTH = 400  # characters
 MAX_REASONS = 3  # for which attributes were skipped
 WIDE_SHARE = 0.05  # width of a bracket over the value
@@ -148,8 +149,8 @@ def _cells(finding: Finding, scope: str) -> dict[str, Text]:
     confidence = finding.confidence
     unsure = confidence is not None and confidence < CONFIDENT
     cells = dict.fromkeys(_COLUMNS, Text()) | {
-        "element": Text(clean(finding.element), "bold"),
-        "attribute": Text(clean(finding.attribute)),
+        "element": Text(brief(finding.element, MAX_NAME_LENGTH), "bold"),
+        "attribute": Text(brief(finding.attribute, MAX_NAME_LENGTH)),
         "value": Text(clean(_value(finding) + (f" ({scope})" if scope else "")), _style(finding)),
         "ns": Text("" if finding.value_ns is None else f"{finding.value_ns:.3g}"),
         "confidence": Text("stated" if finding.status is Status.STATED else percent(confidence) if unsure else ""),
