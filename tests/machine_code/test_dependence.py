@@ -9,16 +9,19 @@ from gpudissect.machine_code.dependence import find_dependences
 from gpudissect.machine_code.flow import control_flow
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.loops import natural_loops
+from gpudissect.machine_code.units import queue
 from tests.machine_code.sources import ARCHITECTURES, CHAIN, INSTRUCTIONS, LOOP
 from tests.support.machine_code import decoded
-
-IN_ORDER = ("LDS", "LDSM")
 
 
 def graph(kernel, instructions):
     flow = control_flow(kernel, instructions)
     loops = natural_loops(flow)
-    return find_dependences(flow, loops), loops, flow
+    return find_dependences(flow, loops, capability(kernel)), loops, flow
+
+
+def capability(kernel):
+    return int(kernel.architecture.removeprefix("sm_"))
 
 
 def index_of(instructions, *opcodes):
@@ -30,9 +33,11 @@ def test_every_result_of_variable_latency_is_waited_for_before_its_use(arch):
     checked = 0
     for name, (kernel, instructions) in decoded(INSTRUCTIONS, arch).items():
         found, _, _ = graph(kernel, instructions)
+        queues = [queue(i, capability(kernel)) for i in instructions]
+        variable = {q for q, i in zip(queues, instructions, strict=True) if i.write_barrier is not None}
         for d in found.dependences:
             producer = instructions[d.producer]
-            if producer.write_barrier is not None or producer.opcode in IN_ORDER:
+            if producer.write_barrier is not None or (queues[d.producer] and queues[d.producer] in variable):
                 text = f"{name} {producer.address:#x} {producer} -> {instructions[d.consumer]}"
                 assert d.producer not in found.unfinished[d.consumer], text
                 checked += 1

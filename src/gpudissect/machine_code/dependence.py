@@ -15,10 +15,10 @@ from gpudissect.machine_code.flow import Flow
 from gpudissect.machine_code.instructions import BARRIERS, Instruction
 from gpudissect.machine_code.loops import Loops
 from gpudissect.machine_code.registers import reads, writes
+from gpudissect.machine_code.units import queue
 
 _WAITS_BY_COUNT = "DEPBAR"  # waits until a barrier counts N operations or fewer
-_IN_ORDER = frozenset(("LDS", "LDSM"))  # return in order: the barrier of a later one covers those without
-_UNSIGNALLED = "unsignalled"
+_UNSIGNALLED = "Q"  # results of a queue of which no later instruction has set a barrier yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Dependences:
         return dict(found)
 
 
-def find_dependences(flow: Flow, loops: Loops) -> Dependences:
-    """Dependences and waits of all instructions that can be reached."""
+def find_dependences(flow: Flow, loops: Loops, capability: int) -> Dependences:
+    """Dependences and waits of all reachable instructions, on this compute capability (10 * major + minor)."""
     accesses = _Accesses(flow)
     everywhere, once = reach(flow, accesses.after), reach_once(flow, accesses.after, {}, set(flow.order))
     plain = {use for block in flow.order for use in accesses.uses(block, once[block])}
@@ -92,7 +92,7 @@ def find_dependences(flow: Flow, loops: Loops) -> Dependences:
     other = {use for block in flow.order for use in accesses.uses(block, everywhere[block])}
     other -= plain | {(producer, consumer, register) for producer, consumer, register, _ in carried}
     found = carried | {(*use, None) for use in plain | other}
-    waits, unfinished = _waits(flow, accesses)
+    waits, unfinished = _waits(flow, accesses, _queues(flow, capability))
     return Dependences(_merged(flow, loops, found), waits, unfinished)
 
 
@@ -207,7 +207,16 @@ def _reached(flow: Flow, entry: int) -> set[int]:
     return found
 
 
-def _waits(flow: Flow, accesses: _Accesses) -> tuple[tuple[Wait, ...], tuple[frozenset[int], ...]]:
+def _queues(flow: Flow, capability: int) -> list[str | None]:
+    """The queue of each instruction whose result returns in order; only queues in which a barrier is set."""
+    queues = [queue(instruction, capability) for instruction in flow.instructions]
+    signalled = {q for q, i in zip(queues, flow.instructions, strict=True) if i.write_barrier is not None}
+    return [q if q in signalled else None for q in queues]
+
+
+def _waits(
+    flow: Flow, accesses: _Accesses, queues: list[str | None]
+) -> tuple[tuple[Wait, ...], tuple[frozenset[int], ...]]:
     """What each instruction waits for, and the results that are not known to be there when it issues."""
     waits, unfinished = set[Wait](), [frozenset[int]()] * len(flow.instructions)
     masks = {entry: 0 for entry in flow.entries}
@@ -222,12 +231,12 @@ def _waits(flow: Flow, accesses: _Accesses) -> tuple[tuple[Wait, ...], tuple[fro
         cleared = {f"{kind}{barrier}" for barrier in range(BARRIERS) if mask >> barrier & 1 for kind in "RO"}
         by_count = _wait_by_count(instruction, state)
         state = {key: found for key, found in state.items() if key not in cleared} | by_count
+        unsignalled = f"{_UNSIGNALLED}{queues[index]}"
         if instruction.write_barrier is not None:
             key = f"R{instruction.write_barrier}"
-            covered = state.pop(_UNSIGNALLED, frozenset()) if instruction.opcode in _IN_ORDER else frozenset()
-            state[key] = state.get(key, frozenset()) | covered | {index}
-        elif instruction.opcode in _IN_ORDER and accesses.writes[index]:
-            state[_UNSIGNALLED] = state.get(_UNSIGNALLED, frozenset()) | {index}
+            state[key] = state.get(key, frozenset()) | state.pop(unsignalled, frozenset()) | {index}
+        elif queues[index] and accesses.writes[index]:
+            state[unsignalled] = state.get(unsignalled, frozenset()) | {index}
         if instruction.read_barrier is not None:
             key = f"O{instruction.read_barrier}"
             state[key] = state.get(key, frozenset()) | {index}
@@ -246,7 +255,7 @@ def _waits(flow: Flow, accesses: _Accesses) -> tuple[tuple[Wait, ...], tuple[fro
             following = step(index, dict(state), bounds.callee if index == bounds.end - 1 else None)
             for key, found in state.items():
                 over = found - following.get(key, frozenset())
-                if key != _UNSIGNALLED:
+                if key[0] != _UNSIGNALLED:
                     waits |= {Wait(index, producer, int(key[1:]), key[0] == "R") for producer in over}
             unfinished[index] = frozenset[int]().union(
                 *(found & following.get(key, frozenset()) for key, found in state.items() if key[0] != "O")
