@@ -41,9 +41,9 @@ _IN_ORDER_OF_LSU = frozenset(("LDS", "LDSM", "SHFL"))
 class Use:
     """What an instruction uses beside its issue slot.
 
-    `unit` is a key of ``units.toml`` or ``unknown``; `is_documented` is False where NVIDIA does not
-    document it. `space` and `access` (load, store, atomic, reduction, copy) are of its memory access, with `bytes` per thread
-    (None where the opcode does not have them). `reads_constant`: an operand comes from the constant cache.
+    `unit` is a key of ``units.toml`` or ``unknown``; NVIDIA documents it if `is_documented`. `space` and `access` (load,
+    store, atomic, reduction, copy) are of its memory access, with `bytes` per thread (None where the opcode does not
+    have them). `reads_constant`: an operand comes from the constant cache.
     """
 
     unit: str
