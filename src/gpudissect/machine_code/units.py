@@ -41,7 +41,7 @@ _IN_ORDER_OF_LSU = frozenset(("LDS", "LDSM", "SHFL"))
 class Use:
     """What an instruction uses beside its issue slot.
 
-    `unit` is a key of ``units.toml`` or ``unknown``; NVIDIA documents it if `is_documented`. `space` and `access` (load,
+    `unit` is a key of ``units.toml`` or ``unknown``; documented by NVIDIA if `is_documented`. `space`, `access` (load,
     store, atomic, reduction, copy) are of its memory access, with `bytes` per thread (None where the opcode does not
     have them). `reads_constant`: an operand comes from the constant cache.
     """
