@@ -10,7 +10,7 @@ from gpudissect.survey.run import run_survey
 @pytest.fixture(scope="module")
 def series():
     with open_device("sim:gtx980?noise=none") as gpu:
-        survey = run_survey(gpu, elements=("constant_l1",))
+        survey = run_survey(gpu, elements=("constant_l1",), quick=True)
     return {each.name: each for each in survey.series if each.element == "constant_l1"}
 
 

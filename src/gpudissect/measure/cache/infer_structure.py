@@ -50,7 +50,8 @@ class LinesBySet:
         self.set_of = set_of
         self.sizes: Array = np.bincount(set_of, minlength=sets)
         shuffled = rng.permutation(set_of.size)
-        self._lines = shuffled[np.argsort(set_of[shuffled], kind="stable")]
+        numbers = set_of[shuffled].astype(np.min_scalar_type(sets))  # of few bytes, which are sorted ten times faster
+        self._lines = shuffled[np.argsort(numbers, kind="stable")]
         self._first = np.cumsum(self.sizes) - self.sizes
 
     def sample(self, quotas: Sequence[int] | Array, rng: np.random.Generator) -> Array:
