@@ -81,10 +81,20 @@ def made(*instructions, arch="sm_90"):
         opcode, *modifiers = name.split(".")
         items.append(
             Instruction(
-                16 * address, opcode, tuple(modifiers), guard.lstrip("@"), tuple(filter(None, operands.split(", "))),
-                (0, 0), 4, False, barrier, None, mask, 0,
+                16 * address,
+                opcode,
+                tuple(modifiers),
+                guard.lstrip("@"),
+                tuple(filter(None, operands.split(", "))),
+                (0, 0),
+                4,
+                False,
+                barrier,
+                None,
+                mask,
+                0,
             )
-        )  # fmt: skip
+        )
     kernel, _ = decoded(LOOP, arch)["scale"]
     return graph(replace(kernel, functions=kernel.functions[:1], indirect_targets={}), tuple(items))
 

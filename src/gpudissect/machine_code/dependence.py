@@ -4,6 +4,7 @@ A call stands for its callee: it reads what the callee reads before writing it, 
 and sets barriers as the callee does. Calls of unknown functions are taken to touch nothing.
 """
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -267,8 +268,9 @@ def _waits(
 
 def _wait_by_count(instruction: Instruction, state: State) -> State:
     """What remains of a barrier after ``DEPBAR.LE SB0, N``: its last N operations by address."""
-    if instruction.opcode != _WAITS_BY_COUNT or len(instruction.operands) < 2:
+    found = re.fullmatch(r"SB(\d), 0x([0-9a-f]+).*", ", ".join(instruction.operands))
+    if instruction.opcode != _WAITS_BY_COUNT or found is None:
         return {}
-    barrier, count = instruction.operands[0].removeprefix("SB"), int(instruction.operands[1], 16)
+    barrier, count = found[1], int(found[2], 16)
     remaining = {f"{kind}{barrier}": sorted(state.get(f"{kind}{barrier}", ())) for kind in "RO"}
-    return {key: frozenset(found[max(0, len(found) - count) :]) for key, found in remaining.items()}
+    return {key: frozenset(setters[max(0, len(setters) - count) :]) for key, setters in remaining.items()}

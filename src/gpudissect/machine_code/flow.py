@@ -1,5 +1,6 @@
 """Control flow of a kernel: basic blocks, their successors, and dominators."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -99,7 +100,7 @@ def _targets(kernel: Kernel, functions: dict[str, int], instruction: Instruction
     place = instruction.operands[-1]
     if instruction.opcode == "CALL" and place in functions and len(instruction.operands) == 1:
         return (functions[place],)
-    return (int(place, 16),) if place.startswith("0x") else ()
+    return (int(place, 16),) if re.fullmatch("0x[0-9a-f]+", place) else ()
 
 
 def _block(start: int, end: int, last: Instruction, targets: list[int], number_of: dict[int, int]) -> Block:

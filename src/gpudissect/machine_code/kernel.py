@@ -1,11 +1,12 @@
 """Kernels of a cubin: code, registers, shared memory, stack, barriers, parameters, as the file declares them."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpudissect.errors import MachineCodeError, suggest
 from gpudissect.machine_code import attributes as info
-from gpudissect.machine_code.elf import ElfFile, Symbol, read_elf
+from gpudissect.machine_code.elf import ElfFile, read_elf
 
 INSTRUCTION_BYTES = 16  # Volta and later
 MAX_SHARED_BYTES = 1 << 20  # several times the shared memory of an SM
@@ -70,8 +71,14 @@ def read_cubin(data: bytes) -> Cubin:
     everywhere = info.read_attributes(file.content(".nv.info"))
     registers, stacks = (info.by_symbol(everywhere, kind) for kind in (info.REGISTERS, info.STACK))
     reserved = _RESERVED_SHARED_BYTES if any(s.name == _RESERVED_SHARED for s in file.symbols) else 0
+    functions = defaultdict[int | None, dict[int, Function]](dict)
+    for symbol in file.symbols:
+        if symbol.is_function:
+            functions[symbol.section][symbol.value] = Function(symbol.name, symbol.value, symbol.size)
     kernels = tuple(
-        _kernel(file, index, registers, stacks, reserved) for index, s in enumerate(file.symbols) if s.is_kernel
+        _kernel(file, index, registers.get(index), stacks.get(index, 0), reserved, functions[symbol.section])
+        for index, symbol in enumerate(file.symbols)
+        if symbol.is_kernel
     )
     return Cubin(data, f"sm_{file.capability}", kernels)
 
@@ -109,7 +116,9 @@ def short_name(mangled: str) -> str:
     return "::".join(parts) or mangled
 
 
-def _kernel(file: ElfFile, index: int, registers: dict[int, int], stacks: dict[int, int], reserved: int) -> Kernel:
+def _kernel(
+    file: ElfFile, index: int, registers: int | None, stack: int, reserved: int, functions: dict[int, Function]
+) -> Kernel:
     symbol = file.symbols[index]
     section = file.sections[symbol.section or 0]
     own = info.read_attributes(file.content(f".nv.info.{symbol.name}"))
@@ -128,27 +137,20 @@ def _kernel(file: ElfFile, index: int, registers: dict[int, int], stacks: dict[i
         architecture=f"sm_{file.capability}",
         code=section.content,
         symbol=index,
-        registers=registers.get(index, section.info >> 24),
+        registers=section.info >> 24 if registers is None else registers,
         shared_bytes=shared_bytes,
-        stack_bytes=stacks.get(index, 0),
+        stack_bytes=stack,
         barriers=next((a.value for a in own if a.identifier == info.BARRIERS), in_flags),
         max_threads=threads[0] * threads[1] * threads[2] if threads else None,
         cluster=info.words_of(own, info.CLUSTER, 3),
         parameters=info.parameters_of(own),
         parameter_base=bank[1] & 0xFFFF,
-        functions=_functions(file.symbols, symbol, len(section.content)),
+        functions=_inside(Function(symbol.name, 0, symbol.size), functions, len(section.content)),
         indirect_targets=info.indirect_targets(own),
     )
 
 
-def _functions(symbols: tuple[Symbol, ...], kernel: Symbol, code_bytes: int) -> tuple[Function, ...]:
+def _inside(kernel: Function, functions: dict[int, Function], code_bytes: int) -> tuple[Function, ...]:
     """The kernel and the functions in its section, by address."""
-    inside = {
-        s.value: Function(s.name, s.value, s.size)
-        for s in symbols
-        if s.is_function
-        and s.section == kernel.section
-        and 0 < s.value < code_bytes
-        and s.value % INSTRUCTION_BYTES == 0
-    }
-    return Function(kernel.name, 0, kernel.size), *(inside[start] for start in sorted(inside))
+    starts = (start for start in sorted(functions) if 0 < start < code_bytes and start % INSTRUCTION_BYTES == 0)
+    return kernel, *(functions[start] for start in starts)

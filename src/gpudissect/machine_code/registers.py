@@ -97,7 +97,7 @@ def _written(mnemonic: str, operands: tuple[str, ...]) -> frozenset[str]:
     opcode, *modifiers = mnemonic.split(".")
     count, found = destination_count(opcode, operands), set[str]()
     if opcode == "R2P":
-        mask = int(operands[2], 16) if len(operands) > 2 and operands[2].startswith("0x") else 0x7F
+        mask = int(operands[2], 16) if len(operands) > 2 and re.fullmatch("0x[0-9a-f]+", operands[2]) else 0x7F
         return frozenset(f"P{number}" for number in range(7) if mask >> number & 1)
     for number, operand in enumerate(operands[:count]):
         width = _destination_width(opcode, modifiers)
@@ -192,8 +192,8 @@ def _warpgroup_fragments(opcode: str, modifiers: list[str]) -> tuple[int, int]:
 
 def _texture_components(operands: tuple[str, ...]) -> int:
     """Components that a texture instruction returns: those of the mask after its dimensions, else four."""
-    mask = operands[-1]
-    return int(mask, 16).bit_count() if re.fullmatch(r"0x[0-9a-f]", mask) and operands[-2][:1].isalnum() else 4
+    mask = re.fullmatch(r"0x([0-9a-f])", operands[-1])
+    return int(mask[1], 16).bit_count() if mask else 4
 
 
 def _texture_width(opcode: str, modifiers: list[str], place: int, operands: tuple[str, ...]) -> int:

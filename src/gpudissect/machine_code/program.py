@@ -1,0 +1,40 @@
+"""All that is known of a kernel from its machine code, in one value."""
+
+from dataclasses import dataclass, field
+
+from gpudissect.machine_code.dependence import Dependences, find_dependences
+from gpudissect.machine_code.flow import Flow, control_flow
+from gpudissect.machine_code.instructions import Instruction, read_instructions
+from gpudissect.machine_code.kernel import Cubin, Kernel
+from gpudissect.machine_code.loops import Loops, natural_loops
+from gpudissect.machine_code.units import Use, use
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel with its control flow, loops, dependences, and what each instruction uses, by index of instruction."""
+
+    kernel: Kernel
+    flow: Flow = field(repr=False)
+    loops: Loops = field(repr=False)
+    dependences: Dependences = field(repr=False)
+    uses: tuple[Use, ...] = field(repr=False)
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions by address."""
+        return self.flow.instructions
+
+
+def read_program(cubin: Cubin, kernel: Kernel) -> Program:
+    """The program of a kernel. Starts nvdisasm; raises `MachineCodeError` as `read_instructions` does."""
+    return describe(kernel, read_instructions(cubin, kernel))
+
+
+def describe(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Program:
+    """The program of a kernel from its instructions. Raises `MachineCodeError` for a branch outside the kernel."""
+    capability = int(kernel.architecture.removeprefix("sm_"))
+    flow = control_flow(kernel, instructions)
+    loops = natural_loops(flow)
+    uses = tuple(use(instruction, capability) for instruction in instructions)
+    return Program(kernel, flow, loops, find_dependences(flow, loops, capability), uses)
