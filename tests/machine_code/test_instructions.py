@@ -45,6 +45,13 @@ def test_words_and_reuse_agree_with_nvdisasm(arch):
     assert sum(count for _, count, _ in printed.values()) > 20
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_stall_counts_that_compilers_use_are_those_that_are_understood(arch):
+    """Stalls above 11 come with a yield; 12 to 15 without one may be of another unit and do not occur."""
+    stalls = {i.stall for _, found in decoded(INSTRUCTIONS, arch).values() for i in found if not i.yields}
+    assert stalls <= set(range(1, 12))
+
+
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
 def test_lines_agree_with_nvdisasm(arch):
     cubin = read_cubin(cubin_of(INSTRUCTIONS, arch))

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudissect.errors import MachineCodeError
-from gpudissect.machine_code.device_code import read_device_code
+from gpudissect.machine_code.device_code import find_kernel, read_device_code
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin, short_name
-from tests.machine_code.sources import ARCHITECTURES, RESOURCES
+from gpudissect.machine_code.program import read_program
+from tests.machine_code.sources import ARCHITECTURES, LOOP, RESOURCES
 from tests.support.machine_code import cubin_of
 
 
@@ -86,6 +87,29 @@ def test_cubins_in_a_fatbin_are_found_by_architecture(tmp_path):
 def test_a_host_executable_without_device_code_is_refused():
     with pytest.raises(MachineCodeError, match="device code"):
         read_device_code(Path(sys.executable).resolve())
+
+
+def test_a_kernel_is_found_with_its_cubin(tmp_path):
+    path = tmp_path / "kernels.fatbin"
+    path.write_bytes(fatbin([cubin_of(LOOP, "sm_90"), cubin_of(RESOURCES, "sm_90")]))
+    cubin, kernel = find_kernel(read_device_code(path, "sm_90a"), "scale")
+    assert (cubin.data, kernel.name) == (cubin_of(LOOP, "sm_90"), "scale")
+    with pytest.raises(MachineCodeError, match="3 kernels"):
+        find_kernel(read_device_code(path), None)
+
+
+def test_a_cubin_of_cuda_12_is_read():
+    """ABI version 7: architecture, registers and barriers stand elsewhere (data/cuda12_sm_75.ptx, ptxas 12.9)."""
+    cubin = read_cubin((Path(__file__).parent / "data" / "cuda12_sm_75.cubin").read_bytes())
+    (kernel,) = cubin.kernels
+    assert (kernel.architecture, kernel.shared_bytes, kernel.barriers) == ("sm_75", 128, 2)
+    assert kernel.parameter_base == 0x160
+    assert [astuple(p) for p in kernel.parameters] == [(0, 0, 8), (1, 8, 4)]
+    program = read_program(cubin, kernel)
+    assert len(program.loops.loops) == 1
+    opcodes = [i.opcode for i in program.instructions]
+    assert (opcodes.count("BAR"), opcodes.count("LDS"), opcodes.count("STG")) == (2, 1, 1)
+    assert 0 < kernel.registers < 32
 
 
 def fatbin(cubins):

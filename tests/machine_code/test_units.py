@@ -86,6 +86,13 @@ def test_an_operand_from_the_constant_cache_counts():
     assert not use(replace(multiply, operands=("R1", "R2", "R3")), 75).reads_constant
 
 
+def test_an_instruction_that_never_runs_takes_an_issue_slot_only():
+    load = next(i for i in compiled("sm_90") if i.opcode == "LDS")
+    found = use(replace(load, predicate="!PT"), 90)
+    assert (found.unit, found.space, found.bytes) == ("issue", None, None)
+    assert use(load, 90).unit == "lsu"
+
+
 @pytest.mark.parametrize(("capability", "unit"), [(75, "fp16"), (80, "fp16"), (86, "fma"), (90, "fma"), (120, "fma")])
 def test_fp16_arithmetic_moved_to_the_fma_unit(capability, unit):
     instruction = replace(compiled("sm_90")[0], opcode="HFMA2")

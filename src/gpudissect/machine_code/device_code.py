@@ -1,10 +1,11 @@
 """Cubins in a file: a cubin itself, or those embedded in a shared object, executable, object file or fatbin."""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpudissect.errors import MachineCodeError
-from gpudissect.machine_code.kernel import Cubin, read_cubin
+from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.machine_code.tools import run_tool
 
 _ELF = b"\x7fELF"
@@ -14,7 +15,7 @@ _ARCHIVE = b"!<arch>\n"
 
 
 def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin, ...]:
-    """The cubins of a file in their order, of one `architecture` such as ``sm_90`` or of all.
+    """The cubins of a file in their order, of one `architecture` such as ``sm_90`` (or ``sm_90a``) or of all.
 
     Raises `MachineCodeError` if the file cannot be read or has no device code of this architecture.
     """
@@ -27,12 +28,18 @@ def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin
     if not data and not start.startswith((_ELF, _FATBIN, _ARCHIVE)):
         raise MachineCodeError(f"no device code in {path.name!a}: neither a cubin nor an ELF file nor a fatbin")
     cubins = (read_cubin(data),) if data else _embedded_cubins(path, architecture)
-    found = tuple(cubin for cubin in cubins if architecture in (None, cubin.architecture))
+    found = tuple(cubin for cubin in cubins if architecture is None or cubin.architecture == architecture.rstrip("af"))
     if not found:
         cubins = cubins or _embedded_cubins(path, None)
         others = ", ".join(dict.fromkeys(cubin.architecture for cubin in cubins)) or "none"
         raise MachineCodeError(f"no machine code for {architecture or 'any GPU'} in {path.name!a}; found: {others}")
     return found
+
+
+def find_kernel(cubins: Iterable[Cubin], name: str | None) -> tuple[Cubin, Kernel]:
+    """The kernel of this mangled or short name, or the only one, and its cubin. Raises `MachineCodeError`."""
+    found = {kernel.name: (cubin, kernel) for cubin in cubins for kernel in cubin.kernels}
+    return found[choose_kernel((kernel for _, kernel in found.values()), name).name]
 
 
 def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:

@@ -33,6 +33,8 @@ _ACCESSES = {
     )
     for opcode, space in spaces.items()
 }
+_NEVER = ("!PT", "!UPT")
+"""Predicates of instructions that never run; compilers insert them to wait."""
 _IN_ORDER_UNITS = frozenset(("xu", "tex", "fp64"))
 _IN_ORDER_OF_LSU = frozenset(("LDS", "LDSM", "SHFL"))
 
@@ -57,6 +59,8 @@ class Use:
 def use(instruction: Instruction, capability: int) -> Use:
     """What an instruction uses on a GPU of this compute capability (10 * major + minor)."""
     opcode = instruction.opcode
+    if instruction.predicate in _NEVER:
+        return Use("issue", False, None, None, None, False)
     unit, is_documented = _units(capability).get(opcode, (UNKNOWN, False))
     access, space = _ACCESSES.get(opcode, (None, None))
     reads_constant = any(re.match(r"[-~|]*cx?\[", operand) for operand in instruction.operands)
@@ -68,6 +72,8 @@ def queue(instruction: Instruction, capability: int) -> str | None:
 
     Compiled code shows it: the barrier of a later instruction covers those without one.
     """
+    if instruction.predicate in _NEVER:
+        return None
     if instruction.opcode in _IN_ORDER_OF_LSU:
         return "lsu"
     unit, _ = _units(capability).get(instruction.opcode, (UNKNOWN, False))
