@@ -56,7 +56,8 @@ class TlbLevel:
     miss: MissPenalty  # what distinguishes its misses
     costs: MissCosts  # their penalties when measured again
     page_size: int  # bytes that one entry covers
-    entries: int  # consecutive pages that all stay resident
+    entries: int  # consecutive pages that all stay resident: median of `counts`
+    counts: tuple[int, ...]
     evidence: tuple[str, ...]  # digests of the workloads
 
 

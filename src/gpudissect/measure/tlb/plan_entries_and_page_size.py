@@ -5,6 +5,7 @@ pages that all stay resident, so far apart that each needs an entry. Page size: 
 number stays the same (MC16 s4.4).
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -26,6 +27,10 @@ MAX_PAGE_SIZE = 64 * MIB  # distance of pages to begin with
 MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
+FIRST_RECOUNT, RECOUNTS = 100, 2  # of large TLBs: one count in some twenty on H200s is a tenth too low
+    100,
+    2,
+)  # repetition number;  of larger TLBs: one count in some twenty on H200s is a tenth too low
 COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
@@ -128,7 +133,19 @@ class _Search:
         yield from self.check_packed(page, miss, entries, slow)
         page, entries = yield from self.smaller_pages(page, miss, entries)
         costs = yield from self.repeat_costs(np.arange(min(2 * entries, self.limit // page)), page, miss)
-        return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
+        counts = yield from self.recounts(page, miss, entries)
+        return TlbLevel(miss, costs, page, sorted(counts)[len(counts) // 2], counts, (*self.evidence, *costs.evidence))
+
+    def recounts(self, page: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, ...]]:
+        """All counts of the entries: of a large TLB some more, measured from the beginning."""
+        counts = [entries]
+        for number in range(RECOUNTS if entries > MAX_EXACT_ENTRIES else 0):
+            again = PageAccesses(page, self.bench, FIRST_RECOUNT + number)
+            pages = np.arange(min(2 * entries, self.limit // page))
+            with suppress(Undecided):
+                counts.append((yield from again.max_resident(pages, miss.threshold, entries // 2)))
+            self.evidence += again.evidence
+        return tuple(counts)
 
     def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
         """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`."""
@@ -264,7 +281,7 @@ def _halves(count: int) -> Pages:
 def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
     entries, page = level.entries, level.page_size
     slack = 2 * (entries // MAX_EXACT_ENTRIES)
-    low, high = entries - slack, entries + slack
+    low, high = min(level.counts) - slack, max(level.counts) + slack
     origin = METHOD, level.evidence
     counted, sized = (EXACT if sure else BRACKETED for sure in (certain and entries <= MAX_EXACT_ENTRIES, certain))
     return (
