@@ -28,9 +28,6 @@ MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
 FIRST_RECOUNT, RECOUNTS = 100, 2  # of large TLBs: one count in some twenty on H200s is a tenth too low
-    100,
-    2,
-)  # repetition number;  of larger TLBs: one count in some twenty on H200s is a tenth too low
 COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
