@@ -106,6 +106,18 @@ def test_a_predicated_write_keeps_the_earlier_one():
     assert [(d.producer, d.cycles) for d in found.by_consumer[2]] == [(0, 8), (1, 4)]
 
 
+def test_opposite_predicates_exclude_each_other_until_the_predicate_changes():
+    found, _, _ = made(
+        ("@P0 MOV R0, 0x1", None, 0),
+        ("@!P0 MOV R1, R0", None, 0),
+        ("ISETP.NE.AND P0, PT, R2, RZ, PT", None, 0),
+        ("@!P0 MOV R3, R0", None, 0),
+        ("EXIT", None, 0),
+    )
+    assert 1 not in found.by_consumer
+    assert [d.producer for d in found.by_consumer[3]] == [0, 2]
+
+
 def test_a_value_that_leaves_a_loop_by_its_head_is_not_carried():
     """The head leaves the loop before the value is written: only a second iteration brings it out."""
     found, loops, _ = made(

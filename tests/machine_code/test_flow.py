@@ -102,6 +102,16 @@ def test_a_called_function_has_its_own_entry_and_loops(arch):
     assert "repeated" in kernel.functions[1].name
 
 
+def test_a_call_to_code_inside_the_kernel_is_a_branch():
+    """As compiled for sm_80: ``@!P0 CALL.REL.NOINC 0x40`` where no function begins."""
+    kernel, instructions = decoded(LOOP, "sm_90")["scale"]
+    index = next(n for n, i in enumerate(instructions) if i.opcode == "BRA")
+    call = replace(instructions[index], opcode="CALL", modifiers=("REL", "NOINC"))
+    flow = control_flow(kernel, (*instructions[:index], call, *instructions[index + 1 :]))
+    assert [block.callee for block in flow.blocks] == [None] * len(flow.blocks)
+    assert len(natural_loops(flow).loops) == 1
+
+
 def test_a_branch_outside_the_kernel_is_refused():
     kernel, instructions = decoded(LOOP, "sm_90")["scale"]
     index = next(n for n, i in enumerate(instructions) if i.opcode == "BRA")

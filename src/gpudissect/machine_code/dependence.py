@@ -163,16 +163,25 @@ class _Accesses:
 
     def _scan(self, block: int) -> None:
         bounds, last, replaced = self.flow.blocks[block], self.last[block], self.replaced[block]
+        written = dict[str, int]()
         for index in range(bounds.start, bounds.end):
             for register in self.reads[index]:
-                self.local[block] += [(producer, index, register) for producer in last.get(register, ())]
+                producers = last.get(register, ())
+                self.local[block] += [(p, index, register) for p in producers if not self._exclude(p, index, written)]
                 if register not in replaced:
                     self.exposed[block].append((index, register))
             always = not self.flow.instructions[index].predicate
             for register in self.writes[index]:
+                written[register] = index
                 last[register] = frozenset((index,)) if always else last.get(register, frozenset()) | {index}
                 if always:
                     replaced.add(register)
+
+    def _exclude(self, producer: int, consumer: int, written: Mapping[str, int]) -> bool:
+        """Whether no thread runs both: opposite predicates, and nothing in between writes the predicate."""
+        first, second = (self.flow.instructions[index].predicate for index in (producer, consumer))
+        opposite = bool(first and second) and first != second and first.lstrip("!") == second.lstrip("!")
+        return opposite and written.get(first.lstrip("!"), -1) < producer
 
     def _summarize_calls(self) -> None:
         """Gives calls the registers that their callees read before writing them, and write; nested calls first."""

@@ -63,26 +63,28 @@ class Flow:
 def control_flow(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Flow:
     """Basic blocks of a kernel and of the functions in its code. Raises `MachineCodeError` for a branch outside."""
     count, functions = len(instructions), {function.name: function.start for function in kernel.functions}
-    targets = [_targets(kernel, functions, instruction) for instruction in instructions]
+    targets = [_targets(kernel, instruction) for instruction in instructions]
     for instruction, found in zip(instructions, targets, strict=True):
         if any(target % INSTRUCTION_BYTES or not 0 <= target // INSTRUCTION_BYTES < count for target in found):
             raise MachineCodeError(f"damaged cubin: {str(instruction)[:60]!a} leads outside the kernel")
-    starts = {0, count} | {function.start // INSTRUCTION_BYTES for function in kernel.functions}
+    starts = {0, count} | {start // INSTRUCTION_BYTES for start in functions.values()}
     for index, found in enumerate(targets):
         starts |= {target // INSTRUCTION_BYTES for target in found}
-        if found or instructions[index].opcode in _ENDS | _BRANCHES | {"CALL"}:
+        if instructions[index].opcode in _ENDS | _BRANCHES | {"CALL"}:
             starts.add(index + 1)
-    bounds = list(pairwise(sorted(start for start in starts if start <= count)))
-    number_of = {start: number for number, (start, _) in enumerate(bounds)}
-    blocks = tuple(
-        _block(
-            start, end, instructions[end - 1], [number_of[t // INSTRUCTION_BYTES] for t in targets[end - 1]], number_of
-        )
-        for start, end in bounds
-    )
-    entries = tuple(number_of[function.start // INSTRUCTION_BYTES] for function in kernel.functions)
+    bounds = list(pairwise(sorted(starts)))
+    number_of = {start * INSTRUCTION_BYTES: number for number, (start, _) in enumerate(bounds)}
+    blocks = []
+    for start, end in bounds:
+        last, found = instructions[end - 1], targets[end - 1]
+        after = [number_of[end * INSTRUCTION_BYTES]] if end < count and _continues(last) else []
+        successors = dict.fromkeys(after + [number_of[target] for target in found])
+        callee = functions.get(last.operands[0]) if last.opcode == "CALL" and last.operands else None
+        is_unknown = last.opcode in _BRANCHES and not found
+        blocks.append(Block(start, end, tuple(successors), None if callee is None else number_of[callee], is_unknown))
+    entries = tuple(number_of[start] for start in sorted(functions.values()))
     order = _reverse_postorder(blocks, entries)
-    return Flow(instructions, blocks, entries, order, _dominators(blocks, entries, order))
+    return Flow(instructions, tuple(blocks), entries, order, _dominators(blocks, entries, order))
 
 
 def function_of(flow: Flow, kernel: Kernel, block: int) -> Function:
@@ -91,28 +93,22 @@ def function_of(flow: Flow, kernel: Kernel, block: int) -> Function:
     return next(function for function in reversed(kernel.functions) if function.start <= address)
 
 
-def _targets(kernel: Kernel, functions: dict[str, int], instruction: Instruction) -> tuple[int, ...]:
-    """Addresses that an instruction may branch to, or the one that it calls."""
+def _targets(kernel: Kernel, instruction: Instruction) -> tuple[int, ...]:
+    """Addresses that an instruction may branch to: also a call of an address, which compilers for sm_80 branch with."""
     if instruction.opcode in _INDIRECT:
         return kernel.indirect_targets.get(instruction.address, ())
     if instruction.opcode not in _BRANCHES | {"CALL"} or not instruction.operands:
         return ()
     place = instruction.operands[-1]
-    if instruction.opcode == "CALL" and place in functions and len(instruction.operands) == 1:
-        return (functions[place],)
     return (int(place, 16),) if re.fullmatch("0x[0-9a-f]+", place) else ()
 
 
-def _block(start: int, end: int, last: Instruction, targets: list[int], number_of: dict[int, int]) -> Block:
-    following = [number_of[end]] if end in number_of else []
-    if last.opcode == "CALL":
-        return Block(start, end, tuple(following), next(iter(targets), None))
-    if last.opcode in _BRANCHES:
-        is_conditional = last.predicate or last.modifiers or len(last.operands) > 1
-        through = following if is_conditional and last.opcode not in _INDIRECT else []
-        return Block(start, end, tuple(dict.fromkeys(through + targets)), None, not targets)
-    falls = last.opcode not in _ENDS or bool(last.predicate)
-    return Block(start, end, tuple(following) if falls else ())
+def _continues(last: Instruction) -> bool:
+    """Whether threads may go on to the instruction after the last of a block."""
+    if last.opcode in _INDIRECT:
+        return False
+    is_conditional = bool(last.predicate or last.modifiers or len(last.operands) > 1)
+    return is_conditional if last.opcode in _BRANCHES else last.opcode not in _ENDS or bool(last.predicate)
 
 
 def _reverse_postorder(blocks: Sequence[Block], entries: Sequence[int]) -> tuple[int, ...]:

@@ -33,8 +33,8 @@ _NO_DESTINATION = _opcodes(
 )
 _PREDICATE_PAIR = _opcodes("DSETP FSETP HSETP2 ISETP PLOP3 PSETP UDSETP UFSETP UISETP UPLOP3 UPSETP")
 """Opcodes that write two predicates, their first operands."""
-_PREDICATE_FIRST = _opcodes("ATOM ATOMG ATOMS ELECT LOP3 MATCH R2UR SHFL ULOP3 UTCATOMSWS")
-"""Opcodes that write a predicate and then a register."""
+_PREDICATE_FIRST = _opcodes("ATOM ATOMG ATOMS ELECT IMNMX LOP3 MATCH R2UR SHFL UIMNMX ULOP3 UTCATOMSWS VIMNMX")
+"""Opcodes that may write predicates and then a register."""
 _ONE_PREDICATE = _opcodes("VOTE VOTEU")
 """Opcodes whose destination is followed by one predicate written and one read."""
 _TEXTURE = _opcodes("TEX TLD TLD4 TMML TXD TXQ")
@@ -72,7 +72,8 @@ def destination_count(opcode: str, operands: tuple[str, ...]) -> int:
     if opcode in _PREDICATE_PAIR or opcode in _TEXTURE or (opcode.startswith("LD") and _is_place(operands, 1)):
         return 2
     if _PREDICATE.fullmatch(operands[0]):
-        return 2 if opcode in _PREDICATE_FIRST and _is_place(operands, 1) else 1
+        first = next((n for n, operand in enumerate(operands) if not _PREDICATE.fullmatch(operand)), 0)
+        return first + 1 if opcode in _PREDICATE_FIRST and _is_place(operands, first) else 1
     limit = 2 if opcode in _ONE_PREDICATE else 3
     return next((n for n in range(1, limit) if n == len(operands) or not _PREDICATE.fullmatch(operands[n])), limit)
 
@@ -164,7 +165,7 @@ def _vector_width(opcode: str, modifiers: list[str]) -> int:
         return int(last) if last in ("2", "4") else 1
     if opcode in ("LDTM", "STTM"):
         return next((int(text[1:]) for text in modifiers if re.fullmatch(r"x\d+", text)), 1)
-    return 2 if "64" in modifiers else 1
+    return 2 if "64" in modifiers or (opcode.endswith("MNMX") and _WIDE_TYPES & set(modifiers)) else 1
 
 
 def _fragments(opcode: str, modifiers: list[str]) -> tuple[int, int, int, int]:
