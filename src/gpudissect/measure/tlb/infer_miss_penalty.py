@@ -56,8 +56,7 @@ class TlbLevel:
     miss: MissPenalty  # what distinguishes its misses
     costs: MissCosts  # their penalties when measured again
     page_size: int  # bytes that one entry covers
-    entries: int  # consecutive pages that all stay resident: median of `counts`
-    counts: tuple[int, ...]
+    entries: int  # consecutive pages that all stay resident
     evidence: tuple[str, ...]  # digests of the workloads
 
 

@@ -5,7 +5,7 @@ pages that all stay resident, so far apart that each needs an entry. Page size: 
 number stays the same (MC16 s4.4).
 """
 
-from contextlib import suppress
+import math
 from dataclasses import replace
 from functools import partial
 from types import NoneType
@@ -27,7 +27,9 @@ MAX_PAGE_SIZE = 64 * MIB  # distance of pages to begin with
 MIN_PAGE_SIZE = 4096
 MIN_PAGES = 40  # that must fit into memory at the first distance
 FIRST_PAGES, MAX_PAGES = 8, 8192  # of chains
-FIRST_RECOUNT, RECOUNTS = 100, 2  # of large TLBs: one count in some twenty on H200s is a tenth too low
+MAX_UNUSED_SHARE = 0.12
+"""Entries of a large TLB that consecutive pages may leave unused, relative to those they use. In one process a count
+repeats within 2; from process to process, with other physical pages, H200s gave 1,852 to 2,050 (34 counts)."""
 COST_ROUNDS = 3  # latencies drift between the chains that are compared
 MAX_EXACT_ENTRIES = 128  # of more entries, others may have taken one, or a few misses may have passed for misread
 MIN_MISS_SHARE = 0.4  # of accesses: with twice as many pages as entries half or more miss, whatever the policy
@@ -130,19 +132,7 @@ class _Search:
         yield from self.check_packed(page, miss, entries, slow)
         page, entries = yield from self.smaller_pages(page, miss, entries)
         costs = yield from self.repeat_costs(np.arange(min(2 * entries, self.limit // page)), page, miss)
-        counts = yield from self.recounts(page, miss, entries)
-        return TlbLevel(miss, costs, page, sorted(counts)[len(counts) // 2], counts, (*self.evidence, *costs.evidence))
-
-    def recounts(self, page: int, miss: MissPenalty, entries: int) -> Ask[tuple[int, ...]]:
-        """All counts of the entries: of a large TLB some more, measured from the beginning."""
-        counts = [entries]
-        for number in range(RECOUNTS if entries > MAX_EXACT_ENTRIES else 0):
-            again = PageAccesses(page, self.bench, FIRST_RECOUNT + number)
-            pages = np.arange(min(2 * entries, self.limit // page))
-            with suppress(Undecided):
-                counts.append((yield from again.max_resident(pages, miss.threshold, entries // 2)))
-            self.evidence += again.evidence
-        return tuple(counts)
+        return TlbLevel(miss, costs, page, entries, (*self.evidence, *costs.evidence))
 
     def max_resident(self, spacing: int, miss: MissPenalty, low: int, high: int) -> Ask[int]:
         """The most pages that stay resident, of which `low` probably do and `high` do not. Raises `Undecided`."""
@@ -278,7 +268,9 @@ def _halves(count: int) -> Pages:
 def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bool) -> tuple[Estimate, ...]:
     entries, page = level.entries, level.page_size
     slack = 2 * (entries // MAX_EXACT_ENTRIES)
-    low, high = min(level.counts) - slack, max(level.counts) + slack
+    low, high = entries - slack, entries + slack
+    if entries > MAX_EXACT_ENTRIES:
+        high = math.ceil(entries * (1 + MAX_UNUSED_SHARE))
     origin = METHOD, level.evidence
     counted, sized = (EXACT if sure else BRACKETED for sure in (certain and entries <= MAX_EXACT_ENTRIES, certain))
     return (
