@@ -118,6 +118,20 @@ def test_opposite_predicates_exclude_each_other_until_the_predicate_changes():
     assert [d.producer for d in found.by_consumer[3]] == [0, 2]
 
 
+def test_writes_under_both_predicates_replace_a_value_and_those_under_one_replace_each_other():
+    found, _, _ = made(
+        ("MOV R0, 0x1", None, 0),
+        ("@P0 MOV R0, 0x2", None, 0),
+        ("@P0 MOV R0, 0x3", None, 0),
+        ("@P0 MOV R1, R0", None, 0),
+        ("MOV R2, R0", None, 0),
+        ("@!P0 MOV R0, 0x4", None, 0),
+        ("MOV R3, R0", None, 0),
+        ("EXIT", None, 0),
+    )
+    assert {n: [d.producer for d in found.by_consumer[n]] for n in (3, 4, 6)} == {3: [2], 4: [0, 2], 6: [2, 5]}
+
+
 def test_a_value_that_leaves_a_loop_by_its_head_is_not_carried():
     """The head leaves the loop before the value is written: only a second iteration brings it out."""
     found, loops, _ = made(

@@ -7,15 +7,16 @@ and sets barriers as the callee does. Calls of unknown functions are taken to to
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
+from gpudissect.machine_code.accesses import Accesses
 from gpudissect.machine_code.dataflow import State, merge, reach, reach_once
 from gpudissect.machine_code.flow import Flow
 from gpudissect.machine_code.instructions import BARRIERS, Instruction
 from gpudissect.machine_code.loops import Loops
-from gpudissect.machine_code.registers import reads, writes
 from gpudissect.machine_code.units import queue
 
 _WAITS_BY_COUNT = "DEPBAR"  # waits until a barrier counts N operations or fewer
@@ -80,7 +81,7 @@ class Dependences:
 
 def find_dependences(flow: Flow, loops: Loops, capability: int) -> Dependences:
     """Dependences and waits of all reachable instructions, on this compute capability (10 * major + minor)."""
-    accesses = _Accesses(flow)
+    accesses = Accesses(flow)
     everywhere, once = reach(flow, accesses.after), reach_once(flow, accesses.after, {}, set(flow.order))
     plain = {use for block in flow.order for use in accesses.uses(block, once[block])}
     carried = set[tuple[int, int, str, int | None]]()
@@ -102,119 +103,18 @@ def _merged(flow: Flow, loops: Loops, uses: set[tuple[int, int, str, int | None]
     registers = defaultdict[tuple[int, int, int], list[str]](list)
     for producer, consumer, register, loop in uses:
         registers[consumer, producer, -1 if loop is None else loop].append(register)
-    return tuple(
-        Dependence(
-            producer,
-            consumer,
-            tuple(sorted(names)),
-            None if loop < 0 else loop,
-            _cycles(flow, producer, consumer, None if loop < 0 else loops.loops[loop].blocks),
+    issued = [0, *accumulate(instruction.stall for instruction in flow.instructions)]
+    starts = [block.start for block in flow.blocks]
+    found = []
+    for (consumer, producer, number), names in sorted(registers.items()):
+        block = flow.blocks[bisect_right(starts, producer) - 1]
+        around = 0 if number < 0 else issued[block.end] - issued[block.start]
+        is_known = block.start <= consumer < block.end and (
+            producer < consumer if number < 0 else len(loops.loops[number].blocks) == 1
         )
-        for (consumer, producer, loop), names in sorted(registers.items())
-    )
-
-
-def _cycles(flow: Flow, producer: int, consumer: int, loop: frozenset[int] | None) -> int | None:
-    """Sum of stall counts from producer to consumer in one block, or once around a loop of one block."""
-    block = flow.blocks[bisect_right(flow.blocks, producer, key=lambda block: block.start) - 1]
-    if not block.start <= consumer < block.end or (loop is not None and len(loop) > 1):
-        return None
-    if loop is None:
-        return sum(i.stall for i in flow.instructions[producer:consumer]) if producer < consumer else None
-    path = *flow.instructions[producer : block.end], *flow.instructions[block.start : consumer]
-    return sum(instruction.stall for instruction in path)
-
-
-class _Accesses:
-    """What the instructions of each block read and write; a call as its callee does."""
-
-    def __init__(self, flow: Flow) -> None:
-        self.flow = flow
-        self.reads = [reads(instruction) for instruction in flow.instructions]
-        self.writes = [writes(instruction) for instruction in flow.instructions]
-        self.bodies = {entry: _reached(flow, entry) for entry in flow.entries}
-        self.exposed: list[list[tuple[int, str]]] = [[] for _ in flow.blocks]
-        self.local: list[list[tuple[int, int, str]]] = [[] for _ in flow.blocks]
-        self.last: list[State] = [{} for _ in flow.blocks]
-        self.replaced: list[set[str]] = [set() for _ in flow.blocks]
-        self._summarize_calls()
-        for block in flow.order:
-            self._scan(block)
-
-    def after(self, block: int, state: State) -> State:
-        """Last writers of each register at the end of a block."""
-        return merge((self.surviving(block, state), self.last[block]))
-
-    def surviving(self, block: int, state: State) -> State:
-        """Those of the start of a block that are not replaced in it."""
-        replaced = self.replaced[block]
-        return {register: writers for register, writers in state.items() if register not in replaced}
-
-    def incoming(self, block: int, state: State) -> Iterator[tuple[int, int, str]]:
-        """Producer, consumer and register of the values that a block uses from before."""
-        for consumer, register in self.exposed[block]:
-            for producer in state.get(register, ()):
-                yield producer, consumer, register
-
-    def uses(self, block: int, state: State) -> Iterator[tuple[int, int, str]]:
-        """Producer, consumer and register of all values that a block uses."""
-        yield from self.local[block]
-        yield from self.incoming(block, state)
-
-    def _scan(self, block: int) -> None:
-        bounds, last, replaced = self.flow.blocks[block], self.last[block], self.replaced[block]
-        written = dict[str, int]()
-        for index in range(bounds.start, bounds.end):
-            for register in self.reads[index]:
-                producers = last.get(register, ())
-                self.local[block] += [(p, index, register) for p in producers if not self._exclude(p, index, written)]
-                if register not in replaced:
-                    self.exposed[block].append((index, register))
-            always = not self.flow.instructions[index].predicate
-            for register in self.writes[index]:
-                written[register] = index
-                last[register] = frozenset((index,)) if always else last.get(register, frozenset()) | {index}
-                if always:
-                    replaced.add(register)
-
-    def _exclude(self, producer: int, consumer: int, written: Mapping[str, int]) -> bool:
-        """Whether no thread runs both: opposite predicates, and nothing in between writes the predicate."""
-        first, second = (self.flow.instructions[index].predicate for index in (producer, consumer))
-        opposite = bool(first and second) and first != second and first.lstrip("!") == second.lstrip("!")
-        return opposite and written.get(first.lstrip("!"), -1) < producer
-
-    def _summarize_calls(self) -> None:
-        """Gives calls the registers that their callees read before writing them, and write; nested calls first."""
-        calls = [block for block in self.flow.blocks if block.callee is not None]
-        for _ in range(len(self.flow.entries)):
-            before = [self.writes[block.end - 1] for block in calls]
-            for block in calls:
-                body = self.bodies.get(block.callee if block.callee is not None else -1, set())
-                spans = [range(self.flow.blocks[b].start, self.flow.blocks[b].end) for b in sorted(body)]
-                written = frozenset[str]().union(*(self.writes[i] for span in spans for i in span))
-                self.writes[block.end - 1] = written
-                self.reads[block.end - 1] |= self._arguments(spans)
-            if before == [self.writes[block.end - 1] for block in calls]:
-                break
-
-    def _arguments(self, spans: list[range]) -> frozenset[str]:
-        """Registers that code reads before it writes them, in the order of addresses."""
-        written, arguments = set[str](), set[str]()
-        for index in (i for span in spans for i in span):
-            arguments |= self.reads[index] - written
-            if not self.flow.instructions[index].predicate:
-                written |= self.writes[index]
-        return frozenset(arguments)
-
-
-def _reached(flow: Flow, entry: int) -> set[int]:
-    found, stack = set[int](), [entry]
-    while stack:
-        block = stack.pop()
-        if block not in found:
-            found.add(block)
-            stack += flow.blocks[block].successors
-    return found
+        cycles = issued[consumer] - issued[producer] + around if is_known else None
+        found.append(Dependence(producer, consumer, tuple(sorted(names)), None if number < 0 else number, cycles))
+    return tuple(found)
 
 
 def _queues(flow: Flow, capability: int) -> list[str | None]:
@@ -225,7 +125,7 @@ def _queues(flow: Flow, capability: int) -> list[str | None]:
 
 
 def _waits(
-    flow: Flow, accesses: _Accesses, queues: list[str | None]
+    flow: Flow, accesses: Accesses, queues: list[str | None]
 ) -> tuple[tuple[Wait, ...], tuple[frozenset[int], ...]]:
     """What each instruction waits for, and the results that are not known to be there when it issues."""
     waits, unfinished = set[Wait](), [frozenset[int]()] * len(flow.instructions)
