@@ -7,6 +7,8 @@ from statistics import median
 from gpudissect.trace import Context
 
 MAX_TEXTS_PER_NOTE = 4
+OUTLIER_SHARE = 0.005
+"""Short runs misread the clock, and for some milliseconds after matrix instructions on all SMs it is lower."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Conditions:
 
     Attributes:
         clock_hz: median SM clock rate over the workloads that report it; None if none does.
-        clock_low, clock_high: lowest and highest rate, Hz.
+        clock_low, clock_high: range of the rates in Hz, without the lowest and the highest `OUTLIER_SHARE` of them.
         notes: every different text under each name: throttle reasons, other users of the GPU, driver.
 
     """
@@ -38,7 +40,9 @@ def gather(contexts: Iterable[Context]) -> Conditions:
     notes = {name: _shorten(list(texts)) for name, texts in texts_of.items()}
     if not clocks:
         return Conditions(notes=notes)
-    return Conditions(median(clocks), min(clocks), max(clocks), notes)
+    clocks.sort()
+    outliers = int(OUTLIER_SHARE * len(clocks))
+    return Conditions(median(clocks), clocks[outliers], clocks[-1 - outliers], notes)
 
 
 def _shorten(texts: list[str]) -> tuple[str, ...]:
