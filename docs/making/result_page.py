@@ -191,6 +191,10 @@ def _derived(result: Result) -> Iterator[tuple[str, str]]:
     read, peak = found.get(("dram", "read_bandwidth")), found.get(("dram", "peak_bandwidth"))
     if read and peak and isinstance(read.value, float) and isinstance(peak.value, int | float):
         yield "dram.read_share", f"{read.value / peak.value:.0%}"
+    one_sm, gpu = found.get(("mma_f16", "rate")), found.get(("mma_f16", "gpu_rate"))
+    if one_sm and gpu and isinstance(one_sm.value, float) and isinstance(gpu.value, float):
+        clock = result.conditions.clock_hz or 0.0
+        yield "mma.share", f"{gpu.value / (one_sm.value * result.device.sm_count * clock):.0%}"
     second = found.get(("tlb_l2", "reach"))
     if second is not None and not second.status.has_value:
         yield "tlb_l2.missing", clean(second.reason)

@@ -9,6 +9,7 @@ from gpudissect.device_info import DeviceInfo, Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome
 from gpudissect.survey.drive import Drive
+from gpudissect.trace import Context, Trace
 
 INFO = DeviceInfo(spec="", name="", origin=Origin.SIMULATED, sm_count=1, span_limits={})
 A, B = Key[int]("test.a", (int,)), Key[None]("test.b", (NoneType,))
@@ -66,3 +67,32 @@ def test_quick_leaves_out_slow_experiments_and_those_that_need_them():
     bench = replace(Bench(INFO), quick=True)
     driver = Drive(None, bench, {each.name: each for each in (slow, quick)}, lambda *_: None)
     assert driver.skipped == {"test.a", "test.b"}
+
+
+class Logging:
+    """A device whose traces all report a clock; keeps the batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    def run(self, batch):
+        self.batches.append(list(batch))
+        return [Trace("", {}, Context("", clock_hz=1e9)) for _ in batch]
+
+
+def asking(key: Key, batches: int, **declared) -> Experiment:
+    def plan(bench: Bench, known: Known):
+        for _ in range(batches):
+            yield [key.name]
+        return Outcome()
+
+    return Experiment(key, plan, element="l1", **declared)
+
+
+def test_what_changes_the_clock_runs_last_and_its_clock_is_no_condition():
+    loud, quiet = asking(Key("test.a"), 1, changes_clock=True), asking(Key("test.b"), 2)
+    device = Logging()
+    driver = Drive(device, Bench(INFO), {each.name: each for each in (loud, quiet)}, lambda *_: None)
+    driver.run()
+    assert device.batches == [["test.b"], ["test.b"], ["test.a"]]
+    assert [context.clock_hz for context in driver.contexts] == [1e9, 1e9, None]

@@ -120,6 +120,8 @@ class Experiment:
             neither emitted nor revised.
         quick: whether it belongs to a quick survey too.
         after_interrupt: whether it runs on what others found even if the survey was interrupted before it.
+        changes_clock: whether it loads the whole GPU so that the SM clock changes: it starts when all others ended, and
+            its clock is not among the conditions of the survey.
         study: the study that it belongs to.
         element: the element that it is about; by default the second part of its name.
 
@@ -132,6 +134,7 @@ class Experiment:
     revises: tuple[str, ...] = ()
     quick: bool = False
     after_interrupt: bool = False
+    changes_clock: bool = False
     study: Study = Study.DISCOVER
     element: str = ""
 

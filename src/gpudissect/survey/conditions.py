@@ -8,7 +8,7 @@ from gpudissect.trace import Context
 
 MAX_TEXTS_PER_NOTE = 4
 OUTLIER_SHARE = 0.005
-"""Short runs misread the clock, and for some milliseconds after matrix instructions on all SMs it is lower."""
+"""Short runs misread the clock."""
 
 
 @dataclass(frozen=True)

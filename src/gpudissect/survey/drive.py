@@ -1,7 +1,7 @@
 """Drive experiments that need one another on a device, their batches merged into one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpudissect.device.base import Device
 from gpudissect.errors import GpudissectError
@@ -83,11 +83,17 @@ class Drive:
         """Start every experiment whose needs are known, run all their batches as one, send the traces; repeat."""
         waiting = {name: each for name, each in self.experiments.items() if name not in self.skipped}
         while waiting or self.running:
-            ended = self._ended()
-            for name in [n for n, each in waiting.items() if all(need.name in ended for need in each.needs)]:
+            for name in self._startable(waiting):
                 self._start(waiting.pop(name))
             if self.running:
                 self._run_batch()
+
+    def _startable(self, waiting: Mapping[str, Experiment]) -> list[str]:
+        """Those whose needs are known; those that change the clock only when no other is left."""
+        ended = self._ended()
+        known = [name for name, each in waiting.items() if all(need.name in ended for need in each.needs)]
+        others = [name for name in known if not waiting[name].changes_clock]
+        return others if others or self.running else known
 
     def conclude(self) -> None:
         """After an interrupt: end the running experiments with the traces they have, then those that follow from it."""
@@ -164,7 +170,10 @@ class Drive:
     def _measure(self, batch: Sequence[Workload]) -> list[Trace]:
         traces = self.device.run(batch)
         self.workloads += len(batch)
-        self.contexts += [trace.context for trace in traces]
+        contexts = [trace.context for trace in traces]
+        if any(each.experiment.changes_clock for each in self.interrupted):
+            contexts = [replace(context, clock_hz=None) for context in contexts]
+        self.contexts += contexts
         return traces
 
     def _advance(self, each: _Running, traces: list[Trace] | None) -> None:

@@ -86,6 +86,7 @@ EXPERIMENTS = tuple(
         partial(gpu_rate_plan, kind),
         ("gpu_rate",),
         needs=(instruction_rate_of(kind.element),),
+        changes_clock=True,
     )
     for kind in KINDS
     if kind.element in PEAKS
