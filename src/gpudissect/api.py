@@ -57,7 +57,7 @@ def discover(
         record: a new folder to keep everything measured in; it replays as ``rec:folder``.
         html: a file for the page, with the traces behind the findings.
         traces: a file for all traces as one table, .csv or .parquet; findings name theirs as evidence.
-        card: a file for one picture of the GPU, .svg.
+        card: a file for one picture of the GPU, .svg or .png.
         host: whether the result and the recording name the host.
         progress: called as ``progress(done, total, what)`` while experiments finish and start.
 

@@ -138,7 +138,7 @@ class RunOutcome:
             (output, lambda: self.result.to_json().encode()),
             (html, lambda: self._page().encode()),
             (traces, lambda: self._traces(traces.suffix if traces else "")),
-            (card, lambda: self._card().encode()),
+            (card, lambda: self._card(card.suffix if card else "")),
         )
         not_replaced: list[Path] = []
         partial: list[Path] = []
@@ -171,10 +171,10 @@ class RunOutcome:
 
         return result_page(with_evidence(self.result, self.kept or {}, PAGE_LIMITS))
 
-    def _card(self) -> str:
-        from gpudissect.views.card import card
+    def _card(self, suffix: str) -> bytes:
+        from gpudissect.views.card import card_file
 
-        return card(self.result)
+        return card_file(self.result, suffix)
 
     def _traces(self, suffix: str) -> bytes:
         from gpudissect.exports.tables import TRACE_FORMATS

@@ -187,7 +187,7 @@ def test_a_run_does_not_overwrite_its_recording(survey, error_of, output, record
         (("-o", "."), "it is a folder"),
         (("-o", "same.json", "--html", "./same.json"), "same.json"),
         (("--traces", "t.txt"), ".csv or .parquet"),
-        (("--card", "t.png"), ".svg"),
+        (("--card", "t.jpg"), ".svg or .png"),
         (("--record", "full"), "full: it is not empty"),
         (("--only", "l1x"), "did you mean l1"),
         (("--only", "moon"), "valid: timer, l1"),

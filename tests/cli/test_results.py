@@ -48,7 +48,9 @@ def test_a_card_is_written_while_measuring_and_from_the_file(survey, gpudissect,
     assert gpudissect("discover", "-d", "sim:gtx980", "-o", "r.json", "--card", "r.svg")[0] == 0
     assert gpudissect("show", "r.json", "--card", "again.svg")[:2] == (0, "")
     assert Path("r.svg").read_text() == Path("again.svg").read_text() and "SIMULATED" in Path("r.svg").read_text()
-    assert ".svg" in error_of("show", "r.json", "--card", "card.png")
+    assert gpudissect("show", "r.json", "--card", "card.png")[:2] == (0, "")
+    assert Path("card.png").read_bytes().startswith(b"\x89PNG")
+    assert ".svg or .png" in error_of("show", "r.json", "--card", "card.jpg")
     assert "got 2" in error_of("show", "r.json", "r.json", "--card", "x.svg")
 
 

@@ -28,7 +28,7 @@ HostOption = Annotated[bool, Option("--host/--no-host", help="Record the host na
 ResultOption = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the result as JSON.")]
 HtmlOption = Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report with plots of the measurements.")]
 CardOption = Annotated[
-    Path | None, Option(metavar="FILE.svg", help="Write a picture of the GPU to share: drawing and summary.")
+    Path | None, Option(metavar="FILE", help="Write a picture of the GPU to share, .svg or .png: drawing and summary.")
 ]
 TracesOption = Annotated[Path | None, Option(metavar="FILE", help="Write all traces as one table, .csv or .parquet.")]
 AllOption = Annotated[

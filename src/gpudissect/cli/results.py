@@ -44,16 +44,16 @@ def show(
         if len(files) > 1:
             raise UsageError(f"--html takes one result, got {len(files)}; compare --html puts several side by side")
         _check_page(html, files)
-        _write_page(html, result_page(load(files[0])))
+        _write(html, result_page(load(files[0])).encode())
     if card is not None:
-        from gpudissect.views.card import card as card_of
+        from gpudissect.views.card import card_file
 
         if len(files) > 1:
             raise UsageError(f"--card takes one result, got {len(files)}")
         check_apart(card, files)
         check_writable(card)
         check_card(card)
-        _write_page(card, card_of(load(files[0])))
+        _write(card, card_file(load(files[0]), card.suffix))
     if (html is None and card is None) or as_json:
         results = [load(path) for path in files]
         print_results(results, as_json=as_json, as_list=len(files) > 1, everything=everything, details=details)
@@ -185,7 +185,7 @@ def compare(
     if html is not None:
         from gpudissect.views.page.comparison import comparison_page
 
-        _write_page(html, comparison_page(comparison))
+        _write(html, comparison_page(comparison).encode())
     if as_json:
         typer.echo(to_json(comparison), nl=False)
     elif html is None:
@@ -200,11 +200,11 @@ def _check_page(html: Path, inputs: Sequence[Path]) -> None:
     check_page(html)
 
 
-def _write_page(html: Path, text: str) -> None:
-    from gpudissect.results.files import write_text
+def _write(path: Path, content: bytes) -> None:
+    from gpudissect.results.files import write_bytes
 
-    write_text(html, text)
-    print_note(f"wrote {html}")
+    write_bytes(path, content)
+    print_note(f"wrote {path}")
 
 
 def export(

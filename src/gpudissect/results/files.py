@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -155,9 +156,11 @@ def check_page(path: Path) -> None:
 
 
 def check_card(path: Path) -> None:
-    """Make sure that a card has the name of one. Raises `UsageError`."""
+    """Make sure that a card has the name of one and can be made. Raises `UsageError`."""
     if not _is_special(path):
-        check_ending(path, "of a card", (".svg",))
+        check_ending(path, "of a card", (".svg", ".png"))
+    if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
+        raise UsageError("a PNG needs resvg-py: pip install 'gpudissect[png]', or name a file that ends in .svg")
 
 
 def check_apart(path: Path, inputs: Iterable[Path]) -> None:

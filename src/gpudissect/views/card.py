@@ -1,4 +1,4 @@
-"""A GPU on a card: one picture (SVG) with its name, the drawing of its hierarchy and the summary, to share."""
+"""A GPU on a card: one picture (SVG or PNG) with its name, the drawing of its hierarchy and the summary, to share."""
 
 import textwrap
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.views.page.overview import LEVEL_HEAD, level_row, remarkable, tlb_line
+from gpudissect.views.picture import png_of
 from gpudissect.views.plots.signature import signature_figures
 from gpudissect.views.plots.standalone import panel, plot_style, with_light_colours
 
@@ -24,6 +25,12 @@ _STYLE = """.cell { font: 12px system-ui, sans-serif; fill: var(--ink); font-var
 .name { font: 700 26px system-ui, sans-serif; fill: var(--ink); } .row { stroke: var(--rule); }
 .origin { font: 700 13px system-ui, sans-serif; fill: var(--soft); letter-spacing: .04em; }
 """
+
+
+def card_file(result: Result, suffix: str) -> bytes:
+    """The card as a file that ends in `suffix`, ``.svg`` or ``.png``. Raises `UsageError` if no PNG can be made."""
+    drawing = card(result)
+    return png_of(drawing) if suffix.lower() == ".png" else drawing.encode()
 
 
 def card(result: Result) -> str:
