@@ -28,6 +28,7 @@ FLOORS = (
     {"device"},
     {"measure"},
     {"survey"},
+    {"explain"},
     {"results"},
     {"exports"},
     {"views"},

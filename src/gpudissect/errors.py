@@ -25,6 +25,10 @@ class MachineCodeError(UsageError):
     """A file without readable device code, an unknown kernel, or no disassembler."""
 
 
+class PtxError(UsageError):
+    """PTX that cannot be read, instrumented or compiled."""
+
+
 class DeviceError(GpudissectError):
     """No such device, or it cannot be used."""
 
