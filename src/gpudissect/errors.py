@@ -57,11 +57,27 @@ class KernelFailed(DeviceError):
     """A kernel did not compile, did not launch or did not finish."""
 
 
+SYNONYMS = {"size": "capacity", "associativity": "ways", "policy": "replacement_policy", "hash": "index_function"}
+"""Words that people try, and the attributes that are meant."""
+
+
 def suggest(name: str, known: Iterable[str], *, count: int = 2, cutoff: float = 0.6) -> list[str]:
     """Up to `count` of the `known` names that are similar to `name` (difflib ratio of `cutoff` or more), best first."""
     from difflib import get_close_matches
 
     return get_close_matches(name.lower(), list(known), count, cutoff)
+
+
+def unknown_value(name: str, known: Iterable[str]) -> UsageError:
+    """The error for an unknown ELEMENT.ATTRIBUTE: attributes of its element, or of all elements, with similar names."""
+    names, (element, _, attribute) = list(known), name.partition(".")
+    own = [each for each in names if each.startswith(f"{element}.")]
+    if not own:
+        return unknown_name("value", name, names, "ELEMENT.ATTRIBUTE, such as l1.capacity")
+    word = SYNONYMS.get(attribute, attribute)
+    similar = [each for each in own if word and word in each.partition(".")[2]] or suggest(f"{element}.{word}", own)
+    hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {', '.join(own)}"
+    return UsageError(f"no such value: {name[:40]!r}; {hint}")
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], listing: str | None = None) -> UsageError:

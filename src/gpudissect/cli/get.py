@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,9 @@ from typer import Argument, Option
 from gpudissect.cli import completion
 from gpudissect.cli.console import DONE, PARTIAL, finish, print_error, print_note, progress_on_stderr
 from gpudissect.cli.options import DeviceOption
-from gpudissect.errors import UsageError, unknown_name
+from gpudissect.errors import UsageError, unknown_value
+
+VALUE_NAME = re.compile(r"\w+\.[a-z]\w*")
 
 if TYPE_CHECKING:
     from gpudissect.results.model import Finding, Result
@@ -41,6 +44,8 @@ def get(
         from gpudissect.results.files import load
 
         file, *names = names
+        if not Path(file).exists() and VALUE_NAME.fullmatch(file):
+            raise UsageError(f"no file {file}; give the result file first, or measure {file} with -d DEV")
         result = load(Path(file))
         _check_names(names, (f"{each.element}.{each.attribute}" for each in result.findings))
     else:
@@ -76,7 +81,7 @@ def _check_names(names: list[str], known: Iterable[str]) -> None:
         if attributes := [each.partition(".")[2] for each in known if each.startswith(f"{name}.")]:
             raise UsageError(f"{name!r} is an element; name one of its attributes: {', '.join(attributes)}")
         if name not in known:
-            raise unknown_name("value", name, known, "ELEMENT.ATTRIBUTE, such as l1.capacity")
+            raise unknown_value(name, known)
 
 
 def _measure(device: str, names: list[str]) -> tuple[Result, int]:

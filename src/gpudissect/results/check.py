@@ -76,7 +76,7 @@ _unstable, _note = partial(Concern, Weight.UNSTABLE), partial(Concern, Weight.NO
 def _concerns_of_one(result: Result) -> Iterator[Concern]:
     yield from _check_run(result)
     yield from _check_clock(result)
-    yield from _check_findings(result.findings)
+    yield from _check_findings(result)
     yield from _check_consistency({(each.element, each.attribute): each for each in result.findings})
     yield from _check_prediction(result)
 
@@ -116,8 +116,9 @@ def _check_clock(result: Result) -> Iterator[Concern]:
         yield _unstable(what, "lock the clock (nvidia-smi -lgc) and run again", MEMORY_LATENCIES)
 
 
-def _check_findings(findings: Sequence[Finding]) -> Iterator[Concern]:
+def _check_findings(result: Result) -> Iterator[Concern]:
     """Concerns that single findings raise themselves."""
+    findings = result.findings
     if ambiguous := tuple(_name(each) for each in findings if each.status is Status.AMBIGUOUS):
         yield _note("ambiguous", "several answers fit: gpudissect show --details prints the reasons", ambiguous)
     if unsure := tuple(_name(each) for each in findings if each.confidence is not None and each.confidence < 0.5):
@@ -127,7 +128,7 @@ def _check_findings(findings: Sequence[Finding]) -> Iterator[Concern]:
     published = [each for each in findings if each.published and each.published.verdict is Verdict.DIFFERS]
     if different := tuple(map(_name, published)):
         advice = "look at the evidence: the document may be wrong, or describe another model"
-        yield _note("different from the published value", advice, different)
+        yield _note(f"different from the value published of {result.device.catalogue}", advice, different)
 
 
 def _is_wide(finding: Finding) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 
+from gpudissect.estimate import Status
 from gpudissect.results.model import Finding, Published
 from gpudissect.results.text import DECIMAL_PREFIXES, MAX_UNIT_LENGTH, brief, cut, quantity
 from gpudissect.units import BYTE_UNITS
@@ -24,7 +25,7 @@ def folded(finding: Finding, *, unit: bool = True, digits: int = DIGITS) -> str:
     value, low, high = finding.value, finding.low, finding.high
     warps = finding.attribute == "warps_needed"
     if not finding.status.has_value or value is None:
-        return _bound(low, high, finding.unit, "> " if warps else "≥ ")
+        return _bound(low, high, finding.unit, "> " if warps and finding.status is Status.NOT_FOUND else "≥ ")
     if not isinstance(value, int | float):
         return cut(quantity(value, finding.unit), MAX_LENGTH)
     divisor, name = _display_unit(value, finding.unit)

@@ -13,6 +13,10 @@ FROM_MEMORY = ("ldg_streaming", "ldg_random")
 """Elements with that share."""
 
 
+FLOPS = {"hfma2": 4}
+"""Floating-point operations of an operation of `gpu_rate`, unless 2."""
+
+
 def scopes(findings: Iterable[Finding]) -> Mapping[tuple[str, str], str]:
     """The scope in a few words by element and attribute; only of values whose name does not say it."""
     by_name = {(each.element, each.attribute): each for each in findings}
@@ -31,4 +35,6 @@ def warps_share(element: str) -> str:
 def _scope(finding: Finding) -> str:
     if finding.attribute == "warps_needed":
         return f"for {warps_share(finding.element)} of peak"
+    if finding.attribute == "gpu_rate":
+        return f"multiply-adds, {FLOPS.get(finding.element, 2)} flop each"
     return SPECTRUM.get(finding.attribute, "")

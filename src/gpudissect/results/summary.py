@@ -8,6 +8,7 @@ from itertools import groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.results.check import Weight, concerns
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.scope import warps_share
@@ -131,6 +132,8 @@ class Summary:
     """Catalogue entry that published values are of, where it is another GPU model; else empty."""
     skipped: int
     """Number of attributes that were left out by request (``--quick``)."""
+    instabilities: tuple[str, ...]
+    """Why the result is not stable, as ``gpudissect check`` finds."""
     is_of_card: bool
     """Whether the values are those of one card, not of a simulated GPU."""
 
@@ -164,6 +167,7 @@ def summarize(result: Result) -> Summary:
         latency_by_sm=_range_of(by_sm),
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
+        instabilities=tuple(each.what for each in concerns([result]) if each.weight is Weight.UNSTABLE),
         is_of_card=Origin.MEASURED in (result.device.origin, result.device.recorded_origin),
         skipped=sum(finding.status is Status.SKIPPED for finding in result.findings),
     )

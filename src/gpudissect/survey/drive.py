@@ -117,7 +117,7 @@ class Drive:
                 estimates = self.outcomes[name].estimates
             else:
                 estimates = without(Status.SKIPPED, experiment.element, self._reason(name), *experiment.emits)
-            for estimate in estimates:
+            for estimate in (each for each in estimates if each.element in elements):
                 key = (estimate.element, estimate.attribute)
                 statements[key] = (*statements.get(key, ()), Statement(name, estimate))
         return dict(sorted(statements.items(), key=lambda item: sort_key(*item[0])))

@@ -21,7 +21,7 @@ def png_of(svg: str) -> bytes:
 
 @cache
 def _installed_font() -> str:
-    """The first of `FONTS` in which a letter is drawn. Raises `UsageError` without one."""
+    """The first of `FONTS` that renders a letter. Raises `UsageError` without one."""
     import resvg_py
 
     empty = resvg_py.svg_to_bytes(svg_string=PROBE.format(""))

@@ -45,12 +45,19 @@ class Recorder:
 
 def map_of(device, change=lambda workload: workload):
     """Estimates of latency and partition by SM, and their workloads, which are one batch."""
+    latency, partition, _, workloads = estimates_of(device, change)
+    return latency, partition, workloads
+
+
+def estimates_of(device, change=lambda workload: workload):
+    """Estimates of latency and partition by SM, those of memory from all SMs, and their workloads."""
     recorder = Recorder(device, change)
     levels = outcome(l2_plan(Bench(device.info), Known({})), device).knowledge
-    latency, partition = outcome(l2_map_plan(Bench(device.info), Known({"levels.l2": levels})), recorder).estimates
+    known = Known({"levels.l2": levels})
+    latency, partition, *memory = outcome(l2_map_plan(Bench(device.info), known), recorder).estimates
     assert (latency.attribute, partition.attribute) == ("latency_by_sm", "partition_by_sm")
     assert len(recorder.batches) <= 1
-    return latency, partition, [chase for batch in recorder.batches for chase in batch]
+    return latency, partition, memory, [chase for batch in recorder.batches for chase in batch]
 
 
 def true_latencies(hierarchy: Hierarchy, offsets) -> np.ndarray:
@@ -104,6 +111,15 @@ def test_caveats():
         assert "one SM alone" in caveat
     assert partition.confidence == 0.995 and "equally" in partition.caveats[-1]
     assert len(latency.evidence) == len(set(latency.evidence)) == len(batch)
+
+
+def test_memory_latency_is_the_median_over_all_sms():
+    by_sm = tuple(float(n) for n in range(0, 24, 2))
+    hierarchy = replace(PARTITIONED, sm_count=12, distance=Distance("l2", by_sm, (0.0,) * 2 * SLICES, INDEX))
+    _, _, (near, far), _ = estimates_of(gpu_of(hierarchy))
+    assert (near.element, near.attribute, far.attribute) == ("dram", "near_latency", "far_latency")
+    assert near.value == pytest.approx(MEMORY + 11, abs=3) and near.low <= MEMORY + 11 <= near.high
+    assert far.value == pytest.approx(FAR_MEMORY + 11, abs=3) and far.low <= FAR_MEMORY + 11 <= far.high
 
 
 def test_hits_alone_can_show_the_partitions():

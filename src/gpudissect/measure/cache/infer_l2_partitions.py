@@ -190,15 +190,19 @@ class Partitions:
         """Which SMs are in the second partition, by another measurement on the same lines."""
         return self.groups.assign(np.minimum(latencies.touches, self.late) if self.by_touches else latencies.hits)
 
+    @property
+    def far_lines(self) -> Mask:
+        """Which lines are far from which SM (SMs, lines). Raises `ValueError` if first accesses separated no lines."""
+        if self.groups.later is None:
+            raise ValueError("no line is known to be near or far")
+        return np.asarray(self.second[:, None] == self.groups.later)
+
     def near_and_far(self, matrix: Matrix) -> tuple[float, float]:
         """Medians of a map (cycles) over lines near to the SM and over lines far from it.
 
         Raises `ValueError` if first accesses did not separate the lines.
         """
-        if self.groups.later is None:
-            raise ValueError("no line is known to be near or far")
-        far = self.second[:, None] == self.groups.later
-        return float(np.median(matrix[~far])), float(np.median(matrix[far]))
+        return float(np.median(matrix[~self.far_lines])), float(np.median(matrix[self.far_lines]))
 
 
 def find_partitions(latencies: LatencyMap) -> Partitions | None:

@@ -12,12 +12,13 @@ from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_latency import FROM_ONE_SM, L2_TIMING, L2Timing, latency_estimate
 from gpudissect.measure.cache.plan_levels import L2, level_of
-from gpudissect.measure.infer_confidence import LATENCY
-from gpudissect.measure.infer_latency import lap_latency, median_with_error, trimmed_mean, widened
+from gpudissect.measure.infer_confidence import BRACKETED, UNTRIED
+from gpudissect.measure.infer_latency import lap_latency, median_over_sms, median_with_error, trimmed_mean, widened
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Timing
 
+MEMORY_LATENCY = Key[None]("latency.dram")
 ATTRIBUTES = ("capacity", "hit_latency", "near_latency", "far_latency")
 LAP_LINKS = 16384
 TIMED_LINKS = 512  # where each access is timed
@@ -27,7 +28,7 @@ NARROW_SPAN = 4 << 20  # few pages, of any size
 WIDE_SPAN_IN_L2_SIZES = 8
 MIN_WIDE_SPAN, MAX_WIDE_SPAN = 64 << 20, 1 << 30
 METHOD = "first accesses after a flush, over"
-LAP_METHOD = f"lower quartile of laps of a pure pointer chase, {METHOD}"
+LAP_METHOD = f"median over {CHAINS} SMs of a lap of a pure pointer chase, {METHOD}"
 TIMED_METHOD = f"trimmed mean, less the timing overhead of a single access, of {METHOD}"
 HOME_METHOD = "median first access to lines of that home, less the timing overhead of a single access"
 
@@ -56,7 +57,7 @@ def dram_plan(bench: Bench, known: Known) -> Plan:
             for attribute, samples in (("near_latency", home.near_samples), ("far_latency", home.far_samples))
         }
         partitions = tuple(
-            latency_estimate("dram", attribute, median, HOME_METHOD, level.evidence, LATENCY, caveats)
+            latency_estimate("dram", attribute, median, HOME_METHOD, level.evidence, BRACKETED, caveats)
             for attribute, median in medians.items()
         )
     return Outcome((size, latency, *partitions))
@@ -88,16 +89,16 @@ def _cold_latency(attribute: str, max_span: int, l2: L2Timing | None, bench: Ben
     sms = bench.rng("dram", "sms").permutation(bench.info.sm_count)
     cold = partial(Chase, path=path, timing=timing, warmup=0, flush=True, alone=True)
     traces = yield [cold(order=order, sm=int(sms[i % sms.size])) for i, order in enumerate(orders)]
-    cycles = np.concatenate([trace.cycles for trace in traces])
     if l2 is None:
-        latency = lap_latency(cycles, orders[0].count, min_error=1.0)
+        latency = median_over_sms([lap_latency(trace.cycles, orders[0].count, min_error=1.0) for trace in traces])
     else:
+        cycles = np.concatenate([trace.cycles for trace in traces])
         latency = widened(trimmed_mean(cycles, l2.overhead), l2.deviation, min(CHAINS, sms.size))
-    evidence = tuple(trace.workload for trace in traces)
-    return latency_estimate("dram", attribute, latency, f"{method} {format_bytes(orders[0].span)}", evidence)
+    method, evidence = f"{method} {format_bytes(orders[0].span)}", tuple(trace.workload for trace in traces)
+    return latency_estimate("dram", attribute, latency, method, evidence, UNTRIED if l2 is None else BRACKETED)
 
 
 EXPERIMENTS = (
-    Experiment(Key("latency.dram"), dram_plan, ATTRIBUTES, needs=(L2, L2_TIMING), quick=True),
+    Experiment(MEMORY_LATENCY, dram_plan, ATTRIBUTES, needs=(L2, L2_TIMING), quick=True),
     Experiment(Key("latency.wide_dram"), wide_dram_plan, ("wide_latency",), element="dram", needs=(capacity_of("l2"),)),
 )

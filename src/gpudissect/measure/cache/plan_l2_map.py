@@ -6,6 +6,7 @@ laps after that are hits. They alone would not do, for an SM keeps copies of far
 come in random order, and some come again at the end, so that nothing that changes with time looks like a partition.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,9 +24,11 @@ from gpudissect.measure.cache.infer_l2_partitions import (
     share_explained_by_partition,
 )
 from gpudissect.measure.cache.infer_level import Level
+from gpudissect.measure.cache.plan_dram import MEMORY_LATENCY
+from gpudissect.measure.cache.plan_latency import latency_estimate
 from gpudissect.measure.cache.plan_levels import L2, L2_STRIDE, absent, level_of
 from gpudissect.measure.infer_confidence import BRACKETED, TIMED, UNTRIED
-from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, lap_latency
+from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_latency, median_over_sms
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Explicit, Timing
@@ -40,6 +43,7 @@ MAX_NAMED_SMS = 8
 ATTRIBUTES = ("latency_by_sm", "partition_by_sm")
 METHOD = "mean over lines of the median of single hits, less the timing overhead"
 BY_TOUCHES = "which lines are near and which far, by first accesses from every SM"
+MEMORY_METHOD = "median over all SMs of first accesses to lines of that home, less the timing overhead"
 BY_HITS = "two patterns of hit latencies over the lines"
 
 
@@ -92,7 +96,7 @@ def l2_map_plan(bench: Bench, known: Known) -> Plan:
     evidence = tuple(trace.workload for trace in traces)
     partitions = find_partitions(latencies)
     measured = _Measured(level, latencies, repeated, repetition, overheads, partitions, format_bytes(span), evidence)
-    return Outcome((_latency_estimate(measured), _partition_estimate(measured)))
+    return Outcome((_latency_estimate(measured), _partition_estimate(measured), *_memory_estimates(measured)))
 
 
 def _latency_estimate(measured: _Measured) -> Estimate:
@@ -140,6 +144,20 @@ def _partition_estimate(measured: _Measured) -> Estimate:
     return found("l2", "partition_by_sm", value, None, None, confidence, method, measured.evidence, caveats)
 
 
+def _memory_estimates(measured: _Measured) -> Iterator[Estimate]:
+    """Memory latency by home partition, median over all SMs, in place of that from one SM."""
+    partitions = measured.partitions
+    if partitions is None or not partitions.by_touches:
+        return
+    touches, far = measured.latencies.touches - measured.overhead, partitions.far_lines
+    error = 0.5 + MAX_CLOCK_DRIFT * float(np.median(touches)) + float(np.ptp(measured.overheads)) / 2
+    for attribute, lines in (("near_latency", ~far), ("far_latency", far)):
+        medians = [float(np.median(row[mask])) for row, mask in zip(touches, lines, strict=True) if mask.any()]
+        latency = median_over_sms([Latency(each, each - error, each + error) for each in medians])
+        caveat = f"single SMs: {min(medians):.0f} to {max(medians):.0f} cycles"
+        yield latency_estimate("dram", attribute, latency, MEMORY_METHOD, measured.evidence, BRACKETED, (caveat,))
+
+
 def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[str]:
     """Latencies of near and far lines from all SMs, beside those from one SM."""
     if not partitions.by_touches:
@@ -162,4 +180,12 @@ def _near_and_far_caveats(measured: _Measured, partitions: Partitions) -> list[s
     return caveats
 
 
-EXPERIMENTS = (Experiment(Key("map.l2"), l2_map_plan, ATTRIBUTES, needs=(L2,)),)
+EXPERIMENTS = (
+    Experiment(
+        Key("map.l2"),
+        l2_map_plan,
+        ATTRIBUTES,
+        needs=(L2, MEMORY_LATENCY),
+        revises=("dram.near_latency", "dram.far_latency"),
+    ),
+)

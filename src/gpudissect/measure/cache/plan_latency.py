@@ -24,7 +24,7 @@ from gpudissect.measure.cache.plan_levels import (
     level_of,
     levels_of,
 )
-from gpudissect.measure.infer_confidence import LATENCY, TIMED
+from gpudissect.measure.infer_confidence import BRACKETED, LATENCY, TIMED
 from gpudissect.measure.infer_latency import (
     Latency,
     deviation_over_sms,
@@ -209,9 +209,9 @@ def l2_latency_plan(bench: Bench, known: Known) -> Plan:
     else:
         latency = widened(trimmed_mean(level.far_partition.hits.samples, timing.overhead), timing.deviation)
         caveats = (FROM_ONE_SM.format(timing.deviation),)
-        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence + level.evidence, LATENCY, caveats)
+        far = latency_estimate("l2", "far_latency", latency, FAR_METHOD, evidence + level.evidence, BRACKETED, caveats)
         partitions = (replace(hit, attribute="near_latency"), far)
-    return Outcome((hit, *partitions, _penalty_estimate(level, 0.0)), timing)
+    return Outcome((hit, *partitions, _penalty_estimate(level, timing.deviation)), timing)
 
 
 def timer_plan(bench: Bench, known: Known) -> Plan:

@@ -1,7 +1,8 @@
 """Rate of an instruction on all SMs at once, operations per second of the whole GPU: the peak of a roofline.
 
-The best configurations of one SM run on every SM for milliseconds. All SMs share the power limit, so the clock may be
-lower than with one SM at work: matrix instructions of an H200 reach 91 % of the rate of one SM times SMs and clock.
+The best configurations of one SM run on every SM for milliseconds. The SM clock may be lower than with one SM at work:
+matrix instructions of an H200 run at 1800 instead of 1980 MHz, so that they reach 91 % of the rate of one SM times SMs
+and clock.
 """
 
 import math
@@ -13,7 +14,6 @@ import numpy as np
 
 from gpudissect.estimate import Status
 from gpudissect.measure.infer_confidence import TIMED
-from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.instructions.instructions import KINDS, Kind, in_warps, why_unsupported
 from gpudissect.measure.instructions.plan_rate import InstructionRate, instruction_rate_of
@@ -25,14 +25,13 @@ from gpudissect.workload.mix import MAX_ITERATIONS
 
 PEAKS = (Instruction.FFMA, Instruction.HFMA2, Instruction.DFMA, *MATRIX_MULTIPLY_ADDS)
 """Instructions whose peak is the ceiling of a roofline."""
-RUN_NS = 4e6  # of the long run; the short one takes half, and the difference cancels start and end
+RUN_NS = 4e6  # of a run: its start and end are less than 0.3 % of it
 DEFAULT_CLOCK_HZ = 1e9  # if the device does not state it: then runs take longer or shorter
-CONFIGURATIONS, REPETITIONS = 4, 3  # of the plateau of one SM; of each, long and short
-METHOD = (
-    "configurations of the plateau of one SM, on all SMs: operations over the difference of a run of about {:g} ms and "
-    "one of half"
-)
-CONSTANT_DATA = "operands are constants: data that change more bits take more power, which may lower the clock"
+CONFIGURATIONS, REPETITIONS = 4, 3  # of the plateau of one SM; of each
+CLOCK_STEP = 0.008  # relative: clocks of H100 and H200 change in steps of 15 MHz, also from run to run
+CLOCK_DIGITS = 5  # MHz: the time includes start and end
+METHOD = f"operations over time of runs of about {RUN_NS / 1e6:g} ms on all SMs, in configurations of one SM's plateau"
+CONSTANT_DATA = "operands are constants: with data that change more bits the clock may be lower"
 
 
 def gpu_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
@@ -42,42 +41,37 @@ def gpu_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
     rate = known[instruction_rate_of(kind.element)]
     if rate is None or not rate.surface.again:
         return Outcome(without(Status.NOT_FOUND, kind.element, "the rate of one SM was not found", "gpu_rate"))
-    pairs = [
-        tuple(replace(mix, repetition=n) for mix in _mixes(kind, rate, index, bench))
+    mixes = [
+        replace(_mix(kind, rate, index, bench), repetition=n)
         for index in rate.surface.counted[:CONFIGURATIONS]
         for n in range(REPETITIONS)
     ]
-    mixes = [mix for pair in pairs for mix in pair]
     traces = yield mixes
-    times = [(float(a.nanoseconds[0]), float(b.nanoseconds[0])) for a, b in zip(traces[::2], traces[1::2], strict=True)]
-    evidence = tuple(map(digest, mixes))
-    if any(long <= short for short, long in times):
-        reason = "a run twice as long took no longer"
-        return Outcome(without(Status.NOT_FOUND, kind.element, reason, "gpu_rate", evidence=evidence))
-    operations = [(long.instructions - short.instructions) * long.warps * kind.operations for short, long in pairs]
-    rates = np.array(operations) * bench.info.sm_count / np.diff(times, axis=1)[:, 0] * 1e9
-    low, high = float(rates.min()) * (1 - MAX_CLOCK_DRIFT), float(rates.max()) * (1 + MAX_CLOCK_DRIFT)
-    caveats = (*_clock_caveat(traces), CONSTANT_DATA)
-    value, method = float(np.median(rates)), METHOD.format(RUN_NS / 1e6)
-    return Outcome((found(kind.element, "gpu_rate", value, low, high, TIMED, method, evidence, caveats),))
+    nanoseconds = np.array([float(trace.nanoseconds[0]) for trace in traces])
+    rates = kind.operations * bench.info.sm_count * np.array([mix.warps * mix.instructions for mix in mixes])
+    rates = rates / nanoseconds * 1e9
+    low, high = float(rates.min()) * (1 - CLOCK_STEP), float(rates.max()) * (1 + CLOCK_STEP)
+    caveats = (_clock_caveat(traces), CONSTANT_DATA)
+    value, evidence = float(np.median(rates)), tuple(map(digest, mixes))
+    return Outcome((found(kind.element, "gpu_rate", value, low, high, TIMED, METHOD, evidence, caveats),))
 
 
-def _mixes(kind: Kind, rate: InstructionRate, index: int, bench: Bench) -> tuple[Mix, Mix]:
-    """A configuration of one SM on all of them, with half of the iterations and with all."""
+def _mix(kind: Kind, rate: InstructionRate, index: int, bench: Bench) -> Mix:
+    """A configuration of one SM on all of them, for about `RUN_NS`."""
     warps, chains = (int(rate.surface.columns[name][index]) for name in ("warps", "chains"))
     mix = replace(in_warps(rate.pattern, warps, chains, bench.info), sms=None, iterations=1)
     clock = bench.info.facts.get("clock_hz")
     hertz = float(clock) if isinstance(clock, int | float) and clock > 0 else DEFAULT_CLOCK_HZ
     cycles = kind.operations * warps * mix.instructions / max(rate.surface.again[index].rate, 1.0)  # of an iteration
     half = max(1, min(MAX_ITERATIONS // 2, math.ceil(RUN_NS / 2 * hertz / 1e9 / cycles)))
-    return replace(mix, iterations=half), replace(mix, iterations=2 * half)
+    return replace(mix, iterations=2 * half)
 
 
-def _clock_caveat(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """The SM clock during the runs, from cycles and nanoseconds of the longest of each kind."""
-    clocks = [float(np.median(Lifetimes.of(trace).spans)) / float(trace.nanoseconds[0]) for trace in traces[1::2]]
-    low, high = min(clocks) * 1e3, max(clocks) * 1e3
-    return (f"SM clock during the runs: {low:.0f} to {high:.0f} MHz",)
+def _clock_caveat(traces: Sequence[Trace]) -> str:
+    """The SM clock during the runs, from their cycles and nanoseconds."""
+    clocks = [float(np.median(Lifetimes.of(trace).spans)) / float(trace.nanoseconds[0]) * 1e3 for trace in traces]
+    low, high = (CLOCK_DIGITS * round(clock / CLOCK_DIGITS) for clock in (min(clocks), max(clocks)))
+    return f"SM clock during the runs: about {low}{f' to {high}' if high > low else ''} MHz"
 
 
 EXPERIMENTS = tuple(

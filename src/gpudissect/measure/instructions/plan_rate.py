@@ -213,7 +213,8 @@ def _warps_estimate(
         reason += f"indistinguishable from the {share:.0%} target, and no number reaches more"
     else:
         reason += f"and no number up to {largest} reaches more: one chain per warp is not enough"
-    (estimate,) = without(Status.NOT_FOUND, element, reason, "warps_needed")
+    status = Status.AMBIGUOUS if indistinguishable else Status.NOT_FOUND
+    (estimate,) = without(status, element, reason, "warps_needed")
     return replace(estimate, low=needed.low if indistinguishable else largest, method=method, evidence=evidence)
 
 

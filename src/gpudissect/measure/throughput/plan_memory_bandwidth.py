@@ -44,6 +44,7 @@ MEMORY_FOOTPRINT = 128
 """Footprint of all buffers in capacities of the L2. Little stays in the L2, and thousands of short blocks have a few
 tiles each: on an H200 the best for stores (one to three tiles each 4.67 TB/s, six 4.59, fifteen 4.54, resident blocks
 4.25), whatever their cache hint."""
+WAVES, OWN_PARTS = "in waves of blocks", "each SM a part of its own"
 NO_L2_BOUND = Unbounded("no published peak of the L2 to compare with")
 
 
@@ -71,14 +72,13 @@ def l2_bandwidth_plan(transfer: Transfer, bench: Bench, known: Known) -> Plan:
     rates = {}
     if streams:
         traces = yield streams
-        by_kind: dict[bool, list[float]] = {}
+        measured: dict[str, list[float]] = {}
         for stream, trace in zip(streams, traces, strict=True):
-            by_kind.setdefault(stream.waves > 1, []).append(stream_search.bytes_per_second(trace).rate)
-        rates[large] = float(np.median(by_kind.get(True) or by_kind[False]))
-        ways = {True: "by SMs that change", False: "a part by each SM"}
-        texts = [
-            f"{ways[kind]} {format_rate(max(each), 'B/s')}" for kind, each in sorted(by_kind.items(), reverse=True)
-        ]
+            way = WAVES if stream.waves > 1 else OWN_PARTS
+            measured.setdefault(way, []).append(stream_search.bytes_per_second(trace).rate)
+        medians = {way: float(np.median(measured[way])) for way in (WAVES, OWN_PARTS) if way in measured}
+        rates[large] = next(iter(medians.values()))
+        texts = (f"{way} {format_rate(rate, 'B/s')}" for way, rate in medians.items())
         caveats.append(f"over {format_bytes(large)}, most of the L2: {', '.join(texts)}")
     found = plateau_estimate("l2", attribute, surface, NO_L2_BOUND, tuple(caveats))
     found = replace(found, evidence=(*found.evidence, *map(digest, streams)))

@@ -39,6 +39,7 @@ SCATTERED_CHAINS = 3
 SCATTER_RANGE = 16  # pages from which scattered ones are chosen, in entries
 MAX_SET_RATIO = 4  # times as many pages half as far apart as fit: they cannot all fit
 PAGE_POSITIONS = 64  # in a page at which a line may be
+PLACEMENT = "depends on the physical pages, which differ from process to process"
 METHOD = "chains of one line per page compared with the same lines a few pages at a time"
 
 
@@ -276,9 +277,18 @@ def _estimates(element: str, level: TlbLevel, last: TlbLevel | None, certain: bo
     return (
         found(element, "entries", entries, low, high, counted, *origin),
         found(element, "page_size", page, page, page, sized, *origin, ("what one entry covers",)),
-        found(element, "reach", entries * page, low * page, high * page, counted, *origin),
+        _reach_estimate(level, element, low, high, counted),
         _penalty_estimate(element, level, last),
     )
+
+
+def _reach_estimate(level: TlbLevel, element: str, low: int, high: int, confidence: float) -> Estimate:
+    """Memory that stays mapped. With other physical pages a large TLB may map as much less as more."""
+    entries, page = level.entries, level.page_size
+    caveats: tuple[str, ...] = ()
+    if entries > MAX_EXACT_ENTRIES:
+        low, caveats = math.floor(low / (1 + MAX_UNUSED_SHARE)), (PLACEMENT,)
+    return found(element, "reach", entries * page, low * page, high * page, confidence, METHOD, level.evidence, caveats)
 
 
 def _penalty_estimate(element: str, level: TlbLevel, last: TlbLevel | None) -> Estimate:

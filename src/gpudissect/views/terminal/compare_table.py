@@ -72,9 +72,13 @@ def print_comparison(out: Console, comparison: Comparison, *, everything: bool) 
     if shown:
         names = names_of(comparison.results)
         letters = [letter(n) for n in range(len(names))]
-        layouts = [(names, True), (letters, True), (letters, False)]  # names stand above, reasons are dispensable
+        layouts = [(names, True), (letters, True), (letters, False)]  # names stand above, reasons may stand below
         tables = (_table(out, columns, shown, reasons=reasons) for columns, reasons in layouts)
-        print_table(out, first_fitting(out, tables) if out.is_terminal else next(tables))
+        table = first_fitting(out, tables) if out.is_terminal else next(tables)
+        print_table(out, table)
+        if all(column.header != Text("why") for column in table.columns):
+            for row in shown:
+                out.print(Text(f"{clean(row.element)}.{clean(row.attribute)}: {clean(why_of(row))}", "dim"))
     counts = ", ".join(f"{count} {outcome.value}" for outcome, count in comparison.counts.items())
     without = f" ({count} of them found in no result)" if (count := comparison.count_without_value) else ""
     out.print(Text(counts + without, "bold"))

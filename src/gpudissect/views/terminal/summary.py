@@ -30,7 +30,7 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         if all(column.header != "bandwidth" for column in table.columns):
             _print_labelled(out, "Bandwidth", _bandwidths(summary))
     if summary.latency_by_sm:
-        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm}; the row above is the median")
+        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm} (the L2's row has the median)")
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
@@ -38,6 +38,8 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
     if prediction is not None:
         share = f"{percent(prediction.agreement)} of {prediction.accesses:,}"
         _print_labelled(out, "Prediction", f"{share} held-out random accesses predicted correctly")
+    for reason in summary.instabilities:
+        _print_labelled(out, "Not stable", f"{reason}; gpudissect check has the advice")
     if summary.is_of_card and (summary.levels or summary.tlbs):
         _print_labelled(out, "Valid for", "this card; another card of the same model can differ")
     _print_remarks(out, summary, details=details)
@@ -74,7 +76,7 @@ def _level_cells(level: Level, *, brief: bool) -> dict[str, str]:
         "sets x ways": _organization(level),
         "latency": "\n".join(f"{folded(each, unit=False)}{place}" for each, place in found),
         "ns": "\n".join(_ns(each) for each, _ in found),
-        "bandwidth": _bandwidth(level),
+        "bandwidth": _bandwidth(level).replace("\n", "\n" * len(found)),  # below the far partition's latency
         "agreement": "differs" if brief and agreement not in ("", "agrees", "overlaps") else agreement,
     }
 
@@ -143,7 +145,7 @@ def _print_remarks(out: Console, summary: Summary, *, details: bool) -> None:
         style = "red" if remark.is_difference else "yellow"
         out.print(Text(cut(line, out.width) if out.is_terminal and not details else line, style))
     if not details and (more := len(summary.remarks) - len(shown)) > 0:
-        out.print(Text(f"and {more} more", "dim"))
+        out.print(Text(f"and {more} more (--all)", "dim"))
 
 
 def _remark_cells(remark: Remark) -> tuple[str, str, str]:
