@@ -54,6 +54,7 @@ _DIFFERENT = (Verdict.DIFFERS, Verdict.AS_PRINTED)
 class Level:
     """One level of the memory hierarchy; attributes that were not measured are None.
 
+    `partition_size`: of an L2 in two partitions, the one near an SM, whose lines are fast.
     `latency` of an L2 in two partitions is that of the near one, and `far_latency` that of the other.
     `bandwidths`: footprint in bytes and read bandwidth in B/s, where the bandwidth depends on the footprint.
     """
@@ -61,6 +62,7 @@ class Level:
     element: str
     name: str
     size: Finding | None
+    partition_size: Finding | None
     line: Finding | None
     sets: Finding | None
     ways: Finding | None
@@ -180,6 +182,7 @@ def _level(element: str, name: str, found: dict[str, Finding], bandwidths: Serie
         element=element,
         name=name,
         size=found.get("capacity"),
+        partition_size=found.get("segment_size") if two_partitions else None,
         line=found.get("line_size"),
         sets=found.get("sets"),
         ways=found.get("ways"),

@@ -20,7 +20,7 @@ def level_row(level: Level) -> tuple[str, ...]:
     sets, ways = (_text(each) for each in (level.sets, level.ways))
     return (
         level.name,
-        _text(level.size),
+        ", 2 x ".join(filter(None, (_text(level.size), _text(level.partition_size)))),
         *_latency(level),
         _bandwidth(level),
         _text(level.line),

@@ -1,7 +1,7 @@
 """The summary of a result for a terminal or a pipe: what it says in one screen."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +13,7 @@ from gpudissect.results.summary import Level, Remark, Summary, Tlb
 from gpudissect.results.text import clean, cut, percent, title_of
 from gpudissect.views.terminal.layout import first_fitting, print_table
 
-MAX_REMARKS = 3  # differences from published values, and as many uncertain attributes
+MAX_REMARKS = 2  # differences from published values, and as many uncertain attributes
 LABEL_WIDTH = 15  # characters
 _OPTIONAL = ("sets x ways", "agreement", "ns", "bandwidth", "line")  # columns in the order in which they are dropped
 
@@ -29,8 +29,8 @@ def print_summary(out: Console, summary: Summary, prediction: Prediction | None,
         print_table(out, table)
         if all(column.header != "bandwidth" for column in table.columns):
             _print_labelled(out, "Bandwidth", _bandwidths(summary))
-    if summary.latency_by_sm:
-        _print_labelled(out, "L2 hit by SM", f"{summary.latency_by_sm} (the L2's row has the median)")
+    for level in summary.levels:
+        _print_labelled(out, level.name, ", ".join(_more(level, summary)))
     for tlb in summary.tlbs:
         _print_labelled(out, tlb.name, _tlb_words(tlb))
     if summary.warps:
@@ -76,7 +76,7 @@ def _level_cells(level: Level, *, brief: bool) -> dict[str, str]:
         "sets x ways": _organization(level),
         "latency": "\n".join(f"{folded(each, unit=False)}{place}" for each, place in found),
         "ns": "\n".join(_ns(each) for each, _ in found),
-        "bandwidth": _bandwidth(level).replace("\n", "\n" * len(found)),  # below the far partition's latency
+        "bandwidth": _bandwidth(level),
         "agreement": "differs" if brief and agreement not in ("", "agrees", "overlaps") else agreement,
     }
 
@@ -95,27 +95,38 @@ def _ns(finding: Finding) -> str:
 
 
 def _bandwidth(level: Level) -> str:
-    """The bandwidth, with the footprints that it holds for where it depends on them."""
+    """The bandwidth, with the footprint that it holds for where it depends on it."""
     if ends := level.bandwidth_ends:
-        return "\n".join(f"{rounded(rate, 'B/s')} ({rounded(size, 'B')})" for size, rate in ends)
+        size, rate = ends[0]
+        return f"{rounded(rate, 'B/s')} ({rounded(size, 'B')})"
     text = _text(level.bandwidth)
     return f"{text}/SM" if text.endswith("/cycle") else text
 
 
+def _more(level: Level, summary: Summary) -> Iterator[str]:
+    """What a level has besides its row: partitions, distances of SMs, bandwidth over more of it."""
+    if size := _text(level.partition_size):
+        yield f"partitions {size}"
+    if level.element == "l2" and summary.latency_by_sm:
+        yield f"hits {summary.latency_by_sm} by SM"
+    for footprint, rate in level.bandwidth_ends[1:]:
+        yield f"{rounded(rate, 'B/s')} ({rounded(footprint, 'B')})"
+
+
 def _bandwidths(summary: Summary) -> str:
     """The bandwidths of all levels as a text; empty without any."""
-    texts = {title_of(level.element, short=True): _bandwidth(level).replace("\n", ", ") for level in summary.levels}
+    texts = {title_of(level.element, short=True): _bandwidth(level) for level in summary.levels}
     return "; ".join(f"{name} {text}" for name, text in texts.items() if text)
 
 
 def _tlb_words(tlb: Tlb) -> str:
-    """``16 entries x 16 MiB each = 256 MiB, a miss adds 9-12 cycles``: pages of the driver may be smaller."""
+    """``16 entries x 16 MiB = 256 MiB, miss + 9-12 cycles``: pages of the driver may be smaller."""
     named = (
-        f"{text} {noun}" for each, noun in ((tlb.entries, "entries"), (tlb.page_size, "each")) if (text := _text(each))
+        f"{text}{noun}" for each, noun in ((tlb.entries, " entries"), (tlb.page_size, "")) if (text := _text(each))
     )
     parts = " = ".join(filter(None, (" x ".join(named), _text(tlb.reach))))
     penalty = _text(tlb.miss_penalty)
-    return parts + (f", a miss adds {penalty}" if penalty else "")
+    return parts + (f", miss + {penalty}" if penalty else "")
 
 
 def _print_labelled(out: Console, label: str, text: str) -> None:
