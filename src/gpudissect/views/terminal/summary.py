@@ -108,7 +108,7 @@ def _more(level: Level, summary: Summary) -> Iterator[str]:
     if size := _text(level.partition_size):
         yield f"partitions {size}"
     if level.element == "l2" and summary.latency_by_sm:
-        yield f"hits {summary.latency_by_sm} by SM"
+        yield f"by SM {summary.latency_by_sm}"
     for footprint, rate in level.bandwidth_ends[1:]:
         yield f"{rounded(rate, 'B/s')} ({rounded(footprint, 'B')})"
 
