@@ -8,13 +8,14 @@ as `coalesced_threads` of cooperative groups does: `activemask`, then operations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import PtxError
 from gpudissect.explain.accesses import Access, find_accesses
-from gpudissect.explain.ptx import Function, Module, edit
+from gpudissect.explain.ptx import BLOCK_ENDS, Function, Module, edit
 
 LINES_FILE = "gpudissect.ptx"
 """Source file of the lines that `with_source_lines` sets."""
@@ -23,11 +24,18 @@ WARP_THREADS = 32
 _FIRST_VERSION = (6, 2)  # of activemask
 _RECORD_BYTES = 8
 _SAMPLE_FIELDS = 6
+_COUNTERS = 3
 _REGISTERS = ".reg .pred {r}p<6>; .reg .b32 {r}r<8>; .reg .b64 {r}d<12>;"
+_ELECT = """
+activemask.b32 {r}r0; mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r2, {r}r2, {r}r0; setp.eq.u32 {r}p0, {r}r2, 0;
+"""
 _COUNT = """
-activemask.b32 {r}r0; popc.b32 {r}r1, {r}r0; mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r2, {r}r2, {r}r0;
-setp.eq.u32 {r}p0, {r}r2, 0; cvt.u64.u32 {r}d0, {r}r1;
-@{r}p0 red.global.add.u64 [{name}_counts+{warps}], 1; @{r}p0 red.global.add.u64 [{name}_counts+{threads}], {r}d0;
+popc.b32 {r}r1, {r}r0; cvt.u64.u32 {r}d0, {r}r1; @{r}p0 red.global.add.u64 [{name}_counts+{warps}], 1;
+@{r}p0 red.global.add.u64 [{name}_counts+{threads}], {r}d0;
+"""
+_COUNT_TAKEN = """
+vote.sync.ballot.b32 {r}r1, {guard}, {r}r0; popc.b32 {r}r1, {r}r1; cvt.u64.u32 {r}d0, {r}r1;
+@{r}p0 red.global.add.u64 [{name}_counts+{taken}], {r}d0;
 """
 # d0: block or warp, d1: its position in the sample, d2: slot. p0: whether the warp is sampled.
 _LINEAR_BLOCK = """
@@ -71,6 +79,14 @@ mul.wide.u32 {r}d0, {r}r4, 256; add.u64 {r}d0, {r}d0, {r}d11; mul.wide.u32 {r}d1
 """
 
 
+class BlockCount(NamedTuple):
+    """Executions of a PTX block by warps and by threads, and threads for which the guard of its last branch held."""
+
+    warps: int
+    threads: int
+    taken: int
+
+
 @dataclass(frozen=True)
 class Counted:
     """A module that counts how often the blocks of a kernel and its functions run.
@@ -85,11 +101,12 @@ class Counted:
     @property
     def size(self) -> int:
         """Bytes of the counters."""
-        return 2 * _RECORD_BYTES * len(self.blocks)
+        return _COUNTERS * _RECORD_BYTES * len(self.blocks)
 
-    def read(self, data: bytes) -> NDArray[np.uint64]:
-        """Executions by a warp and executions by a thread of each block: an array (blocks, 2)."""
-        return np.frombuffer(data, np.uint64, 2 * len(self.blocks)).reshape(-1, 2)
+    def read(self, data: bytes) -> dict[tuple[str, int], BlockCount]:
+        """The counts of each block."""
+        rows = np.frombuffer(data, np.uint64, _COUNTERS * len(self.blocks)).reshape(-1, _COUNTERS)
+        return {block: BlockCount(*row) for block, row in zip(self.blocks, rows.tolist(), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -174,14 +191,23 @@ def counted(module: Module, kernel: str) -> Counted:
     functions = module.called_from(_kernel(module, kernel))
     names = _Names(module)
     blocks = _blocks(functions)
-    offsets = {block: 2 * _RECORD_BYTES * index for index, block in enumerate(blocks)}
+    offsets = {block: _COUNTERS * _RECORD_BYTES * index for index, block in enumerate(blocks)}
     edits = []
+
+    def count(block: tuple[str, int]) -> str:
+        warps = offsets[block]
+        return names.fill(_ELECT) + names.fill(_COUNT, warps=warps, threads=warps + _RECORD_BYTES)
+
     for function in functions:
         edits.append((function.body, function.body, names.fill(_REGISTERS)))
-        edits += _at_heads(
-            function, lambda block: names.fill(_COUNT, warps=offsets[block], threads=offsets[block] + _RECORD_BYTES)
-        )
-    size = 2 * len(blocks)
+        edits += _at_heads(function, count)
+        for index, block in enumerate(function.blocks):
+            last = function.instructions[block.end - 1]
+            if last.guard and last.name in BLOCK_ENDS:
+                taken = offsets[function.name, index] + 2 * _RECORD_BYTES
+                code = names.fill(_ELECT) + names.fill(_COUNT_TAKEN, guard=last.guard, taken=taken)
+                edits.append((last.start, last.start, code))
+    size = _COUNTERS * len(blocks)
     return Counted(names.apply(module, edits, {"counts": size}), f"{names.name}_counts", blocks)
 
 

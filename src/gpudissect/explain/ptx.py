@@ -333,7 +333,8 @@ class _Parser:
 _SPACE = re.compile(r"\s*+")
 _BRACKET_OR_COMMA = re.compile(r"[\[\](){},]")
 _BRANCHES = frozenset(("bra", "brx"))
-_ENDS = frozenset(("ret", "exit", "trap"))
+BLOCK_ENDS = _BRANCHES | {"ret", "exit", "trap"}
+"""Opcodes that end a block."""
 
 
 def _blocks(instructions: tuple[Instruction, ...], scopes: list[Scope]) -> tuple[Block, ...]:
@@ -347,13 +348,13 @@ def _blocks(instructions: tuple[Instruction, ...], scopes: list[Scope]) -> tuple
             if target_count > MAX_BRANCH_TARGETS:
                 raise PtxError(f"PTX: a function with more than {MAX_BRANCH_TARGETS} branch targets")
     starts = {0, count} | {target for found in targets.values() for target in found}
-    starts |= {index + 1 for index, instruction in enumerate(instructions) if instruction.name in _BRANCHES | _ENDS}
+    starts |= {index + 1 for index, instruction in enumerate(instructions) if instruction.name in BLOCK_ENDS}
     order = sorted(starts)
     number_of = {start: number for number, start in enumerate(order[:-1])}
     blocks = []
     for start, end in pairwise(order):
         last = instructions[end - 1]
-        goes_on = bool(last.guard) or last.name not in _BRANCHES | _ENDS
+        goes_on = bool(last.guard) or last.name not in BLOCK_ENDS
         following = ([end] if goes_on else []) + list(targets.get(end - 1, ()))
         blocks.append(Block(start, end, tuple(dict.fromkeys(number_of[n] for n in following if n < count))))
     return tuple(blocks)

@@ -1,0 +1,184 @@
+"""Counts that are only known through sums of them: bounds, and the best estimate within."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Terms = Mapping[int, float]
+"""Coefficients by the index of their unknown."""
+_ROUNDING = 0.5  # counts are integers
+_RELATIVE = 1e-9
+_MAX_STEPS = 200_000
+_SUM_WEIGHT = 1e-4
+_MAX_UNKNOWNS = 500
+"""Above, least squares are not solved: the estimate is the lower bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A number of executions: estimate and bounds (infinite if there is none)."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the bounds are equal."""
+        return self.high - self.low <= _tolerance(self.high)
+
+
+def _tolerance(value: float) -> float:
+    return _ROUNDING + _RELATIVE * abs(value) if np.isfinite(value) else 0.0
+
+
+class Sums:
+    """Equations of counts: each a sum of non-negative unknowns with a known result."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: list[tuple[Terms, float]] = []
+        self.low, self.high = np.zeros(size), np.full(size, np.inf)
+        self._rows_of: list[list[int]] = [[] for _ in range(size)]
+
+    def add(self, terms: Terms, result: float) -> bool:
+        """Add an equation and tighten the bounds; False, and nothing changed, if it contradicts the others."""
+        before = self.low.copy(), self.high.copy()
+        self.rows.append((terms, result))
+        number = len(self.rows) - 1
+        for unknown in terms:
+            self._rows_of[unknown].append(number)
+        if self._propagate([number]):
+            return True
+        self.low, self.high = before
+        self.rows.pop()
+        for unknown in terms:
+            self._rows_of[unknown].pop()
+        return False
+
+    def allows(self, values: Mapping[int, float]) -> bool:
+        """Whether unknowns may have these values, as far as their bounds show."""
+        return all(
+            self.low[unknown] - _tolerance(value) <= value <= self.high[unknown] + _tolerance(value)
+            for unknown, value in values.items()
+        )
+
+    def limit(self, unknown: int, high: float) -> None:
+        """Add an upper bound of an unknown, unless it contradicts the equations."""
+        before = self.low.copy(), self.high.copy()
+        if high < self.low[unknown]:
+            return
+        self.high[unknown] = min(self.high[unknown], high)
+        if not self._propagate(list(self._rows_of[unknown])):
+            self.low, self.high = before
+
+    def _propagate(self, waiting: list[int]) -> bool:
+        """Bounds that follow from single equations, until none changes; False if a lower bound exceeds an upper one."""
+        queued, steps = set(waiting), 0
+        while waiting and steps < _MAX_STEPS:
+            number = waiting.pop(0)
+            queued.discard(number)
+            terms, result = self.rows[number]
+            for unknown, factor in terms.items():
+                steps += 1
+                rest_low, rest_high = self._range(terms, unknown)
+                ends = sorted(((result - rest_low) / factor, (result - rest_high) / factor))
+                low, high = max(self.low[unknown], ends[0]), min(self.high[unknown], ends[1])
+                if low > high:
+                    if low - high > 2 * _tolerance(high):
+                        return False
+                    low = high = max(0.0, (low + high) / 2)
+                if self._gain(unknown, low, high):
+                    self.low[unknown], self.high[unknown] = low, high
+                    new = [n for n in self._rows_of[unknown] if n not in queued]
+                    waiting += new
+                    queued.update(new)
+        return True
+
+    def _gain(self, unknown: int, low: float, high: float) -> bool:
+        """Whether bounds are better by more than rounding."""
+        if np.isfinite(high) and np.isinf(self.high[unknown]):
+            return True
+        step_low, step_high = (max(_RELATIVE * abs(bound), 1e-6) for bound in (low, high))
+        return bool(low > self.low[unknown] + step_low or high + step_high < self.high[unknown])
+
+    def _range(self, terms: Terms, without: int) -> tuple[float, float]:
+        low = high = 0.0
+        for unknown, factor in terms.items():
+            if unknown != without:
+                ends = factor * self.low[unknown], factor * self.high[unknown]
+                low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def solve(self) -> tuple[Count, ...]:
+        """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
+        free = np.flatnonzero(self.high - self.low > [_tolerance(value) for value in self.high])
+        value = np.where(np.isfinite(self.high), (self.low + self.high) / 2, self.low)
+        value[free] = self.low[free]
+        if 0 < len(free) <= _MAX_UNKNOWNS:
+            matrix, results = self._reduced(free, value)
+            estimate, is_determined = _solve(matrix, results)
+            for position, unknown in enumerate(free):
+                value[unknown] = min(max(estimate[position], self.low[unknown]), self.high[unknown])
+                if is_determined[position]:
+                    self.low[unknown] = self.high[unknown] = value[unknown]
+        return tuple(map(Count, value.tolist(), self.low.tolist(), self.high.tolist()))
+
+    def _reduced(self, free: NDArray[np.int64], value: Array) -> tuple[Array, Array]:
+        """Matrix and results of the equations that have free unknowns, for these only."""
+        column = {int(unknown): position for position, unknown in enumerate(free)}
+        rows = [row for row in self.rows if any(unknown in column for unknown in row[0])]
+        matrix, results = np.zeros((len(rows), len(free))), np.zeros(len(rows))
+        for number, (terms, result) in enumerate(rows):
+            results[number] = result
+            for unknown, factor in terms.items():
+                if unknown in column:
+                    matrix[number, column[unknown]] = factor
+                else:
+                    results[number] -= factor * value[unknown]
+        return matrix, results
+
+
+def _solve(matrix: Array, results: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """An estimate of the unknowns, and which of them have one value in all solutions of the equations.
+
+    Of all non-negative least squares it is the one of the least sum: loops that the compiler unrolled run unrolled.
+    """
+    count = matrix.shape[1]
+    scale = max(1.0, float(np.abs(results).max(initial=0.0)))
+    with_sum = np.vstack([matrix, np.full((1, count), _SUM_WEIGHT)])
+    estimate = scale * non_negative_least_squares(with_sum, np.append(results / scale, 0.0))
+    _, sizes, directions = np.linalg.svd(matrix)
+    rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
+    is_determined = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
+    least = np.linalg.lstsq(matrix, results, rcond=None)[0]
+    return np.where(is_determined, least, estimate), is_determined
+
+
+def non_negative_least_squares(matrix: Array, results: Array) -> Array:
+    """The x >= 0 with the least squares of matrix @ x - results.
+
+    Lawson and Hanson, "Solving Least Squares Problems", 1974, chapter 23.
+    """
+    count = matrix.shape[1]
+    x, positive = np.zeros(count), np.zeros(count, bool)
+    scale = max(float(np.abs(results).max(initial=0.0)), 1e-300)
+    for _ in range(3 * count):
+        gradient = matrix.T @ (results - matrix @ x)
+        candidates = np.flatnonzero(~positive & (gradient > 1e-12 * scale))
+        if not len(candidates):
+            break
+        positive[candidates[np.argmax(gradient[candidates])]] = True
+        for _ in range(count):
+            trial = np.zeros(count)
+            trial[positive] = np.linalg.lstsq(matrix[:, positive], results, rcond=None)[0]
+            negative = positive & (trial <= 0)
+            if not negative.any():
+                break
+            step = np.min(x[negative] / np.maximum(x[negative] - trial[negative], 1e-300))
+            x = x + step * (trial - x)
+            positive &= x > 1e-12 * scale
+        x = trial
+    return x
