@@ -24,17 +24,21 @@ def launch(ptx, name, arrays=()):
     return Interpreter(ptx).launch(name, GRID, BLOCK, ARGUMENTS, arrays)
 
 
+def expected_count(module, reference, block):
+    """Warps, threads and taken branches of a block as the interpreter counted them."""
+    function = module.function(block[0])
+    first, last = function.first + function.blocks[block[1]].start, function.first + function.blocks[block[1]].end - 1
+    return reference.warps[first], reference.threads[first], reference.taken[last]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_counters_hold_what_ran_and_results_are_the_same(name):
     text = ptx_of(KERNELS)
     module = parse_ptx(text)
     instrumented = counted(module, name)
     reference, run = launch(text, name), launch(instrumented.ptx, name)
-    expected = []
-    for function, index in instrumented.blocks:
-        first = module.function(function).first + module.function(function).blocks[index].start
-        expected.append([reference.warps[first], reference.threads[first]])
-    assert instrumented.read(run.memory[instrumented.array]).tolist() == expected
+    for block, count in instrumented.read(run.memory[instrumented.array]).items():
+        assert count == expected_count(module, reference, block)
     assert (run.memory[0], run.memory[1]) == (reference.memory[0], reference.memory[1])
 
 
@@ -78,16 +82,17 @@ def test_visits_are_the_path_of_a_warp_and_add_up_to_the_counts():
     module, name = parse_ptx(ptx_of(KERNELS)), "nest"
     instrumented, run = trace(name, ALL, warps=8, accesses=1, visits=2000)
     counts = counted(module, name)
-    expected = counts.read(launch(counts.ptx, name).memory[counts.array])
-    found = np.zeros_like(expected)
+    counted_blocks = counts.read(launch(counts.ptx, name).memory[counts.array])
+    expected = [[count.warps, count.threads] for count in counted_blocks.values()]
+    found = np.zeros((len(expected), 2), int)
     for slot in range(8):
         _, visits = read_trace(instrumented, run, slot)
         blocks = module.function(name).blocks
         assert visits.index[0] == 0
         for index, lanes in zip(visits.index, visits.lanes, strict=True):
-            found[index] += np.array([1, int(lanes).bit_count()], np.uint64)
+            found[index] += [1, int(lanes).bit_count()]
         assert not blocks[visits.index[-1]].successors
-    assert found.tolist() == expected.tolist()
+    assert found.tolist() == expected
 
 
 def test_only_sampled_warps_are_recorded_up_to_the_capacity():
@@ -150,7 +155,8 @@ def test_instructions_of_unknown_addresses_are_listed():
 def test_indirect_branches_are_counted():
     instrumented = counted(parse_ptx(HEAD + TABLE.replace("ld.param", "mov.pred %p, 1; ld.param")), "table")
     run = Interpreter(instrumented.ptx).launch("table", (1, 1, 1), (32, 1, 1), (1,))
-    assert instrumented.read(run.memory[instrumented.array])[:, 1].tolist()[0] == 32
+    counts = instrumented.read(run.memory[instrumented.array])
+    assert [counts["table", block].threads for block in range(5)] == [32, 0, 0, 0, 32]
 
 
 def test_names_in_use_are_avoided_and_old_versions_raised():

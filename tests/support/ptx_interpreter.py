@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from gpudissect.explain.ptx import parse_ptx
+from gpudissect.explain.ptx import BLOCK_ENDS, parse_ptx
 
 LANES = np.arange(32, dtype=np.uint64)
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 40, 1 << 41
@@ -24,14 +24,16 @@ _ARRAY = re.compile(r"\.(global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.[busf](
 
 @dataclass
 class Run:
-    """What a launch did: global memory, executions of each instruction by warps and lanes, events of each warp.
+    """What a launch did: global memory, executions of each instruction by warps and lanes, events.
 
-    An event is (number of the instruction, lanes, addresses of those lanes).
+    `taken` has lanes for which the guard of a branch or exit held. Events are by warp: (number of the instruction,
+    lanes, their addresses).
     """
 
     memory: dict = field(default_factory=dict)
     warps: Counter = field(default_factory=Counter)
     threads: Counter = field(default_factory=Counter)
+    taken: Counter = field(default_factory=Counter)
     events: dict = field(default_factory=lambda: defaultdict(list))
 
 
@@ -138,6 +140,8 @@ class Warp:
         if instruction.guard:
             value = self._read(instruction.guard.lstrip("!")).astype(bool)
             executing &= ~value if instruction.guard.startswith("!") else value
+        if instruction.guard and instruction.name in BLOCK_ENDS:
+            self.machine.run.taken[number] += int(executing.sum())
         for lane in lanes:
             self.stacks[lane][-1] = (name, index + 1)
         self._execute(function, instruction, executing)

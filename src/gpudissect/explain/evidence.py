@@ -100,8 +100,7 @@ def _of_function(function: Function, instances: Mapping[int, list[_Copy]]) -> It
         trust, places = _copies(lines)
         has_one_place = len({number for _, copies in lines for number, _ in copies}) == 1
         is_sure = trust < _BY_TRUST.index(_POSSIBLE) or index not in in_loop or has_one_place
-        source, copies = lines[-1] if lines else (None, ())
-        branches = tuple(n for n, copy in copies if source and source.guard and copy.opcode in _BRANCHES["bra"])
+        branches = _branches(function.instructions[block.end - 1], lines)
         yield Evidence(
             block=(function.name, index),
             trust=trust,
@@ -109,6 +108,19 @@ def _of_function(function: Function, instances: Mapping[int, list[_Copy]]) -> It
             at_most=tuple(dict.fromkeys(branches)) if not (places and is_sure) else (),
             branch=branches[0] if len(branches) == 1 and (is_sure or has_one_place) else None,
         )
+
+
+def _branches(last: PtxInstruction, lines: _Lines) -> tuple[int, ...]:
+    """Blocks of machine code that end with the conditional branch of a PTX block.
+
+    From sm_100 on a uniform branch, ``BRA.U``, has the line of the instruction before it.
+    """
+    if not last.guard:
+        return ()
+    found = [n for source, copies in lines if source is last for n, copy in copies if copy.opcode in _BRANCHES["bra"]]
+    if not found:
+        found = [n for _, copies in lines for n, copy in copies if copy.mnemonic == "BRA.U"]
+    return tuple(found)
 
 
 def _copies(lines: _Lines) -> tuple[int, _Places]:

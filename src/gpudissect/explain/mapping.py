@@ -24,7 +24,7 @@ _Place = tuple[int, str]
 class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
-    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate. `home`
+    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate. `origin`
     is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose counts cannot be
     met together with those of the others: their machine code does not do what the PTX does, or was merged.
     """
@@ -32,7 +32,7 @@ class MachineCounts:
     threads: tuple[Count, ...]
     warps: tuple[Count, ...]
     guarded: dict[_Place, Count] = field(repr=False)
-    home: tuple[PtxBlock | None, ...]
+    origin: tuple[PtxBlock | None, ...]
     contradicting: tuple[PtxBlock, ...]
 
     def threads_of(self, instruction: Instruction, block: int) -> Count:
@@ -65,10 +65,10 @@ def map_counts(
     by_threads = tuple(
         solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)
     )
-    home = _home(program, functions)
-    warps = tuple(_warps(by_threads[block], counts.get(home[block] or ("", 0))) for block in range(block_count))
+    origin = _origins(program, functions)
+    warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
-    return MachineCounts(by_threads, warps, guarded, home, tuple(contradicting))
+    return MachineCounts(by_threads, warps, guarded, origin, tuple(contradicting))
 
 
 def _add_branch(sums: Sums, leaving: list[int], count: BlockCount) -> None:
@@ -132,7 +132,7 @@ class _System:
             yield {key[0]: -1.0, guard: 1.0, self.rests[key]: 1.0}
 
 
-def _home(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
+def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
     """The PTX block of the most instructions of each block, without those under a predicate."""
     block_of = {
         function.first + index: (function.name, number)
@@ -140,20 +140,20 @@ def _home(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | N
         for number, block in enumerate(function.blocks)
         for index in range(block.start, block.end)
     }
-    homes = []
+    origins = []
     for block in program.flow.blocks:
         instructions = program.flow.instructions[block.start : block.end]
         votes = Counter(block_of[i.line] for i in instructions if i.file == LINES_FILE and i.line in block_of)
-        homes.append(max(votes, key=lambda key: votes[key]) if votes else None)
-    return tuple(homes)
+        origins.append(max(votes, key=lambda key: votes[key]) if votes else None)
+    return tuple(origins)
 
 
-def _warps(threads: Count, home: BlockCount | None) -> Count:
+def _warps(threads: Count, origin: BlockCount | None) -> Count:
     """Executions by warps of a block, with as many threads per warp as in its PTX block."""
     low, high = -(-threads.low // WARP_THREADS), threads.high
-    if home is None or not home.threads:
+    if origin is None or not origin.threads:
         return Count(threads.value / WARP_THREADS, low, high)
-    value = threads.value * home.warps / home.threads
-    if threads.is_exact and (round(threads.value) == home.threads or home.threads == WARP_THREADS * home.warps):
+    value = threads.value * origin.warps / origin.threads
+    if threads.is_exact and (round(threads.value) == origin.threads or origin.threads == WARP_THREADS * origin.warps):
         return Count(value, value, value)
     return Count(max(low, value), low, high)
