@@ -22,7 +22,7 @@ from tests.support.ptx import ptx_of
 ARCHITECTURES = ("sm_75", "sm_90", "sm_100")
 THREADS = 256
 UNDETERMINED = {"assembly", "arithmetic", "votes"}
-"""Kernels whose loops the assembler unrolls, or whose slow path for diverged warps cannot be distinguished from the fast one."""
+"""Kernels with loops that the assembler unrolls, or with copies for converged and diverged warps."""
 MEMORY = {"ld": {"LDG", "LDS", "LDL", "LD"}, "st": {"STG", "STS", "STL", "ST"}}
 
 

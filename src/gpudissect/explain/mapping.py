@@ -24,8 +24,8 @@ _Place = tuple[int, str]
 class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
-    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate. `origin`
-    is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose counts cannot be
+    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate.
+    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose counts cannot be
     met together with those of the others: their machine code does not do what the PTX does, or was merged.
     """
 
@@ -133,7 +133,7 @@ class _System:
 
 
 def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
-    """The PTX block of the most instructions of each block, without those under a predicate."""
+    """The PTX block of the most instructions of each block that no predicate guards."""
     block_of = {
         function.first + index: (function.name, number)
         for function in functions
@@ -142,8 +142,13 @@ def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock 
     }
     origins = []
     for block in program.flow.blocks:
-        instructions = program.flow.instructions[block.start : block.end]
-        votes = Counter(block_of[i.line] for i in instructions if i.file == LINES_FILE and i.line in block_of)
+        lines = [
+            (i.line, not i.predicate)
+            for i in program.flow.instructions[block.start : block.end]
+            if i.file == LINES_FILE and i.line in block_of
+        ]
+        always = [line for line, is_always in lines if is_always] or [line for line, _ in lines]
+        votes = Counter(block_of[line] for line in always if line is not None)
         origins.append(max(votes, key=lambda key: votes[key]) if votes else None)
     return tuple(origins)
 
