@@ -25,8 +25,8 @@ class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
     `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate.
-    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose counts cannot be
-    met together with those of the others: their machine code does not do what the PTX does, or was merged.
+    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose
+    counts do not agree with those of others: code of several blocks was merged.
     """
 
     threads: tuple[Count, ...]
