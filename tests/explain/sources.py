@@ -35,7 +35,7 @@ KERNEL cases(u32* out, const u32* in, u32 n) {
     switch (x % 9) {
         case 0: x += in[1]; break;
         case 1: x *= 3; break;
-        case 2: out[THREAD + 1] = 1; x = x << 3; break;
+        case 2: out[THREAD + 256] = 1; x = x << 3; break;
         case 3: x = x * x + 2; break;
         case 4: x = ~x; break;
         case 5: x = x / 5; break;
@@ -86,7 +86,7 @@ KERNEL assembly(u32* out, const u32* in, u32 n) {
     asm volatile("{ .reg .pred p; setp.lt.u32 p, %0, 110;\n @p bra DONE; add.u32 %0, %0, 1; DONE: }" : "+r"(x));
     asm volatile("{ .reg .pred p; setp.lt.u32 p, %1, 105; @!p ld.global.u32 %0, [%2+4]; @p st.global.u32 [%3], %1; }"
         : "+r"(y) : "r"(x), "l"(in), "l"(out + THREAD) : "memory");
-    out[THREAD + 64] = x + y;
+    out[THREAD + 256] = x + y;
 }
 template <int N> __device__ u32 power(u32 x) { u32 p = 1; for (int i = 0; i < N; i++) p *= x + i; return p; }
 template <int N> __global__ void powers(u32* out, const u32* in, u32 n) { out[THREAD] = power<N>(in[n % 64]); }
@@ -103,7 +103,7 @@ KERNEL generic(u32* out, const u32* in, u32 n) {
     __syncthreads();
     volatile u32* place = in[threadIdx.x % 64] % 2 ? buffer : out;
     place[threadIdx.x] = 9;
-    out[THREAD + 64] = place[threadIdx.x] + buffer[threadIdx.x ^ 1];
+    out[THREAD + 256] = place[threadIdx.x] + buffer[threadIdx.x ^ 1];
 }
 KERNEL vectors(uint4* out, const uint4* in, u32 n) {
     uint4 x = in[threadIdx.x % 16];
