@@ -134,7 +134,7 @@ def test_machine_code_is_the_same_with_lines_and_each_instruction_has_one(archit
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_instrumented_ptx_compiles(architecture):
     module = parse_ptx(ptx_of(INSTRUCTIONS))
-    for name in ("memory", "calls", "warps", "floats"):
+    for name in ("memory", "calls"):
         for text in (counted(module, name).ptx, traced(module, name, warps=4, accesses=64, visits=64).ptx):
             assert name in {kernel.name for kernel in assemble(text, architecture).kernels}
 
@@ -145,6 +145,36 @@ def test_asynchronous_copies_are_a_load_and_a_store():
     found = [(access.space, access.kind, access.size) for access in instrumented.accesses]
     assert found[:2] == [("global", "load", 16), ("shared", "store", 16)]
     assert assemble(instrumented.ptx, "sm_90").kernels
+
+
+def test_accesses_are_found_as_triton_writes_them():
+    body = """.visible .entry k(.param .u64 .ptr .global .align 1 p)
+.reqntid 128
+{
+\t.reg .pred\t%p<2>;
+\t.reg .b32\t%r<9>;
+\t.reg .b64 \t%rd<3>;
+$L__func_begin0:
+\tld.param.u64 \t%rd1, [p];
+\t@%p1 ld.global.L1::evict_last.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];
+\t@!%p1 cp.async.cg.shared.global [ %r5 + 0 ], [ %rd1 + 16 ], 0x10, %r6;
+\tldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5+-64];
+\tatom.global.gpu.acq_rel.add.u32 %r7, [%rd1 + 4], 1;
+\t@%p1 st.shared::cta.v2.b16 [ %r5 + 8 ], { %r1, %r2 };
+\tret;
+$L__func_end0:
+}
+"""
+    found = traced(parse_ptx(HEAD + body), "k", warps=1, accesses=1, visits=1)
+    assert [(a.instruction, a.space, a.kind, a.size) for a in found.accesses] == [
+        (2, "global", "load", 16),
+        (3, "global", "load", 16),
+        (3, "shared", "store", 16),
+        (4, "shared", "load", 16),
+        (5, "global", "atomic", 4),
+        (6, "shared", "store", 4),
+    ]
+    assert found.untraced == ()
 
 
 def test_instructions_of_unknown_addresses_are_listed():

@@ -1,6 +1,7 @@
 """Counts of machine code from counts of PTX blocks, which an interpreter of PTX provides."""
 
 from collections import defaultdict
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,9 +27,15 @@ UNDETERMINED = {"assembly", "arithmetic", "votes"}
 MEMORY = {"ld": {"LDG", "LDS", "LDL", "LD"}, "st": {"STG", "STS", "STL", "ST"}}
 
 
+@cache
+def cubin_with_lines(architecture):
+    return assemble(with_source_lines(parse_ptx(ptx_of(KERNELS))), architecture)
+
+
+@cache
 def mapped(name, architecture):
     module = parse_ptx(ptx_of(KERNELS))
-    cubin = assemble(with_source_lines(module), architecture)
+    cubin = cubin_with_lines(architecture)
     kernel, instructions = decoded_cubin(cubin.data)[choose_kernel(cubin.kernels, name).name]
     program, reference = describe(kernel, instructions), launch(ptx_of(KERNELS), name)
     blocks = [(f.name, index) for f in module.called_from(module.function(name)) for index in range(len(f.blocks))]

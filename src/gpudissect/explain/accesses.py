@@ -9,6 +9,7 @@ from gpudissect.explain.ptx import Function, Instruction
 _KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 _MATRIX_KINDS = {"ldmatrix": "load", "stmatrix": "store"}
 _MATRIX_ROW_BYTES = 16
+_COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
 _SPACES = ("global", "shared", "local")
 _NOT_TRACED_SPACES = frozenset(("param", "const"))
 _ADDRESS = re.compile(r"\[\s*(?:([A-Za-z_$%][\w$]*)\s*(?:\+\s*)?)?(-?\s*(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19}))?\s*\]")
@@ -58,7 +59,7 @@ def _accesses(function: Function, instruction: Instruction, number: int) -> Iter
     spaces = [_space(modifier) for modifier in instruction.modifiers if _space(modifier) in _SPACES]
     places = [operand for operand in instruction.operands if operand.startswith("[")]
     if instruction.name == "cp" and instruction.modifiers[:1] == ("async",) and "bulk" not in instruction.modifiers:
-        size = int(instruction.operands[2]) if instruction.operands[2:] and instruction.operands[2].isdecimal() else 0
+        size = _COPY_SIZES.get(instruction.operands[2], 0) if instruction.operands[2:] else 0
         codes = [_address(function, instruction, place, "") for place in places[:2]]
         if size and len(codes) == 2 and all(codes):
             yield Access(number, "global", "load", size, codes[1])

@@ -298,8 +298,8 @@ class _Parser:
         if match is None or match[0].count("{") != match[0].count("}") or match[1] in ("loc", "file"):
             self._refuse("a directive without an end", match.start() if match else None)
         if match[1] == "reg":
-            kind, _, names = match[2].strip().lstrip(".").partition(" ") if " " in match[2].strip() else ("", "", "")
-            kind = kind.strip()
+            kind, names = [*match[2].split(None, 1), "", ""][:2]
+            kind = kind.lstrip(".")
             bits = _BITS.get(kind) or int(re.sub(r"\D", "", kind)[:4] or 0)
             for name, size in _REGISTERS.findall(names):
                 if size:
