@@ -178,8 +178,9 @@ $L__func_end0:
 
 
 def test_instructions_of_unknown_addresses_are_listed():
-    body = ".entry k(.param .u64 p) { .reg .b64 %d<3>; multimem.ld_reduce.global.add.u64 %d1, [%d2]; ret; }"
-    assert traced(parse_ptx(HEAD + body), "k", warps=1, accesses=1, visits=1).untraced == (1,)
+    body = ".entry k(.param .u64 p) { .reg .b64 %d<3>; multimem.ld_reduce.global.add.u64 %d1, [%d2];"
+    body += " wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0}, %d1, %d2, 1, 1, 1, 0, 0; ret; }"
+    assert traced(parse_ptx(HEAD + body), "k", warps=1, accesses=1, visits=1).untraced == (1, 2)
 
 
 def test_indirect_branches_are_counted():

@@ -10,6 +10,7 @@ _KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "
 _MATRIX_KINDS = {"ldmatrix": "load", "stmatrix": "store"}
 _MATRIX_ROW_BYTES = 16
 _COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
+_DESCRIPTORS = ("wgmma.mma_async", "tcgen05.mma")  # with operands in memory that a descriptor states
 _SPACES = ("global", "shared", "local")
 _NOT_TRACED_SPACES = frozenset(("param", "const"))
 _ADDRESS = re.compile(r"\[\s*(?:([A-Za-z_$%][\w$]*)\s*(?:\+\s*)?)?(-?\s*(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19}))?\s*\]")
@@ -34,8 +35,8 @@ class Access:
 def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tuple[int, ...]]:
     """Accesses by index of instruction, and the numbers of instructions whose addresses are not known.
 
-    Those are bulk and tensor copies, reductions of several GPUs, and addresses of an unknown form. Parameters and
-    constants are no accesses.
+    Those are bulk and tensor copies, operands of the tensor core by descriptor, reductions of several GPUs, barriers in
+    memory, and addresses of an unknown form. Parameters and constants are no accesses.
     """
     found: dict[int, tuple[Access, ...]] = {}
     unknown = []
@@ -46,7 +47,7 @@ def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tu
             addresses = sum(operand.startswith("[") for operand in instruction.operands)
             if accesses:
                 found[index] = accesses
-            elif addresses:
+            elif addresses or instruction.opcode.startswith(_DESCRIPTORS):
                 unknown.append(number)
     return found, tuple(unknown)
 

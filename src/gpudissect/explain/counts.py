@@ -1,5 +1,6 @@
 """Counts that are only known through sums of them: bounds, and the best estimate within."""
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ _ROUNDING = 0.5  # counts are integers
 _RELATIVE = 1e-9
 _MAX_STEPS = 200_000
 _SUM_WEIGHT = 1e-4
-_MAX_UNKNOWNS = 500
+_MAX_UNKNOWNS = 300
 """Above, least squares are not solved: the estimate is the lower bound."""
 
 
@@ -74,11 +75,11 @@ class Sums:
         if not self._propagate(list(self._rows_of[unknown])):
             self.low, self.high = before
 
-    def _propagate(self, waiting: list[int]) -> bool:
+    def _propagate(self, numbers: list[int]) -> bool:
         """Bounds that follow from single equations, until none changes; False if a lower bound exceeds an upper one."""
-        queued, steps = set(waiting), 0
+        waiting, queued, steps = deque(numbers), set(numbers), 0
         while waiting and steps < _MAX_STEPS:
-            number = waiting.pop(0)
+            number = waiting.popleft()
             queued.discard(number)
             terms, result = self.rows[number]
             for unknown, factor in terms.items():
@@ -114,17 +115,31 @@ class Sums:
 
     def solve(self) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
+        self._determine()
+        value, free = self._middle()
+        if 0 < len(free) <= _MAX_UNKNOWNS:
+            value[free] = np.clip(_estimate(*self._reduced(free, value)), self.low[free], self.high[free])
+        return tuple(map(Count, value.tolist(), self.low.tolist(), self.high.tolist()))
+
+    def _middle(self) -> tuple[Array, NDArray[np.int64]]:
+        """The middle between bounds, or the lower bound of those that differ; the indices of these."""
         free = np.flatnonzero(self.high - self.low > [_tolerance(value) for value in self.high])
         value = np.where(np.isfinite(self.high), (self.low + self.high) / 2, self.low)
         value[free] = self.low[free]
-        if 0 < len(free) <= _MAX_UNKNOWNS:
-            matrix, results = self._reduced(free, value)
-            estimate, is_determined = _solve(matrix, results)
-            for position, unknown in enumerate(free):
-                value[unknown] = min(max(estimate[position], self.low[unknown]), self.high[unknown])
-                if is_determined[position]:
-                    self.low[unknown] = self.high[unknown] = value[unknown]
-        return tuple(map(Count, value.tolist(), self.low.tolist(), self.high.tolist()))
+        return value, free
+
+    def _determine(self) -> None:
+        """Make those unknowns exact that have one value in all solutions of the equations together."""
+        value, free = self._middle()
+        if not 0 < len(free) <= _MAX_UNKNOWNS:
+            return
+        matrix, results = self._reduced(free, value)
+        _, sizes, directions = np.linalg.svd(matrix)
+        rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
+        exact = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
+        least = np.linalg.lstsq(matrix, results, rcond=None)[0]
+        chosen = free[exact]
+        self.low[chosen] = self.high[chosen] = np.clip(least[exact], self.low[chosen], self.high[chosen])
 
     def _reduced(self, free: NDArray[np.int64], value: Array) -> tuple[Array, Array]:
         """Matrix and results of the equations that have free unknowns, for these only."""
@@ -141,20 +156,11 @@ class Sums:
         return matrix, results
 
 
-def _solve(matrix: Array, results: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """An estimate of the unknowns, and which of them have one value in all solutions of the equations.
-
-    Of all non-negative least squares it is the one of the least sum: loops that the compiler unrolled run unrolled.
-    """
-    count = matrix.shape[1]
+def _estimate(matrix: Array, results: Array) -> Array:
+    """Of all non-negative least squares those of the least sum: loops that the assembler unrolled run unrolled."""
     scale = max(1.0, float(np.abs(results).max(initial=0.0)))
-    with_sum = np.vstack([matrix, np.full((1, count), _SUM_WEIGHT)])
-    estimate = scale * non_negative_least_squares(with_sum, np.append(results / scale, 0.0))
-    _, sizes, directions = np.linalg.svd(matrix)
-    rank = int(np.sum(sizes > 1e-9 * max(1.0, sizes.max(initial=0.0))))
-    is_determined = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
-    least = np.linalg.lstsq(matrix, results, rcond=None)[0]
-    return np.where(is_determined, least, estimate), is_determined
+    with_sum = np.vstack([matrix, np.full((1, matrix.shape[1]), _SUM_WEIGHT)])
+    return scale * non_negative_least_squares(with_sum, np.append(results / scale, 0.0))
 
 
 def non_negative_least_squares(matrix: Array, results: Array) -> Array:
