@@ -34,17 +34,14 @@ def find_tool(name: str) -> str:
 
 
 def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) -> bytes:
-    """Standard output of a binary utility run in `folder`. Raises `MachineCodeError` as `run_limited` does."""
-    return run_limited(name, [find_tool(name), *arguments], folder)
-
-
-def run_limited(name: str, command: Sequence[str], folder: Path | None = None) -> bytes:
-    """Standard output of a process run in `folder`; messages call it `name`.
+    """Standard output of a binary utility run in `folder`.
 
     Raises `MachineCodeError` if it fails, runs longer than `TIME_LIMIT_S`, or its output exceeds the limit.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as messages:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, cwd=folder)
+        process = subprocess.Popen(
+            [find_tool(name), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=messages, cwd=folder
+        )
         with suppress(OSError, ValueError):  # it has ended already, or a lower limit holds
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (_FILE_LIMIT_BYTES, _FILE_LIMIT_BYTES))
             resource.prlimit(process.pid, resource.RLIMIT_AS, (_MEMORY_LIMIT_BYTES, _MEMORY_LIMIT_BYTES))
