@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from gpudissect.errors import PtxError
+from gpudissect.errors import MachineCodeError, PtxError
 from gpudissect.explain.assemble import assemble
 from gpudissect.explain.instrument import LINES_FILE, Sample, counted, traced, with_source_lines
 from gpudissect.explain.ptx import parse_ptx
 from gpudissect.machine_code.instructions import read_instructions
+from gpudissect.machine_code.kernel import read_cubin
 from tests.explain.sources import COPIES, KERNELS, NAMES
 from tests.explain.test_ptx import HEAD, TABLE
 from tests.machine_code.sources import INSTRUCTIONS
+from tests.support.machine_code import cubin_of
 from tests.support.ptx import ptx_of
 from tests.support.ptx_interpreter import Interpreter
 
@@ -129,6 +131,18 @@ def test_machine_code_is_the_same_with_lines_and_each_instruction_has_one(archit
             if source == KERNELS and after.name in ("nest", "calls"):
                 instructions = read_instructions(lined, after)
                 assert {(i.file, i.line in numbers) for i in instructions} == {(LINES_FILE, True)}
+
+
+def test_assembled_ptx_is_the_machine_code_of_the_compiler():
+    found = {kernel.name: kernel.code for kernel in assemble(ptx_of(KERNELS, "compute_90"), "sm_90").kernels}
+    assert found == {kernel.name: kernel.code for kernel in read_cubin(cubin_of(KERNELS, "sm_90")).kernels}
+
+
+@pytest.mark.parametrize("ptx", ["hello", HEAD + ".entry k() { unknown; }"])
+def test_ptx_that_does_not_assemble_is_refused_in_one_line(ptx):
+    with pytest.raises(MachineCodeError) as error:
+        assemble(ptx, "sm_90")
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
