@@ -55,4 +55,4 @@ def test_the_unit_follows_from_the_attribute(fields):
 def test_findings_are_sorted_by_element_then_attribute():
     assert sort_key("l1", "hit_latency") < sort_key("l2", "capacity") < sort_key("l2", "hit_latency")
     assert len(set(ELEMENTS)) == len(ELEMENTS)
-    assert set(ATTRIBUTES.values()) == {"B", "cycles", "ns", "B/s", "B/cycle", "ops/cycle", ""}
+    assert set(ATTRIBUTES.values()) == {"B", "cycles", "ns", "B/s", "B/cycle", "ops/cycle", "ops/s", ""}

@@ -163,6 +163,10 @@ def _hit_latency(lookup: Lookup, element: str) -> Table:
     return _latency(lookup, found) if found is not None else {}
 
 
+CHAINS = ("latency by sm", "latency by chain")
+"""Series of chains, each followed by another SM or (older results) all by the same."""
+
+
 def _latency(lookup: Lookup, found: Finding) -> Table:
     """Cycles of a hit: `mean` over the loads of laps or chains, percentiles only of what is known load by load.
 
@@ -171,8 +175,8 @@ def _latency(lookup: Lookup, found: Finding) -> Table:
     """
     table: Table = {"mean": found.value, "unit": "cycles", "method": clean(found.method)[:200]}
     if found.method.startswith("median"):
-        chains = lookup.numbers(found, "latency by chain", "latency")
-        if not chains:
+        chains = next(filter(None, (lookup.numbers(found, name, "latency") for name in CHAINS)), None)
+        if chains is None:
             return {}
         table |= {"mean": sum(chains) / len(chains), "p50": found.value, "measurements": len(chains)}
     elif found.method.startswith("mean"):
