@@ -179,7 +179,7 @@ def _latency(lookup: Lookup, found: Finding) -> Table:
         if chains is None:
             return {}
         table |= {"mean": sum(chains) / len(chains), "p50": found.value, "measurements": len(chains)}
-    elif found.method.startswith("mean"):
+    elif found.method.startswith(("mean", "trimmed mean")):
         starts, counts = (lookup.numbers(found, HISTOGRAM, name) for name in ("cycles", "accesses"))
         overhead = lookup.number("timer", "overhead")
         if starts and overhead is not None:
