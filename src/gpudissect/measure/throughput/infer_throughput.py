@@ -22,7 +22,7 @@ NORMAL_MAD = 1.4826  # standard deviation of a normal distribution relative to i
 NEAR = 0.015  # relative distance from the fastest within which configurations are near it
 FAR = 0.05  # relative distance from the fastest beyond which none is its equal, whatever the scatter
 ERRORS_OF_FASTEST = 2.0  # of a typical configuration, by which the fastest may just be the luckiest
-MIN_WIDTH = 0.005  # of a plateau: a rate may be misread by so much
+MIN_WIDTH = 0.005  # of a plateau, and to either side of a rate: the clock alone changes it by so much between runs
 SCATTERS = 3.0  # of a measurement, by which two configurations differ
 MIN_KNOWN_SCATTER = 4  # configurations measured twice from which their scatter is known
 MIN_MEMBERS = 3  # of a plateau, if so many are near the fastest
@@ -76,7 +76,12 @@ def combine_repeats(first: Throughput, again: Throughput) -> Throughput | None:
     """The second of two measurements, for the first was chosen by luck too, and both brackets; None if they differ."""
     if abs(again.rate - first.rate) > MAX_REPEAT_CHANGE * again.rate:
         return None
-    return Throughput(again.rate, min(first.low, again.low), max(first.high, again.high))
+    return _at_least_misread(again.rate, min(first.low, again.low), max(first.high, again.high))
+
+
+def _at_least_misread(rate: float, low: float, high: float) -> Throughput:
+    """A rate whose bracket is at least `MIN_WIDTH` of it wide to either side."""
+    return Throughput(rate, min(low, rate * (1 - MIN_WIDTH)), max(high, rate * (1 + MIN_WIDTH)))
 
 
 def rate_per_sm(
@@ -163,7 +168,7 @@ def find_plateau(first: Sequence[Throughput], again: Sequence[Throughput]) -> Pl
     rate, root = float(np.median(after[kept])), len(kept) ** 0.5
     below = float(np.median([again[i].rate - again[i].low for i in kept])) / root
     above = float(np.median([again[i].high - again[i].rate for i in kept])) / root
-    level = Throughput(rate, float(after[kept].min()) - below, float(max(before.max(), after.max())) + above)
+    level = _at_least_misread(rate, float(after[kept].min()) - below, float(max(before.max(), after.max())) + above)
     return Plateau(level, tuple(kept), width, scatter, isolated)
 
 

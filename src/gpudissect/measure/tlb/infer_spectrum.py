@@ -72,7 +72,8 @@ def classify_hits(
     """P1, P2 and P3: hits whose translation is in the first TLB, in the second, or in neither.
 
     `first` and `second` are the penalties in hits of the L2, None for a TLB that was not found; `overhead` is the cost
-    of timing an access. P2 and P3 are P1 plus the difference on the same lines: those that miss may be nearer.
+    of timing an access. P2 and P3 are P1 plus the difference on the same lines (those that miss may be nearer), with
+    the errors of both.
     """
     p1 = Pattern(median_with_ranks(hits.translated, overhead))
     if first is None:
@@ -86,11 +87,11 @@ def classify_hits(
     if missed.mean() < MIN_SLOW_SHARE:
         absent = _too_few(missed)
         return p1, absent, absent
-    latency = median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead)
+    latency = _above(p1, penalties[missed])
     if second is None:
         return p1, Pattern(latency, Status.AMBIGUOUS, ONE_TLB), Pattern(None, Status.NOT_FOUND, ONE_TLB)
     threshold = float(np.median(penalties[missed])) + (second.cycles - first.cycles) / 2
-    return p1, Pattern(latency), _page_walk(hits, threshold, overhead)
+    return p1, Pattern(latency), _page_walk(hits, threshold, p1)
 
 
 def _too_few(missed: NDArray[np.bool_]) -> Pattern:
@@ -98,7 +99,16 @@ def _too_few(missed: NDArray[np.bool_]) -> Pattern:
     return Pattern(None, status, f"only {missed.mean():.0%} of these hits are slower because of their page")
 
 
-def _page_walk(hits: Hits, threshold: float, overhead: Latency) -> Pattern:
+def _above(p1: Pattern, penalties: Cycles) -> Latency:
+    """P1 plus the median penalty, with the errors of both. Raises `ValueError` without penalties or P1."""
+    if p1.latency is None:
+        raise ValueError("P1 has no latency")
+    penalty = median_with_ranks(penalties, Latency(0.0, 0.0, 0.0))
+    base = p1.latency
+    return Latency(base.cycles + penalty.cycles, base.low + penalty.low, base.high + penalty.high)
+
+
+def _page_walk(hits: Hits, threshold: float, p1: Pattern) -> Pattern:
     """P3: hits slower than P1 by at least `threshold` cycles."""
     if hits.both_missed is None:
         return Pattern(None, Status.NOT_SUPPORTED, SMALL_CACHE)
@@ -106,7 +116,7 @@ def _page_walk(hits: Hits, threshold: float, overhead: Latency) -> Pattern:
     missed = penalties >= threshold
     if missed.mean() < MIN_SLOW_SHARE:
         return _too_few(missed)
-    return Pattern(median_with_ranks(int(np.median(hits.translated)) + penalties[missed], overhead))
+    return Pattern(_above(p1, penalties[missed]))
 
 
 def classify_first_touches(
