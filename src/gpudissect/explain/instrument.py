@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 
 from gpudissect.errors import PtxError
 from gpudissect.explain.accesses import Access, find_accesses
+from gpudissect.explain.insertion import MAX_TRACE_BYTES, REGISTERS, Names, address_code, instrumented_functions
 from gpudissect.explain.ptx import BLOCK_ENDS, Function, Module, edit
 
 LINES_FILE = "gpudissect.ptx"
 """Source file of the lines that `with_source_lines` sets."""
-MAX_TRACE_BYTES = 1 << 30
 WARP_THREADS = 32
-_FIRST_VERSION = (6, 2)  # of activemask
 _RECORD_BYTES = 8
 _SAMPLE_FIELDS = 6
 _COUNTERS = 3
-_REGISTERS = ".reg .pred {r}p<6>; .reg .b32 {r}r<8>; .reg .b64 {r}d<12>;"
 _ELECT = """
 activemask.b32 {r}r0; mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r2, {r}r2, {r}r0; setp.eq.u32 {r}p0, {r}r2, 0;
 """
@@ -188,8 +186,8 @@ def counted(module: Module, kernel: str) -> Counted:
 
     Raises `PtxError` for an unknown kernel or 32-bit addresses.
     """
-    functions = module.called_from(_kernel(module, kernel))
-    names = _Names(module)
+    functions = instrumented_functions(module, kernel)
+    names = Names(module)
     blocks = _blocks(functions)
     offsets = {block: _COUNTERS * _RECORD_BYTES * index for index, block in enumerate(blocks)}
     edits = []
@@ -199,7 +197,7 @@ def counted(module: Module, kernel: str) -> Counted:
         return names.fill(_ELECT) + names.fill(_COUNT, warps=warps, threads=warps + _RECORD_BYTES)
 
     for function in functions:
-        edits.append((function.body, function.body, names.fill(_REGISTERS)))
+        edits.append((function.body, function.body, names.fill(REGISTERS)))
         edits += _at_heads(function, count)
         for index, block in enumerate(function.blocks):
             last = function.instructions[block.end - 1]
@@ -226,10 +224,10 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
     }
     if min(warps, accesses, visits) < 1 or sum(sizes.values()) * _RECORD_BYTES > MAX_TRACE_BYTES:
         raise PtxError(f"a trace of {warps} warps, {accesses} accesses, {visits} blocks: 1 to {MAX_TRACE_BYTES} bytes")
-    functions = module.called_from(_kernel(module, kernel))
-    names, blocks = _Names(module), _blocks(functions)
+    functions = instrumented_functions(module, kernel)
+    names, blocks = Names(module), _blocks(functions)
     index_of = {block: index for index, block in enumerate(blocks)}
-    prologue = names.fill(_REGISTERS) + names.fill(_LINEAR_BLOCK) + names.fill(_POSITION, first=0, step=8, count=16)
+    prologue = names.fill(REGISTERS) + names.fill(_LINEAR_BLOCK) + names.fill(_POSITION, first=0, step=8, count=16)
     prologue += names.fill(_LINEAR_WARP) + names.fill(_POSITION, first=24, step=32, count=40)
     capacities = {"access_bytes": 8 * accesses, "visit_bytes": 8 * visits, "address_bytes": 256 * accesses}
     prologue += names.fill(_SLOT, warps=warps, **capacities)
@@ -255,20 +253,10 @@ def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: in
     return Traced(text, arrays, blocks, tuple(found), tuple(untraced), accesses, visits)
 
 
-def _record_access(names: "_Names", access: Access, guard: str, event: int, capacity: int) -> str:
+def _record_access(names: Names, access: Access, guard: str, event: int, capacity: int) -> str:
     executing = f"vote.sync.ballot.b32 {{r}}r1, {guard}, {{r}}r0;" if guard else "mov.u32 {r}r1, {r}r0;"
-    address = (
-        access.address.replace("{address}", "{r}d2").replace("{is_shared}", "{r}p3").replace("{is_local}", "{r}p4")
-    )
     record = names.fill(_RECORD, base="d9", cursor=0, capacity=capacity, event=event, executing=names.fill(executing))
-    return record + names.fill(_STORE_ADDRESS, address=names.fill(address))
-
-
-def _kernel(module: Module, name: str) -> Function:
-    function = module.function(name)
-    if module.address_bits != 64:
-        raise PtxError("PTX with 32-bit addresses is not instrumented")
-    return function
+    return record + names.fill(_STORE_ADDRESS, address=names.fill(address_code(access)))
 
 
 def _blocks(functions: Iterable[Function]) -> tuple[tuple[str, int], ...]:
@@ -278,24 +266,3 @@ def _blocks(functions: Iterable[Function]) -> tuple[tuple[str, int], ...]:
 def _at_heads(function: Function, code: Callable[[tuple[str, int]], str]) -> list[tuple[int, int, str]]:
     places = [function.instructions[block.start].start for block in function.blocks]
     return [(place, place, code((function.name, index))) for index, place in enumerate(places)]
-
-
-class _Names:
-    """A name that does not occur in a module, for registers and arrays."""
-
-    def __init__(self, module: Module) -> None:
-        used = set(re.findall(r"gpudissect_(\d*)", module.text))
-        self.name = next(f"gpudissect_{n}" for n in range(len(used) + 1) if str(n) not in used)
-
-    def fill(self, code: str, **values: object) -> str:
-        """Code on one line with names filled in: ``{r}`` is the prefix of registers, ``{name}`` that of arrays."""
-        return code.replace("\n", " ").format(r=f"%{self.name}_", name=self.name, **values) + "\n"
-
-    def apply(self, module: Module, edits: list[tuple[int, int, str]], arrays: dict[str, int]) -> str:
-        """The edited module with arrays of 64-bit words."""
-        lines = [f".visible .global .align 8 .u64 {self.name}_{array}[{size}];" for array, size in arrays.items()]
-        start = module.functions[0].start
-        first = [(start, start, "\n".join([*lines, ""]))]
-        if module.version < _FIRST_VERSION:
-            first.append((*module.version_place, ".version {}.{}".format(*_FIRST_VERSION)))
-        return edit(module.text, first + edits)
