@@ -44,6 +44,11 @@ def test_counters_hold_what_ran_and_results_are_the_same(name):
     assert (run.memory[0], run.memory[1]) == (reference.memory[0], reference.memory[1])
 
 
+def test_shuffles_of_the_interpreter_are_those_of_a_gpu():
+    votes = np.frombuffer(launch(ptx_of(KERNELS), "votes").memory[0], np.uint32)
+    assert votes[0] == 10 + ARGUMENTS[1][1]  # as on an H200: ten odd numbers, and the value of lane 1
+
+
 def read_trace(instrumented, run, slot):
     arrays = {name.rpartition("_")[2]: run.memory[name] for name in instrumented.arrays}
     return instrumented.read_accesses(arrays, slot), instrumented.read_visits(arrays, slot)

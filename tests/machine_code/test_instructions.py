@@ -122,13 +122,26 @@ def test_an_instruction_of_an_unknown_form_is_refused():
         decode(kernel, [{"opcode": None}] * len(instructions), {})
 
 
-def test_a_missing_disassembler_is_named_with_its_package(monkeypatch):
+@pytest.fixture
+def no_wheels(monkeypatch, tmp_path):
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     tools.find_tool.cache_clear()
+    yield tmp_path
+    tools.find_tool.cache_clear()
+
+
+def test_a_missing_disassembler_is_named_with_its_package(no_wheels):
     with pytest.raises(MachineCodeError, match=r"nvdisasm.*gpudissect\[explain\]"):
         tools.find_tool("nvdisasm")
-    tools.find_tool.cache_clear()
+
+
+def test_a_utility_of_a_toolkit_is_found(no_wheels):
+    path = no_wheels / "bin" / "nvdisasm"
+    path.parent.mkdir()
+    path.touch(mode=0o755)
+    assert tools.find_tool("nvdisasm") == str(path)
 
 
 def test_a_utility_that_fails_is_refused_with_its_message(tmp_path):

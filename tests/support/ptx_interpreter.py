@@ -213,6 +213,7 @@ class Warp:
         return (value << shift).view(np.int64) >> np.int64(64 - bits) if kind[0] == "s" else value
 
     def _write(self, operand, value, executing):
+        operand = operand.partition("|")[0]  # shfl writes a predicate too
         bits = self.machine.functions[self.function].register_bits(operand, 0) or 64
         register = self.registers.setdefault((self.function, operand), np.zeros(32, np.uint64))
         value = np.asarray(value)

@@ -3,6 +3,7 @@
 They read files of strangers, so their time, memory and output are limited.
 """
 
+import os
 import resource
 import shutil
 import subprocess
@@ -18,16 +19,18 @@ from gpudissect.errors import MachineCodeError
 TIME_LIMIT_S = 120
 _MEMORY_LIMIT_BYTES = 8 << 30
 _FILE_LIMIT_BYTES = 1 << 30
+_TOOLKIT = "/usr/local/cuda"  # where a toolkit is, unless CUDA_HOME names another folder
 _INSTALL = "pip install 'gpudissect[explain]'"
 
 
 @cache
 def find_tool(name: str) -> str:
-    """Path of a binary utility: of its wheel, or else on PATH. Raises `MachineCodeError` if there is none."""
+    """Path of a binary utility: of its wheel, on PATH, or of a toolkit. Raises `MachineCodeError` without one."""
     spec = find_spec("nvidia")
     folders = (spec.submodule_search_locations or ()) if spec else ()
     wheels = [str(path) for folder in folders for path in sorted(Path(folder).glob(f"cu*/bin/{name}"), reverse=True)]
     found = next((path for path in wheels if shutil.which(path)), None) or shutil.which(name)
+    found = found or shutil.which(name, path=str(Path(os.environ.get("CUDA_HOME", _TOOLKIT), "bin")))
     if found is None:
         raise MachineCodeError(f"{name} was not found: {_INSTALL}")
     return found
