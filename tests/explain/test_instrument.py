@@ -45,7 +45,8 @@ def test_counters_hold_what_ran_and_results_are_the_same(name):
 
 
 def test_shuffles_of_the_interpreter_are_those_of_a_gpu():
-    votes = np.frombuffer(launch(ptx_of(KERNELS), "votes").memory[0], np.uint32)
+    run = Interpreter(ptx_of(KERNELS)).launch("votes", (1, 1, 1), (64, 1, 1), ARGUMENTS)
+    votes = np.frombuffer(run.memory[0], np.uint32)
     assert votes[0] == 10 + ARGUMENTS[1][1]  # as on an H200: ten odd numbers, and the value of lane 1
 
 
