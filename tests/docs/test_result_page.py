@@ -4,10 +4,21 @@ import re
 
 import pytest
 
+from gpudissect.results.check import concerns, is_stable
+from gpudissect.results.files import load
 from gpudissect.results.folded import folded
 from making import result_page
-from making.result_page import GPUS, result_of
+from making.result_page import GPUS, RESULTS, result_of
 from tests.support.pages import DOCS, ROOT
+
+NOT_RESULTS = ("h200-latency-hiding-corner",)  # rates of one experiment
+FILES = sorted(path.stem for path in RESULTS.glob("*.json") if path.stem not in NOT_RESULTS)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_result_with_a_page_is_stable(name):
+    found = concerns([load(RESULTS / f"{name}.json")])
+    assert is_stable(found), [each.what for each in found]
 
 
 @pytest.mark.parametrize("gpu", GPUS)
