@@ -15,6 +15,7 @@ from gpudissect.explain.ptx import BLOCK_ENDS, parse_ptx
 LANES = np.arange(32, dtype=np.uint64)
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 40, 1 << 41
 ARGUMENT_BYTES, MAX_ARGUMENTS = 1 << 14, 3
+SMS = 3
 _COMPARE = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
@@ -27,7 +28,7 @@ class Run:
     """What a launch did: global memory, executions of each instruction by warps and lanes, events.
 
     `taken` has lanes for which the guard of a branch or exit held. Events are by warp: (number of the instruction,
-    lanes, their addresses).
+    lanes, their addresses). `order` has the warp of each event.
     """
 
     memory: dict = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Run:
     threads: Counter = field(default_factory=Counter)
     taken: Counter = field(default_factory=Counter)
     events: dict = field(default_factory=lambda: defaultdict(list))
+    order: list = field(default_factory=list)
 
 
 class Interpreter:
@@ -84,6 +86,7 @@ class Interpreter:
             special = {
                 "%tid.x": thread % block[0], "%tid.y": thread // block[0] % block[1],
                 "%tid.z": thread // block[0] // block[1], "%laneid": LANES, "%lanemask_lt": (1 << LANES) - 1,
+                "%smid": linear % SMS,
             }  # fmt: skip
             for axis, name in enumerate("xyz"):
                 special |= {
@@ -235,6 +238,7 @@ class Warp:
         mask = sum(1 << int(lane) for lane in LANES[executing])
         if mask and not base.startswith("%gpudissect") and not base.startswith("gpudissect"):
             self.machine.run.events[self.key].append((self.number, mask, [int(a) for a in addresses[executing]]))
+            self.machine.run.order.append(self.key)
         others = [o for o in operands if o != place]
         vector = re.findall(r"[\w%$]+", others[0]) if others[0].startswith("{") else [others[0]]
         for lane in (int(n) for n in LANES[executing]):
@@ -320,7 +324,9 @@ class Warp:
     def _setp(self, modifiers, operands):
         compare, *rest = modifiers
         result = _COMPARE[compare](self._read(operands[1], rest[-1]), self._read(operands[2], rest[-1]))
-        return result & self._read(operands[3]).astype(bool) if rest[0] == "and" else result
+        if rest[0] != "and":
+            return result
+        return result & (self._read(operands[3].lstrip("!")).astype(bool) ^ operands[3].startswith("!"))
 
     def _selp(self, modifiers, operands):
         return np.where(self._read(operands[3]).astype(bool), self._read(operands[1]), self._read(operands[2]))
@@ -337,6 +343,11 @@ class Warp:
     def _vote(self, modifiers, operands):
         value = self._read(operands[1].lstrip("!")).astype(bool) ^ operands[1].startswith("!")
         return np.full(32, sum(1 << int(lane) for lane in LANES[self.active & value]), np.uint64)
+
+    def _match(self, modifiers, operands):
+        value = self._read(operands[1], modifiers[-1])
+        same = (value[:, None] == value[None, :]) & self.active
+        return np.array([sum(1 << int(lane) for lane in LANES[row]) for row in same], np.uint64)
 
     def _shfl(self, modifiers, operands):
         value, by = self._read(operands[1]), self._read(operands[2])
