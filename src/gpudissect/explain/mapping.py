@@ -24,7 +24,8 @@ _Place = tuple[int, str]
 class MachineCounts:
     """Executions of the blocks of a program by threads and by warps, by index of block.
 
-    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate.
+    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate;
+    `edges` those that go from one block to another.
     `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose
     counts do not agree with those of others: code of several blocks was merged.
     """
@@ -32,6 +33,7 @@ class MachineCounts:
     threads: tuple[Count, ...]
     warps: tuple[Count, ...]
     guarded: dict[_Place, Count] = field(repr=False)
+    edges: dict[tuple[int, int], Count] = field(repr=False)
     origin: tuple[PtxBlock | None, ...]
     contradicting: tuple[PtxBlock, ...]
 
@@ -68,7 +70,8 @@ def map_counts(
     origin = _origins(program, functions)
     warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
     guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
-    return MachineCounts(by_threads, warps, guarded, origin, tuple(contradicting))
+    edges = {key: solved[unknown] for key, unknown in system.edges.items()}
+    return MachineCounts(by_threads, warps, guarded, edges, origin, tuple(contradicting))
 
 
 def _add_branch(sums: Sums, leaving: list[int], count: BlockCount) -> None:

@@ -1,0 +1,106 @@
+"""What the model takes from a result: measured latencies, rates and bandwidths of a GPU."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gpudissect.catalogue.compute_capability import SM_REGISTERS, USUAL_BLOCKS, max_sm_threads, schedulers
+from gpudissect.errors import UsageError
+from gpudissect.estimate import Status
+from gpudissect.results.model import Result
+from gpudissect.units import WARP_SIZE
+
+NEEDED = (
+    ("l1", "hit_latency"),
+    ("l2", "hit_latency"),
+    ("l2", "read_bandwidth"),
+    ("dram", "hit_latency"),
+    ("dram", "read_bandwidth"),
+    ("dram", "copy_bandwidth"),
+    ("fadd", "rate"),
+    ("ffma", "rate"),
+    ("iadd", "rate"),
+    ("lds", "latency"),
+    ("lds", "rate"),
+    ("launch", "block_replacement"),
+)
+"""Without these there is no model."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A measured GPU: values of its findings by element and attribute, in their units.
+
+    Raises `UsageError` where `value` is asked for what was not measured.
+    """
+
+    name: str
+    compute_capability: int  # 10 * major + minor
+    sms: int
+    clock_hz: float
+    schedulers: int
+    warps: int  # maximum of an SM
+    blocks: int
+    registers: int  # of an SM, 32 bits each
+    shared_bytes: int  # of an SM
+    values: Mapping[tuple[str, str], float] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+
+    def value(self, element: str, attribute: str) -> float:
+        """A measured value. Raises `UsageError` without it."""
+        if (element, attribute) not in self.values:
+            raise UsageError(
+                f"no {element}.{attribute} in the result of {self.name}: measure with 'gpudissect discover'"
+            )
+        return self.values[element, attribute]
+
+    def bytes_per_cycle(self, element: str, attribute: str) -> float:
+        """A bandwidth as the share of one SM, in bytes per cycle of its clock."""
+        return self.value(element, attribute) / (self.sms * self.clock_hz)
+
+
+def card_of(*results: Result) -> Card:
+    """The GPU of one or more results: of `discover`, and of `hide` too if given. Later ones replace earlier values.
+
+    Raises `UsageError` for results of different GPU models, or if one of `NEEDED` is in none of them.
+    """
+    if len({result.device.name for result in results}) != 1:
+        names = " and ".join(dict.fromkeys(result.device.name for result in results))
+        raise UsageError(f"results of different GPUs: {names}; give those of one")
+    values = {
+        (each.element, each.attribute): float(each.value)
+        for result in results
+        for each in result.findings
+        if each.status is Status.FOUND and isinstance(each.value, int | float)
+    }
+    missing = [".".join(key) for key in NEEDED if key not in values]
+    if missing:
+        raise UsageError(f"not in the result: {', '.join(missing)}; measure with 'gpudissect discover'")
+    device, facts = results[0].device, results[0].device.facts
+    clock = next((r.conditions.clock_hz for r in results if r.conditions.clock_hz), None)
+    if clock is None:
+        raise UsageError(f"the result of {device.name} has no SM clock")
+
+    capability = str(facts.get("compute_capability", ""))
+    if not re.fullmatch(r"\d{1,2}\.\d", capability):
+        raise UsageError(f"the result of {device.name} has no compute capability")
+
+    def fact(name: str, default: int) -> int:
+        found = facts.get(name)
+        return found if isinstance(found, int) else default
+
+    return Card(
+        name=device.name,
+        compute_capability=int(capability.replace(".", "")),
+        sms=device.sm_count,
+        clock_hz=clock,
+        schedulers=schedulers(facts),
+        warps=fact("threads_per_sm", max_sm_threads(facts)) // WARP_SIZE,
+        blocks=fact("blocks_per_sm", USUAL_BLOCKS),
+        registers=fact("registers_per_sm", SM_REGISTERS),
+        shared_bytes=fact("shared_per_sm", 0),
+        values=values,
+    )

@@ -1,0 +1,78 @@
+"""What the requests of a memory instruction need: passes through the pipe of loads and stores, bytes of each level."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.units import WARP_SIZE
+
+SECTOR, LINE = 32, 128
+"""Bytes of a sector and of a line of the L1 and L2 of every GPU from Volta on (measured: l1.fetch_granularity)."""
+BANKS, BANK_BYTES = 32, 4
+_LANES = np.arange(WARP_SIZE)
+
+Bools = NDArray[np.bool_]
+Addresses = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Means over the requests of one instruction, a request being what a warp asks for at once.
+
+    `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
+    `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
+    """
+
+    lanes: float
+    passes: float
+    sectors: float
+    in_sm: float = 1.0
+    in_l2: float = 1.0
+    l2_bytes: float = 0.0
+    dram_bytes: float = 0.0
+
+
+def active(lanes: NDArray[np.uint32]) -> Bools:
+    """Lanes of each request from their masks, shape (requests, 32)."""
+    return (lanes[:, None] >> _LANES & 1).astype(bool)
+
+
+def bank_passes(addresses: Addresses, is_active: Bools, size: int, *, merged: bool) -> NDArray[np.int64]:
+    """Passes of shared memory for each request of shape (requests, 32).
+
+    Each pass reads one word of every bank; lanes that want the same word share it if `merged` (loads; atomics do not).
+    Accesses of 8 and 16 bytes are served for half and quarter warps (CUDA C++ Programming Guide, Shared Memory).
+    """
+    words = max(1, size // BANK_BYTES)
+    group = WARP_SIZE // words
+    total = np.zeros(len(addresses), dtype=np.int64)
+    for first in range(0, WARP_SIZE, group):
+        part, on = addresses[:, first : first + group] // BANK_BYTES, is_active[:, first : first + group]
+        each = (part[:, :, None] + np.arange(words, dtype=np.uint64)).reshape(len(addresses), -1)
+        total += _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
+    return np.maximum(total, 1)
+
+
+def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int64]:
+    """The largest number of words (of different ones, if merged) that one bank must serve, for each request."""
+    rows = np.repeat(np.arange(len(words)), words.shape[1]).reshape(words.shape)[on]
+    found = words[on].astype(np.int64)
+    if merged:
+        keys = np.unique(np.stack([rows, found], axis=1), axis=0)
+        rows, found = keys[:, 0], keys[:, 1]
+    counts = np.bincount(rows * BANKS + found % BANKS, minlength=len(words) * BANKS)
+    return counts.reshape(-1, BANKS).max(axis=1)
+
+
+def distinct(addresses: Addresses, is_active: Bools, size: int, unit: int) -> NDArray[np.int64]:
+    """How many different units of `unit` bytes each request of shape (requests, 32) touches."""
+    first, last = addresses // unit, (addresses + np.uint64(size - 1)) // unit
+    pieces = int((last - first)[is_active].max(initial=0)) + 1
+    each = first[:, :, None] + np.arange(pieces, dtype=np.uint64)
+    on = is_active[:, :, None] & (each <= last[:, :, None])
+    each, on = each.reshape(len(addresses), -1), on.reshape(len(addresses), -1)
+    ordered = np.sort(np.where(on, each, np.uint64(2**63)), axis=1)
+    fresh = np.ones_like(ordered, dtype=bool)
+    fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return np.asarray((fresh & (ordered != np.uint64(2**63))).sum(axis=1))

@@ -1,0 +1,163 @@
+"""From the sampled addresses of a kernel to what the requests of each access need: passes, sectors, hits in the L1.
+
+The warps of the sample that share an SM take turns, one access each; the L1 is taken to be fully associative with LRU
+replacement, of lines of four sectors, written through without allocation. Hits in the L2 are those of another sample,
+of the lines of the whole GPU.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.explain.accesses import Access
+from gpudissect.explain.instrument import Events
+from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct
+from gpudissect.machine_code.program import Program
+
+SECTORS_OF_LINE = LINE // SECTOR
+LINES_PER_PASS = 1
+_SPACE_BITS = np.uint64((1 << 62) - 1)
+
+
+@dataclass(frozen=True)
+class SampledWarp:
+    """What a warp of the sample accessed; `block`: number of its block among those that share an SM in the sample."""
+
+    block: int
+    events: Events
+
+
+@dataclass(frozen=True)
+class _Group:
+    """All requests of one access: warps and positions in them, addresses and active lanes."""
+
+    access: Access
+    addresses: NDArray[np.uint64]
+    lanes: NDArray[np.bool_]
+    warps: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+
+def requests_by_access(
+    accesses: Sequence[Access], warps: Sequence[SampledWarp], resident: int, l1_bytes: int
+) -> dict[int, Requests]:
+    """Requests of each access by its index, without the L2: what misses the L1 goes to memory."""
+    groups = _groups(accesses, warps)
+    found: dict[int, Requests] = {}
+    for index, group in groups.items():
+        access, lanes = group.access, group.lanes
+        mean_lanes = float(lanes.sum(axis=1).mean())
+        if access.space == "shared":
+            merged = access.kind != "atomic"
+            passes = bank_passes(group.addresses, lanes, access.size, merged=merged)
+            found[index] = Requests(mean_lanes, float(passes.mean()), 0.0)
+            continue
+        lines = distinct(group.addresses, lanes, access.size, LINE)
+        sectors = distinct(group.addresses, lanes, access.size, SECTOR)
+        data = lanes.sum(axis=1) * access.size / LINE
+        passes = np.maximum(np.maximum(np.ceil(data), lines / LINES_PER_PASS), 1.0)
+        mean = float(sectors.mean())
+        found[index] = Requests(mean_lanes, float(passes.mean()), mean, 0.0, 0.0, mean * SECTOR, mean * SECTOR)
+    return _with_l1(groups, found, warps, resident, l1_bytes)
+
+
+def _groups(accesses: Sequence[Access], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
+    parts = defaultdict[int, list[tuple[int, NDArray[np.int64]]]](list)
+    for number, warp in enumerate(warps):
+        for index in np.unique(warp.events.index):
+            parts[int(index)].append((number, np.flatnonzero(warp.events.index == index)))
+    groups = {}
+    for index, chosen in sorted(parts.items()):
+        addresses = np.concatenate([_addresses(warps[number].events)[at] for number, at in chosen])
+        lanes = np.concatenate([active(warps[number].events.lanes[at]) for number, at in chosen])
+        of = np.concatenate([np.full(at.size, number) for number, at in chosen])
+        groups[index] = _Group(accesses[index], addresses, lanes, of, np.concatenate([at for _, at in chosen]))
+    return groups
+
+
+def _addresses(events: Events) -> NDArray[np.uint64]:
+    if events.addresses is None:
+        raise ValueError("the sample has no addresses")
+    return events.addresses & _SPACE_BITS
+
+
+def _with_l1(
+    groups: Mapping[int, _Group],
+    found: Mapping[int, Requests],
+    warps: Sequence[SampledWarp],
+    resident: int,
+    l1_bytes: int,
+) -> dict[int, Requests]:
+    """Requests with the share that hits the L1, and the sectors of those that miss."""
+    result = dict(found)
+    stream = []
+    for index, group in groups.items():
+        if group.access.space in ("global", "generic", "local") and group.access.kind == "load":
+            waves = np.array([warps[number].block // resident for number in group.warps])
+            for row in range(len(group.addresses)):
+                stream.append((waves[row], group.positions[row], group.warps[row], index, row))
+    stream.sort()
+    lru: OrderedDict[int, int] = OrderedDict()
+    capacity = max(1, l1_bytes // LINE)
+    missed = defaultdict[int, list[int]](list)
+    for _, _, _, index, row in stream:
+        group = groups[index]
+        first = group.addresses[row][group.lanes[row]]
+        pieces = (first[:, None] + np.arange(0, group.access.size, SECTOR, dtype=np.uint64)).ravel() // SECTOR
+        misses = 0
+        for sector in set(pieces.tolist()):
+            line, bit = sector // SECTORS_OF_LINE, 1 << sector % SECTORS_OF_LINE
+            mask = lru.pop(line, 0)
+            misses += not mask & bit
+            lru[line] = mask | bit
+            if len(lru) > capacity:
+                lru.popitem(last=False)
+        missed[index].append(misses)
+    for index, misses in missed.items():
+        total, some = len(misses), sum(each > 0 for each in misses)
+        bytes_out = SECTOR * sum(misses) / some if some else 0.0
+        result[index] = replace(found[index], in_sm=1 - some / total, in_l2=1 - some / total)
+        result[index] = replace(result[index], l2_bytes=bytes_out, dram_bytes=bytes_out)
+    return result
+
+
+def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float]) -> dict[int, Requests]:
+    """Requests of which a share of the sectors hits the L2, by index of access.
+
+    A request goes on to memory if any of its sectors does; sectors of a request are taken to hit alike where they are
+    neighbours (up to a line), independently otherwise.
+    """
+    result = {}
+    for index, each in requests.items():
+        hit, out = hits.get(index, 0.0), 1 - each.in_sm
+        if not out:
+            result[index] = each
+            continue
+        lines = max(1.0, each.l2_bytes / LINE)
+        all_hit = hit**lines
+        goes_on = out * (1 - all_hit)
+        dram_bytes = each.l2_bytes * (1 - hit) / (1 - all_hit) if all_hit < 1 else 0.0
+        result[index] = replace(each, in_l2=1 - goes_on, dram_bytes=dram_bytes)
+    return result
+
+
+def by_instruction(
+    program: Program, accesses: Sequence[Access], requests: Mapping[int, Requests]
+) -> dict[int, Requests]:
+    """Requests of the machine instructions, whose lines are the numbers of their PTX instructions."""
+    of_line = defaultdict[int, list[int]](list)
+    for index, access in enumerate(accesses):
+        if index in requests:
+            of_line[access.instruction].append(index)
+    found = {}
+    for place, (instruction, use) in enumerate(zip(program.instructions, program.uses, strict=True)):
+        if use.access is None or instruction.line is None:
+            continue
+        candidates = of_line.get(instruction.line, [])
+        fitting = [i for i in candidates if use.space in ("generic", accesses[i].space)] or candidates
+        if fitting:
+            found[place] = requests[fitting[0]]
+    return found
