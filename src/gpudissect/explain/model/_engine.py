@@ -1,4 +1,4 @@
-"""The compiled loop that runs the warps of one SM instruction by instruction. Imports numba: import it only to simulate.
+"""The compiled loop that runs the warps of one SM by instructions. Imports numba: import it only to simulate.
 
 All warps of a kernel follow one path through its machine code. Time advances from one cycle at which a scheduler may
 issue to the next. All state is in flat arrays of the caller; their columns have names here.
@@ -76,7 +76,7 @@ def _draw(strata: I64, instruction: Int, draws: U64) -> Float:
 
 @inlined
 def _service(mean: Float, variability: Float, draws: U64) -> Float:
-    """Service time; `variability` is half of one plus its squared coefficient of variation (Pollaczek and Khinchine)."""
+    """Service time; `variability`: half of one plus its squared coefficient of variation (Pollaczek and Khinchine)."""
     if variability <= 0.5:
         return mean
     number = uniform(draws, 0)
@@ -120,11 +120,11 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     if row[SHARED] >= 0.0:
         place = np.int64(row[SHARED])
         start = max(state.shared[place], start)
-        if kind == LOAD or kind == STORE:
+        if kind in (LOAD, STORE):
             start = max(start, max(state.queues[0], state.queues[1]) - machine[M_BACKLOG])
         state.shared[place] = start + row[SHARED_INTERVAL]
         state.busy[state.pipes.shape[1] + place] += row[SHARED_INTERVAL]
-    if kind == LOAD or kind == STORE:
+    if kind in (LOAD, STORE):
         done = _request(state, instruction, start + row[SHARED_INTERVAL] - 1.0)
     else:
         done = start + max(0.0, row[SHARED_INTERVAL] - 1.0) + row[LATENCY]

@@ -135,6 +135,19 @@ def predict(
     return Prediction(resident, nanoseconds, limiter, bounds, found)
 
 
+def volkov(found: Prediction, alone: Run, path: Path, launch: Launch, card: Card) -> float:
+    """Nanoseconds by Volkov's model (VV16 s3.3): latency of a warp `alone` and the bounds of throughput."""
+    warps = launch.blocks * launch.warps_per_block / card.sms
+    latency = alone.cycles / path.share / card.clock_hz * 1e9
+    waves = max(1.0, warps / (found.resident * launch.warps_per_block))
+    return max(waves * latency, *found.bounds.values())
+
+
+def roofline(found: Prediction) -> float:
+    """Nanoseconds by the roofline: bytes of memory or arithmetic, whichever takes longer."""
+    return max(found.bounds[name] for name in ("memory", "fma", "fp64", "tensor"))
+
+
 def bounds_of(
     program: Program,
     path: Path,
