@@ -10,6 +10,7 @@ from gpudissect.units import WARP_SIZE
 SECTOR, LINE = 32, 128
 """Bytes of a sector and of a line of the L1 and L2 of every GPU from Volta on (measured: l1.fetch_granularity)."""
 BANKS, BANK_BYTES = 32, 4
+MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
 
 Bools = NDArray[np.bool_]
@@ -22,6 +23,7 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
+    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart.
     """
 
     lanes: float
@@ -31,6 +33,8 @@ class Requests:
     in_l2: float = 1.0
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
+    lines: float = 1.0
+    scattered: float = 0.0
 
 
 def active(lanes: NDArray[np.uint32]) -> Bools:
@@ -63,6 +67,13 @@ def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int
         rows, found = keys[:, 0], keys[:, 1]
     counts = np.bincount(rows * BANKS + found % BANKS, minlength=len(words) * BANKS)
     return counts.reshape(-1, BANKS).max(axis=1)
+
+
+def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64]) -> Bools:
+    """Which requests touch many lines that do not lie side by side."""
+    units = addresses // LINE
+    span = np.where(is_active, units, 0).max(axis=1) - np.where(is_active, units, np.uint64(2**63)).min(axis=1)
+    return np.asarray((lines >= MIN_SCATTERED_LINES) & (span > MAX_SPAN * lines.astype(np.uint64)))
 
 
 def distinct(addresses: Addresses, is_active: Bools, size: int, unit: int) -> NDArray[np.int64]:

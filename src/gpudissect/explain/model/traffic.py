@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpudissect.explain.accesses import Access
 from gpudissect.explain.instrument import Events
-from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct
+from gpudissect.explain.model.card import Card
+from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct, is_scattered
 from gpudissect.machine_code.program import Program
 
 SECTORS_OF_LINE = LINE // SECTOR
@@ -59,8 +60,10 @@ def requests_by_access(
         sectors = distinct(group.addresses, lanes, access.size, SECTOR)
         data = lanes.sum(axis=1) * access.size / LINE
         passes = np.maximum(np.maximum(np.ceil(data), lines / LINES_PER_PASS), 1.0)
-        mean = float(sectors.mean())
-        found[index] = Requests(mean_lanes, float(passes.mean()), mean, 0.0, 0.0, mean * SECTOR, mean * SECTOR)
+        mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
+        scattered = float(is_scattered(group.addresses, lanes, lines).mean())
+        passes_mean, line_mean = float(passes.mean()), float(lines.mean())
+        found[index] = Requests(mean_lanes, passes_mean, mean, 0.0, 0.0, moved, moved, line_mean, scattered)
     return _with_l1(groups, found, warps, resident, l1_bytes)
 
 
@@ -124,23 +127,28 @@ def _with_l1(
     return result
 
 
-def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float]) -> dict[int, Requests]:
+def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float], card: Card) -> dict[int, Requests]:
     """Requests of which a share of the sectors hits the L2, by index of access.
 
-    A request goes on to memory if any of its sectors does; sectors of a request are taken to hit alike where they are
-    neighbours (up to a line), independently otherwise.
+    A request goes on to memory if any of its sectors does; sectors of a line are taken to hit alike, lines independently.
+    Memory moves at least `l2.fetch_granularity` bytes. A line of a scattered request costs as much as one of random
+    loads (`ldg_random.rate`), stated as bytes at the bandwidth of memory.
     """
+    granularity = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
+    read = card.bytes_per_cycle("dram", "read_bandwidth")
+    random_rate = card.values.get(("ldg_random", "rate"), 0.0)
+    of_random_line = read / random_rate if random_rate else granularity
     result = {}
     for index, each in requests.items():
         hit, out = hits.get(index, 0.0), 1 - each.in_sm
-        if not out:
+        if not out or not each.sectors:
             result[index] = each
             continue
-        lines = max(1.0, each.l2_bytes / LINE)
-        all_hit = hit**lines
-        goes_on = out * (1 - all_hit)
-        dram_bytes = each.l2_bytes * (1 - hit) / (1 - all_hit) if all_hit < 1 else 0.0
-        result[index] = replace(each, in_l2=1 - goes_on, dram_bytes=dram_bytes)
+        all_hit = hit**each.lines
+        of_line = max(each.l2_bytes / each.lines, min(granularity, LINE))
+        of_line = each.scattered * max(of_line, of_random_line) + (1 - each.scattered) * of_line
+        dram_bytes = of_line * each.lines * (1 - hit) / (1 - all_hit) if all_hit < 1 else 0.0
+        result[index] = replace(each, in_l2=1 - out * (1 - all_hit), dram_bytes=dram_bytes)
     return result
 
 

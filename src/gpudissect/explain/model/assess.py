@@ -1,0 +1,69 @@
+"""A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpudissect.explain.accesses import Access
+from gpudissect.explain.instrument import BlockCount
+from gpudissect.explain.mapping import MachineCounts, map_counts
+from gpudissect.explain.model.card import Card
+from gpudissect.explain.model.costs import Cost, cost_of
+from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
+from gpudissect.explain.model.predict import Launch, Prediction, predict
+from gpudissect.explain.model.traffic import SampledWarp, by_instruction, requests_by_access, with_l2
+from gpudissect.explain.model.walk import Path, walk
+from gpudissect.explain.ptx import Module
+from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
+
+MAX_PATH = 6000  # instructions of the path of a warp
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was measured of a run of the kernel: executions of its PTX blocks, sampled accesses, hits in the L2."""
+
+    blocks: int
+    threads: int  # of a block
+    dynamic_shared: int
+    counts: Mapping[tuple[str, int], BlockCount] = field(repr=False)
+    accesses: Sequence[Access] = field(repr=False)
+    warps: Sequence[SampledWarp] = field(repr=False)
+    l2_hits: Mapping[int, float] = field(repr=False)  # by index of access, of the sectors that miss the L1
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A kernel, what it did, and what that costs on a GPU."""
+
+    program: Program
+    facts: Facts
+    card: Card
+    counts: MachineCounts = field(repr=False)
+    path: Path = field(repr=False)
+    costs: tuple[Cost, ...] = field(repr=False)
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Blocks that an SM holds."""
+        return occupancy_of(self.program.kernel, self.facts.threads, self.facts.dynamic_shared, self.card)
+
+    def predict(self, resident: int, *, largest_carveout: bool) -> Prediction:
+        """Predicted time with `resident` blocks on an SM."""
+        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
+        l1 = l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
+        accesses = requests_by_access(self.facts.accesses, self.facts.warps, resident, l1)
+        accesses = with_l2(accesses, self.facts.l2_hits, self.card)
+        requests = by_instruction(self.program, self.facts.accesses, accesses)
+        launch = Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
+        return predict(self.program, self.path, self.costs, requests, self.card, launch, resident)
+
+
+def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
+    """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
+    counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
+    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    path = walk(program, counts, warps, MAX_PATH)
+    pairs = zip(program.instructions, program.uses, strict=True)
+    costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
+    return Assessment(program, facts, card, counts, path, costs)
