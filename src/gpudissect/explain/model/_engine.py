@@ -68,10 +68,10 @@ class State(NamedTuple):
 
 
 @inlined
-def _draw(strata: I64, instruction: Int, draws: U64) -> Float:
+def _draw(strata: I64, instruction: Int) -> Float:
     """Next number in [0, 1) of an instruction: multiples of the golden ratio, whose shares are right from the start."""
     strata[instruction] += 1
-    return (np.float64(strata[instruction]) * 0.6180339887498949 + np.float64(instruction) * 0.377) % 1.0
+    return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
 
 
 @inlined
@@ -92,13 +92,13 @@ def _service(mean: Float, variability: Float, draws: U64) -> Float:
 def _request(state: State, instruction: Int, start: Float) -> Float:
     """Cycle at which a request that left the pipe at `start` is done."""
     machine, row, queues, busy = state.machine, state.instructions[instruction], state.queues, state.busy
-    number = _draw(state.strata, instruction, state.draws)
+    number = _draw(state.strata, instruction)
     if number < row[IN_SM]:
-        return start + row[LATENCY]
+        return start + np.float64(row[LATENCY])
     l2 = row[L2_BYTES] / machine[M_L2_BYTES]
     queues[0] = max(queues[0], start) + l2
     busy[busy.size - 2] += l2
-    done = queues[0] - l2 + machine[M_L2_LATENCY]
+    done = np.float64(queues[0] - l2 + machine[M_L2_LATENCY])
     if number >= row[IN_L2]:
         dram = row[DRAM_BYTES] / machine[M_DRAM_BYTES]
         queues[1] = max(queues[1], queues[0]) + _service(dram, machine[M_DRAM_VARIABILITY], state.draws)

@@ -55,7 +55,8 @@ def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occu
 def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) -> int:
     """Bytes of the L1 beside `resident` blocks of `shared` bytes each.
 
-    The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++ Programming Guide).
+    The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++
+    Programming Guide).
     """
     capacity = card.values.get(("l1", "capacity"), float(card.shared_bytes))
     whole = int(capacity) + smallest_carveout({})

@@ -52,7 +52,8 @@ def bank_passes(addresses: Addresses, is_active: Bools, size: int, *, merged: bo
     group = WARP_SIZE // words
     total = np.zeros(len(addresses), dtype=np.int64)
     for first in range(0, WARP_SIZE, group):
-        part, on = addresses[:, first : first + group] // BANK_BYTES, is_active[:, first : first + group]
+        part = addresses[:, first : first + group] // np.uint64(BANK_BYTES)
+        on = is_active[:, first : first + group]
         each = (part[:, :, None] + np.arange(words, dtype=np.uint64)).reshape(len(addresses), -1)
         total += _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
     return np.maximum(total, 1)
@@ -66,7 +67,7 @@ def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int
         keys = np.unique(np.stack([rows, found], axis=1), axis=0)
         rows, found = keys[:, 0], keys[:, 1]
     counts = np.bincount(rows * BANKS + found % BANKS, minlength=len(words) * BANKS)
-    return counts.reshape(-1, BANKS).max(axis=1)
+    return np.asarray(counts.reshape(-1, BANKS).max(axis=1))
 
 
 def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64]) -> Bools:

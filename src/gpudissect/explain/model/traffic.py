@@ -119,9 +119,9 @@ def _with_l1(
             if len(lru) > capacity:
                 lru.popitem(last=False)
         missed[index].append(misses)
-    for index, misses in missed.items():
-        total, some = len(misses), sum(each > 0 for each in misses)
-        bytes_out = SECTOR * sum(misses) / some if some else 0.0
+    for index, counts in missed.items():
+        total, some = len(counts), sum(each > 0 for each in counts)
+        bytes_out = SECTOR * sum(counts) / some if some else 0.0
         result[index] = replace(found[index], in_sm=1 - some / total, in_l2=1 - some / total)
         result[index] = replace(result[index], l2_bytes=bytes_out, dram_bytes=bytes_out)
     return result
@@ -130,8 +130,8 @@ def _with_l1(
 def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float], card: Card) -> dict[int, Requests]:
     """Requests of which a share of the sectors hits the L2, by index of access.
 
-    A request goes on to memory if any of its sectors does; sectors of a line are taken to hit alike, lines independently.
-    Memory moves at least `l2.fetch_granularity` bytes. A line of a scattered request costs as much as one of random
+    A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. Memory
+    moves at least `l2.fetch_granularity` bytes. A line of a scattered request costs as much as one of random
     loads (`ldg_random.rate`), stated as bytes at the bandwidth of memory.
     """
     granularity = card.values.get(("l2", "fetch_granularity"), float(SECTOR))

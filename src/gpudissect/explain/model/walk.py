@@ -65,8 +65,7 @@ class _Walker:
         for block in flow.order:
             inside = program.loops.innermost[block]
             if block in headers:
-                loop = headers[block]
-                self.children[loops[loop].parent].append(("loop", loop))
+                self.children[loops[headers[block]].parent].append(("loop", headers[block]))
             self.children[inside].append(("block", block))
         self.turns = np.ones(len(loops))
         self.entries = np.zeros(len(loops))
