@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpudissect.explain.accesses import Access
 from gpudissect.explain.instrument import BlockCount
 from gpudissect.explain.mapping import MachineCounts, map_counts
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.costs import Cost, cost_of
 from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explain.model.predict import Launch, Prediction, predict
-from gpudissect.explain.model.traffic import SampledWarp, by_instruction, requests_by_access, with_l2
+from gpudissect.explain.model.traffic import Accessed, SampledWarp, by_instruction, requests_by_access, with_l2
 from gpudissect.explain.model.walk import Path, walk
+from gpudissect.explain.profile import Profile
 from gpudissect.explain.ptx import Module
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
@@ -27,7 +27,7 @@ class Facts:
     threads: int  # of a block
     dynamic_shared: int
     counts: Mapping[tuple[str, int], BlockCount] = field(repr=False)
-    accesses: Sequence[Access] = field(repr=False)
+    accesses: Sequence[Accessed] = field(repr=False)
     warps: Sequence[SampledWarp] = field(repr=False)
     l2_hits: Mapping[int, float] = field(repr=False)  # by index of access, of the sectors that miss the L1
 
@@ -57,6 +57,21 @@ class Assessment:
         requests = by_instruction(self.program, self.facts.accesses, accesses)
         launch = Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
         return predict(self.program, self.path, self.costs, requests, self.card, launch, resident)
+
+
+def facts_of(profile: Profile, l2_hits: Mapping[int, float]) -> Facts:
+    """What a profile says of a run. Raises `UsageError` if it is damaged."""
+    order: dict[int, int] = {}
+    warps = [SampledWarp(order.setdefault(warp.block, len(order)), warp.trace()) for warp in profile.warps]
+    return Facts(
+        blocks=profile.launch.blocks,
+        threads=profile.launch.threads_per_block,
+        dynamic_shared=profile.launch.shared_bytes,
+        counts=profile.block_counts(),
+        accesses=[Accessed(*access) for access in profile.accesses],
+        warps=warps,
+        l2_hits=l2_hits,
+    )
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:

@@ -12,30 +12,38 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explain.accesses import Access
-from gpudissect.explain.instrument import Events
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct, is_scattered
+from gpudissect.explain.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 
 SECTORS_OF_LINE = LINE // SECTOR
-LINES_PER_PASS = 1
-_SPACE_BITS = np.uint64((1 << 62) - 1)
+_ALLOCATION_BITS = 40
+
+
+@dataclass(frozen=True)
+class Accessed:
+    """An access of the PTX: number of its instruction, space, kind (load, store, atomic), bytes of a thread."""
+
+    instruction: int
+    space: str
+    kind: str
+    size: int
 
 
 @dataclass(frozen=True)
 class SampledWarp:
-    """What a warp of the sample accessed; `block`: number of its block among those that share an SM in the sample."""
+    """What a warp of the sample did; `block`: number of its block among those that share an SM in the sample."""
 
     block: int
-    events: Events
+    trace: Trace
 
 
 @dataclass(frozen=True)
 class _Group:
-    """All requests of one access: warps and positions in them, addresses and active lanes."""
+    """All requests of one access: addresses and active lanes, warps and positions in them."""
 
-    access: Access
+    access: Accessed
     addresses: NDArray[np.uint64]
     lanes: NDArray[np.bool_]
     warps: NDArray[np.int64]
@@ -43,7 +51,7 @@ class _Group:
 
 
 def requests_by_access(
-    accesses: Sequence[Access], warps: Sequence[SampledWarp], resident: int, l1_bytes: int
+    accesses: Sequence[Accessed], warps: Sequence[SampledWarp], resident: int, l1_bytes: int
 ) -> dict[int, Requests]:
     """Requests of each access by its index, without the L2: what misses the L1 goes to memory."""
     groups = _groups(accesses, warps)
@@ -53,38 +61,43 @@ def requests_by_access(
         mean_lanes = float(lanes.sum(axis=1).mean())
         if access.space == "shared":
             merged = access.kind != "atomic"
-            passes = bank_passes(group.addresses, lanes, access.size, merged=merged)
-            found[index] = Requests(mean_lanes, float(passes.mean()), 0.0)
+            conflicts = bank_passes(group.addresses, lanes, access.size, merged=merged)
+            found[index] = Requests(mean_lanes, float(conflicts.mean()), 0.0)
             continue
         lines = distinct(group.addresses, lanes, access.size, LINE)
-        sectors = distinct(group.addresses, lanes, access.size, SECTOR)
+        sectors = float(distinct(group.addresses, lanes, access.size, SECTOR).mean())
         data = lanes.sum(axis=1) * access.size / LINE
-        passes = np.maximum(np.maximum(np.ceil(data), lines / LINES_PER_PASS), 1.0)
-        mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
+        passes = np.maximum(np.maximum(np.ceil(data), lines), 1.0)
+        moved = sectors * SECTOR
         scattered = float(is_scattered(group.addresses, lanes, lines).mean())
-        passes_mean, line_mean = float(passes.mean()), float(lines.mean())
-        found[index] = Requests(mean_lanes, passes_mean, mean, 0.0, 0.0, moved, moved, line_mean, scattered)
+        of_lines = float(passes.mean()), sectors, 0.0, 0.0, moved, moved, float(lines.mean()), scattered
+        found[index] = Requests(mean_lanes, *of_lines)
     return _with_l1(groups, found, warps, resident, l1_bytes)
 
 
-def _groups(accesses: Sequence[Access], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
+def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
     parts = defaultdict[int, list[tuple[int, NDArray[np.int64]]]](list)
     for number, warp in enumerate(warps):
-        for index in np.unique(warp.events.index):
-            parts[int(index)].append((number, np.flatnonzero(warp.events.index == index)))
+        for index in np.unique(warp.trace.accessed):
+            parts[int(index)].append((number, np.flatnonzero(warp.trace.accessed == index)))
     groups = {}
     for index, chosen in sorted(parts.items()):
-        addresses = np.concatenate([_addresses(warps[number].events)[at] for number, at in chosen])
-        lanes = np.concatenate([active(warps[number].events.lanes[at]) for number, at in chosen])
+        addresses = np.concatenate([_addresses(warps[number].trace, at) for number, at in chosen])
+        lanes = np.concatenate([active(warps[number].trace.access_lanes[at]) for number, at in chosen])
+        spaces = np.concatenate([warps[number].trace.allocations[at] for number, at in chosen])[lanes]
+        access = accesses[index]
+        if access.space == "generic":
+            is_shared = bool(spaces.size) and float((spaces == SHARED).mean()) > 0.5
+            access = replace(access, space="shared" if is_shared else "global")
         of = np.concatenate([np.full(at.size, number) for number, at in chosen])
-        groups[index] = _Group(accesses[index], addresses, lanes, of, np.concatenate([at for _, at in chosen]))
+        groups[index] = _Group(access, addresses, lanes, of, np.concatenate([at for _, at in chosen]))
     return groups
 
 
-def _addresses(events: Events) -> NDArray[np.uint64]:
-    if events.addresses is None:
-        raise ValueError("the sample has no addresses")
-    return events.addresses & _SPACE_BITS
+def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Addresses in which each allocation has a range of its own, shape (events, 32)."""
+    allocations, offsets = trace.allocations[at].astype(np.int64), trace.offsets[at]
+    return np.asarray((offsets + np.where(allocations >= 0, allocations + 1 << _ALLOCATION_BITS, 0)).astype(np.uint64))
 
 
 def _with_l1(
@@ -153,7 +166,7 @@ def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float], card: C
 
 
 def by_instruction(
-    program: Program, accesses: Sequence[Access], requests: Mapping[int, Requests]
+    program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]
 ) -> dict[int, Requests]:
     """Requests of the machine instructions, whose lines are the numbers of their PTX instructions."""
     of_line = defaultdict[int, list[int]](list)
