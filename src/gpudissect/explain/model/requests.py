@@ -54,7 +54,7 @@ def bank_passes(addresses: Addresses, is_active: Bools, size: int, *, merged: bo
     for first in range(0, WARP_SIZE, group):
         part = addresses[:, first : first + group] // np.uint64(BANK_BYTES)
         on = is_active[:, first : first + group]
-        each: Addresses = (part[:, :, None] + np.arange(words, dtype=np.uint64)).reshape(len(addresses), -1)
+        each = (part[:, :, None] + np.arange(words)).astype(np.uint64).reshape(len(addresses), -1)
         total += _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
     return np.maximum(total, 1)
 
