@@ -32,7 +32,7 @@ NEEDED = (
 class Card:
     """A measured GPU: values of its findings by element and attribute, in their units.
 
-    Raises `UsageError` where `value` is asked for what was not measured.
+    `value` raises `UsageError` for one that was not measured.
     """
 
     name: str

@@ -19,7 +19,7 @@ Addresses = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Requests:
-    """Means over the requests of one instruction, a request being what a warp asks for at once.
+    """Means over the requests of one instruction, a request being one access of a warp.
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
