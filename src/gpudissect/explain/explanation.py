@@ -1,0 +1,156 @@
+"""What `explain` found of a kernel on a GPU, schema ``gpudissect/explanation/1``: data for views and programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA: Literal["gpudissect/explanation/1"] = "gpudissect/explanation/1"
+
+T = TypeVar("T")
+Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
+
+
+class Part(BaseModel):
+    """A part of an explanation: frozen, strictly typed."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
+    )
+
+
+class Point(Part):
+    """Time at one occupancy. Times in nanoseconds of a launch."""
+
+    blocks_per_sm: int
+    """Blocks on an SM at once."""
+    warps_per_sm: int
+    """Their warps."""
+    predicted: float
+    """Predicted time."""
+    low: float
+    """Lower end of its bracket."""
+    high: float
+    """Upper end."""
+    limiter: str
+    """What limits it: a resource such as `memory`, or `latency`."""
+    measured: float | None = None
+    """Measured time, if this GPU ran it."""
+    volkov: float
+    """Time by Volkov's model (VV16 s3.3)."""
+    roofline: float
+    """Time by the roofline."""
+
+
+class WorksheetRow(Part):
+    """A kind of instruction as in table 3.2 of VV16."""
+
+    unit: str
+    """Unit that executes it."""
+    instructions: float
+    """Instructions of a warp."""
+    cycles: float
+    """Cycles of the unit that all warps of an SM take."""
+    share: float
+    """These relative to the predicted time."""
+
+
+class Line(Part):
+    """An instruction of the machine code."""
+
+    address: int
+    """Byte offset from the start of the kernel."""
+    text: str
+    """The instruction."""
+    source_file: str | None = None
+    """File of its source line."""
+    source_line: int | None = None
+    """Number of its source line."""
+    executed: float
+    """Executions by a warp, on average."""
+    unit: str
+    """Unit that executes it."""
+    issue_cycles: float
+    """Cycles until its unit accepts the next one, conflicts included."""
+    latency: float | None = None
+    """Cycles until a dependent instruction may issue, unloaded; None if stall counts fix it."""
+    waits_for: Items[int] = ()
+    """Addresses of the instructions whose results it waits for."""
+    stall: float
+    """Share of the time of a warp that it waits at this instruction, for a result or a barrier."""
+    contended: float
+    """Share of the time of a warp that it waits for an issue slot or a unit."""
+    is_measured: bool
+    """Whether its cost was measured, as this very instruction."""
+    cost_source: str
+    """The measured element, or where the cost comes from."""
+    is_critical: bool = False
+    """Whether it is on the longest chain of dependences."""
+    sectors: float | None = None
+    """Sectors of 32 bytes that a request of it touches."""
+    l1_hits: float | None = None
+    """Share of its requests that end in the SM."""
+    l2_hits: float | None = None
+    """Share of the others that end in the L2."""
+
+
+class Advice(Part):
+    """What would make the kernel faster."""
+
+    text: str
+    """What to do."""
+    gain: float
+    """Time saved relative to now, by the model."""
+    evidence: str
+    """The numbers behind it."""
+
+
+class Explanation(Part):
+    """A kernel on a GPU."""
+
+    schema_: Literal["gpudissect/explanation/1"] = Field(SCHEMA, alias="schema")
+    kernel: str
+    """Name of the kernel."""
+    architecture: str
+    """Architecture of the machine code."""
+    gpu: str
+    """GPU whose measured values were used."""
+    grid: tuple[int, int, int]
+    """Blocks."""
+    block: tuple[int, int, int]
+    """Threads of a block."""
+    registers: int
+    """Registers of a thread."""
+    shared_bytes: int
+    """Shared memory of a block, static and dynamic."""
+    stack_bytes: int
+    """Local memory of a thread: more than 0 if registers are spilled or arrays indexed."""
+    occupancy: dict[str, int]
+    """Blocks that an SM holds, by what limits them."""
+    point: Point
+    """At the kernel's own occupancy."""
+    curve: Items[Point] = ()
+    """Over all occupancies."""
+    warps_for_90: int | None = None
+    """Fewest warps of an SM that reach 90 % of the best throughput of the curve."""
+    bounds: dict[str, float] = {}
+    """Nanoseconds that each resource needs at least."""
+    critical_path: float
+    """Nanoseconds of the longest chain of dependences of a warp."""
+    loops: dict[str, float] = {}
+    """Cycles that a turn of each loop adds to the longest chain."""
+    worksheet: Items[WorksheetRow] = ()
+    """Instructions by unit."""
+    lines: Items[Line] = ()
+    """The machine code."""
+    advice: Items[Advice] = ()
+    """Ranked, largest gain first."""
+    assumptions: Items[str] = ()
+    """What was not measured, with its source."""
+    notes: Items[str] = ()
+    """What the profile or the model could not do."""
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return self.model_dump_json(by_alias=True, indent=1)
