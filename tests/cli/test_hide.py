@@ -106,7 +106,8 @@ def test_a_prediction(result: Path, gpudissect) -> None:
         ("--warps 4 --run fad:3", "'fad'; did you mean fadd?"),
         ("--warps 4 --run fadd:x", "'fadd:x'"),
         ("--warps 4", "name a mix"),
-        ("--alpha 4", "'--warps'"),
+        ("--warps 4 --run fadd --alpha 4", "name a mix"),
+        ("--alpha 4", "--warps"),
     ],
 )
 def test_what_cannot_be_predicted(result: Path, error_of, arguments: str, fact: str) -> None:
@@ -164,5 +165,7 @@ def test_recordings_and_results_of_another_kind(result: Path, tmp_path: Path, gp
     timer = ("--only", "timer", "--record", recording, "-o", other)
     assert gpudissect("discover", "-d", "sim:gtx980", *timer)[0] == 0
     assert "no parameters of latency hiding" in error_of("predict", other, *AT_8)
+    everything = error_of("predict", other)
+    assert all(fact in everything for fact in ("no parameters of latency hiding", "--warps", "--run", "--alpha"))
     assert "latency hiding" in error_of("hide", "-d", f"rec:{recording}", code=3)
     assert "it is a folder" in error_of("hide", "-d", "sim:gtx980", "-o", tmp_path)

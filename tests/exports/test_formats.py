@@ -14,7 +14,7 @@ from gpudissect.errors import UsageError
 from gpudissect.exports import FORMATS, export
 from gpudissect.exports.mt4g import _quantile
 from gpudissect.results.files import load
-from gpudissect.results.model import Provenance
+from gpudissect.results.model import Provenance, Series
 from tests.support.results import FACTS, PLAIN, result
 
 SMALL = PLAIN | {
@@ -43,7 +43,14 @@ def h200():
 
 @pytest.fixture(scope="module")
 def small():
-    return result(SMALL, facts=ALL_FACTS)
+    return with_chains(result(SMALL, facts=ALL_FACTS), "l2", "dram")
+
+
+def with_chains(made, *elements):
+    """The result with the latency of two chains behind the hit latency of each element."""
+    columns = {"sm": (0, 1), "latency": (190.0, 210.0)}
+    chains = (Series(element=name, name="x", columns=columns, shows=("hit_latency",)) for name in elements)
+    return made.model_copy(update={"series": tuple(chains)})
 
 
 def read_as_sys_sage(text):
@@ -148,9 +155,11 @@ def test_mt4g_quantiles_of_a_histogram():
 
 
 def test_mt4g_has_no_latency_without_a_mean():
-    median = {"value": 195.0, "method": "median of 9 chains"}
-    memory = json.loads(export(result(SMALL | {"l2.hit_latency": median}, facts=ALL_FACTS), "mt4g"))["memory"]
+    made = with_chains(result(SMALL, facts=ALL_FACTS), "dram")
+    memory = json.loads(export(made, "mt4g"))["memory"]
     assert "latency" not in memory["l2"]
+    latency = memory["main"]["latency"]
+    assert (latency["mean"], latency["p50"], latency["measurements"]) == (200.0, SMALL["dram.hit_latency"], 2)
 
 
 def test_mt4g_leaves_out_what_its_readers_cannot_read(small):

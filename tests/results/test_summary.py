@@ -8,7 +8,7 @@ from gpudissect.estimate import Status
 from gpudissect.results.files import load
 from gpudissect.results.folded import rounded_range
 from gpudissect.results.model import Series
-from gpudissect.results.summary import BANDWIDTH_SERIES, summarize
+from gpudissect.results.summary import BANDWIDTH_SERIES, RATE_SERIES, summarize
 from gpudissect.results.verdict import Verdict
 from tests.support.results import result
 
@@ -67,6 +67,24 @@ def test_too_few_warps_are_distinguished_from_a_number():
     too_few = {"status": Status.NOT_FOUND, "low": 64}
     made = result({"ffma.warps_needed": {"value": 16, "low": 15, "high": 16}, "ldg_streaming.warps_needed": too_few})
     assert {each.instruction: each.text for each in summarize(made).warps} == {"ffma": "16", "ldg_streaming": "> 64"}
+
+
+@pytest.mark.parametrize(
+    ("rates", "text"),
+    [
+        ((1.0, 3.0, 3.7), "> 64 (64 with 2 chains)"),
+        ((1.0, 3.5, 3.6), "> 64 (64 with 2 chains)"),
+        ((1.0, 3.0, 3.5), "> 64"),
+        ((4.0, 3.0, 3.5), "> 64"),  # one chain
+        ((1.0, None, "x"), "> 64"),
+    ],
+)
+def test_where_one_chain_is_too_few_more_are_named(rates, text):
+    too_few = {"status": Status.NOT_FOUND, "low": 64}
+    columns = {"warps": (64, 32, 64), "chains": (1, 2, 2), "rate": rates}
+    made = result({"ldg_streaming.warps_needed": too_few, "ldg_streaming.rate": 4.0})
+    made = made.model_copy(update={"series": (Series(element="ldg_streaming", name=RATE_SERIES, columns=columns),)})
+    assert [each.text for each in summarize(made).warps] == [text]
 
 
 @pytest.mark.parametrize(

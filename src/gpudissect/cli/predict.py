@@ -11,7 +11,7 @@ from gpudissect.cli import completion
 
 def predict(
     file: Annotated[Path, Argument(metavar="FILE", help="A result of 'gpudissect hide -o FILE'.")],
-    warps: Annotated[int, Option(help="Warps per SM.")],
+    warps: Annotated[int | None, Option(help="Warps per SM; required.")] = None,
     run: Annotated[
         str | None,
         Option(

@@ -23,7 +23,8 @@ _FACTS = (
     *("clock_hz", "warp_size", "threads_per_sm", "memory_size", "memory_clock_hz", "memory_bus_bits"),
     *("shared_per_sm", "shared_per_block", "constant_size"),
 )
-HISTOGRAM = "histogram of access latencies"
+HISTOGRAM = ("cycles", "accesses")  # columns of a histogram of single accesses
+CHAIN_NUMBERS = ("sm", "chain")  # columns of chains followed by several SMs, and in older results by one
 Table = dict[str, Any]
 
 
@@ -163,28 +164,28 @@ def _hit_latency(lookup: Lookup, element: str) -> Table:
     return _latency(lookup, found) if found is not None else {}
 
 
-CHAINS = ("latency by sm", "latency by chain")
-"""Series of chains, each followed by another SM or (older results) all by the same."""
+OVER_SMS = ("l2", "dram")
+"""Elements whose hit latency depends on the SM. That of the L2 is a median over chains, each followed by another SM;
+that of memory a mean over single accesses if these were timed (then they have a histogram), else such a median."""
 
 
 def _latency(lookup: Lookup, found: Finding) -> Table:
     """Cycles of a hit: `mean` over the loads of laps or chains, percentiles only of what is known load by load.
 
-    A finding that is a median over chains is their `p50`, and their mean is taken from the series behind it. Empty
-    without a mean, which readers take for granted.
+    A median over chains is their `p50`, and their mean is taken from the series behind it. Empty without a mean, which
+    readers take for granted.
     """
     table: Table = {"mean": found.value, "unit": "cycles", "method": clean(found.method)[:200]}
-    if found.method.startswith("median"):
-        chains = next(filter(None, (lookup.numbers(found, name, "latency") for name in CHAINS)), None)
-        if chains is None:
+    starts, counts = lookup.numbers(found, *HISTOGRAM) if found.element == "dram" else ([], [])
+    overhead = lookup.number("timer", "overhead")
+    if starts and overhead is not None:
+        p50, p95 = (_quantile(starts, counts, share) - overhead for share in (0.5, 0.95))
+        table |= {"p50": p50, "p95": p95, "measurements": round(sum(counts))}
+    elif found.element in OVER_SMS and not starts:
+        by_chain = (lookup.numbers(found, number, "latency")[1] for number in CHAIN_NUMBERS)
+        if (chains := next(filter(None, by_chain), None)) is None:
             return {}
         table |= {"mean": sum(chains) / len(chains), "p50": found.value, "measurements": len(chains)}
-    elif found.method.startswith(("mean", "trimmed mean")):
-        starts, counts = (lookup.numbers(found, HISTOGRAM, name) for name in ("cycles", "accesses"))
-        overhead = lookup.number("timer", "overhead")
-        if starts and overhead is not None:
-            p50, p95 = (_quantile(starts, counts, share) - overhead for share in (0.5, 0.95))
-            table |= {"p50": p50, "p95": p95, "measurements": round(sum(counts))}
     return table | {key: end for key, end in (("low", found.low), ("high", found.high)) if end is not None}
 
 

@@ -53,12 +53,13 @@ class Lookup:
         finding = self.finding(element, attribute)
         return finding.value if finding is not None and isinstance(finding.value, int | float) else None
 
-    def numbers(self, finding: Finding, series: str, column: str) -> list[float]:
-        """A column of the series of that name that shows a finding; empty if there is none."""
+    def numbers(self, finding: Finding, *columns: str) -> tuple[list[float], ...]:
+        """The columns of the series that shows a finding and has just these; each empty if there is none."""
         for each in self.result.series:
-            if (each.element, each.name) == (finding.element, series) and finding.attribute in each.shows:
-                return [number for number in each.columns.get(column, ()) if isinstance(number, int | float)]
-        return []
+            shown = each.element == finding.element and finding.attribute in each.shows
+            if shown and set(each.columns) == set(columns):
+                return tuple([x for x in each.columns[name] if isinstance(x, int | float)] for name in columns)
+        return tuple([] for _ in columns)
 
     def lower_bound(self, element: str, attribute: str) -> float | None:
         """The low end of an attribute that was not found because its end could not be reached."""

@@ -59,7 +59,7 @@ class MixPrediction:
 
 def predict(
     result: Result,
-    warps: int,
+    warps: int | None,
     run: str | Mapping[str, float] | None = None,
     alpha: float | None = None,
     access: str = DEFAULT_ACCESS,
@@ -67,9 +67,20 @@ def predict(
     """Fill in the worksheet for `warps` per SM and a mix of dependent instructions.
 
     The mix is `run`, counts per warp by instruction as a text or a mapping, or else `alpha` additions per `access`.
-    Raises `UsageError` for a result without parameters of latency hiding, an impossible occupancy, or a wrong mix.
+    Raises `UsageError` for a result without parameters of latency hiding, an impossible occupancy, or a wrong mix; one
+    error names everything that is missing.
     """
-    machine = machine_of(result)
+    missing = []
+    if warps is None:
+        missing.append("name the warps per SM with --warps 32")
+    if (run in (None, {})) == (alpha is None):
+        missing.append(f"name a mix with either --run {EXAMPLE} or --alpha 32")
+    try:
+        machine = machine_of(result)
+    except UsageError as error:
+        raise UsageError("; ".join([str(error), *missing])) from None
+    if missing or warps is None:
+        raise UsageError("; ".join(missing))
     _check_warps(warps, machine, result.device.facts)
     return predict_mix(machine, _counts(run, alpha, access, machine), warps)
 
@@ -113,8 +124,6 @@ def _counts(
     run: str | Mapping[str, float] | None, alpha: float | None, access: str, machine: Machine
 ) -> dict[str, float]:
     """Instructions of a warp, by kind."""
-    if (run in (None, {})) == (alpha is None):
-        raise UsageError(f"name a mix with either --run {EXAMPLE} or --alpha 32")
     if alpha is not None:
         if not alpha >= 0:
             raise UsageError(f"alpha is 0 or more, got {alpha:g}")

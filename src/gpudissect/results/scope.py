@@ -27,9 +27,14 @@ def scopes(findings: Iterable[Finding]) -> Mapping[tuple[str, str], str]:
     return found
 
 
+def share_of_peak(element: str) -> float:
+    """Share of the peak rate that `warps_needed` of this element refers to."""
+    return MEMORY_WARPS_SHARE if element in FROM_MEMORY else WARPS_SHARE
+
+
 def warps_share(element: str) -> str:
-    """Share of the peak rate that `warps_needed` of this element refers to, in percent."""
-    return f"{MEMORY_WARPS_SHARE if element in FROM_MEMORY else WARPS_SHARE:.0%}"
+    """The same in percent, as a text."""
+    return f"{share_of_peak(element):.0%}"
 
 
 def _scope(finding: Finding) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -11,13 +11,15 @@ from gpudissect.estimate import Status
 from gpudissect.results.check import Weight, concerns
 from gpudissect.results.folded import folded, folded_published, rounded, rounded_range
 from gpudissect.results.model import Finding, Result, Series
-from gpudissect.results.scope import warps_share
+from gpudissect.results.scope import share_of_peak, warps_share
 from gpudissect.results.text import percent, title_of, words
 from gpudissect.results.verdict import Verdict
 from gpudissect.vocabulary import HIDING, TLBS
 
 BANDWIDTH_SERIES = "read bandwidth against footprint"
 """Series with the columns footprint (B) and bandwidth (B/s)."""
+RATE_SERIES = "rate against warps and chains"
+"""Series with the columns warps, chains and rate (operations per cycle)."""
 _BANDWIDTH_UNITS = {"footprint": "B", "bandwidth": "B/s"}
 SAME_RATE = 0.01  # relative difference of bandwidths, up to which they count as one
 CONFIDENT = 0.99  # from which on a confidence is not mentioned
@@ -102,11 +104,13 @@ class Warps:
     name: str
     share: str
     needed: Finding
+    with_chains: str
+    """``64 with 2 chains`` where one chain per warp is too few: warps that suffice with more; empty if not known."""
 
     @property
     def text(self) -> str:
-        """The number, or ``> 64`` where as many warps as fit are too few."""
-        return folded(self.needed)
+        """The number, or ``> 64 (64 with 2 chains)`` where as many warps as fit are too few."""
+        return folded(self.needed) + (f" ({self.with_chains})" if self.with_chains else "")
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def summarize(result: Result) -> Summary:
     return Summary(
         levels=tuple(level for level in levels if _is_own_level(level, by_element)),
         tlbs=tuple(tlb for tlb in tlbs if _has_value(tlb.entries) or _has_value(tlb.reach)),
-        warps=tuple(_warps(by_element)),
+        warps=tuple(_warps(by_element, result.series)),
         latency_by_sm=_range_of(by_sm),
         remarks=tuple(_remarks(result)),
         reference=_reference(result),
@@ -218,11 +222,26 @@ def _tlb(element: str, found: dict[str, Finding]) -> Tlb:
     return Tlb(element, title_of(element), *(found.get(name) for name in attributes))
 
 
-def _warps(by_element: dict[str, dict[str, Finding]]) -> Iterator[Warps]:
+def _warps(by_element: dict[str, dict[str, Finding]], series: Sequence[Series]) -> Iterator[Warps]:
+    surfaces = {each.element: each for each in series if each.name == RATE_SERIES}
     for instruction, name in _WARPS.items():
-        needed = by_element.get(instruction, {}).get("warps_needed")
+        found = by_element.get(instruction, {})
+        needed = found.get("warps_needed")
         if needed is not None and (_has_value(needed) or needed.low is not None):
-            yield Warps(instruction, name, warps_share(instruction), needed)
+            too_few = needed.status is Status.NOT_FOUND
+            with_chains = _with_chains(found.get("rate"), surfaces.get(instruction)) if too_few else ""
+            yield Warps(instruction, name, warps_share(instruction), needed, with_chains)
+
+
+def _with_chains(rate: Finding | None, surface: Series | None) -> str:
+    """The fewest chains of a warp that reach the share of the rate, and with how many of the measured warps."""
+    if rate is None or surface is None or not isinstance(rate.value, int | float):
+        return ""
+    target = share_of_peak(rate.element) * rate.value
+    columns = (surface.columns.get(name, ()) for name in ("chains", "warps", "rate"))
+    rows = [tuple(each for each in row if isinstance(each, int | float)) for row in zip(*columns, strict=False)]
+    sufficient = [row[:2] for row in rows if len(row) == 3 and row[0] > 1 and row[2] >= target]
+    return "{1:g} with {0:g} chains".format(*min(sufficient)) if sufficient else ""
 
 
 def _agreement(found: dict[str, Finding]) -> str:

@@ -46,7 +46,7 @@ def overview(result: Result, summary: Summary) -> Iterator[Markup]:
     if summary.warps:
         terms.append(("Warps per SM, one chain each", summary.warps_needed))
     if summary.latency_by_sm:
-        terms.append(("L2 hit by SM", f"{summary.latency_by_sm}; the L2's row has the median"))
+        terms.append((title_of("l2"), f"by SM {summary.latency_by_sm}; the table has the median over SMs"))
     terms += [("Not stable", reason) for reason in summary.instabilities]
     if verdicts := _verdicts(result, summary):
         terms.append(("Published values", verdicts))
