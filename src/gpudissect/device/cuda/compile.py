@@ -7,9 +7,10 @@ of its own release or older (and no test has read what the driver makes of PTX).
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gpudissect.cache_folder import cache_folder, private_folder
@@ -33,6 +34,42 @@ def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
     except Exception as error:
         reason = next((line for line in str(error).splitlines() if "error" in line), str(error).partition("\n")[0])
         raise KernelFailed(f"{source} did not compile for {arch}: {reason.strip()}") from error
+
+
+def compile_ptx(source: str, name: str, arch: str, folders: Sequence[FilePath] = ()) -> str:
+    """The PTX of a CUDA source of a user for a virtual architecture such as ``compute_90``, with its source lines.
+
+    `folders` are searched for files that it includes, after them those of the toolkit. Raises `KernelFailed` with the
+    first error. Needs no GPU and no driver.
+    """
+    from cuda.bindings import nvrtc
+
+    compiler_version()  # raises without NVRTC
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
+    options = [f"--std={_STANDARD}", f"-arch={arch}", "-lineinfo"]
+    options += [f"-I{folder}" for folder in (*folders, *_toolkit_headers())]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    try:
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
+            nvrtc.nvrtcGetProgramLog(program, log)
+            lines = log.decode("utf-8", "replace").rstrip("\0").splitlines()
+            reason = next((line for line in lines if "error" in line), lines[0] if lines else status.name)
+            raise KernelFailed(f"{name} did not compile for {arch}: {ascii(reason.strip())[1:-1][:300]}")
+        ptx = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
+        nvrtc.nvrtcGetPTX(program, ptx)
+        return ptx.rstrip(b"\0").decode().replace(f'"{os.getcwd()}{os.sep}', '"')
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _toolkit_headers() -> list[FilePath]:
+    """Folders with headers such as ``cuda_fp16.h``: of wheels, or of a toolkit."""
+    spec = find_spec("nvidia")
+    wheels = [FilePath(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    found = [path for folder in wheels for path in sorted(folder.glob("cu*/include"), reverse=True)]
+    found.append(FilePath(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include"))
+    return [folder for folder in found if (folder / "cuda_fp16.h").is_file()][:1]
 
 
 @cache

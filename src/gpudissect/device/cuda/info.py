@@ -161,6 +161,12 @@ class NvmlMonitor:
         target = nvml.device_get_clock(self._handle, clock, nvml.ClockId.APP_CLOCK_TARGET)
         return f"requested {target} MHz, highest {nvml.device_get_max_clock_info(self._handle, clock)} MHz"
 
+    def clocks(self) -> tuple[float | None, float | None]:
+        """Clocks of the SMs and of the memory now, in Hz."""
+        sm = self._query(lambda nvml: 1e6 * nvml.device_get_clock_info(self._handle, nvml.ClockType.CLOCK_SM))
+        memory = self._query(lambda nvml: 1e6 * nvml.device_get_clock_info(self._handle, nvml.ClockType.CLOCK_MEM))
+        return sm, memory
+
     def throttling(self) -> str | None:
         """Why the clock is lower than requested now, None if it is not or not known."""
         bits = self._query(lambda nvml: int(nvml.device_get_current_clocks_event_reasons(self._handle)))
