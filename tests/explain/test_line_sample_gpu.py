@@ -10,7 +10,7 @@ from gpudissect.explain.ptx import parse_ptx
 from tests.explain.sources import KERNELS, NAMES
 from tests.explain.test_instrument_gpu import ARGUMENTS, CONVERGED, architecture, interpreted, run  # noqa: F401
 from tests.support.ptx import ptx_of
-from tests.support.ptx_interpreter import ARGUMENT_BYTES
+from tests.support.ptx_interpreter import ARGUMENT_BYTES, SHARED_WINDOW
 
 pytestmark = pytest.mark.gpu
 SAMPLINGS = ({"shift": 0, "line_bytes": 32}, {"shift": 2, "line_bytes": 32})
@@ -39,8 +39,9 @@ def expected_sectors(recorded, reference, places):
     expected = Counter()
     for events in reference.events.values():
         for number, _, addresses in events:
-            sectors = {place_of(address, places) // 32 * 32 for address in addresses if address < 1 << 40}
-            expected.update((number, sector) for sector in sectors if number in recorded)
+            if number in recorded:
+                sectors = {place_of(address, places) // 32 * 32 for address in addresses if address < SHARED_WINDOW}
+                expected.update((number, sector) for sector in sectors)
     return expected
 
 

@@ -62,12 +62,39 @@ def test_all_lines_give_the_hits_of_an_lru_cache(sectors, line_bytes, lines, pri
         assert share.requests == len(hits)
 
 
-@given(SECTORS, st.integers(1, 6))
-def test_misses_may_fetch_more_than_a_sector(sectors, lines):
-    requests = requests_of(sectors)
-    expected = lru_hits(requests.address, lines * LINE, fetched_bytes=64)
-    distances = l2_reuse(requests, fetched_bytes=64).distances
-    assert (distances < lines * LINE).tolist() == expected.tolist()
+@given(SECTORS, st.integers(1, 6), st.sampled_from([64, 128]))
+def test_misses_may_fetch_more_than_a_sector_which_simultaneous_requests_wait_for(sectors, lines, fetch_bytes):
+    requests, cache = requests_of(sectors), LruCache(lines * LINE, fetch_bytes=fetch_bytes)
+    hits, fetched = [], 0
+    for addresses in simultaneous(sectors):
+        found = cache.request(*addresses)
+        missed = {address // fetch_bytes for address, hit in zip(addresses, found, strict=True) if not hit}
+        hits, fetched = hits + found, fetched + len(missed) * fetch_bytes
+    reuse = l2_reuse(requests, fetch_bytes=fetch_bytes)
+    assert (reuse.distances < lines * LINE).tolist() == hits
+    assert sum(reuse.fetched_bytes(lines * LINE).values()) == fetched
+
+
+def simultaneous(sectors):
+    """Addresses of consecutive requests of different sectors of a line by one access of an SM."""
+    groups, last = [], None
+    for sector, *requester in sectors:
+        key = (sector // 4, requester)
+        if key != last or sector * 32 in groups[-1]:
+            groups.append([])
+        groups[-1].append(sector * 32)
+        last = key
+    return groups
+
+
+@given(SECTORS, st.integers(1, 6), st.integers(0, 1))
+def test_hits_in_the_near_partition_are_those_of_a_cache_for_its_sms(sectors, lines, prior_launches):
+    requests, partition_of_sm = requests_of(sectors), np.array([0, 1, 0])
+    caches = [LruCache(lines * LINE) for _ in range(2)]
+    for _ in range(prior_launches + 1):
+        hits = [caches[partition_of_sm[sm]].request(32 * sector)[0] for sector, _, sm in sectors]
+    reuse = l2_reuse(requests, prior_launches=prior_launches, partition_of_sm=partition_of_sm)
+    assert (reuse.distances < lines * LINE).tolist() == hits
 
 
 @given(SECTORS, st.integers(1, 4))
@@ -75,7 +102,7 @@ def test_only_loads_that_miss_in_the_l1_of_their_sm_and_all_stores_reach_the_l2(
     requests, uses_l1 = requests_of(sectors), np.array([True, False, True])
     caches = [LruCache(lines * LINE) for _ in range(3)]
     reaches_l2 = [
-        not (uses_l1[access] and caches[sm].request(address))
+        not (uses_l1[access] and caches[sm].request(address)[0])
         for address, access, sm in zip(requests.address.tolist(), requests.access, requests.sm, strict=True)
     ]
     found = behind_l1(requests, uses_l1, lines * LINE)
@@ -129,6 +156,7 @@ def test_an_infinite_cache_misses_the_first_requests_only():
     found = reuse.hit_rates(math.inf).total
     assert found.low < first < found.high
     assert found.high - found.low < 0.06
+    assert reuse.fetched_bytes(math.inf)[0] == pytest.approx(32 * len(np.unique(stream)), rel=0.15)
     assert l2_reuse(reuse.requests, prior_launches=1).hit_rates(math.inf).total.value == 1
 
 
@@ -137,7 +165,7 @@ def test_without_requests_nothing_is_known():
     for reuse in (l2_reuse(nothing), l2_reuse(nothing, prior_launches=1), l1_reuse(nothing, np.ones(1, bool))):
         rates = reuse.hit_rates(CAPACITY)
         assert (math.isnan(rates.total.value), rates.total.low, rates.total.high) == (True, 0, 1)
-        assert not rates.by_access
+        assert not rates.by_access and not reuse.fetched_bytes(CAPACITY)
 
 
 def test_one_sampled_line_gives_no_bound():

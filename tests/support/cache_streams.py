@@ -13,26 +13,26 @@ LINE, SECTOR = 128, 32
 class LruCache:
     """A fully associative cache of sectored lines: the reference."""
 
-    def __init__(self, capacity_bytes, line_bytes=LINE, fetched_bytes=SECTOR):
-        self.size, self.line_bytes, self.fetched_bytes = capacity_bytes // line_bytes, line_bytes, fetched_bytes
+    def __init__(self, capacity_bytes, line_bytes=LINE, fetch_bytes=SECTOR):
+        self.size, self.line_bytes, self.fetch_bytes = capacity_bytes // line_bytes, line_bytes, fetch_bytes
         self.lines = OrderedDict()
 
-    def request(self, address):
-        """Whether a request hits; the line is then the most recently used, and has the sector."""
-        line, sector = divmod(address, self.line_bytes)
-        sectors = self.lines.setdefault(line, set())
+    def request(self, *addresses):
+        """Whether simultaneous requests of one line hit; it is then the most recently used, and has the sectors."""
+        line = addresses[0] // self.line_bytes
+        fetched = self.lines.setdefault(line, set())
         self.lines.move_to_end(line)
         if len(self.lines) > self.size:
             self.lines.popitem(last=False)
-        hit = sector // self.fetched_bytes in sectors
-        sectors.add(sector // self.fetched_bytes)
-        return hit
+        hits = [address // self.fetch_bytes in fetched for address in addresses]
+        fetched.update(address // self.fetch_bytes for address in addresses)
+        return hits
 
 
 def lru_hits(addresses, capacity_bytes, **options):
     """Whether each request hits in an empty cache."""
     cache = LruCache(capacity_bytes, **options)
-    return np.array([cache.request(address) for address in addresses.tolist()], bool)
+    return np.array([cache.request(address)[0] for address in addresses.tolist()], bool)
 
 
 def whole_stream(addresses, access=None, sm=None, line_bytes=LINE):

@@ -2,8 +2,8 @@
 
 Model: each cache is fully associative, replaces the least recently used line, and fetches sectors. The L1 of an SM
 holds what loads fetch; stores write through it without allocating and do not change its order, atomics pass it, and it
-is empty when a kernel starts. The L2 is shared by all SMs and allocates lines for loads, stores and atomics. An L2 of
-two partitions that hold copies of each other's lines has a smaller effective capacity: pass that.
+is empty when a kernel starts. The L2 allocates lines for loads, stores and atomics. It is shared by all SMs, or each
+partition serves its SMs and copies lines of the other: then pass the partitions, or a smaller effective capacity.
 
 A request hits if fewer other lines than the cache has were requested since its sector was fetched: distances are
 independent of the capacity (Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
@@ -70,10 +70,13 @@ class Reuse:
     """Requests and the distance of each in bytes (requests,): the capacity that it needs to hit exceeds it.
 
     The distance is that of all requests, estimated from the sample; infinite if the sector was not requested before.
+    Each of the requests `is_fetch` fetches `fetch_bytes` if it misses; the others wait for the same bytes.
     """
 
     requests: Requests
     distances: NDArray[np.float64] = field(repr=False)
+    is_fetch: NDArray[np.bool_] = field(repr=False)
+    fetch_bytes: int
 
     def hit_rates(self, capacity_bytes: float) -> HitRates:
         """Hit rates of a cache of this effective capacity; infinite: all hit but the first requests of each sector.
@@ -91,6 +94,19 @@ class Reuse:
         total = self._shares(hits, *self._by_line)
         by_access = self._shares(hits, *self._by_access)
         return HitRates(total.get(0, Share(np.nan, 0.0, 1.0, 0, 0)), by_access)
+
+    def fetched_bytes(self, capacity_bytes: float) -> dict[int, float]:
+        """Bytes that the misses of all requests fetch, estimated from the sample, by index of access.
+
+        Stores that write whole sectors fetch nothing: leave them out.
+        """
+        misses = self.is_fetch & (self.distances >= capacity_bytes)
+        counts = np.bincount(self.requests.access, misses)
+        return {access: float(counts[access]) * self.fetch_bytes / self.requests.rate for access in self._accesses}
+
+    @cached_property
+    def _accesses(self) -> list[int]:
+        return [int(access) for access in np.unique(self.requests.access)]
 
     @cached_property
     def _lines(self) -> NDArray[np.int64]:
@@ -131,13 +147,8 @@ class Reuse:
 
 def l1_reuse(requests: Requests, uses_l1: NDArray[np.bool_]) -> Reuse:
     """Distances within each SM. `uses_l1` is by index of access; accesses that do not use the L1 never hit."""
-    distances = np.full(len(requests.address), np.inf)
     chosen = np.flatnonzero(np.asarray(uses_l1, bool)[requests.access])
-    chosen = chosen[np.argsort(requests.sm[chosen], kind="stable")]
-    sms = int(requests.sm.max(initial=0)) + 1
-    lines = _numbered(requests.address // np.uint64(requests.line_bytes)) * sms + requests.sm
-    distances[chosen] = _distances(requests, chosen, _numbered(lines[chosen]), SECTOR_BYTES)
-    return Reuse(requests, distances)
+    return _reuse(requests, chosen, requests.sm.astype(np.int64), SECTOR_BYTES)
 
 
 def behind_l1(requests: Requests, uses_l1: NDArray[np.bool_], capacity_bytes: float) -> Requests:
@@ -145,31 +156,50 @@ def behind_l1(requests: Requests, uses_l1: NDArray[np.bool_], capacity_bytes: fl
     return requests.select(l1_reuse(requests, uses_l1).distances >= capacity_bytes)
 
 
-def l2_reuse(requests: Requests, *, prior_launches: int = 0, fetched_bytes: int = SECTOR_BYTES) -> Reuse:
-    """Distances over the whole GPU, after earlier launches of the same kernel on the same data.
+def l2_reuse(
+    requests: Requests,
+    *,
+    prior_launches: int = 0,
+    fetch_bytes: int = SECTOR_BYTES,
+    partition_of_sm: NDArray[np.int64] | None = None,
+) -> Reuse:
+    """Distances over the whole GPU, or within each partition of the L2, of the requests that reach the L2.
 
-    All launches after the first have the same distances. A miss fetches `fetched_bytes` of a line. Pass the requests
-    that reach the L2.
+    They are those of a launch after earlier ones of the same kernel on the same data, which are the same after one as
+    after many. A miss fetches `fetch_bytes` of a line. With the number of the near partition of each SM, hits are those
+    in the near partition, whose capacity is that of one partition; a miss may hit in the other.
     """
-    count = len(requests.address)
-    passes = np.tile(np.arange(count), 1 + min(prior_launches, 1))
-    lines = _numbered(requests.address // np.uint64(requests.line_bytes))
-    return Reuse(requests, _distances(requests, passes, lines[passes], fetched_bytes)[len(passes) - count :])
+    group = np.zeros(len(requests.sm), np.int64) if partition_of_sm is None else partition_of_sm[requests.sm]
+    return _reuse(requests, np.arange(len(group)), group, fetch_bytes, 1 + min(prior_launches, 1))
 
 
-def _distances(
-    requests: Requests, order: NDArray[np.int64], lines: NDArray[np.int64], fetched_bytes: int
-) -> NDArray[np.float64]:
-    """Distances in bytes of requests in an order, for lines numbered in this order."""
+def _reuse(
+    requests: Requests, chosen: NDArray[np.int64], group: NDArray[np.int64], fetch_bytes: int, passes: int = 1
+) -> Reuse:
+    """Distances of chosen requests within each group in the last of several passes; the others never hit."""
     from gpudissect.explain import _stack as stack  # imports numba
 
-    fetched = min(fetched_bytes, requests.line_bytes)
-    sectors = (requests.address[order] % np.uint64(requests.line_bytes) // np.uint64(fetched)).astype(np.int64)
-    counts, size = np.empty(len(order), np.int64), int(lines.max(initial=-1)) + 1
-    since = np.zeros((size, requests.line_bytes // fetched), np.int64)
-    stack.fill_distances(lines, sectors, np.zeros(len(order) + 1, np.int64), np.zeros(size, np.int64), since, counts)
-    scaled = counts * (requests.line_bytes / requests.rate)
-    return np.where(counts == stack.NEVER, np.inf, scaled)
+    fetch_bytes = min(fetch_bytes, requests.line_bytes)
+    order = np.tile(chosen, passes)
+    sorted_by_group = np.argsort(group[order].astype(np.uint16), kind="stable")
+    order = order[sorted_by_group]
+    line, offset = np.divmod(requests.address, np.uint64(requests.line_bytes))
+    lines = line.astype(np.int64) * (int(group.max(initial=0)) + 1) + group
+    columns = np.zeros((len(group), 3), np.int64)
+    columns[chosen, 0] = _numbered(lines[chosen])
+    columns[:, 1] = requests.access * (requests.sm.max(initial=0) + 1) + requests.sm
+    columns[:, 2] = offset // np.uint64(SECTOR_BYTES)
+    size = int(columns[:, 0].max(initial=0)) + 1
+    tree, last = np.zeros(len(order) + 1, np.int64), np.zeros(size, np.int64)
+    since, counts = np.zeros((size, requests.line_bytes // fetch_bytes), np.int64), np.zeros((2, len(order)), np.int64)
+    stack.fill_distances(columns[order], fetch_bytes // SECTOR_BYTES, tree, last, since, *counts)
+    results = np.empty_like(counts)
+    results[:, sorted_by_group] = counts
+    counts, is_fetch = results[:, len(order) - len(chosen) :]
+    distances, fetches = np.full(len(group), np.inf), np.ones(len(group), bool)
+    distances[chosen] = np.where(counts == stack.NEVER, np.inf, counts * (requests.line_bytes / requests.rate))
+    fetches[chosen] = is_fetch != 0
+    return Reuse(requests, distances, fetches, fetch_bytes)
 
 
 def _numbered(values: NDArray[np.uint64] | NDArray[np.int64]) -> NDArray[np.int64]:
