@@ -6,14 +6,17 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.memory import ClearingTimer
 from gpudissect.device.cuda.user_kernel import FULL_CARVEOUT
-from gpudissect.errors import KernelFailed
 from tests.support.fake_context import PROPERTIES
 from tests.support.ptx_interpreter import ARGUMENT_BYTES, Interpreter
 
 MEMORY_BYTES = 1 << 26
 SHARED_PER_SM, RESERVED, THREADS_PER_SM = 233472, 1024, 2048
-OK, NOT_FOUND = SimpleNamespace(name="SUCCESS"), SimpleNamespace(name="CUDA_ERROR_NOT_FOUND")
+OK, NOT_FOUND, CRASHED = (
+    SimpleNamespace(name=f"CUDA_{name}") for name in ("SUCCESS", "ERROR_NOT_FOUND", "ERROR_ILLEGAL_ADDRESS")
+)
 _NAMES = "NUM_REGS", "SHARED_SIZE_BYTES", "LOCAL_SIZE_BYTES"
 _SETTINGS = "MAX_DYNAMIC_SHARED_SIZE_BYTES", "PREFERRED_SHARED_MEMORY_CARVEOUT"
 
@@ -21,7 +24,8 @@ _SETTINGS = "MAX_DYNAMIC_SHARED_SIZE_BYTES", "PREFERRED_SHARED_MEMORY_CARVEOUT"
 class FakeUserDriver:
     """Modules are PTX texts by the SHA-256 of their cubins. A launch takes `ns`; `fail_at` is a launch that crashes."""
 
-    CUresult = SimpleNamespace(CUDA_SUCCESS=OK)
+    CUresult = SimpleNamespace(CUDA_SUCCESS=OK, CUDA_ERROR_OUT_OF_MEMORY=2, CUDA_ERROR_NOT_READY=3)
+    CUlimit = SimpleNamespace(CU_LIMIT_MAX_L2_FETCH_GRANULARITY=5)
     CUfunction_attribute = SimpleNamespace(**{f"CU_FUNC_ATTRIBUTE_{name}": name for name in (*_NAMES, *_SETTINGS)})
 
     def __init__(self, context, ptx_of_cubins, parameters, ns=60e6):
@@ -34,7 +38,7 @@ class FakeUserDriver:
         self.modules += 1
         interpreter = Interpreter(self.ptx[hashlib.sha256(cubin).hexdigest()])
         sizes = {name: size for name, (space, _, size) in interpreter.symbols.items() if space == "global"}
-        names = {name: self.context.allocate(size) for name, size in sizes.items()}
+        names = {name: self.context.reserve(size) for name, size in sizes.items()}
         return OK, SimpleNamespace(interpreter=interpreter, names=names)
 
     def cuModuleUnload(self, module):
@@ -75,6 +79,45 @@ class FakeUserDriver:
     def cuEventElapsedTime(self, start, end):
         return OK, (end.ns - start.ns) / 1e6
 
+    def cuMemAlloc(self, size):
+        self.context.allocations += 1
+        return OK, self.context.reserve(size)
+
+    def cuMemFree(self, address):
+        self.context.allocations -= 1
+        return (OK,)
+
+    def cuMemGetInfo(self):
+        return OK, MEMORY_BYTES, MEMORY_BYTES
+
+    def cuCtxGetLimit(self, limit):
+        return OK, 128
+
+    def cuMemcpyHtoDAsync(self, address, source, size, stream):
+        self.context.bytes_at(address, size)[:] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
+        return (OK,)
+
+    def cuMemcpyDtoHAsync(self, target, address, size, stream):
+        ctypes.memmove(target, self.context.bytes_at(address, size).tobytes(), size)
+        return (OK,)
+
+    def cuMemcpyDtoDAsync(self, target, source, size, stream):
+        self.context.bytes_at(target, size)[:] = self.context.bytes_at(source, size)
+        return (OK,)
+
+    def cuMemsetD8Async(self, address, value, size, stream):
+        self.context.bytes_at(address, size)[:] = value
+        return (OK,)
+
+    def cuStreamQuery(self, stream):
+        return (CRASHED if self.context.lost else OK,)
+
+    def cuGetErrorName(self, status):
+        return OK, status.name.encode()
+
+    def cuGetErrorString(self, status):
+        return OK, b"it failed"
+
     def cuDriverGetVersion(self):
         return OK, 13000
 
@@ -110,59 +153,26 @@ class FakeUserDriver:
         return (OK,)
 
 
-class FakeUserContext:
-    """Allocations lie where the interpreter has the arguments; the first ones are those."""
+class FakeUserContext(CudaContext):
+    """The context on this driver. Allocations lie where the interpreter has the arguments; the first ones are those."""
 
     def __init__(self, ptx_of_cubins, parameters):
         self.driver = FakeUserDriver(self, ptx_of_cubins, parameters)
-        self.stream = SimpleNamespace(handle=3)
+        self.index, self.stream = 0, SimpleNamespace(handle=3)
         self.device = SimpleNamespace(name="fake", uuid="1", pci_bus_id="0")
         self.properties = SimpleNamespace(**PROPERTIES)
-        self.capability, self.max_shared_bytes = (9, 0), SHARED_PER_SM - RESERVED
+        self.properties.compute_capability_major, self.properties.compute_capability_minor = 9, 0
+        self.properties.max_shared_memory_per_block_optin = SHARED_PER_SM - RESERVED
+        self._clearing, self._timed_out = ClearingTimer(), False
         self.memory = np.zeros(MEMORY_BYTES, np.uint8)
         self.end, self.lost, self.allocations = ARGUMENT_BYTES, False, 0
 
     def bytes_at(self, address, size):
         return self.memory[address : address + size]
 
-    def allocate(self, size):
+    def reserve(self, size):
+        """The address of an array, of a module or an allocation."""
         address = self.end
         self.end += -(-size // ARGUMENT_BYTES) * ARGUMENT_BYTES
         assert self.end <= MEMORY_BYTES
-        self.allocations += 1
         return address
-
-    def free(self, address):
-        self.allocations -= 1
-
-    def upload(self, address, data):
-        self.bytes_at(address, data.nbytes)[:] = data.view(np.uint8).ravel()
-
-    def fill_zeros(self, address, size):
-        self.bytes_at(address, size)[:] = 0
-
-    def copy(self, target, source, size):
-        self.bytes_at(target, size)[:] = self.bytes_at(source, size)
-
-    def download(self, address, size):
-        return self.bytes_at(address, size).copy()
-
-    def check(self, status, what, error=KernelFailed):
-        if status is not OK:
-            raise error(f"{what}: {status.name}")
-
-    def wait(self, seconds, stream=None):
-        if self.lost:
-            raise KernelFailed("a kernel failed: an illegal memory access (CUDA_ERROR_ILLEGAL_ADDRESS)")
-
-    def wait_until_cleared(self):
-        pass
-
-    def is_lost(self):
-        return self.lost
-
-    def free_memory(self):
-        return MEMORY_BYTES, MEMORY_BYTES
-
-    def l2_fetch_limit(self):
-        return None
