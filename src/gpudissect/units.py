@@ -1,4 +1,4 @@
-"""Sizes such as ``12 KiB`` as text and numbers, cycles and nanoseconds, warps."""
+"""Sizes such as ``12 KiB`` as text and numbers, times such as ``12.3 us``, cycles and nanoseconds, warps."""
 
 import re
 
@@ -10,6 +10,8 @@ GIB = 1024 * MIB
 TIB = 1024 * GIB
 BYTE_UNITS = ((TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 """Binary units, the largest first."""
+TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+"""Units of time in nanoseconds, the largest first."""
 WARP_SIZE = 32
 """Threads of a warp on every NVIDIA GPU."""
 
@@ -38,6 +40,13 @@ def format_bytes(count: float) -> str:
         if count >= unit:
             return f"{count / unit:.7g} {name}"
     return f"{count:g} B"
+
+
+def format_ns(ns: float) -> str:
+    """A time in three significant digits with its unit: ``12.3 us``."""
+    value = float(f"{ns:.3g}")
+    scale, name = next((each for each in TIME_UNITS if abs(value) >= each[0]), TIME_UNITS[-1])
+    return f"{value / scale:.3g} {name}"
 
 
 def cycles_to_ns(cycles: float, clock_hz: float) -> float:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpudissect.device_info import Origin
+
 SCHEMA: Literal["gpudissect/explanation/1"] = "gpudissect/explanation/1"
 
 T = TypeVar("T")
@@ -41,6 +43,11 @@ class Point(Part):
     """Time by Volkov's model (VV16 s3.3)."""
     roofline: float
     """Time by the roofline."""
+
+    @property
+    def error(self) -> float | None:
+        """Predicted over measured time, less one; None if it was not measured."""
+        return self.predicted / self.measured - 1 if self.measured else None
 
 
 class WorksheetRow(Part):
@@ -116,6 +123,12 @@ class Explanation(Part):
     """Architecture of the machine code."""
     gpu: str
     """GPU whose measured values were used."""
+    origin: Origin | None = None
+    """Whether these values were measured, simulated or replayed."""
+    recorded_origin: Origin | None = None
+    """Origin of the recording that was replayed."""
+    max_warps: int | None = None
+    """Warps that an SM of it holds at most."""
     grid: tuple[int, int, int]
     """Blocks."""
     block: tuple[int, int, int]
@@ -150,6 +163,8 @@ class Explanation(Part):
     """What was not measured, with its source."""
     notes: Items[str] = ()
     """What the profile or the model could not do."""
+    against: Explanation | None = None
+    """The same kernel on another GPU, if requested."""
 
     def to_json(self) -> str:
         """The text of the file."""
