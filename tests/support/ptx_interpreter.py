@@ -1,4 +1,4 @@
-"""Runs PTX of integer kernels on the CPU: what it executes is the reference for counts and traces.
+"""Runs PTX of kernels on the CPU: what it executes is the reference for counts and traces.
 
 Lanes of a warp at the same instruction run together, those at the first instruction of the innermost call first.
 """
@@ -11,16 +11,17 @@ from itertools import product
 import numpy as np
 
 from gpudissect.explain.ptx import BLOCK_ENDS, parse_ptx
+from tests.support import ptx_floats
 
 LANES = np.arange(32, dtype=np.uint64)
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 40, 1 << 41
-ARGUMENT_BYTES, MAX_ARGUMENTS = 1 << 14, 3
+ARGUMENT_BYTES, MAX_ARGUMENTS = 1 << 16, 10
 SMS = 3
 _COMPARE = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal,
 }  # fmt: skip
-_ARRAY = re.compile(r"\.(global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.[busf](\d+)\s+([\w$%]+)(?:\[(\d+)\])?")
+_ARRAY = re.compile(r"\.(global|const|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.[busf](\d+)\s+([\w$%]+)(?:\[(\d+)\])?")
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Interpreter:
         self.functions = {function.name: function for function in self.module.functions}
         self.symbols, self.ends = {}, {"global": ARGUMENT_BYTES * (MAX_ARGUMENTS + 1), "shared": 0, "local": 0}
         for space, align, bits, name, count in _ARRAY.findall(self.module.text):
+            space = "global" if space == "const" else space
             start = -(-self.ends[space] // max(int(align or 1), 16)) * max(int(align or 1), 16)
             self.symbols[name] = (space, start, int(bits) // 8 * int(count or 1))
             self.ends[space] = start + self.symbols[name][2]
@@ -164,7 +166,9 @@ class Warp:
         elif name in ("ld", "st", "atom", "red"):
             self._access(name, modifiers, operands, executing)
         elif name not in ("membar", "fence"):
-            result = getattr(self, f"_{name}")(modifiers, operands)
+            compute = ptx_floats.arithmetic(name, modifiers[-1] if modifiers else "")
+            values = [self._read(operand) for operand in operands[1:]] if compute else ()
+            result = compute(*values) if compute else getattr(self, f"_{name}")(modifiers, operands)
             self._write(operands[0], result, executing)
 
     def _control(self, function, instruction, lanes):
@@ -208,6 +212,8 @@ class Warp:
             value = np.full(32, self.machine.symbols[operand][1], np.uint64)
         elif re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)U?", operand):
             value = np.full(32, int(operand.rstrip("U"), 0) & (1 << 64) - 1, np.uint64)
+        elif (number := ptx_floats.immediate(operand)) is not None:
+            value = np.full(32, number, np.uint64)
         else:
             value = self.registers.get((self.function, operand), np.zeros(32, np.uint64))
         bits = 1 if kind == "pred" else int(kind[1:])
@@ -278,11 +284,13 @@ class Warp:
 
     _add = lambda self, m, o: self._arithmetic(m, o, np.add)  # noqa: E731
     _sub = lambda self, m, o: self._arithmetic(m, o, np.subtract)  # noqa: E731
+    _min = lambda self, m, o: self._arithmetic(m, o, np.minimum)  # noqa: E731
     _max = lambda self, m, o: self._arithmetic(m, o, np.maximum)  # noqa: E731
     _and = lambda self, m, o: self._arithmetic(m, o, np.bitwise_and)  # noqa: E731
     _or = lambda self, m, o: self._arithmetic(m, o, np.bitwise_or)  # noqa: E731
     _xor = lambda self, m, o: self._arithmetic(m, o, np.bitwise_xor)  # noqa: E731
     _div = lambda self, m, o: self._arithmetic(m, o, np.floor_divide)  # noqa: E731
+    _rem = lambda self, m, o: self._arithmetic(m, o, np.remainder)  # noqa: E731
 
     def _mul(self, modifiers, operands):
         if "hi" in modifiers:
@@ -309,7 +317,8 @@ class Warp:
         return np.uint64(0) - self._read(operands[1])
 
     def _cvt(self, modifiers, operands):
-        return self._read(operands[1], modifiers[-1])
+        value = self._read(operands[1], modifiers[-1])
+        return ptx_floats.convert(modifiers, value) if ptx_floats.TYPES.keys() & set(modifiers[-2:]) else value
 
     def _cvta(self, modifiers, operands):
         window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(modifiers[-2], 0)
@@ -323,7 +332,9 @@ class Warp:
 
     def _setp(self, modifiers, operands):
         compare, *rest = modifiers
-        result = _COMPARE[compare](self._read(operands[1], rest[-1]), self._read(operands[2], rest[-1]))
+        a, b = self._read(operands[1], rest[-1]), self._read(operands[2], rest[-1])
+        floats = rest[-1] in ptx_floats.TYPES
+        result = ptx_floats.compare(compare, a, b, rest[-1]) if floats else _COMPARE[compare](a, b)
         if rest[0] != "and":
             return result
         return result & (self._read(operands[3].lstrip("!")).astype(bool) ^ operands[3].startswith("!"))
@@ -351,4 +362,6 @@ class Warp:
 
     def _shfl(self, modifiers, operands):
         value, by = self._read(operands[1]), self._read(operands[2])
+        if "up" in modifiers:
+            return np.where(by <= LANES, value[LANES.astype(int) - by.astype(int)], value)
         return value[(by if "idx" in modifiers else LANES ^ by).astype(int)]

@@ -1,0 +1,91 @@
+"""The table of example kernels: each entry compiles without spills, has arguments that fit, and a half."""
+
+import hashlib
+import tomllib
+from collections import Counter
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from gpudissect.explain.arguments import check_parameters, parse_arguments
+from gpudissect.machine_code.kernel import choose_kernel, read_cubin
+from tests.support.machine_code import cubin_of
+
+FOLDER = Path(__file__).parents[2] / "examples" / "kernels"
+KERNELS = tomllib.loads((FOLDER / "kernels.toml").read_text(encoding="utf-8"))["kernel"]
+FILES = sorted(FOLDER.glob("*.cu"))
+MAX_BYTES = 2_000_000_000
+MAX_THREADS, MAX_REGISTERS, STATIC_SHARED_BYTES = 1024, 1 << 16, 48 << 10  # per block (CUDA C++ Programming Guide)
+ELEMENTS_PER_BLOCK = {
+    "absolute_value": ("out", 256), "absolute_value_float2": ("out", 512), "absolute_value_float4": ("out", 1024),
+    "bitonic_sort": ("out", 1024), "black_scholes": ("put", 256), "black_scholes_by_kind": ("value", 256),
+    "black_scholes_fast": ("put", 256), "convolution": ("out", 256), "double_precision": ("out", 256),
+    "fir_filter": ("out", 256), "floyd_warshall": ("distances", 1024), "hash_table": ("slots", 256),
+    "histogram_global": ("x", 256), "histogram_shared": ("x", 8192), "integer_division": ("out", 256),
+    "k_means": ("nearest", 1024), "lu_update": ("a", 4096), "mandelbrot": ("out", 256),
+    "matrix_multiply": ("c", 1024), "matrix_multiply_naive": ("c", 256), "permute": ("a", 256),
+    "pointer_chase": ("ends", 8), "random_numbers": ("out", 1024), "reduction": ("sums", 1), "scan": ("sums", 256),
+    "special_functions": ("out", 256), "spmv_thread_per_row": ("y", 256), "spmv_warp_per_row": ("y", 8),
+    "stencil": ("out", 256), "transpose_conflicts": ("out", 1024), "transpose_naive": ("out", 1024),
+    "transpose_padded": ("out", 1024), "vector_add": ("out", 256),
+}  # fmt: skip
+"""By kernel: an array, and the elements of it that a block writes or counts."""
+by_entry = pytest.mark.parametrize("entry", KERNELS, ids=lambda entry: entry["name"])
+
+
+def compiled(entry, architecture):
+    data = cubin_of((FOLDER / entry["file"]).read_text(encoding="utf-8"), architecture, lines=False)
+    return choose_kernel(read_cubin(data).kernels, entry["kernel"])
+
+
+def test_names_are_unique_and_every_file_is_used():
+    names = [entry["name"] for entry in KERNELS]
+    assert len(set(names)) == len(names)
+    assert {entry["file"] for entry in KERNELS} == {file.name for file in FILES}
+
+
+def test_every_kernel_of_a_file_is_used():
+    for file in FILES:
+        kernels = {entry["kernel"] for entry in KERNELS if entry["file"] == file.name}
+        assert file.read_text(encoding="utf-8").count("__global__") == len(kernels), file.name
+
+
+@by_entry
+def test_the_half_follows_from_the_file(entry):
+    digest = hashlib.sha256(Path(entry["file"]).stem.encode()).digest()
+    assert entry["half"] == ("held out" if digest[-1] & 1 else "tuning")
+
+
+def test_neither_half_has_less_than_two_fifths():
+    assert min(Counter(entry["half"] for entry in KERNELS).values()) >= 0.4 * len(KERNELS)
+
+
+@by_entry
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_block_fits_without_spills_and_leaves_shared_memory_to_limit_the_occupancy(entry, architecture):
+    kernel = compiled(entry, architecture)
+    threads = prod(entry["block"])
+    assert kernel.stack_bytes == 0
+    assert threads <= (kernel.max_threads or MAX_THREADS) and threads * kernel.registers <= MAX_REGISTERS
+    assert kernel.shared_bytes + entry["shared"] <= STATIC_SHARED_BYTES // 2
+
+
+@by_entry
+def test_arguments_are_the_parameters_of_the_kernel_and_fit_in_memory(entry):
+    arguments = parse_arguments(entry["arguments"])
+    check_parameters(arguments, [parameter.size for parameter in compiled(entry, "sm_90").parameters])
+    assert sum(argument.array_bytes for argument in arguments) < MAX_BYTES
+
+
+@by_entry
+def test_the_grid_covers_an_array(entry):
+    name, elements = ELEMENTS_PER_BLOCK[entry["kernel"]]
+    (count,) = (argument.count for argument in parse_arguments(entry["arguments"]) if argument.name == name)
+    assert prod(entry["grid"]) * elements == count
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_is_short_and_begins_with_a_comment(file):
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("// ") and len(lines) <= 100 and max(map(len, lines)) <= 120

@@ -1,0 +1,62 @@
+"""Instructions of PTX on floating-point numbers, for the interpreter.
+
+Approximate functions are as precise as NumPy's, and a multiply-add in FP32 is rounded from FP64: results differ from
+those of a GPU in the last places.
+"""
+
+import re
+
+import numpy as np
+
+TYPES = {"f32": np.float32, "f64": np.float64}
+_FUNCTIONS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.fmin, "max": np.fmax,
+    "fma": lambda a, b, c: a * np.float64(b) + c, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a), "rcp": np.reciprocal, "ex2": np.exp2, "lg2": np.log2, "sin": np.sin,
+}  # fmt: skip
+_COMPARE = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_NEGATED = {"neu": "eq", "geu": "lt", "gtu": "le", "leu": "gt", "ltu": "ge"}
+_IMMEDIATE = re.compile(r"0[fFdD]([0-9a-fA-F]{8}|[0-9a-fA-F]{16})")
+
+
+def immediate(operand):
+    """Bits of an immediate number such as ``0f3F800000``, or None."""
+    match = _IMMEDIATE.fullmatch(operand)
+    return match and int(match[1], 16)
+
+
+def numbers(bits, kind):
+    """Lanes' bits as numbers of a type."""
+    return bits.astype(np.uint32).view(np.float32) if kind == "f32" else bits.view(np.float64)
+
+
+def bits(values, kind):
+    """Lanes' numbers as bits."""
+    values = np.asarray(values, TYPES[kind])
+    return values.view(np.uint32 if kind == "f32" else np.uint64).astype(np.uint64)
+
+
+def arithmetic(name, kind):
+    """Function of lanes' bits that an instruction computes, or None if it is not one of floating point."""
+    if kind not in TYPES or name not in _FUNCTIONS:
+        return None
+
+    def compute(*operands):
+        with np.errstate(all="ignore"):
+            return bits(_FUNCTIONS[name](*(numbers(operand, kind) for operand in operands)), kind)
+
+    return compute
+
+
+def compare(name, a, b, kind):
+    """Lanes for which a comparison of numbers, given as bits, holds. Those that end in u hold for NaN too."""
+    a, b = numbers(a, kind), numbers(b, kind)
+    return ~_COMPARE[_NEGATED[name]](a, b) if name in _NEGATED else _COMPARE[name](a, b)
+
+
+def convert(modifiers, value):
+    """A conversion from or to floating point: `value` has bits, or integers of the type that is converted."""
+    to, source = modifiers[-2:]
+    value = numbers(value, source) if source in TYPES else value
+    value = np.rint(value) if "rni" in modifiers else value
+    return bits(value, to) if to in TYPES else value.astype(np.int64)
