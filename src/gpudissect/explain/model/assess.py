@@ -8,8 +8,9 @@ from gpudissect.explain.mapping import MachineCounts, map_counts
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.costs import Cost, cost_of
 from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
-from gpudissect.explain.model.predict import Launch, Prediction, predict
-from gpudissect.explain.model.traffic import Accessed, SampledWarp, by_instruction, requests_by_access, with_l2
+from gpudissect.explain.model.predict import Launch, Prediction, latency_of_warp, predict
+from gpudissect.explain.model.requests import Requests
+from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, by_instruction, with_l2
 from gpudissect.explain.model.walk import Path, walk
 from gpudissect.explain.profile import Profile
 from gpudissect.explain.ptx import Module
@@ -42,21 +43,32 @@ class Assessment:
     counts: MachineCounts = field(repr=False)
     path: Path = field(repr=False)
     costs: tuple[Cost, ...] = field(repr=False)
+    traffic: Traffic = field(repr=False)
 
     @property
     def occupancy(self) -> Occupancy:
         """Blocks that an SM holds."""
         return occupancy_of(self.program.kernel, self.facts.threads, self.facts.dynamic_shared, self.card)
 
-    def predict(self, resident: int, *, largest_carveout: bool) -> Prediction:
-        """Predicted time with `resident` blocks on an SM."""
+    @property
+    def launch(self) -> Launch:
+        """Blocks, and warps of a block."""
+        return Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
+
+    def requests(self, resident: int, *, largest_carveout: bool) -> dict[int, Requests]:
+        """What the memory instructions need with `resident` blocks on an SM, by index of instruction."""
         shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
         l1 = l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
-        accesses = requests_by_access(self.facts.accesses, self.facts.warps, resident, l1)
-        accesses = with_l2(accesses, self.facts.l2_hits, self.card)
-        requests = by_instruction(self.program, self.facts.accesses, accesses)
-        launch = Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
-        return predict(self.program, self.path, self.costs, requests, self.card, launch, resident)
+        accesses = with_l2(self.traffic.at(resident, l1), self.facts.l2_hits, self.card)
+        return by_instruction(self.program, self.facts.accesses, accesses)
+
+    def predict(self, resident: int, requests: Mapping[int, Requests]) -> Prediction:
+        """Predicted time with `resident` blocks on an SM."""
+        return predict(self.program, self.path, self.costs, requests, self.card, self.launch, resident)
+
+    def latency(self, requests: Mapping[int, Requests]) -> float:
+        """Nanoseconds of a warp that has the GPU to itself."""
+        return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
 
 
 def facts_of(profile: Profile, l2_hits: Mapping[int, float]) -> Facts:
@@ -81,4 +93,4 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     path = walk(program, counts, warps, MAX_PATH)
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs)
+    return Assessment(program, facts, card, counts, path, costs, Traffic(facts.accesses, facts.warps))

@@ -1,7 +1,7 @@
 """Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -135,17 +135,24 @@ def predict(
     return Prediction(resident, nanoseconds, limiter, bounds, found)
 
 
-def volkov(found: Prediction, alone: Run, path: Path, launch: Launch, card: Card) -> float:
-    """Nanoseconds by Volkov's model (VV16 s3.3): latency of a warp `alone` and the bounds of throughput."""
-    warps = launch.blocks * launch.warps_per_block / card.sms
-    latency = alone.cycles / path.share / card.clock_hz * 1e9
-    waves = max(1.0, warps / (found.resident * launch.warps_per_block))
+def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
+    """Nanoseconds by Volkov's model (VV16 s3.3): the latency of a warp, or the bounds of throughput."""
+    waves = max(1.0, launch.blocks / (card.sms * found.resident))
     return max(waves * latency, *found.bounds.values())
 
 
 def roofline(found: Prediction) -> float:
     """Nanoseconds by the roofline: bytes of memory or arithmetic, whichever takes longer."""
     return max(found.bounds[name] for name in ("memory", "fma", "fp64", "tensor"))
+
+
+def latency_of_warp(
+    program: Program, path: Path, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card
+) -> float:
+    """Nanoseconds of a warp that has the GPU to itself."""
+    sm = replace(sm_of(card, 0.0), variability=0.5)
+    work = Work(steps_of(program, costs, requests, card), path.instructions, 1, 1, 1)
+    return run(sm, work).cycles / path.share / card.clock_hz * 1e9
 
 
 def bounds_of(

@@ -5,7 +5,7 @@ replacement, of lines of four sectors, written through without allocation. Hits 
 of the lines of the whole GPU.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -50,29 +50,74 @@ class _Group:
     positions: NDArray[np.int64]
 
 
-def requests_by_access(
-    accesses: Sequence[Accessed], warps: Sequence[SampledWarp], resident: int, l1_bytes: int
-) -> dict[int, Requests]:
-    """Requests of each access by its index, without the L2: what misses the L1 goes to memory."""
-    groups = _groups(accesses, warps)
-    found: dict[int, Requests] = {}
-    for index, group in groups.items():
-        access, lanes = group.access, group.lanes
-        mean_lanes = float(lanes.sum(axis=1).mean())
-        if access.space == "shared":
-            merged = access.kind != "atomic"
-            conflicts = bank_passes(group.addresses, lanes, access.size, merged=merged)
-            found[index] = Requests(mean_lanes, float(conflicts.mean()), 0.0)
-            continue
-        lines = distinct(group.addresses, lanes, access.size, LINE)
-        sectors = float(distinct(group.addresses, lanes, access.size, SECTOR).mean())
-        data = lanes.sum(axis=1) * access.size / LINE
-        passes = np.maximum(np.maximum(np.ceil(data), lines), 1.0)
-        moved = sectors * SECTOR
-        scattered = float(is_scattered(group.addresses, lanes, lines).mean())
-        of_lines = float(passes.mean()), sectors, 0.0, 0.0, moved, moved, float(lines.mean()), scattered
-        found[index] = Requests(mean_lanes, *of_lines)
-    return _with_l1(groups, found, warps, resident, l1_bytes)
+class Traffic:
+    """Requests of each access of a sample, by its index, at any number of resident blocks and capacity of the L1."""
+
+    def __init__(self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> None:
+        self.blocks = np.array([warp.block for warp in warps], dtype=np.int64)
+        self.outside: dict[int, Requests] = {}
+        parts: list[NDArray[np.int64]] = []
+        for index, group in _groups(accesses, warps).items():
+            self.outside[index] = _without_cache(group)
+            if group.access.space != "shared" and group.access.kind == "load":
+                parts.append(_sectors(index, group))
+        rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
+        self.index, self.request, self.warp, self.position, self.sector = rows.T.copy()
+        self.request += self.index << 32
+        lines = self.sector // SECTORS_OF_LINE
+        self.line = np.unique(lines, return_inverse=True)[1].astype(np.int64)
+
+    def at(self, resident: int, l1_bytes: int) -> dict[int, Requests]:
+        """Requests with the share that hits the L1, and the sectors of those that miss; all of these go to memory."""
+        from gpudissect.explain import _stack as stack  # imports numba
+
+        order = np.lexsort((self.warp, self.position, self.blocks[self.warp] // resident))
+        count = len(order)
+        distances, size = np.empty(count, np.int64), int(self.line.max(initial=-1)) + 1
+        last, since = np.zeros(size, np.int64), np.zeros((size, SECTORS_OF_LINE), np.int64)
+        sectors = self.sector[order] % SECTORS_OF_LINE
+        stack.fill_distances(self.line[order], sectors, np.zeros(count + 1, np.int64), last, since, distances)
+        missed = distances >= max(1, l1_bytes // LINE)
+        result = dict(self.outside)
+        requests, of_request = np.unique(self.request[order], return_inverse=True)
+        misses = np.bincount(of_request, missed, minlength=len(requests))
+        accesses = requests >> 32
+        for index in np.unique(accesses).tolist():
+            each = misses[accesses == index]
+            some = float((each > 0).mean())
+            moved = SECTOR * float(each.sum()) / max(1.0, float((each > 0).sum()))
+            lines = result[index].lines if not some else max(1.0, min(result[index].lines, moved / SECTOR))
+            found = replace(result[index], in_sm=1 - some, in_l2=1 - some, lines=lines)
+            result[index] = replace(found, l2_bytes=moved, dram_bytes=moved)
+        return result
+
+
+def _without_cache(group: _Group) -> Requests:
+    """The requests of an access if nothing hits the L1."""
+    access, lanes = group.access, group.lanes
+    mean_lanes = float(lanes.sum(axis=1).mean())
+    if access.space == "shared":
+        conflicts = bank_passes(group.addresses, lanes, access.size, merged=access.kind != "atomic")
+        return Requests(mean_lanes, float(conflicts.mean()), 0.0)
+    lines = distinct(group.addresses, lanes, access.size, LINE)
+    sectors = float(distinct(group.addresses, lanes, access.size, SECTOR).mean())
+    data = lanes.sum(axis=1) * access.size / LINE
+    passes = np.maximum(np.maximum(np.ceil(data), lines), 1.0)
+    moved = sectors * SECTOR
+    scattered = float(is_scattered(group.addresses, lanes, lines).mean())
+    of_lines = float(passes.mean()), sectors, 0.0, 0.0, moved, moved, float(lines.mean()), scattered
+    return Requests(mean_lanes, *of_lines)
+
+
+def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
+    """Rows of access, request, warp, position, sector: one for each different sector of each request."""
+    pieces = np.arange(0, group.access.size, SECTOR, dtype=np.uint64)
+    touched = (group.addresses[:, :, None] + pieces) // np.uint64(SECTOR)
+    request = np.broadcast_to(np.arange(len(touched))[:, None, None], touched.shape)
+    on = np.broadcast_to(group.lanes[:, :, None], touched.shape)
+    found = np.unique(np.stack([request[on], touched[on].astype(np.int64)], axis=1), axis=0)
+    of = found[:, 0]
+    return np.stack([np.full(len(of), index), of, group.warps[of], group.positions[of], found[:, 1]], axis=1)
 
 
 def _groups(accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> dict[int, _Group]:
@@ -98,46 +143,6 @@ def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Addresses in which each allocation has a range of its own, shape (events, 32)."""
     allocations, offsets = trace.allocations[at].astype(np.int64), trace.offsets[at]
     return np.asarray((offsets + np.where(allocations >= 0, allocations + 1 << _ALLOCATION_BITS, 0)).astype(np.uint64))
-
-
-def _with_l1(
-    groups: Mapping[int, _Group],
-    found: Mapping[int, Requests],
-    warps: Sequence[SampledWarp],
-    resident: int,
-    l1_bytes: int,
-) -> dict[int, Requests]:
-    """Requests with the share that hits the L1, and the sectors of those that miss."""
-    result = dict(found)
-    stream = []
-    for index, group in groups.items():
-        if group.access.space in ("global", "generic", "local") and group.access.kind == "load":
-            waves = np.array([warps[number].block // resident for number in group.warps])
-            for row in range(len(group.addresses)):
-                stream.append((waves[row], group.positions[row], group.warps[row], index, row))
-    stream.sort()
-    lru: OrderedDict[int, int] = OrderedDict()
-    capacity = max(1, l1_bytes // LINE)
-    missed = defaultdict[int, list[int]](list)
-    for _, _, _, index, row in stream:
-        group = groups[index]
-        first = group.addresses[row][group.lanes[row]]
-        pieces = (first[:, None] + np.arange(0, group.access.size, SECTOR, dtype=np.uint64)).ravel() // SECTOR
-        misses = 0
-        for sector in set(pieces.tolist()):
-            line, bit = sector // SECTORS_OF_LINE, 1 << sector % SECTORS_OF_LINE
-            mask = lru.pop(line, 0)
-            misses += not mask & bit
-            lru[line] = mask | bit
-            if len(lru) > capacity:
-                lru.popitem(last=False)
-        missed[index].append(misses)
-    for index, counts in missed.items():
-        total, some = len(counts), sum(each > 0 for each in counts)
-        bytes_out = SECTOR * sum(counts) / some if some else 0.0
-        result[index] = replace(found[index], in_sm=1 - some / total, in_l2=1 - some / total)
-        result[index] = replace(result[index], l2_bytes=bytes_out, dram_bytes=bytes_out)
-    return result
 
 
 def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float], card: Card) -> dict[int, Requests]:
