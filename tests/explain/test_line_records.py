@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpudissect.errors import UsageError
 from gpudissect.explain.accesses import Access
-from gpudissect.explain.line_records import LineRecords, pack
+from gpudissect.explain.line_records import LineRecords, pack, thinned
 from gpudissect.explain.line_sample import LineSampled
 from gpudissect.explain.reuse import Requests
 
@@ -32,14 +32,25 @@ def test_requests_keep_their_order_and_distances(sectors):
 
 
 def test_a_kernel_that_streams_hits_only_what_fits_the_l2():
-    addresses = START + 32 * np.arange(1 << 15)  # 1 MiB
-    found = packed(addresses)
-    assert found.l2_hits(0, 2 << 20, 32)[3] == pytest.approx(1, abs=0.01)
-    assert found.l2_hits(0, 1 << 19, 32)[3] == pytest.approx(0, abs=0.01)
+    found = packed(START + 32 * np.arange(1 << 15))  # 1 MiB
+    assert found.behind_l1(0, 2 << 20, 32)[3] == (pytest.approx(1, abs=0.01), pytest.approx(0, abs=0.3))
+    assert found.behind_l1(0, 1 << 19, 32)[3] == (pytest.approx(0, abs=0.01), pytest.approx(32, abs=0.3))
 
 
-def test_a_fetch_of_two_sectors_makes_every_other_one_hit():
-    assert packed(START + 32 * np.arange(1 << 12)).l2_hits(0, 1 << 10, 64)[3] == pytest.approx(0.5, abs=0.01)
+def test_a_lone_sector_fetches_its_neighbour():
+    assert packed(START + 128 * np.arange(1 << 12)).behind_l1(0, 1 << 10, 64)[3].dram_bytes == pytest.approx(64)
+
+
+def test_sectors_requested_together_fetch_once():
+    assert packed(START + 32 * np.arange(1 << 12)).behind_l1(0, 1 << 10, 64)[3].dram_bytes == pytest.approx(32)
+
+
+def test_a_sample_in_a_sample_has_a_lower_rate():
+    addresses = (START + 32 * np.arange(1 << 18)).astype(np.uint64)
+    zeros = np.zeros(len(addresses), np.uint32)
+    found = thinned(Requests(addresses, zeros, zeros, 128, 1.0), 0)
+    assert found.rate < 1
+    assert len(found.address) == pytest.approx(found.rate * (1 << 18), rel=0.1)
 
 
 @pytest.mark.parametrize("change", [{"records": 5}, {"accesses": ()}, {"packed": "AAAA"}])

@@ -34,6 +34,8 @@ PTX = "compute_90"
 @pytest.fixture(autouse=True)
 def no_warm_up(monkeypatch):
     monkeypatch.setattr(process, "_WARM_UP_S", 0.0)
+    monkeypatch.setattr(record, "SHIFT", 0)
+    monkeypatch.setattr(record, "LAUNCH_RECORDS", 1 << 14)
 
 
 def prepared(folder, kernel):
@@ -43,6 +45,7 @@ def prepared(folder, kernel):
     module = parse_ptx(ptx)
     counting, tracing = record._instrumented(module, kernel)
     texts = {jobs.PLAIN: with_source_lines(module), jobs.COUNTED: counting.ptx, jobs.TRACED: tracing.ptx}
+    texts[jobs.SAMPLED] = record._sampled(module, kernel).ptx
     digests = {hashlib.sha256((folder / file).read_bytes()).hexdigest(): text for file, text in texts.items()}
     return FakeUserContext(digests, (8, 8, 4))
 
@@ -76,6 +79,7 @@ def test_a_profile_has_counts_traces_and_times(tmp_path, kernel):
     assert profile.results.is_repeatable and not profile.notes
     assert (profile.registers, profile.shared_bytes, profile.gpu.name, profile.blocks_per_sm) == (32, 256, "fake", 32)
     assert profile.machine_code()[1].name == kernel
+    assert profile.lines is not None and profile.lines.records > 0 and profile.lines.more == 0
     found = Counter()
     for warp in profile.warps:
         trace = warp.trace()

@@ -8,9 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpudissect.explain.profile import Gpu, Launch, Point, Results
 
 JOB, MEASURED = "job.json", "measured.json"
-PLAIN, COUNTED, TRACED = "plain.cubin", "counted.cubin", "traced.cubin"
+PLAIN, COUNTED, TRACED, SAMPLED = "plain.cubin", "counted.cubin", "traced.cubin", "sampled.cubin"
 COUNTERS = "counters.npy"
-STAGES = ("launch", "counts", "sweep", "trace")
+LINES = "lines.npz"
+STAGES = ("launch", "counts", "sweep", "trace", "lines")
 """In this order; the first one is always done."""
 _CONFIG = ConfigDict(frozen=True, strict=True)
 
@@ -33,6 +34,8 @@ class Job(BaseModel):
     """Array of the counters."""
     trace: dict[str, str]
     """Arrays of the trace by their names without prefix."""
+    lines: dict[str, str] = {}
+    """Arrays of sampled lines by their names without prefix; empty if the kernel has no accesses to sample."""
     accesses_of_blocks: tuple[int, ...]
     """Accesses that a visit of each counted block makes."""
     limit_s: float = 20.0
@@ -70,6 +73,7 @@ class Measured(BaseModel):
     has_counts: bool = False
     sweep: tuple[Point, ...] = ()
     traces: tuple[TracedLaunch, ...] = ()
+    has_lines: bool = False
     results: Results = Results()
     seconds: dict[str, float] = {}
     """Time of each stage."""

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpudissect.errors import UsageError
-from gpudissect.explain.line_sample import LineSampled
+from gpudissect.explain.line_sample import LineSampled, is_sampled
 from gpudissect.explain.packing import pack_bytes, unpack_bytes
 from gpudissect.explain.reuse import SECTOR_BYTES, Requests, behind_l1, l2_reuse
 
-MAX_RECORDS = 1 << 17
+MAX_RECORDS = 1 << 16
+SHIFT, LAUNCH_RECORDS = 6, 1 << 23
+"""Sampling rate of a launch, 2**-SHIFT, and the records that it has room for."""
 _RECORD_BYTES = 8
 _OFFSET_BITS = 40  # of a sector number; allocations are numbered above them
 _ELSEWHERE = (1 << 16) - 1
 Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class BehindL1(NamedTuple):
+    """Of the sectors that miss the L1: share that hits the L2, bytes of memory that each moves on average."""
+
+    hits: float
+    dram_bytes: float
 
 
 class LineRecords(BaseModel):
@@ -55,30 +65,49 @@ class LineRecords(BaseModel):
         kinds = access.astype(np.uint32), sm.astype(np.uint32)
         return Requests(sectors * np.uint64(SECTOR_BYTES), *kinds, self.line_bytes, self.rate, self.more)
 
-    def l2_hits(self, l1_bytes: float, l2_bytes: float, fetched_bytes: int) -> dict[int, float]:
-        """Share of the sectors that miss the L1 and hit the L2, by number of the PTX instruction, in a later launch."""
+    def behind_l1(self, l1_bytes: float, l2_bytes: float, fetch_bytes: int) -> dict[int, BehindL1]:
+        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch.
+
+        Misses of loads fetch `fetch_bytes`; stores and atomics move the sectors that they write, once.
+        """
         uses_l1 = np.array([uses for _, _, uses in self.accesses], dtype=bool)
-        behind = behind_l1(self.requests(), uses_l1, l1_bytes) if self.records else self.requests()
-        rates = l2_reuse(behind, prior_launches=1, fetched_bytes=fetched_bytes).hit_rates(l2_bytes)
-        return {self.accesses[index][0]: share.value for index, share in rates.by_access.items() if share.requests}
+        requests = self.requests()
+        behind = behind_l1(requests, uses_l1, l1_bytes) if self.records else requests
+        found: dict[int, BehindL1] = {}
+        for size, is_load in ((fetch_bytes, True), (SECTOR_BYTES, False)):
+            reuse = l2_reuse(behind, prior_launches=1, fetch_bytes=size)
+            fetched, shares = reuse.fetched_bytes(l2_bytes), reuse.hit_rates(l2_bytes).by_access
+            for index, share in shares.items():
+                number, kind, _ = self.accesses[index]
+                if (kind == "load") == is_load:
+                    found[number] = BehindL1(share.value, fetched[index] * self.rate / share.requests)
+        return found
+
+
+def thinned(requests: Requests, shift: int) -> Requests:
+    """The requests of fewer lines, at most `MAX_RECORDS`: a sample at a lower rate lies in one at a higher rate."""
+    while len(requests.address) > MAX_RECORDS:
+        shift += 1
+        chosen = is_sampled(requests.address, shift=shift, line_bytes=requests.line_bytes)
+        requests = replace(requests.select(chosen), rate=2.0**-shift)
+    return requests
 
 
 def pack(sampled: LineSampled, requests: Requests, starts: Sequence[int], sizes: Sequence[int]) -> LineRecords:
     """Requests with addresses relative to the allocations, which start at `starts` and have `sizes` bytes.
 
-    Differences of sector numbers, accesses and SMs, in planes of bytes, compressed. Only the first `MAX_RECORDS`.
+    Differences of sector numbers, accesses and SMs, in planes of bytes, compressed.
     """
-    kept = min(len(requests.address), MAX_RECORDS)
-    relative = _relative(requests.address[:kept], starts, sizes)
-    differences = np.diff(relative, prepend=np.int64(0))
-    columns = (differences, requests.access[:kept].astype(np.uint16), requests.sm[:kept].astype(np.uint16))
+    kept = len(requests.address)
+    differences = np.diff(_relative(requests.address, starts, sizes), prepend=np.int64(0))
+    columns = (differences, requests.access.astype(np.uint16), requests.sm.astype(np.uint16))
     planes = b"".join(np.ascontiguousarray(c).view(np.uint8).reshape(kept, c.itemsize).T.tobytes() for c in columns)
     pairs = zip(sampled.accesses, sampled.uses_l1, strict=True)
     return LineRecords(
         records=kept,
         line_bytes=requests.line_bytes,
         rate=requests.rate,
-        more=requests.overflow_count + len(requests.address) - kept,
+        more=requests.overflow_count,
         accesses=tuple((access.instruction, access.kind, uses) for access, uses in pairs),
         packed=pack_bytes(planes),
     )

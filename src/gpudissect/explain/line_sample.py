@@ -25,7 +25,7 @@ from gpudissect.explain.ptx import Instruction, Module
 from gpudissect.explain.reuse import SECTOR_BYTES, Requests
 
 MAX_SHIFT = 32
-_RECORD_BYTES = 16
+RECORD_BYTES = 16
 _FIRST_TARGET = 70  # of match.any.sync
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of SplitMix64
 _RECORDED_SPACES = frozenset(("global", "generic"))
@@ -91,8 +91,8 @@ def line_sampled(module: Module, kernel: str, *, shift: int, capacity: int, line
     accesses to shared or local memory are left out. `capacity` is in records of 16 bytes. Raises `PtxError` as
     `counted` does, for sizes out of range, or for PTX of a target below sm_70.
     """
-    if not 0 <= shift <= MAX_SHIFT or not 1 <= capacity <= MAX_TRACE_BYTES // _RECORD_BYTES:
-        limit = MAX_TRACE_BYTES // _RECORD_BYTES
+    if not 0 <= shift <= MAX_SHIFT or not 1 <= capacity <= MAX_TRACE_BYTES // RECORD_BYTES:
+        limit = MAX_TRACE_BYTES // RECORD_BYTES
         raise PtxError(f"a shift of {shift} and {capacity} records; valid: 0 to {MAX_SHIFT}, 1 to {limit}")
     if line_bytes < SECTOR_BYTES or line_bytes & (line_bytes - 1):
         raise PtxError(f"lines of {line_bytes} bytes; valid: powers of two from {SECTOR_BYTES}")

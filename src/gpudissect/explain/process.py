@@ -30,6 +30,7 @@ from gpudissect.errors import GpudissectError
 from gpudissect.explain import jobs
 from gpudissect.explain.arguments import Argument, parse_arguments
 from gpudissect.explain.jobs import Answer, Job, Measured, TracedLaunch
+from gpudissect.explain.line_sample import RECORD_BYTES
 from gpudissect.explain.profile import Gpu, Point, Results
 from gpudissect.explain.sampling import Plan, plan_samples
 from gpudissect.units import WARP_SIZE
@@ -78,6 +79,9 @@ class JobRunner:
             if "trace" not in self._job.skip and "counts" not in self._job.skip:
                 with self._stage("trace"):
                     self._trace(arrays, values, names, first, launch)
+            if "lines" not in self._job.skip and self._job.lines:
+                with self._stage("lines"):
+                    self._sample_lines(arrays, values)
 
     @contextmanager
     def _loaded(self, file: str) -> Iterator[UserKernel]:
@@ -270,6 +274,22 @@ class JobRunner:
         )
         file = self._folder / jobs.trace_file(number)
         np.savez(file, cursors=cursors, accesses=accesses, visits=visits, addresses=addresses)
+
+    def _sample_lines(self, arrays: UserArrays, values: Sequence[Any]) -> None:
+        with self._loaded(jobs.SAMPLED) as kernel:
+            start = self._launcher(kernel, values)
+            places = {name: kernel.array(array) for name, array in self._job.lines.items()}
+            arrays.reset()
+            self._context.fill_zeros(*places["cursor"])
+            self._context.wait_until_cleared()
+            start()
+            self._context.wait(self._limit_s)
+            cursor = self._context.download(*places["cursor"])
+            address, size = places["records"]
+            used = min(size, int(cursor.view(np.uint64)[0]) * RECORD_BYTES)
+            records = self._context.download(address, used) if used else np.zeros(0, np.uint8)
+            np.savez(self._folder / jobs.LINES, cursor=cursor, records=records)
+            self._measured.has_lines = True
 
 
 def _data(argument: Argument, seed: int) -> Any:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpudissect.errors import UsageError
 from gpudissect.explain.instrument import BlockCount
+from gpudissect.explain.line_records import LineRecords
 from gpudissect.explain.packing import MAX_EVENTS_PER_WARP, Trace, unpack_bytes, unpack_trace
 from gpudissect.explain.ptx import MAX_PTX_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
@@ -191,6 +192,8 @@ class Profile(BaseModel):
     """Arrays of the arguments."""
     warps: Items[Warp] = ()
     """Traces of sampled warps, of those that likely share an SM first. Visits are indices of `counts`."""
+    lines: LineRecords | None = None
+    """Requests of sampled lines of the whole GPU, for hits in the L2."""
     blocks_per_sm: Count = 0
     """Blocks that fit on an SM with nothing added."""
     sweep: Items[Point] = ()

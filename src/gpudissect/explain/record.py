@@ -23,6 +23,8 @@ from gpudissect.explain.arguments import check_parameters, parse_arguments
 from gpudissect.explain.assemble import assemble
 from gpudissect.explain.instrument import BlockCount, Counted, Sample, Traced, counted, traced, with_source_lines
 from gpudissect.explain.jobs import Answer, Job, Measured
+from gpudissect.explain.line_records import LAUNCH_RECORDS, SHIFT, LineRecords, pack, thinned
+from gpudissect.explain.line_sample import LineSampled, line_sampled
 from gpudissect.explain.packing import Trace, pack_bytes, pack_trace, relative_trace
 from gpudissect.explain.profile import SCHEMA, Allocation, Launch, Profile, Warp
 from gpudissect.explain.ptx import Module, parse_ptx
@@ -51,12 +53,16 @@ def prepare(
     (folder / jobs.PLAIN).write_bytes(plain.data)
     (folder / jobs.COUNTED).write_bytes(assemble(counting.ptx, architecture).data)
     (folder / jobs.TRACED).write_bytes(assemble(tracing.ptx, architecture).data)
+    sampling = _sampled(module, chosen.name)
+    if sampling.accesses:
+        (folder / jobs.SAMPLED).write_bytes(assemble(sampling.ptx, architecture).data)
     job = Job(
         kernel=chosen.name,
         launch=launch,
         arguments=tuple(arguments),
         counters=counting.array,
         trace={name.rpartition("_")[2]: name for name in tracing.arrays},
+        lines={name.rpartition("_")[2]: name for name in sampling.arrays if sampling.accesses},
         accesses_of_blocks=_accesses_of_blocks(module, counting, tracing),
     )
     jobs.write_job(folder, job)
@@ -65,6 +71,10 @@ def prepare(
 def _instrumented(module: Module, kernel: str) -> tuple[Counted, Traced]:
     tracing = traced(module, kernel, warps=MAX_WARPS, accesses=ACCESSES_PER_WARP, visits=VISITS_PER_WARP)
     return counted(module, kernel), tracing
+
+
+def _sampled(module: Module, kernel: str) -> LineSampled:
+    return line_sampled(module, kernel, shift=SHIFT, capacity=LAUNCH_RECORDS)
 
 
 def _accesses_of_blocks(module: Module, counting: Counted, tracing: Traced) -> tuple[int, ...]:
@@ -94,7 +104,7 @@ class KernelProcess:
             self._run(folder, limit_s)
         except KernelFailed as error:
             measured = jobs.read_measured(folder)
-            if measured is None or measured.stage not in ("counts", "trace"):
+            if measured is None or measured.stage not in ("counts", "trace", "lines"):
                 raise
             stage = measured.stage
             if stage == "counts":
@@ -183,11 +193,20 @@ def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Pr
         accesses=tuple((a.instruction, a.space, a.kind, a.size) for a in tracing.accesses),
         allocations=tuple(Allocation(name=a.name, bytes=a.array_bytes) for a in arrays),
         warps=_warps(folder, measured, tracing, sizes),
+        lines=_lines(folder, measured, _sampled(module, job.kernel), sizes),
         blocks_per_sm=measured.blocks_per_sm,
         sweep=measured.sweep,
         results=measured.results,
         notes=(*notes, *_untraced(tracing)),
     )
+
+
+def _lines(folder: Path, measured: Measured, sampling: LineSampled, sizes: Sequence[int]) -> LineRecords | None:
+    if not measured.has_lines:
+        return None
+    with np.load(folder / jobs.LINES, allow_pickle=False) as file:
+        requests = sampling.read({name: file[name].tobytes() for name in file.files})
+    return pack(sampling, thinned(requests, SHIFT), measured.addresses, sizes)
 
 
 def _untraced(tracing: Traced) -> list[str]:

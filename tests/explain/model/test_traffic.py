@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gpudissect.explain.line_records import BehindL1
 from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, with_l2
 from gpudissect.explain.packing import SHARED, Trace
 from tests.explain.model.test_costs import CARD
@@ -61,9 +62,9 @@ def test_shared_memory_has_passes_and_no_bytes():
 
 def test_hits_in_the_l2_do_not_go_to_memory():
     requests = Traffic([LOAD], [warp(streaming(0))]).at(1, 0)
-    assert with_l2(requests, {0: 1.0}, CARD)[0].in_l2 == 1
-    assert with_l2(requests, {0: 0.0}, CARD)[0].in_l2 == 0
-    half = with_l2(requests, {0: 0.5}, CARD)[0]
+    assert with_l2(requests, {0: BehindL1(1.0, 0.0)}, CARD)[0].in_l2 == 1
+    assert with_l2(requests, {0: BehindL1(0.0, 32.0)}, CARD)[0].in_l2 == 0
+    half = with_l2(requests, {0: BehindL1(0.5, 16.0)}, CARD)[0]
     assert (1 - half.in_l2) * half.dram_bytes == pytest.approx(64)
 
 

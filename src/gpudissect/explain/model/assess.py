@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudissect.explain.instrument import BlockCount
+from gpudissect.explain.line_records import BehindL1
 from gpudissect.explain.mapping import MachineCounts, map_counts
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.costs import Cost, cost_of
 from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explain.model.predict import Launch, Prediction, latency_of_warp, predict
-from gpudissect.explain.model.requests import Requests
+from gpudissect.explain.model.requests import SECTOR, Requests
 from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, by_instruction, with_l2
 from gpudissect.explain.model.walk import Path, walk
 from gpudissect.explain.profile import Profile
@@ -30,7 +31,7 @@ class Facts:
     counts: Mapping[tuple[str, int], BlockCount] = field(repr=False)
     accesses: Sequence[Accessed] = field(repr=False)
     warps: Sequence[SampledWarp] = field(repr=False)
-    l2_hits: Mapping[int, float] = field(repr=False)  # by index of access, of the sectors that miss the L1
+    behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Assessment:
         """What the memory instructions need with `resident` blocks on an SM, by index of instruction."""
         shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
         l1 = l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
-        accesses = with_l2(self.traffic.at(resident, l1), self.facts.l2_hits, self.card)
+        accesses = with_l2(self.traffic.at(resident, l1), self.facts.behind_l1, self.card)
         return by_instruction(self.program, self.facts.accesses, accesses)
 
     def predict(self, resident: int, requests: Mapping[int, Requests]) -> Prediction:
@@ -71,10 +72,15 @@ class Assessment:
         return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
 
 
-def facts_of(profile: Profile, l2_hits: Mapping[int, float]) -> Facts:
-    """What a profile says of a run. Raises `UsageError` if it is damaged."""
+def facts_of(profile: Profile, card: Card) -> Facts:
+    """What a profile says of a run, with the hits in the L2 of this GPU. Raises `UsageError` if it is damaged."""
+    first = profile.warps[0].block if profile.warps else 0
     order: dict[int, int] = {}
-    warps = [SampledWarp(order.setdefault(warp.block, len(order)), warp.trace()) for warp in profile.warps]
+    warps = []
+    for warp in profile.warps:
+        shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
+        block = order.setdefault(warp.block, len(order)) if shares_sm else -1
+        warps.append(SampledWarp(block, warp.trace()))
     return Facts(
         blocks=profile.launch.blocks,
         threads=profile.launch.threads_per_block,
@@ -82,8 +88,19 @@ def facts_of(profile: Profile, l2_hits: Mapping[int, float]) -> Facts:
         counts=profile.block_counts(),
         accesses=[Accessed(*access) for access in profile.accesses],
         warps=warps,
-        l2_hits=l2_hits,
+        behind_l1=_behind_l1(profile, card),
     )
+
+
+def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
+    """What becomes of requests that miss the L1, by index of access, if the kernel runs again and again."""
+    capacity = card.values.get(("l2", "capacity"))
+    if profile.lines is None or capacity is None:
+        return {}
+    l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
+    fetched = int(card.values.get(("l2", "fetch_granularity"), float(SECTOR)))
+    by_line = profile.lines.behind_l1(max(0.0, l1), capacity, fetched)
+    return {index: by_line[access[0]] for index, access in enumerate(profile.accesses) if access[0] in by_line}
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudissect.errors import UsageError
-from gpudissect.explain.explanation import Advice, Explanation, Line, Point, WorksheetRow
+from gpudissect.explain.explanation import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
 from gpudissect.explain.model.assess import Assessment, assess, facts_of
 from gpudissect.explain.model.card import card_of
 from gpudissect.explain.model.critical import Chain, cycles_per_turn, latencies, longest_chain
@@ -34,8 +34,7 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     if int(kernel.architecture.removeprefix("sm_")) // 10 != card.compute_capability // 10:
         capability = card.compute_capability
         raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
-    hits = profile.l2_hits(card.values.get(("l2", "capacity"), 0.0))
-    assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, hits), card)
+    assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, card), card)
     return _Builder(profile, assessment).explanation()
 
 
@@ -59,6 +58,7 @@ class _Builder:
         chain, turns = self._chain()
         loops = assessment.program.loops.loops
         return Explanation(
+            schema=SCHEMA,
             kernel=kernel.short_name,
             architecture=kernel.architecture,
             gpu=card.name,

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gpudissect.explain import reuse
+from gpudissect.explain.line_records import BehindL1
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct, is_scattered
 from gpudissect.explain.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 
-SECTORS_OF_LINE = LINE // SECTOR
 _ALLOCATION_BITS = 40
 
 
@@ -33,7 +34,7 @@ class Accessed:
 
 @dataclass(frozen=True)
 class SampledWarp:
-    """What a warp of the sample did; `block`: number of its block among those that share an SM in the sample."""
+    """What a warp of the sample did; `block`: number of its block among those on one SM, -1 if it is on another."""
 
     block: int
     trace: Trace
@@ -60,24 +61,19 @@ class Traffic:
         for index, group in _groups(accesses, warps).items():
             self.outside[index] = _without_cache(group)
             if group.access.space != "shared" and group.access.kind == "load":
-                parts.append(_sectors(index, group))
+                rows = _sectors(index, group)
+                parts.append(rows[self.blocks[rows[:, 2]] >= 0])
         rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
         self.index, self.request, self.warp, self.position, self.sector = rows.T.copy()
         self.request += self.index << 32
-        lines = self.sector // SECTORS_OF_LINE
-        self.line = np.unique(lines, return_inverse=True)[1].astype(np.int64)
 
     def at(self, resident: int, l1_bytes: int) -> dict[int, Requests]:
         """Requests with the share that hits the L1, and the sectors of those that miss; all of these go to memory."""
-        from gpudissect.explain import _stack as stack  # imports numba
-
         order = np.lexsort((self.warp, self.position, self.blocks[self.warp] // resident))
-        count = len(order)
-        distances, size = np.empty(count, np.int64), int(self.line.max(initial=-1)) + 1
-        last, since = np.zeros(size, np.int64), np.zeros((size, SECTORS_OF_LINE), np.int64)
-        sectors = self.sector[order] % SECTORS_OF_LINE
-        stack.fill_distances(self.line[order], sectors, np.zeros(count + 1, np.int64), last, since, distances)
-        missed = distances >= max(1, l1_bytes // LINE)
+        address, access = (self.sector[order] * SECTOR).astype(np.uint64), self.index[order].astype(np.uint32)
+        requests_of_sm = reuse.Requests(address, access, np.zeros(len(order), np.uint32), LINE, 1.0)
+        all_use_it = np.ones(int(access.max(initial=0)) + 1, dtype=bool)
+        missed = reuse.l1_reuse(requests_of_sm, all_use_it).distances >= max(LINE, l1_bytes)
         result = dict(self.outside)
         requests, of_request = np.unique(self.request[order], return_inverse=True)
         misses = np.bincount(of_request, missed, minlength=len(requests))
@@ -145,28 +141,27 @@ def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
     return np.asarray((offsets + np.where(allocations >= 0, allocations + 1 << _ALLOCATION_BITS, 0)).astype(np.uint64))
 
 
-def with_l2(requests: Mapping[int, Requests], hits: Mapping[int, float], card: Card) -> dict[int, Requests]:
-    """Requests of which a share of the sectors hits the L2, by index of access.
+def with_l2(requests: Mapping[int, Requests], behind: Mapping[int, BehindL1], card: Card) -> dict[int, Requests]:
+    """Requests of which a share of the sectors hits the L2, by index of access; without a share none does.
 
-    A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. Memory
-    moves at least `l2.fetch_granularity` bytes. A line of a scattered request costs as much as one of random
-    loads (`ldg_random.rate`), stated as bytes at the bandwidth of memory.
+    A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. A line of
+    a scattered request costs as much as one of random loads (`ldg_random.rate`), stated as bytes at the bandwidth of
+    memory.
     """
-    granularity = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
     read = card.bytes_per_cycle("dram", "read_bandwidth")
     random_rate = card.values.get(("ldg_random", "rate"), 0.0)
-    of_random_line = read / random_rate if random_rate else granularity
+    of_random_line = read / random_rate if random_rate else 0.0
     result = {}
     for index, each in requests.items():
-        hit, out = hits.get(index, 0.0), 1 - each.in_sm
-        if not out or not each.sectors:
+        hits, of_sector = behind.get(index, BehindL1(0.0, float(SECTOR)))
+        out, sectors = 1 - each.in_sm, each.l2_bytes / SECTOR
+        if not out or not sectors:
             result[index] = each
             continue
-        all_hit = hit**each.lines
-        of_line = max(each.l2_bytes / each.lines, min(granularity, LINE))
-        of_line = each.scattered * max(of_line, of_random_line) + (1 - each.scattered) * of_line
-        dram_bytes = of_line * each.lines * (1 - hit) / (1 - all_hit) if all_hit < 1 else 0.0
-        result[index] = replace(each, in_l2=1 - out * (1 - all_hit), dram_bytes=dram_bytes)
+        all_hit = hits**each.lines
+        moved = max(of_sector * sectors, each.scattered * each.lines * (1 - hits) * of_random_line)
+        on = moved / (1 - all_hit) if all_hit < 1 else 0.0
+        result[index] = replace(each, in_l2=1 - out * (1 - all_hit), dram_bytes=on)
     return result
 
 
