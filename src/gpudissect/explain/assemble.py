@@ -9,8 +9,10 @@ from gpudissect.machine_code.kernel import Cubin, read_cubin
 from gpudissect.machine_code.tools import run_tool
 
 
-def assemble(ptx: str, architecture: str) -> Cubin:
+def assemble(ptx: str, architecture: str, max_registers: int | None = None) -> Cubin:
     """The cubin of a module of PTX for an architecture such as ``sm_90``, with its line information.
+
+    A thread has at most `max_registers`, where the PTX itself does not state the size of a block.
 
     Raises `MachineCodeError` with the first error of ptxas, or if it is missing or does not finish in time.
     """
@@ -19,5 +21,6 @@ def assemble(ptx: str, architecture: str) -> Cubin:
     with tempfile.TemporaryDirectory() as name:
         source, cubin = Path(name, "kernel.ptx"), Path(name, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
-        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", "-o", cubin.name, source.name], Path(name))
+        limit = [f"-maxrregcount={max_registers}"] if max_registers else []
+        run_tool("ptxas", [f"-arch={architecture}", "-lineinfo", *limit, "-o", cubin.name, source.name], Path(name))
         return read_cubin(cubin.read_bytes())

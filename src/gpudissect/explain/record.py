@@ -21,7 +21,16 @@ from gpudissect.errors import KernelFailed, UsageError
 from gpudissect.explain import jobs, process
 from gpudissect.explain.arguments import check_parameters, parse_arguments
 from gpudissect.explain.assemble import assemble
-from gpudissect.explain.instrument import BlockCount, Counted, Sample, Traced, counted, traced, with_source_lines
+from gpudissect.explain.instrument import (
+    WARP_THREADS,
+    BlockCount,
+    Counted,
+    Sample,
+    Traced,
+    counted,
+    traced,
+    with_source_lines,
+)
 from gpudissect.explain.jobs import Answer, Job, Measured
 from gpudissect.explain.line_records import LAUNCH_RECORDS, SHIFT, LineRecords, pack, thinned
 from gpudissect.explain.line_sample import LineSampled, line_sampled
@@ -35,6 +44,7 @@ MAX_TRACE_CHARACTERS = 1_500_000
 """Of all packed traces of a profile; beyond, fewer accesses of each warp are kept."""
 _PTX = "kernel.ptx"
 _END_S = 5.0
+_REGISTERS_PER_SM, _MAX_REGISTERS, _MIN_REGISTERS = 1 << 16, 255, 32  # 65,536 on every GPU since Kepler
 
 
 def prepare(
@@ -51,11 +61,12 @@ def prepare(
     counting, tracing = _instrumented(module, chosen.name)
     (folder / _PTX).write_text(ptx, encoding="utf-8")
     (folder / jobs.PLAIN).write_bytes(plain.data)
-    (folder / jobs.COUNTED).write_bytes(assemble(counting.ptx, architecture).data)
-    (folder / jobs.TRACED).write_bytes(assemble(tracing.ptx, architecture).data)
+    registers = _max_registers(launch)
+    (folder / jobs.COUNTED).write_bytes(assemble(counting.ptx, architecture, registers).data)
+    (folder / jobs.TRACED).write_bytes(assemble(tracing.ptx, architecture, registers).data)
     sampling = _sampled(module, chosen.name)
     if sampling.accesses:
-        (folder / jobs.SAMPLED).write_bytes(assemble(sampling.ptx, architecture).data)
+        (folder / jobs.SAMPLED).write_bytes(assemble(sampling.ptx, architecture, registers).data)
     job = Job(
         kernel=chosen.name,
         launch=launch,
@@ -66,6 +77,12 @@ def prepare(
         accesses_of_blocks=_accesses_of_blocks(module, counting, tracing),
     )
     jobs.write_job(folder, job)
+
+
+def _max_registers(launch: Launch) -> int:
+    """Registers of a thread with which one block fits on an SM: instrumented kernels need more than the plain one."""
+    threads = WARP_THREADS * max(1, launch.warps_per_block)
+    return min(_MAX_REGISTERS, max(_MIN_REGISTERS, _REGISTERS_PER_SM // threads // 8 * 8))
 
 
 def _instrumented(module: Module, kernel: str) -> tuple[Counted, Traced]:
@@ -197,7 +214,7 @@ def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Pr
         blocks_per_sm=measured.blocks_per_sm,
         sweep=measured.sweep,
         results=measured.results,
-        notes=(*notes, *_untraced(tracing)),
+        notes=(*notes, *_limits(module, job.kernel, tracing)),
     )
 
 
@@ -209,9 +226,16 @@ def _lines(folder: Path, measured: Measured, sampling: LineSampled, sizes: Seque
     return pack(sampling, thinned(requests, SHIFT), measured.addresses, sizes)
 
 
-def _untraced(tracing: Traced) -> list[str]:
-    numbers = ", ".join(map(str, tracing.untraced[:20]))
-    return [f"addresses of these PTX instructions are not traced: {numbers}"] if tracing.untraced else []
+def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
+    """What instrumented code cannot show of this kernel."""
+    notes = []
+    if tracing.untraced:
+        numbers = ", ".join(map(str, tracing.untraced[:20]))
+        notes.append(f"addresses of these PTX instructions are not traced: {numbers}")
+    functions = module.called_from(module.function(kernel))
+    if any(instruction.name == "activemask" for function in functions for instruction in function.instructions):
+        notes.append("the kernel reads activemask, which code for counts and traces may change")
+    return notes
 
 
 def _warps(folder: Path, measured: Measured, tracing: Traced, sizes: Sequence[int]) -> tuple[Warp, ...]:
