@@ -1,0 +1,194 @@
+"""An explanation on a terminal: one screen; on request the worksheet, the curve, the machine code and the rest."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from gpudissect.explain import sentences
+from gpudissect.explain.explanation import Explanation, Line, Point
+from gpudissect.results.text import clean
+from gpudissect.units import format_ns
+from gpudissect.views.terminal.layout import fitting_table, print_table
+
+MAX_SCREEN_LINES = 25
+LABEL_WIDTH = 16  # characters
+MAX_CHART_ROWS, BAR_WIDTH = 6, 30
+MAX_ADVICE, MAX_ADVICE_LINES = 3, 2  # on the screen; lines of each
+MAX_BOUNDS = 2
+MAX_HOTTEST = 8
+WORKSHEET = ("unit", "instructions per warp", "cycles per SM", "share of the time")
+CURVE = ("warps", "blocks", "predicted", "bracket", "measured", "error", "Volkov", "roofline", "limited by")
+CURVE_OPTIONAL = ("blocks", "limited by", "bracket")
+CODE = (
+    *("address", "executed", "unit", "issue cycles", "latency", "waits for", "stall", "contended"),
+    *("sectors", "L1 hits", "L2 hits", "instruction", "source", "cost"),
+)
+CODE_OPTIONAL = ("cost", "L2 hits", "L1 hits", "sectors", "contended", "source", "latency", "issue cycles", "unit")
+"""Columns in the order in which they are dropped."""
+
+
+def print_explanation(out: Console, explanation: Explanation, *, everything: bool = False) -> None:
+    """Print one screen of at most 25 lines at 80 columns; with `everything` also the tables behind it."""
+    for label, text in screen(explanation, out.width, is_plain=not out.encoding.startswith("utf")):
+        out.print(Text.assemble((label, "bold"), text), soft_wrap=True)
+    if everything:
+        _print_tables(out, explanation)
+    elif out.is_terminal:
+        out.print("--all prints worksheet, curve and annotated machine code", style="dim")
+
+
+def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> list[tuple[str, str]]:
+    """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`."""
+    lines = [(sentences.kernel_of(explanation), f" on {sentences.gpu_of(explanation)}")]
+    lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
+    for label, text, count in _facts(explanation):
+        lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
+    advice = explanation.advice[:MAX_ADVICE]
+    left = MAX_SCREEN_LINES - 1 - len(lines) - (2 + len(advice) if advice else 0)  # the last line is a hint
+    if explanation.curve:
+        chart = _chart(explanation, min(MAX_CHART_ROWS, left - 2), "#" if is_plain else "█")
+        lines += [("", ""), *chart]
+        left -= 1 + len(chart)
+    if advice:
+        lines += [("", ""), ("Advice, with the time saved", "")]
+    for each in advice:
+        advised = _labelled(f"{each.gain:>4.0%}  ", each.text, width, min(MAX_ADVICE_LINES, 1 + left))
+        lines += advised
+        left -= len(advised) - 1
+    return lines
+
+
+def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, str]]:
+    """At most `count` lines of text right of a label."""
+    room = max(20, width - len(label))
+    wrapped = textwrap.wrap(clean(text), room, max_lines=count, placeholder=" …")
+    return [(label if n == 0 else " " * len(label), each) for n, each in enumerate(wrapped)]
+
+
+def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
+    """Label, text and the most lines that it may take."""
+    yield "Predicted time", sentences.time_of(explanation.point), 1
+    yield "Limited by", sentences.limiter_of(explanation), 2
+    if explanation.against is not None:
+        yield "Other GPU", sentences.gpu_of(explanation.against), 1
+        yield "", sentences.against_of(explanation, explanation.against), 1
+    yield "Occupancy", sentences.occupancy_of(explanation), 2
+    yield "Warps needed", sentences.warps_of(explanation), 1
+    bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
+    yield "Throughput", f"at least {', '.join(bounds)}" if bounds else "no bound", 1
+    yield "Critical path", f"{format_ns(explanation.critical_path)} for a warp", 1
+    yield "Loop-carried", sentences.loop_of(explanation), 1
+
+
+def _chart(explanation: Explanation, rows: int, bar: str) -> list[tuple[str, str]]:
+    """Throughput against warps, relative to the best predicted one, in at most `rows` rows."""
+    best = min(point.predicted for point in explanation.curve)
+    lines = [("warps  predicted   measured  throughput relative to the best", "")]
+    for point in _sampled(explanation.curve, explanation.point.warps_per_sm, rows):
+        length = round(BAR_WIDTH * best / point.predicted) if point.predicted else 0
+        measured = "-" if point.measured is None else format_ns(point.measured)
+        text = f"{point.warps_per_sm:>5}  {format_ns(point.predicted):>9}  {measured:>9}  {bar * max(1, length)}"
+        is_own = point.warps_per_sm == explanation.point.warps_per_sm
+        lines.append(("", f"{text} <- this launch" if is_own else text))
+    return lines
+
+
+def _sampled(curve: Sequence[Point], own: int, count: int) -> list[Point]:
+    """At most `count` points of a curve, evenly, with the first, the last and that of this launch."""
+    ordered = sorted(curve, key=lambda point: point.warps_per_sm)
+    last, count = len(ordered) - 1, max(2, min(count, len(ordered)))
+    places = {round(n * last / (count - 1)) for n in range(count)}
+    here = next((n for n, point in enumerate(ordered) if point.warps_per_sm == own), 0)
+    if here not in places:
+        places = places - {min(places - {0, last} or places, key=lambda n: abs(n - here))} | {here}
+    return [ordered[n] for n in sorted(places)]
+
+
+def _print_tables(out: Console, explanation: Explanation) -> None:
+    """Print worksheet, curve, machine code with the hottest instructions first, critical path, assumptions, notes."""
+    _print_table(out, "Worksheet", WORKSHEET, worksheet_rows(explanation))
+    _print_table(out, "Time against occupancy", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
+    hottest = sentences.hottest(explanation, MAX_HOTTEST)
+    _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
+    count = f"{len(explanation.lines)} instructions; *: on the critical path"
+    _print_table(out, f"Machine code: {count}", CODE, code_rows(explanation.lines), CODE_OPTIONAL)
+    _print_list(out, "Critical path", critical_path(explanation))
+    loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
+    _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
+    _print_list(out, "Advice", [f"{each.gain:.0%}  {each.text}: {each.evidence}" for each in explanation.advice])
+    _print_list(out, "Assumed, not measured", explanation.assumptions)
+    _print_list(out, "Notes", explanation.notes)
+
+
+def worksheet_rows(explanation: Explanation) -> list[tuple[str, ...]]:
+    """A row of `WORKSHEET` for each unit (VV16 table 3.2)."""
+    return [
+        (sentences.resource(row.unit), f"{row.instructions:.4g}", f"{row.cycles:.4g}", f"{row.share:.0%}")
+        for row in explanation.worksheet
+    ]
+
+
+def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
+    """A row of `CURVE` for each occupancy; measured time and error are empty where it was not measured."""
+    return [
+        (
+            f"{point.warps_per_sm}",
+            f"{point.blocks_per_sm}",
+            format_ns(point.predicted),
+            f"{format_ns(point.low)} .. {format_ns(point.high)}",
+            "" if point.measured is None else format_ns(point.measured),
+            "" if point.error is None else f"{point.error:+.1%}",
+            format_ns(point.volkov),
+            format_ns(point.roofline),
+            sentences.resource(point.limiter),
+        )
+        for point in explanation.curve
+    ]
+
+
+def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    """A row of `CODE` for each instruction."""
+    return [
+        (
+            sentences.address_of(line.address) + ("*" if line.is_critical else ""),
+            f"{line.executed:.4g}",
+            clean(line.unit),
+            f"{line.issue_cycles:.3g}",
+            "" if line.latency is None else f"{line.latency:.4g}",
+            " ".join(map(sentences.address_of, line.waits_for)),
+            f"{line.stall:.1%}",
+            f"{line.contended:.1%}",
+            "" if line.sectors is None else f"{line.sectors:.3g}",
+            "" if line.l1_hits is None else f"{line.l1_hits:.0%}",
+            "" if line.l2_hits is None else f"{line.l2_hits:.0%}",
+            clean(line.text),
+            sentences.source_of(line),
+            clean(line.cost_source) if line.is_measured else f"assumed: {clean(line.cost_source)}",
+        )
+        for line in lines
+    ]
+
+
+def critical_path(explanation: Explanation) -> list[str]:
+    """The time of the longest chain of dependences, and its instructions."""
+    chain = [sentences.place_of(line) for line in explanation.lines if line.is_critical]
+    return [f"{format_ns(explanation.critical_path)} for a warp, through {len(chain)} instructions", *chain]
+
+
+def _print_table(
+    out: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()
+) -> None:
+    """Print a table under its title; nothing without rows."""
+    if rows:
+        out.print(Text(f"\n{title}", "bold"))
+        cells = [dict(zip(columns, map(Text, row), strict=True)) for row in rows]
+        print_table(out, fitting_table(out, columns, cells, optional))
+
+
+def _print_list(out: Console, title: str, texts: Sequence[str]) -> None:
+    if texts:
+        out.print(Text(f"\n{title}", "bold"))
+        for text in texts:
+            out.print(Text(clean(text)))

@@ -1,0 +1,133 @@
+"""An explanation on a terminal: one screen, its tables, and text of unknown origin."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from gpudissect.device_info import Origin
+from gpudissect.explain.explanation import Advice, Explanation
+from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
+from gpudissect.views.terminal.layout import console
+from tests.support.explanations import explanation, line, point
+
+NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
+
+
+def printed(shown: Explanation, **options: bool) -> str:
+    """What is printed on a terminal of 80 columns."""
+    out = io.StringIO()
+    print_explanation(Console(file=out, width=80, force_terminal=True, color_system=None), shown, **options)
+    return out.getvalue()
+
+
+def text_of(shown: Explanation) -> str:
+    """The screen on one line."""
+    return " ".join(" ".join(label + text for label, text in screen(shown, 80)).split())
+
+
+def test_the_screen_answers_in_this_order():
+    facts = [
+        *("add on NVIDIA H200, values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
+        *("10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%", "device memory: busy for 90%"),
+        *("100%, 64 of 64 warps per SM; limited by warps per SM", "40 warps per SM reach 90 %"),
+        *("at least 9 us (device memory), 4 us (L2 cache)", "1.5 us for a warp", "570 cycles per iteration"),
+        *("<- this launch", "31% move fewer bytes", "5% use loads"),
+    ]
+    text = text_of(explanation())
+    places = [text.find(fact) for fact in facts]
+    assert -1 not in places and places == sorted(places), text
+
+
+def test_the_longest_screen_fits():
+    long = "a sentence that is far longer than a line of a terminal and therefore " * 5
+    other = explanation(kernel="k" * 300, gpu="G" * 300)
+    shown = explanation(
+        kernel="k" * 300,
+        gpu="G" * 300,
+        point=point(3),
+        curve=tuple(point(blocks) for blocks in range(1, 33)),
+        shared_bytes=100_000,
+        stack_bytes=100_000,
+        occupancy=dict.fromkeys(("warps", "blocks", "registers", "shared memory"), 3),
+        against=other,
+        advice=(Advice(text=long, gain=0.1, evidence=long),) * 9,
+        lines=(line(0, "X" * 300, stall=0.9),),
+    )
+    rows = printed(shown.model_copy(update={"point": point(3)})).splitlines()
+    assert len(rows) <= MAX_SCREEN_LINES
+    assert sum("this launch" in row for row in rows) == 1
+    assert max(map(len, rows[3:])) <= 80  # the first has the names
+
+
+def test_latency_is_explained_by_the_instruction_that_waits():
+    text = text_of(explanation(point=point(2), bounds={"issue": 9000.0}))
+    assert "the busiest resource, issue slots, is busy for 36%" in text
+    assert "waits at FADD (0x0020, add.cu:5) for 62% of its time" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "fact"),
+    [
+        ({"occupancy": {"warps": 8, "registers": 5}, "point": point(5)}, "limited by registers (16 per thread)"),
+        (
+            {"occupancy": {"warps": 8, "shared memory": 5}, "shared_bytes": 4096, "point": point(5)},
+            "shared memory (4 KiB per block)",
+        ),
+        ({"point": point(2)}, "limited by the number of blocks in the grid"),
+        ({"max_warps": None}, "64 warps per SM; limited"),
+        ({"point": point(8, measured=False)}, "not measured"),
+        ({"warps_for_90": None}, "not known"),
+        ({"loops": {}}, "no loop"),
+        ({"origin": Origin.SIMULATED}, "values SIMULATED"),
+        ({"stack_bytes": 16}, "16 B of local memory"),
+        ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 1.25 x the time; limited by latency"),
+    ],
+)
+def test_a_fact_is_on_the_screen(fields, fact):
+    assert fact in text_of(explanation(**fields))
+
+
+def test_the_tables_have_every_instruction_and_point():
+    text = printed(explanation(), everything=True)
+    sections = [
+        *("Worksheet", "Time against occupancy", "Where a warp spends its time", "Machine code: 4 instructions"),
+        *("Critical path", "Loop-carried", "Advice", "Assumed, not measured", "Notes"),
+    ]
+    places = [text.rfind(f"\n{title}") for title in sections]
+    assert -1 not in places and places == sorted(places)
+    code = text[places[3] : places[4]]
+    assert all(each.text in code for each in explanation().lines)
+    hottest = text[places[2] : places[3]]
+    assert hottest.index("FADD") < hottest.index("IMAD")
+
+
+def test_an_assumed_cost_is_marked():
+    costs = [row[-1] for row in code_rows(explanation().lines)]
+    assert costs == ["imad.rate", "ldg.e.rate", "fadd.rate", "assumed: 2 cycles, not measured"]
+
+
+def test_without_utf_8_bars_are_number_signs():
+    assert not any("█" in text for _, text in screen(explanation(), 80, is_plain=True))
+
+
+def test_text_from_a_file_never_drives_the_terminal():
+    def spoil(value):
+        if isinstance(value, dict):
+            return {key: value if key in ("schema", "origin") else spoil(value) for key, value in value.items()}
+        if isinstance(value, list):
+            return [spoil(item) for item in value]
+        return NASTY if isinstance(value, str) else value
+
+    hostile = Explanation.model_validate_json(json.dumps(spoil(json.loads(explanation().to_json()))))
+    out = io.StringIO()
+    print_explanation(console(out), hostile, everything=True)
+    assert not any(char in out.getvalue() for char in "\x1b\r\t\x07\u202e\0")
+    assert "[bold red]x[/]\\x1b[2J\\r\\n" in out.getvalue()
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-300, 1e300])
+def test_extreme_times_are_shown(value):
+    extreme = point(8).model_copy(update=dict.fromkeys(("predicted", "low", "high", "measured"), value))
+    printed(explanation(point=extreme, curve=(extreme,), critical_path=value, bounds={"l2": value}), everything=True)
