@@ -128,7 +128,7 @@ def versions() -> dict[str, str]:
 
 def record(entries: list[Entry], gpu: int, out: Path, work: Path, capability: str | None, limit_s: float) -> int:
     """Record kernels; the number of those that failed. Without a GPU if a capability is given."""
-    begin, failed = time.perf_counter(), 0
+    begin, failed = time.perf_counter(), set[str]()
     cc, tools = capability or capability_of(gpu), versions()
     print(f"sm_{cc}, {tools}, {len(entries)} kernels", flush=True)
     workers = min(MAX_WORKERS, os.cpu_count() or 1)
@@ -153,10 +153,10 @@ def record(entries: list[Entry], gpu: int, out: Path, work: Path, capability: st
                     arguments: Any = entry, work / entry.name, out, notes, tools
                     seconds = time.perf_counter() - seconds
                     finished.append((entry, pool.submit(finish_entry, *arguments), seconds))
-                    failed += bool(notes)
+                    failed |= {entry.name} if notes else set()
                     print(f"{entry.name}: measured in {seconds:.1f} s", flush=True)
                 except Exception as error:
-                    failed += 1
+                    failed.add(entry.name)
                     print(f"{entry.name}: FAILED: {error}".replace("\n", " ")[:400], flush=True)
         finally:
             process.close()
@@ -164,10 +164,10 @@ def record(entries: list[Entry], gpu: int, out: Path, work: Path, capability: st
             try:
                 print(f"{entry.name}: {seconds:.1f} s, {future_text.result()}", flush=True)
             except Exception as error:
-                failed += 1
+                failed.add(entry.name)
                 print(f"{entry.name}: FAILED: {error}".replace("\n", " ")[:400], flush=True)
-    print(f"{len(entries)} kernels, {failed} failed, {time.perf_counter() - begin:.0f} s", flush=True)
-    return failed
+    print(f"{len(entries)} kernels, {len(failed)} failed, {time.perf_counter() - begin:.0f} s", flush=True)
+    return len(failed)
 
 
 def main(arguments: list[str] | None = None) -> int:
