@@ -180,18 +180,15 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
     level = replace(level, evidence=(*level.evidence, *(trace.workload for trace in traces)), home_partition=home)
     if home is None:
         return level
-    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
     far: Plateau | None = None
     for size in (size for size in L2_FOOTPRINTS if size <= limit):
-        chase = sample_chase(level.path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES)
-        offsets = chase.order.offsets()[list(chase.picks or range(chase.order.count))]
+        chase, offsets = overflow_chase(level.path, size, bench)
         trace, *touches = yield [chase, *first_access_chases(level.path, offsets, bench, size)]
         evidence = (*level.evidence, trace.workload, *(touch.workload for touch in touches))
         level = replace(level, evidence=evidence)
-        slow = trace.cycles > slowest + MAX_TLB_SHARE * (home.near - slowest)
-        far_lines = home.are_far(first_accesses(trace.offsets, touches))
-        far = _far_hits(trace.cycles[slow & far_lines], home, size) or far
-        if np.mean(slow) > MIN_OVERFLOW_SHARE:
+        hits, slow_share = far_hits(level, home, size, trace, touches)
+        far = hits or far
+        if slow_share > MIN_OVERFLOW_SHARE:
             if far is None:
                 break
             bounds = bounds_between(level.hit.samples, far.samples)
@@ -199,11 +196,26 @@ def _add_partitions(level: Level, bench: Bench) -> Ask[Level]:
     return level
 
 
-def _far_hits(cycles: Array, home: HomePartition, size: int) -> Plateau | None:
-    """The plateau of accesses to far lines that were no near hits, if most were faster than memory behind them."""
+def overflow_chase(path: Path, size: int, bench: Bench) -> tuple[Chase, Array]:
+    """A chase over `size` bytes of the L2 in which single accesses are timed, and the offsets of those in bytes."""
+    chase = sample_chase(path, size, L2_STRIDE, bench, alone=True, samples=L2_SAMPLES)
+    return chase, chase.order.offsets()[list(chase.picks or range(chase.order.count))]
+
+
+def far_hits(
+    level: Level, home: HomePartition, size: int, trace: Trace, touches: Sequence[Trace]
+) -> tuple[Plateau | None, float]:
+    """Hits in the far partition among the accesses of an `overflow_chase`, and the share of what was no near hit.
+
+    `touches` are the first accesses of the same SM to the same lines. The hits are accesses to far lines that were no
+    near hits, if most were faster than memory behind them; else None.
+    """
+    slowest = float(np.quantile(level.hit.samples, 0.95))  # above it lie delayed hits as well
+    slow = trace.cycles > slowest + MAX_TLB_SHARE * (home.near - slowest)
+    cycles, share = trace.cycles[slow & home.are_far(first_accesses(trace.offsets, touches))], float(np.mean(slow))
     if cycles.size < MIN_FAR_HITS or np.median(cycles) > MAX_LATENCY_RATIO * home.far:
-        return None
-    return plateau_of([(size, L2_STRIDE)], [cycles[cycles <= np.median(cycles) / MAX_LATENCY_RATIO]])
+        return None, share
+    return plateau_of([(size, L2_STRIDE)], [cycles[cycles <= np.median(cycles) / MAX_LATENCY_RATIO]]), share
 
 
 def first_access_chases(path: Path, offsets: Array, bench: Bench, *parts: int | str) -> list[Chase]:
