@@ -4,6 +4,7 @@ import ast
 import copy
 import json
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 from typing import get_type_hints
@@ -34,6 +35,13 @@ def test_every_name_is_there_and_checkers_see_the_same():
         assert getattr(gd, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'discovr'"):
         _ = gd.discovr
+
+
+@pytest.mark.parametrize("first", ["import gpudissect.explain.gate", "import gpudissect as gd; gd.explain"])
+def test_explain_is_a_function_and_a_folder(first):
+    code = f"{first}; import gpudissect as gd; import gpudissect.explain.gate as gate; assert gate.parse_gate\n"
+    code += "try: gd.explain(3, machine=())\nexcept gd.UsageError as error: assert 'file must be a path' in str(error)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_discover_finds_what_the_command_finds(result, tmp_path):

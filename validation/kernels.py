@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudissect.device.cuda.compile import compile_ptx, compiler_version
-from gpudissect.errors import GpudissectError, MachineCodeError
+from gpudissect.errors import GpudissectError
 from gpudissect.explain.profile import MAX_PROFILE_BYTES, Launch, Profile
 from gpudissect.explain.record import KernelProcess, finish, prepare
 from gpudissect.machine_code.tools import run_tool
@@ -70,14 +69,7 @@ def prepare_entry(entry: Entry, folder: Path, capability: str) -> float:
     folder.mkdir()
     source = entry.file.read_text(encoding="utf-8")
     ptx = compile_ptx(source, entry.file.name, f"compute_{capability}", [entry.file.parent])
-    job: Any = entry.kernel, entry.launch, entry.arguments, f"sm_{capability}"
-    try:
-        prepare(folder, ptx, *job)
-    except MachineCodeError as error:
-        older = re.search(r"Unsupported \.version .* current version is '([\d.]+)'", str(error))
-        if older is None:
-            raise
-        prepare(folder, re.sub(r"(?m)^\.version .*$", f".version {older[1]}", ptx, count=1), *job)  # an older ptxas
+    prepare(folder, ptx, entry.kernel, entry.launch, entry.arguments, f"sm_{capability}")
     return time.perf_counter() - begin
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpudissect.api import compare as compare
     from gpudissect.api import devices as devices
     from gpudissect.api import discover as discover
+    from gpudissect.api import explain as explain
     from gpudissect.api import hide as hide
     from gpudissect.api import load as load
     from gpudissect.api import predict as predict
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from gpudissect.trace import Trace as Trace
     from gpudissect.views.interactive import Comparison as Comparison
     from gpudissect.views.interactive import Element as Element
+    from gpudissect.views.interactive import Explanation as Explanation
     from gpudissect.views.interactive import Finding as Finding
     from gpudissect.views.interactive import MixPrediction as MixPrediction
     from gpudissect.views.interactive import Result as Result
@@ -66,9 +68,17 @@ _HOMES = {
     "gpudissect.estimate": ("Status",),
     "gpudissect.results.check": ("Concern",),
     "gpudissect.exports": ("export",),
-    "gpudissect.views.interactive": ("Comparison", "Element", "Finding", "MixPrediction", "Result", "Series"),
+    "gpudissect.views.interactive": (
+        "Comparison",
+        "Element",
+        "Explanation",
+        "Finding",
+        "MixPrediction",
+        "Result",
+        "Series",
+    ),
     "gpudissect.views.traces": ("RunTrace",),
-    "gpudissect.api": ("chase", "check", "compare", "devices", "discover", "hide", "load", "predict", "run"),
+    "gpudissect.api": ("chase", "check", "compare", "devices", "discover", "explain", "hide", "load", "predict", "run"),
     "gpudissect.trace": ("Trace",),
     "gpudissect.workload": (
         "Access",
@@ -103,8 +113,7 @@ if not TYPE_CHECKING:  # for a checker, names that there are not are none
         from importlib import import_module
 
         value = getattr(import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
+        return globals().setdefault(name, value)  # `explain` is also a folder, which calls the function
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,7 @@ from gpudissect.results.predict import DEFAULT_ACCESS
 from gpudissect.results.text import brief
 from gpudissect.study import Request, check_elements, check_outputs, hiding_elements, run_study
 from gpudissect.survey.drive import Progress
-from gpudissect.views.interactive import Comparison, MixPrediction, Result
+from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
 from gpudissect.workload.parse import parse_chase
@@ -193,6 +193,34 @@ def predict(
     return MixPrediction(**vars(predicting.predict(result, warps, run, alpha, access)))
 
 
+def explain(
+    file: Name,
+    *,
+    machine: Name | Result | Sequence[Name | Result],
+    kernel: str | None = None,
+    profile: Name | None = None,
+    against: Name | Result | Sequence[Name | Result] = (),
+) -> Explanation:
+    """Predict the time of a kernel on a measured GPU, and what limits it, as ``gpudissect explain`` does.
+
+    Args:
+        file: machine code (.cubin), PTX (.ptx), CUDA C++ (.cu), or a profile (.json).
+        machine: results of `discover` of the GPU, and of `hide` too if there are any, or their files.
+        kernel: its name, if the file has several.
+        profile: how often its instructions ran on a GPU; needed unless `file` is a profile.
+        against: results of another GPU, for the predicted time on that one.
+
+    Raises `UsageError` for files that do not belong together, and `DeviceError` without a compiler for CUDA C++.
+
+    """
+    from gpudissect.explain.inputs import explain_file
+
+    _check_type("file", file, str | Path, "a path")
+    results, others = _results_of("machine", machine), _results_of("against", against)
+    found = explain_file(Path(file), results, kernel=kernel, profile=_path("profile", profile), against=others)
+    return Explanation.of(found)
+
+
 def devices() -> list[Listing]:
     """Every device that can be named: real (and why one cannot be used), simulated, recordings in this folder."""
     return kinds.list_devices()
@@ -263,6 +291,15 @@ def _as_list(argument: str, names: str | Sequence[str] | None) -> Sequence[str] 
 def _path(argument: str, name: Name | None) -> Path | None:
     _check_type(argument, name, str | Path | None, "a path")
     return None if name is None else Path(name)
+
+
+def _results_of(argument: str, given: Name | Result | Sequence[Name | Result]) -> list[model.Result]:
+    """Results and files of results, one or several."""
+    found = []
+    for each in [given] if isinstance(given, str | Path | model.Result) else given:
+        _check_type(argument, each, str | Path | model.Result, "a result or its file")
+        found.append(each if isinstance(each, model.Result) else files.load(Path(each)))
+    return found
 
 
 def _check_device(device: object) -> None:

@@ -14,7 +14,9 @@ from gpudissect.results.evidence.series import PAGE_LIMITS
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey
+from gpudissect.views.page.explanation import explanation_page
 from gpudissect.views.page.result import result_page
+from tests.support.explanations import explanation
 from tests.support.hostile import monstrous
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +64,7 @@ def pages(tmp_path_factory):
         "hide": result_page(load(ROOT / "docs" / "results" / "h200-latency-hiding.json")),
         "gtx980": result_page(with_evidence(simulated, kept, PAGE_LIMITS)),
         "hostile": result_page(monstrous()),
+        "explanation": explanation_page(explanation()),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ WALK = """async () => {
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 800, 375])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "explanation"])
 def test_no_message_no_request_no_horizontal_scrolling(opened, name, width, mode):
     page = opened(name, width, mode)
     page.tab.evaluate(OPEN_ALL)
@@ -25,7 +25,7 @@ def test_no_message_no_request_no_horizontal_scrolling(opened, name, width, mode
     assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "explanation"])
 def test_no_axis_title_runs_over_ticks_and_no_tick_is_cut_on_a_phone(opened, name):
     page = opened(name, 390)
     page.tab.evaluate(OPEN_ALL)
@@ -186,7 +186,7 @@ def test_a_long_name_is_cut(opened):
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "explanation"])
 def test_axe_finds_nothing_serious(opened, name, mode):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(name, mode=mode, bypass_csp=True)

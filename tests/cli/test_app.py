@@ -15,6 +15,7 @@ COMMANDS = [
     "mix",
     "hide",
     "predict",
+    "explain",
     "show",
     "check",
     "compare",

@@ -79,7 +79,7 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"max_warps": None}, "64 warps per SM; limited"),
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
-        ({"loops": {}}, "no loop"),
+        ({"loops": {}}, "Loop-carried none"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
         ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 1.25 x the time; limited by latency"),
@@ -101,6 +101,16 @@ def test_the_tables_have_every_instruction_and_point():
     assert all(each.text in code for each in explanation().lines)
     hottest = text[places[2] : places[3]]
     assert hottest.index("FADD") < hottest.index("IMAD")
+
+
+def test_code_without_padding_rare_executions_and_few_producers():
+    lines = (
+        line(0, "LDG.E R2, desc[UR4][R2.64]", executed=1e-8, stall=0.0),
+        line(1, "FADD R5, R2, R4", waits_for=(16, 32, 48, 64)),
+        line(2, "NOP", executed=0.0, stall=0.0, contended=0.0),
+    )
+    text = printed(explanation(lines=lines), everything=True)
+    assert "NOP" not in text and "<0.001" in text and "0x0010 0x0020 +2" in text and "0.0%" not in text
 
 
 def test_an_assumed_cost_is_marked():

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, discover, get, hide, mix, predict, results, stream
+from gpudissect.cli import chase, discover, explain, get, hide, mix, predict, results, stream
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, print_error, print_note
 from gpudissect.errors import GpudissectError
@@ -45,6 +45,7 @@ COMMANDS: list[Callable[..., Any]] = [discover.discover, discover.devices, chase
 COMMANDS += [
     hide.hide,
     predict.predict,
+    explain.explain,
     results.show,
     get.get,
     results.check,

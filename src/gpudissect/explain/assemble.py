@@ -4,20 +4,34 @@ import re
 import tempfile
 from pathlib import Path
 
-from gpudissect.errors import PtxError
+from gpudissect.errors import MachineCodeError, PtxError
 from gpudissect.machine_code.kernel import Cubin, read_cubin
 from gpudissect.machine_code.tools import run_tool
+
+_NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
 
 
 def assemble(ptx: str, architecture: str, max_registers: int | None = None) -> Cubin:
     """The cubin of a module of PTX for an architecture such as ``sm_90``, with its line information.
 
-    A thread has at most `max_registers`, where the PTX itself does not state the size of a block.
+    A thread has at most `max_registers`, where the PTX itself does not state the size of a block. PTX of a newer
+    version than ptxas knows is assembled as one of the newest that it knows.
 
     Raises `MachineCodeError` with the first error of ptxas, or if it is missing or does not finish in time.
     """
     if not re.fullmatch(r"sm_\d{2,3}[af]?", architecture):
         raise PtxError(f"no architecture of a GPU: {architecture[:20]!a}; valid: such as sm_90")
+    try:
+        return _assemble(ptx, architecture, max_registers)
+    except MachineCodeError as error:
+        newest = _NEWER.search(str(error))
+        if newest is None:
+            raise
+        older = re.sub(r"(?m)^\s*\.version\s.*$", f".version {newest[1]}", ptx, count=1)
+        return _assemble(older, architecture, max_registers)
+
+
+def _assemble(ptx: str, architecture: str, max_registers: int | None) -> Cubin:
     with tempfile.TemporaryDirectory() as name:
         source, cubin = Path(name, "kernel.ptx"), Path(name, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")

@@ -32,6 +32,7 @@ _OCCUPANCY_LIMITS = {
     "registers": "registers ({registers} per thread)",
     "shared memory": "shared memory ({shared} per block)",
 }
+MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
 MAX_NAME_LENGTH = 60  # characters of the name of a kernel or a GPU
 
 
@@ -120,7 +121,7 @@ def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
 def loop_of(explanation: Explanation) -> str:
     """The loop with the longest chain from one iteration to the next; empty without a loop."""
     if not explanation.loops:
-        return "no loop"
+        return "none"
     name = max(explanation.loops, key=lambda each: explanation.loops[each])
     return f"{explanation.loops[name]:.4g} cycles per iteration of the loop at {brief(name, MAX_NAME_LENGTH)}"
 
@@ -136,6 +137,23 @@ def hottest(explanation: Explanation, count: int) -> list[Line]:
     """Instructions at which a warp spends most time, the first `count`."""
     ranked = sorted(explanation.lines, key=lambda line: (-line.stall - line.contended, line.address))
     return [line for line in ranked[:count] if line.stall + line.contended > 0]
+
+
+def executed_lines(explanation: Explanation) -> list[Line]:
+    """The machine code by address, without the padding behind the last instruction that a warp executes."""
+    lines = sorted(explanation.lines, key=lambda line: line.address)
+    last = max((n for n, line in enumerate(lines) if line.executed > 0), default=-1)
+    return lines[: last + 1]
+
+
+def executions_of(line: Line) -> str:
+    """Executions by a warp, on average."""
+    return f"{line.executed:.4g}" if line.executed >= MIN_EXECUTIONS or not line.executed else f"<{MIN_EXECUTIONS:g}"
+
+
+def share_of(share: float) -> str:
+    """A share in percent; empty if it rounds to zero."""
+    return f"{share:.1%}" if share >= MIN_SHARE else ""
 
 
 def place_of(line: Line) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from gpudissect.errors import UsageError, suggest
 from gpudissect.estimate import Status
+from gpudissect.explain import explanation, sentences
 from gpudissect.results import compare, model, predict
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.folded import folded
@@ -18,7 +19,7 @@ from gpudissect.results.model import Items
 from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import clean, percent, provenance
 from gpudissect.results.verdict import Verdict
-from gpudissect.views.notebook import comparison_html, findings_html, picture, result_html
+from gpudissect.views.notebook import comparison_html, explanation_html, findings_html, picture, result_html
 from gpudissect.views.terminal.compare_table import names_of, print_comparison, value_of
 from gpudissect.views.terminal.layout import console
 from gpudissect.views.terminal.table import print_result
@@ -270,6 +271,39 @@ class MixPrediction(predict.MixPrediction):
     def __repr__(self) -> str:
         place = f"{clean(self.sheet.machine.name)}, {self.sheet.warps:g} warps per SM"
         return f"<{place}: {self.instructions_per_cycle:.3g} instructions per cycle and SM, limited by {self.limit}>"
+
+
+class Explanation(_PublicNames, explanation.Explanation):
+    """What limits a kernel on a GPU; its text is the screen of ``gpudissect explain``."""
+
+    @classmethod
+    def of(cls, plain: explanation.Explanation) -> Explanation:
+        """The same explanation with display methods."""
+        return cls.model_construct(_fields_set=plain.model_fields_set, **dict(plain))
+
+    def to_html(self) -> str:
+        """The page that ``gpudissect explain --html`` writes."""
+        from gpudissect.views.page.explanation import explanation_page
+
+        return explanation_page(self)
+
+    def save(self, file: str | Path) -> None:
+        """Write it as .json, or its page as .html. Raises `UsageError` for another name."""
+        check_ending(path := Path(file), "of an explanation", (".json", ".html"))
+        write_text(path, self.to_html() if path.suffix == ".html" else self.to_json() + "\n")
+
+    def __repr__(self) -> str:
+        place = f"{sentences.kernel_of(self)} on {sentences.gpu_of(self)}"
+        return f"<{place}: predicted {sentences.time_of(self.point)}; limited by {sentences.limiter_of(self)}>"
+
+    def __str__(self) -> str:
+        """The screen that ``gpudissect explain`` prints, plain."""
+        from gpudissect.views.terminal.explanation import print_explanation
+
+        return _printed(lambda out: print_explanation(out, self))
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self)
 
 
 class Row(compare.Row):

@@ -6,15 +6,19 @@ from itertools import chain, groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
+from gpudissect.explain import sentences
+from gpudissect.explain.explanation import Explanation
 from gpudissect.results.compare import Comparison, Outcome
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import summarize
 from gpudissect.results.text import bracket, cut, percent, provenance, published_words, quantity
 from gpudissect.views.page.about import latency_hiding
 from gpudissect.views.page.drawing import hierarchy_file
+from gpudissect.views.page.explanation import answers
 from gpudissect.views.page.markup import Child, Markup, tag
 from gpudissect.views.page.overview import overview
 from gpudissect.views.plots.element import figures_of_element
+from gpudissect.views.plots.explanation import figures_of
 from gpudissect.views.plots.signature import signature_figures
 from gpudissect.views.plots.standalone import standalone
 from gpudissect.views.terminal.compare_table import names_of, values_of, why_of
@@ -91,6 +95,18 @@ def comparison_html(comparison: Comparison) -> str:
     columns = ("element", "attribute", *names_of(comparison.results), "verdict", "why")
     warnings = [tag("p", each) for each in comparison.warnings]
     return tag("div", tag("p", tag("strong", counts)), *warnings, _table(columns, rows))
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """Kernel and GPU, answers, the curve over occupancies."""
+    head = (
+        tag("strong", sentences.kernel_of(explanation)),
+        " ",
+        tag("span", sentences.gpu_of(explanation), style=_BADGE),
+    )
+    launch = tag("p", sentences.launch_of(explanation))
+    plots = (picture(standalone(figure), figure.title, "") for figure in figures_of(explanation))
+    return tag("div", tag("p", *head), launch, answers(explanation), *map(Markup, plots))
 
 
 def picture(svg: str, title: str, alternative: str) -> str:

@@ -1,6 +1,5 @@
 """One result as one page."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -10,11 +9,11 @@ from gpudissect.results.model import Finding, Result, Series
 from gpudissect.results.summary import summarize
 from gpudissect.results.text import brief, clean, provenance, title_of
 from gpudissect.views.page import about, findings
+from gpudissect.views.page.figures import Budget, Plots
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy
-from gpudissect.views.page.markup import Child, Markup, data, document, table, tag
+from gpudissect.views.page.markup import Child, Markup, document, table, tag
 from gpudissect.views.page.overview import differences, overview, uncertainties
-from gpudissect.views.plots.draw import legend, svg
 from gpudissect.views.plots.element import figures_of_series, figures_together, known_machine
 from gpudissect.views.plots.figure import Figure
 from gpudissect.views.plots.signature import CURVES as ALL_LEVELS
@@ -26,12 +25,10 @@ MAX_PLOT_BYTES, MAX_FINDING_BYTES, MAX_OTHER_BYTES = 2_000_000, 600_000, 250_000
 MAX_FINDINGS = 2000  # of a file that may come from anywhere; no GPU has as many
 MAX_SERIES = 400
 MAX_LINKS = 200  # to elements
-MAX_PLOT_LINKS = 6  # of one finding
 MAX_SPEC_LENGTH = 200  # characters: a recording's has its path
 MAX_HOVER_LENGTH = 400  # characters of a name that the mouse points at
 WIDE, NARROW = 640, 380  # pixels of the drawings of the hierarchy
 Group = tuple[str, list[Finding]]
-Link = tuple[str, str]  # fragment and title of a plot
 
 
 def result_page(result: Result) -> str:
@@ -39,70 +36,10 @@ def result_page(result: Result) -> str:
     return _Page(result).text()
 
 
-class Budget:
-    """A number of bytes: after the first part that does not fit nothing else does."""
-
-    def __init__(self, size: int) -> None:
-        self._left = size
-        self.is_spent = False
-
-    def take(self, part: Markup, counted: Markup | None = None) -> bool:
-        """Whether a part fits, less what stands within it and was counted elsewhere."""
-        size = len(part.encode()) - len((counted or "").encode())
-        self.is_spent = self.is_spent or size > self._left
-        if not self.is_spent:
-            self._left -= size
-        return not self.is_spent
-
-
-class _Plots:
-    """Draws figures within a budget, and finds them again by the evidence they show."""
-
-    def __init__(self) -> None:
-        self._budget = Budget(MAX_PLOT_BYTES)
-        self._by_digest: dict[str, list[Link]] = defaultdict(list)
-        self._by_finding: dict[tuple[str, str], list[Link]] = defaultdict(list)
-        self._count = 0
-        self.omitted = 0
-
-    def draw(self, figures: Iterable[Figure]) -> Markup:
-        """Figures side by side; empty without any."""
-        plotted = [made for figure in figures if (made := self._draw(figure))]
-        return tag("div", *plotted, class_="plots") if plotted else Markup("")
-
-    def _draw(self, figure: Figure) -> Markup:
-        identity = f"p{self._count + 1}"
-        drawing = Markup("") if self._budget.is_spent else svg(figure, identity)
-        if not drawing:
-            self.omitted += self._budget.is_spent
-            return drawing
-        columns = {"columns": figure.columns, "units": dict(figure.units), "x": figure.x, "ys": figure.ys}
-        content = {"title": figure.title, "kind": figure.kind, "by": figure.by or figure.colour, **columns}
-        note = tag("p", figure.note, class_="note") if figure.note else None
-        canvas, block = tag("div", drawing, class_="canvas"), data(f"{identity}-data", content)
-        parts = tag("figcaption", figure.title), legend(figure), canvas, note, block
-        made = tag("figure", *parts, class_="plot", id=identity)
-        if not self._budget.take(made):
-            self.omitted += 1
-            return Markup("")
-        self._count += 1
-        for digest in figure.evidence:
-            self._by_digest[digest].append((identity, figure.title))
-        for name in figure.shows:
-            self._by_finding[name].append((identity, figure.title))
-        return made
-
-    def links(self, finding: Finding) -> list[Link]:
-        """Drawn plots of a finding: those made for it, then those that share most of its evidence."""
-        shared = Counter(link for digest in finding.evidence for link in self._by_digest.get(digest, ()))
-        first = self._by_finding.get((finding.element, finding.attribute), [])
-        return list(dict.fromkeys([*first, *(link for link, _ in shared.most_common())]))[:MAX_PLOT_LINKS]
-
-
 class _Page:
     def __init__(self, result: Result) -> None:
         self._result = result
-        self._plots = _Plots()
+        self._plots = Plots(MAX_PLOT_BYTES)
         self._budget = Budget(MAX_FINDING_BYTES)
         self._rest = Budget(MAX_OTHER_BYTES)
         self._machine = known_machine(result)

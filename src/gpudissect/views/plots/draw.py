@@ -65,7 +65,7 @@ def svg(figure: Figure, identity: str) -> Markup:
         else:
             strokes = [Markup("".join(_group(figure, *group, x, y, n))) for n, group in enumerate(groups)]
             order = sorted(range(len(strokes)), key=lambda n: (SIZE_ORDER.index(n % MAX_GROUPS // 2), n), reverse=True)
-            marks = [strokes[n] for n in order]  # small marks on large ones, and the first on top
+            marks = [*_band(figure, x, y), *(strokes[n] for n in order)]  # small marks on large ones, the first on top
     if x_ticks is None and figure.x in NUMBERED:
         x_ticks = [each for each in x.ticks(5) if each == int(each)] or None
     units = axis_unit(figure.unit(figure.x), x), axis_unit(figure.unit(figure.ys[0]), y)
@@ -136,6 +136,14 @@ def groups_of(figure: Figure) -> Iterator[tuple[str, Points]]:
             yield name, [(x, y) for x, y, other in drawable if other == value]
 
 
+def band_of(figure: Figure) -> list[tuple[float, float, float]]:
+    """Place, lower and upper end of the band of a figure, from left to right; empty without one."""
+    if figure.band is None:
+        return []
+    rows = zip(*(figure.columns[name] for name in (figure.x, *figure.band)), strict=True)
+    return sorted((x, low, high) for x, low, high in rows if is_finite(x) and is_finite(low) and is_finite(high))
+
+
 def describe(figure: Figure, groups: list[tuple[str, Points]]) -> str:
     """The plot in a sentence, for readers who cannot see it."""
     unit = figure.unit(figure.ys[0])
@@ -157,6 +165,7 @@ def _scales(figure: Figure, points: Points) -> tuple[Scale, Scale]:
     is_even = figure.kind is Kind.BARS or figure.x in NUMBERED
     x = scale_of([point[0] for point in points], log=False if is_even else figure.log_x)
     heights = {min(point[1], figure.y_max or point[1]) for point in points} | {value for value, _ in figure.levels}
+    heights |= {height for row in band_of(figure) for height in row[1:]}
     is_log = figure.log_y or (figure.log_y is None and min(heights) > 0 and max(heights) >= LOG_RATIO * min(heights))
     if figure.unit(figure.ys[0]) in RATES and not is_log:
         heights |= {0}
@@ -222,6 +231,14 @@ def _horizontal_marks(figure: Figure, y: Scale) -> Iterator[Markup]:
 
 def _place(x: float, y: float, across: Scale, up: Scale) -> str:
     return f"{LEFT + PLOT_WIDTH * across.at(x):.1f} {TOP + PLOT_HEIGHT * (1 - up.at(y)):.1f}"
+
+
+def _band(figure: Figure, x: Scale, y: Scale) -> list[Markup]:
+    rows = band_of(figure)
+    if len(rows) < 2:
+        return []
+    ends = [*((at, low) for at, low, _ in rows), *((at, high) for at, _, high in reversed(rows))]
+    return [tag("path", class_="band", d=Markup(f"M{'L'.join(_place(*end, x, y) for end in ends)}z"))]
 
 
 def _group(figure: Figure, name: str, points: Points, x: Scale, y: Scale, number: int) -> list[Markup]:

@@ -48,6 +48,7 @@ class Figure:
     levels: Sequence[tuple[float, str]] = ()  # horizontal lines, each with its label
     x_ticks: Mapping[float, str] = field(default_factory=dict)  # in place of round numbers
     y_ticks: Mapping[float, str] = field(default_factory=dict)
+    band: tuple[str, str] | None = None  # columns of the lower and the upper end of an area behind the marks
     pins: str | None = None  # column of a map: cells with a 1 get a pin
     shows: tuple[tuple[str, str], ...] = ()  # element and attribute of findings with other evidence that it belongs to
 

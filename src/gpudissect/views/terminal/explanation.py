@@ -18,6 +18,7 @@ MAX_CHART_ROWS, BAR_WIDTH = 6, 30
 MAX_ADVICE, MAX_ADVICE_LINES = 3, 2  # on the screen; lines of each
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
+MAX_WAITS = 2  # addresses of producers of an instruction
 WORKSHEET = ("unit", "instructions per warp", "cycles per SM", "share of the time")
 CURVE = ("warps", "blocks", "predicted", "bracket", "measured", "error", "Volkov", "roofline", "limited by")
 CURVE_OPTIONAL = ("blocks", "limited by", "bracket")
@@ -113,7 +114,7 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
     _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
     count = f"{len(explanation.lines)} instructions; *: on the critical path"
-    _print_table(out, f"Machine code: {count}", CODE, code_rows(explanation.lines), CODE_OPTIONAL)
+    _print_table(out, f"Machine code: {count}", CODE, code_rows(sentences.executed_lines(explanation)), CODE_OPTIONAL)
     _print_list(out, "Critical path", critical_path(explanation))
     loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
     _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
@@ -153,13 +154,13 @@ def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
     return [
         (
             sentences.address_of(line.address) + ("*" if line.is_critical else ""),
-            f"{line.executed:.4g}",
+            sentences.executions_of(line),
             clean(line.unit),
             f"{line.issue_cycles:.3g}",
             "" if line.latency is None else f"{line.latency:.4g}",
-            " ".join(map(sentences.address_of, line.waits_for)),
-            f"{line.stall:.1%}",
-            f"{line.contended:.1%}",
+            _waits(line),
+            sentences.share_of(line.stall),
+            sentences.share_of(line.contended),
             "" if line.sectors is None else f"{line.sectors:.3g}",
             "" if line.l1_hits is None else f"{line.l1_hits:.0%}",
             "" if line.l2_hits is None else f"{line.l2_hits:.0%}",
@@ -169,6 +170,13 @@ def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
         )
         for line in lines
     ]
+
+
+def _waits(line: Line) -> str:
+    """Addresses of the producers, and how many more there are."""
+    more = len(line.waits_for) - MAX_WAITS
+    shown = " ".join(map(sentences.address_of, line.waits_for[:MAX_WAITS]))
+    return f"{shown} +{more}" if more > 0 else shown
 
 
 def critical_path(explanation: Explanation) -> list[str]:

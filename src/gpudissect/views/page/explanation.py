@@ -1,0 +1,175 @@
+"""An explanation as one page: answers, curve and roofline, bounds, advice, annotated machine code."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpudissect.device_info import Origin
+from gpudissect.explain import sentences
+from gpudissect.explain.explanation import Explanation, Line
+from gpudissect.results.text import brief, cut
+from gpudissect.units import format_ns
+from gpudissect.views.page.figures import Budget, Plots
+from gpudissect.views.page.markup import Child, Markup, document, scrolling, table, tag
+from gpudissect.views.plots.explanation import figures_of
+from gpudissect.views.terminal.explanation import (
+    CURVE,
+    WORKSHEET,
+    critical_path,
+    curve_rows,
+    worksheet_rows,
+)
+
+MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
+MAX_ITEMS = 200  # of a list
+MAX_TEXT_LENGTH, MAX_WAITS = 200, 8  # characters of an instruction; producers of one
+BAR_SCALE = 100
+_CODE = (
+    *("address", "instruction", "stall", "contended", "waits for", "executed", "unit", "issue cycles", "latency"),
+    *("memory", "source", "cost"),
+)
+
+
+def explanation_page(explanation: Explanation) -> str:
+    """The page: one HTML file below 500 kB that needs nothing else."""
+    plots, rest = Plots(MAX_PLOT_BYTES), Budget(MAX_OTHER_BYTES)
+    plotted = plots.draw(figures_of(explanation))
+    parts = [part for part in _parts(explanation) if rest.take(part)]
+    kernel, gpu = sentences.kernel_of(explanation), sentences.gpu_of(explanation)
+    return document(
+        f"{kernel} on {gpu}: explanation",
+        tag("a", "To the machine code", class_="skip", href="#code"),
+        tag("header", *_header(explanation)),
+        tag(
+            "main",
+            tag("div", tag("section", answers(explanation)), tag("section", _bounds(explanation)), class_="first"),
+            tag("section", plotted, aria_label="Plots"),
+            _advice(explanation),
+            _code(explanation),
+            *parts,
+        ),
+        tag("footer", tag("p", "Made by gpudissect. Times are predicted unless they are named measured.")),
+    )
+
+
+def _header(explanation: Explanation) -> Iterator[Child]:
+    yield tag("h1", sentences.kernel_of(explanation))
+    is_simulated = Origin.SIMULATED in (explanation.origin, explanation.recorded_origin)
+    style = "simulated" if is_simulated else "measured"
+    yield tag("p", tag("strong", sentences.gpu_of(explanation), class_=f"origin {style}"), " ", class_="facts")
+    yield tag("p", sentences.launch_of(explanation), class_="facts")
+
+
+def answers(explanation: Explanation) -> Markup:
+    """Time, limiter, occupancy, warps needed, critical path, as a list of terms."""
+    terms = [
+        ("Predicted time", sentences.time_of(explanation.point)),
+        ("Limited by", sentences.limiter_of(explanation)),
+        ("Occupancy", sentences.occupancy_of(explanation)),
+        ("Warps needed", sentences.warps_of(explanation)),
+        ("Critical path", f"{format_ns(explanation.critical_path)} for a warp"),
+        ("Loop-carried", sentences.loop_of(explanation)),
+    ]
+    if (other := explanation.against) is not None:
+        terms.append((f"On {sentences.gpu_of(other)}", sentences.against_of(explanation, other)))
+    return tag("dl", *(each for name, text in terms for each in (tag("dt", name), tag("dd", text))), class_="brief")
+
+
+def _bounds(explanation: Explanation) -> Markup:
+    """Nanoseconds that each resource needs at least, as bars relative to the predicted time."""
+    rows = [(name, format_ns(ns), _bar(share), f"{share:.0%}") for name, ns, share in sentences.bounds_of(explanation)]
+    grid = table("Bounds of throughput", ("resource", "at least", "", "of the predicted time"), rows[:MAX_ITEMS])
+    return Markup(tag("h2", "Bounds of throughput") + grid)
+
+
+def _advice(explanation: Explanation) -> Markup | None:
+    if not explanation.advice:
+        return None
+    rows = [(f"{each.gain:.0%}", each.text, each.evidence) for each in explanation.advice[:MAX_ITEMS]]
+    cut_rows = [[cut(text, MAX_TEXT_LENGTH) for text in row] for row in rows]
+    return tag("section", tag("h2", "Advice"), table("Advice", ("time saved", "what to do", "evidence"), cut_rows))
+
+
+def _parts(explanation: Explanation) -> Iterator[Markup]:
+    yield _section("Worksheet", table("Worksheet", WORKSHEET, worksheet_rows(explanation)[:MAX_ITEMS]))
+    yield _section("Time against occupancy", table("Curve", CURVE, curve_rows(explanation)[:MAX_ITEMS]))
+    first, *chain = critical_path(explanation)
+    yield _section("Critical path", tag("p", first), _list(chain))
+    if explanation.loops:
+        items = [f"{brief(name, MAX_TEXT_LENGTH)}: {cycles:.4g}" for name, cycles in explanation.loops.items()]
+        yield _section("Loop-carried cycles per iteration", _list(items))
+    for title, texts in (("Assumed, not measured", explanation.assumptions), ("Notes", explanation.notes)):
+        if texts:
+            yield _section(title, _list(texts))
+
+
+def _section(title: str, *content: Markup) -> Markup:
+    return tag("details", tag("summary", tag("h3", title)), *content, class_="group")
+
+
+def _list(texts: Sequence[str]) -> Markup:
+    shown = [tag("li", cut(text, MAX_TEXT_LENGTH)) for text in texts[:MAX_ITEMS]]
+    more = len(texts) - len(shown)
+    return tag("ul", *shown, tag("li", f"and {more} more") if more > 0 else None)
+
+
+def _code(explanation: Explanation) -> Markup:
+    """The machine code by address; of a long kernel the instructions at which most time is spent."""
+    lines = sentences.executed_lines(explanation)
+    rows = {line.address: _row(line) for line in lines}
+    kept = _fitting(lines, rows)
+    note = "* on the critical path; stall: waiting for a result or a barrier; contended: for a unit or an issue slot."
+    if len(kept) < len(lines):
+        note += f" The {len(kept)} of {len(lines)} instructions at which warps spend most time."
+    head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))
+    body = tag("tbody", *(row for address, row in rows.items() if address in kept))
+    grid = scrolling("Machine code", tag("table", tag("thead", head), body, class_="sass"))
+    return tag("section", tag("h2", "Machine code", id="code"), tag("p", note, class_="note"), grid)
+
+
+def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
+    """Addresses of the rows that fit into the page, those with most time first."""
+    budget, kept = Budget(MAX_CODE_BYTES), set[int]()
+    for line in sorted(lines, key=lambda line: (-line.stall - line.contended, line.address)):
+        if not budget.take(rows[line.address]):
+            break
+        kept.add(line.address)
+    return kept
+
+
+def _row(line: Line) -> Markup:
+    waits: list[Child] = []
+    for address in line.waits_for[:MAX_WAITS]:
+        waits += [tag("a", sentences.address_of(address), href=f"#i{address:x}"), " "]
+    cost = cut(line.cost_source, MAX_TEXT_LENGTH)
+    cells: list[Child] = [
+        tag("code", cut(line.text, MAX_TEXT_LENGTH)),
+        (_bar(line.stall), f" {line.stall:.1%}") if line.stall >= sentences.MIN_SHARE else "",
+        sentences.share_of(line.contended),
+        waits,
+        sentences.executions_of(line),
+        brief(line.unit, MAX_TEXT_LENGTH),
+        f"{line.issue_cycles:.3g}",
+        "" if line.latency is None else f"{line.latency:.4g}",
+        _memory(line),
+        brief(sentences.source_of(line), MAX_TEXT_LENGTH),
+        cost if line.is_measured else tag("em", f"assumed: {cost}"),
+    ]
+    name = sentences.address_of(line.address) + ("*" if line.is_critical else "")
+    return tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells), id=f"i{line.address:x}")
+
+
+def _memory(line: Line) -> str:
+    """Sectors of a request and where requests end; empty for other instructions."""
+    texts = (
+        "" if line.sectors is None else f"{line.sectors:.3g} sectors",
+        "" if line.l1_hits is None else f"L1 {line.l1_hits:.0%}",
+        "" if line.l2_hits is None else f"L2 {line.l2_hits:.0%}",
+    )
+    return ", ".join(filter(None, texts))
+
+
+def _bar(share: float) -> Markup:
+    """A share as a bar; the number stands beside it."""
+    width = round(BAR_SCALE * min(max(share, 0.0), 1.0), 1)
+    rect = tag("rect", width=width, height=10)
+    box = f"0 0 {BAR_SCALE} 10"
+    return tag("svg", rect, class_="share", viewBox=box, preserveAspectRatio="none", aria_hidden="true")

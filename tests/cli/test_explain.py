@@ -1,0 +1,195 @@
+"""``explain``: a recorded kernel on the GPU of a result; files that do not belong together; conditions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gpudissect as gd
+from gpudissect.errors import UsageError
+from gpudissect.explain import jobs, process, record
+from gpudissect.explain.assemble import assemble
+from gpudissect.explain.explanation import Explanation
+from gpudissect.explain.inputs import check_architecture
+from gpudissect.explain.instrument import with_source_lines
+from gpudissect.explain.ptx import parse_ptx
+from gpudissect.machine_code.kernel import short_name
+from tests.explain.test_record import prepared, serve
+from tests.support.ptx import ptx_of
+from tests.support.results import PLAIN, result
+
+ROOT = Path(__file__).parents[2]
+H200, H100 = (ROOT / "docs" / "results" / f"{name}.json" for name in ("h200", "h100"))
+SOURCE = r"""
+typedef unsigned u32;
+#define THREAD (blockIdx.x * blockDim.x + threadIdx.x)
+extern "C" __global__ void divergent(u32* out, const u32* in, u32 n) {
+    u32 x = in[THREAD % 64];
+    if (x % 3 == 0) { out[THREAD] = x / 3; __threadfence(); }
+    else if (x % 3 == 1) { out[THREAD] = in[x % 64] + n; }
+    else { x = x * x; out[THREAD] = in[(x >> 3) % 64] - x; }
+}
+"""
+OTHER = 'extern "C" __global__ void other(unsigned* out) { out[threadIdx.x] = 1; }\n'
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kernel as .cu, .ptx and .cubin, its profile, and files that do not fit."""
+    folder = tmp_path_factory.mktemp("explain")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_WARM_UP_S", 0.0)
+        patch.setattr(record, "SHIFT", 0)
+        patch.setattr(record, "LAUNCH_RECORDS", 1 << 14)
+        work = folder / "work"
+        work.mkdir()
+        serve(prepared(work, "divergent"), work)
+        profile = record.finish(work, {})
+    assert (work / jobs.JOB).is_file()
+    (folder / "profile.json").write_text(profile.to_json())
+    for name, source in (("divergent", SOURCE), ("other", OTHER), ("both", SOURCE + OTHER)):
+        ptx = ptx_of(source, "compute_90", "-lineinfo")
+        (folder / f"{name}.cu").write_text(source)
+        (folder / f"{name}.ptx").write_text(ptx)
+        (folder / f"{name}.cubin").write_bytes(assemble(with_source_lines(parse_ptx(ptx)), "sm_90").data)
+    (folder / "older.cubin").write_bytes(assemble(ptx_of(SOURCE, "compute_80"), "sm_80").data)
+    whole = (folder / "divergent.cubin").read_bytes()
+    (folder / "truncated.cubin").write_bytes(whole[: len(whole) // 2])
+    content = json.loads(profile.to_json())
+    (folder / "damaged.json").write_text(json.dumps(content | {"packed_cubin": content["packed_cubin"][:-40]}))
+    (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
+    (folder / "cut.json").write_text(profile.to_json()[:1000])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def explained(files: Path) -> Explanation:
+    return gd.explain(files / "profile.json", machine=H200)
+
+
+@pytest.mark.parametrize("ending", ["cu", "ptx", "cubin"])
+def test_source_ptx_and_machine_code_have_the_same_explanation(files, gpudissect, explained, ending) -> None:
+    file, profile = files / f"divergent.{ending}", files / "profile.json"
+    code, out, _ = gpudissect("explain", file, "--profile", profile, "--machine", H200, "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads(explained.to_json())
+
+
+def test_the_explanation_is_of_the_kernel_and_the_gpu(explained) -> None:
+    assert (short_name(explained.kernel), explained.gpu, explained.origin) == ("divergent", "NVIDIA H200", "measured")
+    assert (explained.grid, explained.block, explained.max_warps) == ((4, 1, 1), (64, 1, 1), 64)
+    assert explained.point.low < explained.point.predicted < explained.point.high
+    assert len(explained.lines) > 10 and explained.curve
+
+
+def test_it_is_printed_and_written(files, gpudissect, explained, tmp_path) -> None:
+    output, page = tmp_path / "out.json", tmp_path / "out.html"
+    code, out, err = gpudissect(
+        "explain", files / "profile.json", "--machine", H200, "-o", output, "--html", page, "--against", H100, "--all"
+    )
+    assert code == 0 and err.count("wrote") == 2
+    assert out.startswith("divergent on NVIDIA H200, values MEASURED\n")
+    assert "Predicted time" in out and "NVIDIA H100" in out and f"{len(explained.lines)} instructions" in out
+    written = Explanation.model_validate_json(output.read_text())
+    assert written.against is not None
+    assert written.model_copy(update={"against": None}) == Explanation.model_validate_json(explained.to_json())
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "fact"),
+    [
+        ("spills == 0 and registers > 1", 0, "true: 'spills == 0 and registers > 1': spills is 0 B, registers is"),
+        ("not spills == 0", 4, "error: false: 'not spills == 0': spills is 0 B"),
+    ],
+)
+def test_a_condition_decides_the_exit_code(files, gpudissect, condition, code, fact) -> None:
+    got, out, err = gpudissect("explain", files / "profile.json", "--machine", H200, "--gate", condition)
+    assert got == code and "Predicted time" in out
+    assert fact in err and err.count("\n") == 1
+
+
+def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
+    arguments = ("explain", files / "both.cubin", "--profile", files / "profile.json", "--machine", H200)
+    assert all(name in error_of(*arguments) for name in ("--kernel", "divergent", "other"))
+    assert gpudissect(*arguments, "--kernel", "divergent")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (("divergent.cubin",), ("--profile", "GPU")),
+        (("missing.cubin",), ("missing.cubin", "No such file")),
+        (("missing.cu",), ("missing.cu", "No such file")),
+        (("truncated.cubin",), ("truncated",)),
+        (("both.cubin",), ("2 kernels", "--kernel")),
+        (("divergent.cubin", "--kernel", "diverge"), ("diverge", "did you mean divergent?")),
+        (("divergent.cubin", "--profile", "missing.json"), ("missing.json", "No such file")),
+        (("divergent.cubin", "--profile", "cut.json"), ("cut.json", "not a profile")),
+        (("divergent.cubin", "--profile", "divergent.cu"), ("divergent.cu", "not a profile")),
+        (("damaged.json", "--machine", H200), ("damaged",)),
+        (("altered.json", "--machine", H200), ("not the one that ran", "record it again")),
+        (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),
+        (("both.ptx", "--kernel", "other", "--profile", "profile.json"), ("another kernel, divergent",)),
+        (("older.cubin", "--profile", "profile.json"), ("sm_90", "found: sm_80")),
+        (("profile.json", "--kernel", "other", "--machine", H200), ("divergent", "other")),
+        (("profile.json", "--profile", "profile.json"), ("leave out --profile",)),
+        (("profile.json",), ("--machine", "gpudissect discover")),
+        (("profile.json", "--machine", H200, "--machine", H100), ("H200", "H100", "those of one")),
+        (("profile.json", "--machine", "profile.json"), ("profile.json", "not a result file")),
+        (("profile.json", "--machine", H200, "--gate", "spils == 0"), ("spils", "did you mean spills?")),
+        (("profile.json", "--machine", H200, "-o", "profile.json"), ("profile.json", "input")),
+        (("profile.json", "--machine", H200, "--html", "page.json"), ("page.json", ".html")),
+        (("other.cu", "--profile", "profile.json"), ("another kernel, divergent",)),
+    ],
+)
+def test_bad_input_costs_one_line(files, monkeypatch, error_of, arguments, facts) -> None:
+    monkeypatch.chdir(files)
+    error = error_of("explain", *arguments)
+    assert all(fact in error for fact in facts), error
+
+
+def test_source_that_does_not_compile_costs_one_line(files, error_of, tmp_path) -> None:
+    (tmp_path / "wrong.cu").write_text("__global__ void wrong() { nothing; }")
+    error = error_of("explain", tmp_path / "wrong.cu", "--profile", files / "profile.json", "--machine", H200, code=3)
+    assert "wrong.cu did not compile" in error and "nothing" in error
+
+
+@pytest.mark.parametrize(
+    ("architecture", "capability", "runs"),
+    [
+        ("sm_90", "9.0", True),
+        ("sm_80", "8.6", True),
+        ("sm_89", "8.6", False),
+        ("sm_80", "9.0", False),
+        ("sm_100", "10.3", True),
+        ("sm_120", "10.0", False),
+        ("sm_90", None, False),
+    ],
+)
+def test_machine_code_runs_on_gpus_of_its_major_capability(architecture, capability, runs) -> None:
+    measured = result(PLAIN)
+    device = measured.device.model_copy(update={"facts": {"compute_capability": capability}})
+    measured = measured.model_copy(update={"device": device})
+    if runs:
+        check_architecture(architecture, measured)
+        return
+    with pytest.raises(UsageError, match=architecture if capability else "no compute capability"):
+        check_architecture(architecture, measured)
+
+
+def test_in_python_it_takes_results_and_shows_itself(files, explained, tmp_path) -> None:
+    found = gd.explain(files / "profile.json", machine=gd.load(H200), against=[H100])
+    assert isinstance(found, gd.Explanation) and found.against is not None
+    assert repr(found).startswith("<divergent on NVIDIA H200, values MEASURED: predicted ")
+    assert str(found).startswith("divergent on NVIDIA H200") and "<img" in found._repr_html_()
+    found.save(tmp_path / "a.json")
+    found.save(tmp_path / "a.html")
+    assert Explanation.model_validate_json((tmp_path / "a.json").read_text()).kernel == found.kernel
+    assert (tmp_path / "a.html").read_text() == found.to_html()
+    with pytest.raises(UsageError, match=r"\.json or \.html"):
+        found.save(tmp_path / "a.txt")
+    with pytest.raises(UsageError, match="machine"):
+        gd.explain(files / "profile.json", machine=[3])
