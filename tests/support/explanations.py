@@ -25,8 +25,13 @@ def point(blocks: int, *, measured: bool = True) -> Point:
 def line(index: int, text: str, **fields: object) -> Line:
     """An instruction at 16 * index."""
     known = {"executed": 4.0, "unit": "fma", "issue_cycles": 2.0, "latency": None, "stall": 0.01, "contended": 0.005}
-    known |= {"is_measured": True, "cost_source": text.partition(" ")[0].lower() + ".rate"}
-    return Line(address=16 * index, text=text, source_file="/home/me/add.cu", source_line=3 + index, **known | fields)
+    known |= {
+        "source_file": "/home/me/add.cu",
+        "source_line": 3 + index,
+        "is_measured": True,
+        "cost_source": text.partition(" ")[0].lower() + ".rate",
+    }
+    return Line(address=16 * index, text=text, **known | fields)
 
 
 def explanation(**fields: object) -> Explanation:

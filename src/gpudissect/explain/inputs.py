@@ -11,6 +11,7 @@ from gpudissect.explain.explanation import Explanation
 from gpudissect.explain.instrument import with_source_lines
 from gpudissect.explain.profile import Profile, read_profile
 from gpudissect.explain.ptx import MAX_PTX_BYTES, parse_ptx
+from gpudissect.explain.source import with_sources
 from gpudissect.machine_code.device_code import find_kernel, read_device_code
 from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.results.model import Result
@@ -50,7 +51,8 @@ def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
         check_architecture(profile.architecture, result)
     device, card = results[0].device, card_of(*results)
     origins = {"origin": device.origin, "recorded_origin": device.recorded_origin}
-    return explain_profile(profile, results).model_copy(update=origins | {"max_warps": card.warps})
+    found = explain_profile(profile, results).model_copy(update=origins | {"max_warps": card.warps})
+    return with_sources(found, profile)
 
 
 def check_architecture(architecture: str, result: Result) -> None:

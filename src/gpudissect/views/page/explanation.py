@@ -160,7 +160,7 @@ def _row(line: Line) -> Markup:
 def _memory(line: Line) -> str:
     """Sectors of a request and where requests end; empty for other instructions."""
     texts = (
-        "" if line.sectors is None else f"{line.sectors:.3g} sectors",
+        f"{line.sectors:.3g} sectors" if line.sectors else "",
         "" if line.l1_hits is None else f"L1 {line.l1_hits:.0%}",
         "" if line.l2_hits is None else f"L2 {line.l2_hits:.0%}",
     )

@@ -161,7 +161,7 @@ def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
             _waits(line),
             sentences.share_of(line.stall),
             sentences.share_of(line.contended),
-            "" if line.sectors is None else f"{line.sectors:.3g}",
+            f"{line.sectors:.3g}" if line.sectors else "",
             "" if line.l1_hits is None else f"{line.l1_hits:.0%}",
             "" if line.l2_hits is None else f"{line.l2_hits:.0%}",
             clean(line.text),
