@@ -20,11 +20,11 @@ from gpudissect.views.terminal.explanation import (
 
 MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
 MAX_ITEMS = 200  # of a list
-MAX_TEXT_LENGTH, MAX_WAITS = 200, 8  # characters of an instruction; producers of one
+MAX_TEXT_LENGTH, MAX_WAITS, MAX_HOTTEST = 200, 3, 5  # characters of an instruction; its producers; links
 BAR_SCALE = 100
 _CODE = (
-    *("address", "instruction", "stall", "contended", "waits for", "executed", "unit", "issue cycles", "latency"),
-    *("memory", "source", "cost"),
+    *("address", "instruction", "source", "stall", "contended", "waits for", "executed", "unit", "issue cycles"),
+    *("latency", "memory", "cost"),
 )
 
 
@@ -122,7 +122,11 @@ def _code(explanation: Explanation) -> Markup:
     head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))
     body = tag("tbody", *(row for address, row in rows.items() if address in kept))
     grid = scrolling("Machine code", tag("table", tag("thead", head), body, class_="sass"))
-    return tag("section", tag("h2", "Machine code", id="code"), tag("p", note, class_="note"), grid)
+    links: list[Child] = []
+    for line in sentences.hottest(explanation, MAX_HOTTEST):
+        links += [_link(line.address, sentences.place_of(line)), f" {line.stall + line.contended:.0%} "]
+    hottest = tag("p", "Most time: ", links) if links else None
+    return tag("section", tag("h2", "Machine code", id="code"), hottest, tag("p", note, class_="note"), grid)
 
 
 def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
@@ -138,10 +142,13 @@ def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
 def _row(line: Line) -> Markup:
     waits: list[Child] = []
     for address in line.waits_for[:MAX_WAITS]:
-        waits += [tag("a", sentences.address_of(address), href=f"#i{address:x}"), " "]
+        waits += [_link(address, sentences.address_of(address)), " "]
+    if (more := len(line.waits_for) - MAX_WAITS) > 0:
+        waits.append(f"+{more}")
     cost = cut(line.cost_source, MAX_TEXT_LENGTH)
     cells: list[Child] = [
         tag("code", cut(line.text, MAX_TEXT_LENGTH)),
+        brief(sentences.source_of(line), MAX_TEXT_LENGTH),
         (_bar(line.stall), f" {line.stall:.1%}") if line.stall >= sentences.MIN_SHARE else "",
         sentences.share_of(line.contended),
         waits,
@@ -150,11 +157,14 @@ def _row(line: Line) -> Markup:
         f"{line.issue_cycles:.3g}",
         "" if line.latency is None else f"{line.latency:.4g}",
         _memory(line),
-        brief(sentences.source_of(line), MAX_TEXT_LENGTH),
         cost if line.is_measured else tag("em", f"assumed: {cost}"),
     ]
     name = sentences.address_of(line.address) + ("*" if line.is_critical else "")
     return tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells), id=f"i{line.address:x}")
+
+
+def _link(address: int, text: str) -> Markup:
+    return tag("a", text, href=f"#i{address:x}")
 
 
 def _memory(line: Line) -> str:
