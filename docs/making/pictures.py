@@ -42,7 +42,7 @@ MEASURED = (
     ("dram", "read bandwidth by configuration"),
     ("ffma", "rate against warps and chains"),
 )
-"""Plots of the page about a GPU's result: element, and how the title goes on after its name."""
+"""Plots of the page about a GPU's result: element, and how the title goes on after its name; the first such plot."""
 CALIBRATION_ROW = re.compile(
     r"^\| ([\d.]+)(?: \.\. ([\d.]+))? \| (\d+) \| (\d+) \| .*?\(([\d.]+)% \.\. ([\d.]+)%\)", re.M
 )
@@ -91,7 +91,7 @@ def _measured(gpu: str) -> dict[str, str]:
     plots = {
         f"{gpu}/{number}": standalone(figure)
         for number, (element, start) in enumerate(MEASURED)
-        for figure in figures_of_element(result_of(gpu), element)
+        for figure in reversed(figures_of_element(result_of(gpu), element))
         if figure.title.partition(": ")[2].startswith(start)
     }
     return {**plots, f"{gpu}/drawing": hierarchy_file(result_of(gpu))}

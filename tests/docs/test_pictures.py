@@ -36,7 +36,9 @@ def test_an_unknown_picture_is_an_error():
 
 @pytest.mark.parametrize("gpu", GPUS)
 def test_every_measured_plot_is_in_the_result(gpu):
-    assert list(pictures.make(gpu)) == [f"{gpu}/{number}" for number in (*range(len(pictures.MEASURED)), "drawing")]
+    made = pictures.make(gpu)
+    assert list(made) == [f"{gpu}/{number}" for number in (*range(len(pictures.MEASURED)), "drawing")]
+    assert "first SM of the row" in made[f"{gpu}/{pictures.MEASURED.index(('l2', 'latency by SM'))}"]  # the map
 
 
 def test_every_page_shows_known_kinds_of_pictures():

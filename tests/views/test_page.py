@@ -1,6 +1,7 @@
 """The page of a result: complete, self-contained, small, and harmless whatever the result holds."""
 
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,8 @@ from gpudissect.results.model import Provenance, Published, Series
 from gpudissect.results.summary import BANDWIDTH_SERIES, summarize
 from gpudissect.results.verdict import Verdict
 from gpudissect.trace import Context, Trace
-from gpudissect.views.page.hierarchy import frames_of
-from gpudissect.views.page.result import result_page
+from gpudissect.views.page.hierarchy import LETTER, frames_of, hierarchy
+from gpudissect.views.page.result import NARROW, WIDE, result_page
 from gpudissect.views.plots.signature import CURVES, MOUNTAIN, signature_figures
 from gpudissect.workload import Bounds, Chase, Explicit, Sequential, Timing
 from gpudissect.workload import Path as MemoryPath
@@ -286,3 +287,9 @@ def test_the_far_partition_stands_at_a_longer_distance(h200):
     assert not any("miss" in line for box in (near, far) for line in box.lines)  # its cost is a mean of both
     (memory,) = next(frame.boxes for frame in frames_of(h200) if frame.kind == "board")
     assert memory.latency.startswith("latency ")
+
+
+def test_labels_of_arrows_stay_within_a_narrow_drawing(h200):
+    for width in (WIDE, NARROW):
+        labels = ET.fromstring(str(hierarchy(h200, width, {}))).findall(".//text[@class='cost']")
+        assert labels and all(float(each.get("x")) - LETTER * len(each.text) >= 0 for each in labels)

@@ -214,6 +214,16 @@ def test_vertical_marks_carry_their_labels():
     assert [each.text for each in drawing.findall("g[@class='fixed']/text")] == ["two"]
 
 
+def test_labels_of_near_vertical_marks_stand_on_either_side():
+    figure = overlaid(log_x=False, marks=[(1.54, "second"), (1.5, "first"), (2.5, "third")])
+    drawing = ET.fromstring(str(svg(figure, "p")))
+    lines = [float(re.search(r"M([\d.]+)", each.get("d"))[1]) for each in drawing.findall("g[@class='fixed']/path")]
+    labels = drawing.findall("g[@class='fixed']/text")
+    starts = [float(re.search(r"\(([\d.]+)", each.get("transform"))[1]) for each in labels]
+    sides = {each.text: start - at for each, start, at in zip(labels, starts, lines, strict=True)}
+    assert sides["first"] < 0 < sides["second"] == pytest.approx(sides["third"])
+
+
 def test_a_sheet_holds_its_figures_side_by_side():
     drawing = ET.fromstring(sheet("three", [overlaid()] * 3))
     assert drawing.get("aria-label") == "three"

@@ -83,14 +83,19 @@ def prediction(result: Result) -> Iterator[Markup]:
     text = f"{percent(made.agreement)} of {made.accesses} held-out random accesses predicted correctly ({interval})."
     parts = [table("Prediction", ("cache", *head, "mispredicted hits / misses"), caches)]
     if paths:
-        parts.append(table("Whole paths", ("path, all its levels as one", *head, "misjudged by", "assumed"), paths))
+        parts.append(table("Whole paths", ("path, all its levels as one", *head, "mispredicted by", "assumed"), paths))
     if missing := [tag("li", f"{name}: {why}") for name, why in list(made.not_predicted.items())[:MAX_ROWS]]:
         parts += [tag("p", "Not predicted:"), tag("ul", *missing)]
     yield tag("section", tag("h3", "Prediction"), tag("p", text), *parts, class_="element")
 
 
 def _shares(made: ElementPrediction | PathPrediction) -> tuple[str, str, str, str]:
-    return f"{made.agreement:.2%}", f"{made.low:.2%} .. {made.high:.2%}", f"{made.possible:.2%}", str(made.accesses)
+    return (
+        f"{made.agreement:.2%}",
+        f"{made.low:.2%}\u00a0..\u00a0{made.high:.2%}",
+        f"{made.possible:.2%}",
+        str(made.accesses),
+    )
 
 
 def _counts(wrong: dict[str, int]) -> str:

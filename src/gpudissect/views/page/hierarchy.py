@@ -261,15 +261,20 @@ def _box(group: Sequence[str], values: _Values, kind: str = "cache") -> Box:
     return Box([title[:1].upper() + title[1:]], lines, first, kind)
 
 
-def _arrow(text: str, x: float, top: float, bottom: float, stroke: float) -> Markup:
-    """An arrow with two heads from a frame down to a box, its text on the left."""
+def _arrow(text: str, x: float, top: float, bottom: float, stroke: float, room: float) -> Markup:
+    """An arrow with two heads from a frame down to a box, its text on the left within `room` pixels of the arrow."""
     head = max(5.0, 0.9 * stroke)
     tip = f"l{-head:g} {head:g}h{2 * head:g}z"
     first, last = top + 3, bottom - 3
     heads = f"M{x:g} {first:g}{tip}M{x:g} {last:g}l{-head:g} {-head:g}h{2 * head:g}z"
     line = tag("path", class_="edge", d=f"M{x:g} {first + head:g}V{last - head:g}", stroke_width=stroke)
-    label = tag("text", text, x=x - head - 8, y=top + ARROW_GAP / 2 + 4, class_="cost", text_anchor="end")
-    return tag("g", line, tag("path", class_="tip", d=heads), label)
+    lines = _broken(text, room)
+    highest = top + ARROW_GAP / 2 + 4 - LINE / 2 * (len(lines) - 1)
+    labels = [
+        tag("text", part, x=x - head - 8, y=highest + LINE * n, class_="cost", text_anchor="end")
+        for n, part in enumerate(lines)
+    ]
+    return tag("g", line, tag("path", class_="tip", d=heads), *labels)
 
 
 def _frame(frame: Frame, top: float, width: int, anchors: Mapping[str, str]) -> tuple[Markup, float]:
@@ -293,7 +298,8 @@ def _frame(frame: Frame, top: float, width: int, anchors: Mapping[str, str]) -> 
         for box, wide in zip(boxes, widths, strict=True):
             if frame.stroke:
                 bottom = down + box.drop if box.drop else top
-                arrows.append(_arrow(box.latency, x + wide - ARROW_INSET, top - ARROW_GAP, bottom, frame.stroke))
+                at, room = x + wide - ARROW_INSET, wide - ARROW_INSET
+                arrows.append(_arrow(box.latency, at, top - ARROW_GAP, bottom, frame.stroke, room))
             parts.append(_drawn(box, x, down + box.drop, wide, height, anchors))
             x += wide + GAP
         down += height + GAP + max(box.drop for box in boxes)

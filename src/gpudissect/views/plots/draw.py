@@ -37,6 +37,7 @@ RATES = ("B/s", "B/cycle", "ops/cycle", "instructions/cycle", "%")
 """Units of quantities that are plotted from zero on."""
 SM = re.compile(r"\bsm\b")  # in a column's name
 MAX_LEVEL_LABELS = 1  # of vertical marks; those of more stand upright
+UPRIGHT_WIDTH = 14  # pixels of an upright label beside its line
 MATRIX_MARGIN = 0.06  # of a cell, in a map of one colour
 SHADES = 9  # colours of a map, h0 .. h8 in the style sheet
 Points = list[tuple[float, float]]
@@ -210,12 +211,13 @@ def _y_axis(scale: Scale, ticks: Mapping[float, str]) -> Iterator[Markup]:
 
 
 def _vertical_marks(figure: Figure, x: Scale) -> Iterator[Markup]:
-    """Vertical lines; labels of many stand upright beside them."""
-    for row, (value, text) in enumerate(figure.marks):
-        at = round(LEFT + PLOT_WIDTH * x.at(value), 1)
+    """Vertical lines; labels of many stand upright to the right of them, or to the left where the next line is near."""
+    places = [round(LEFT + PLOT_WIDTH * x.at(value), 1) for value, _ in figure.marks]
+    for row, (at, (_, text)) in enumerate(zip(places, figure.marks, strict=True)):
         yield tag("path", class_="mark", d=f"M{at} {TOP}V{BOTTOM}")
         if len(figure.marks) > MAX_LEVEL_LABELS:
-            yield tag("text", text, transform=f"translate({at + 11:g} {BOTTOM - 5}) rotate(-90)")
+            beside = -3 if any(0 < other - at < UPRIGHT_WIDTH for other in places) else 11
+            yield tag("text", text, transform=f"translate({at + beside:g} {BOTTOM - 5}) rotate(-90)")
             continue
         is_left = at > LEFT + PLOT_WIDTH / 2
         anchor = "end" if is_left else "start"
