@@ -13,6 +13,7 @@ from gpudissect.explain.counts import Count, Sums
 from gpudissect.explain.evidence import PtxBlock, find_evidence
 from gpudissect.explain.instrument import LINES_FILE, WARP_THREADS, BlockCount
 from gpudissect.explain.ptx import Function
+from gpudissect.explain.unrolling import unrolled_loops
 from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 
@@ -62,6 +63,9 @@ def map_counts(
     for evidence in found:
         if evidence.branch is not None:
             _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block])
+    for terms, result in unrolled_loops(program, functions, counts, found, system.edges):
+        if terms:
+            sums.add(terms, result)
     solved = sums.solve()
     block_count = len(program.flow.blocks)
     by_threads = tuple(

@@ -30,6 +30,11 @@ def test_wide_accesses_take_as_many_passes_as_they_have_words(size, expected):
     assert passes(size * LANES, size) == expected
 
 
+@pytest.mark.parametrize(("size", "expected"), [(4, 1), (8, 1), (16, 2)])
+def test_half_warps_that_load_one_address_from_shared_memory_are_served_together(size, expected):
+    assert int(bank_passes((0 * LANES)[None], ALL, size, paired=True)[0]) == expected
+
+
 def test_lanes_that_are_off_take_nothing():
     on = active(np.array([1], dtype=np.uint32))
     assert passes(128 * LANES, lanes=on) == 1

@@ -8,7 +8,8 @@ import numpy as np
 from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explain.model.engine import Run, Sm, Step, Work, run
-from gpudissect.explain.model.requests import Requests
+from gpudissect.explain.model.requests import BANK_BYTES as WORD
+from gpudissect.explain.model.requests import SECTOR, Requests
 from gpudissect.explain.model.walk import Path
 from gpudissect.machine_code.program import Program
 
@@ -71,11 +72,26 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
                 else "plain",
                 in_sm=found.in_sm if found is not None else 1.0,
                 in_l2=found.in_l2 if found is not None else 1.0,
-                l2_bytes=found.l2_bytes if found is not None else 0.0,
+                l2_bytes=l2_load(found, use.access or "", card) if found is not None else 0.0,
                 dram_bytes=found.dram_bytes if found is not None else 0.0,
             )
         )
     return tuple(steps)
+
+
+def l2_load(requests: Requests, access: str, card: Card) -> float:
+    """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
+
+    Stores have the write bandwidth, atomics the rate of `atomg` (eight words in a sector). A sector of which only a part
+    is written takes twice as long.
+    """
+    read, sectors = card.value("l2", "read_bandwidth"), requests.l2_bytes / SECTOR
+    rate = card.values.get(("atomg", "rate"))
+    if access == "load":
+        return requests.l2_bytes
+    if access in ("atomic", "reduction") and rate:
+        return sectors * (1 + requests.partial) * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
+    return requests.l2_bytes * (1 + requests.partial) * read / card.values.get(("l2", "write_bandwidth"), read)
 
 
 def sm_of(card: Card, write_share: float) -> Sm:

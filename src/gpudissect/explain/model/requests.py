@@ -23,7 +23,8 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart.
+    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `partial`: share
+    of the sectors of which a request has only a part.
     """
 
     lanes: float
@@ -35,6 +36,7 @@ class Requests:
     dram_bytes: float = 0.0
     lines: float = 1.0
     scattered: float = 0.0
+    partial: float = 0.0
 
 
 def active(lanes: NDArray[np.uint32]) -> Bools:
@@ -42,21 +44,47 @@ def active(lanes: NDArray[np.uint32]) -> Bools:
     return (lanes[:, None] >> _LANES & 1).astype(bool)
 
 
-def bank_passes(addresses: Addresses, is_active: Bools, size: int, *, merged: bool) -> NDArray[np.int64]:
+def bank_passes(
+    addresses: Addresses, is_active: Bools, size: int, *, merged: bool = True, paired: bool = False
+) -> NDArray[np.int64]:
     """Passes of shared memory for each request of shape (requests, 32).
 
     Each pass reads one word of every bank; lanes that want the same word share it if `merged` (loads; atomics do not).
-    Accesses of 8 and 16 bytes are served for half and quarter warps (CUDA C++ Programming Guide, Shared Memory).
+    Accesses of 8 and 16 bytes are served for half and quarter warps (CUDA C++ Programming Guide, Shared Memory). If
+    `paired` (loads from shared memory) two neighbouring groups are served together where neighbouring lanes, or those
+    two apart, have one address: an H200 takes 1 and 2 passes for 8 and 16 bytes if all lanes do.
     """
     words = max(1, size // BANK_BYTES)
     group = WARP_SIZE // words
     total = np.zeros(len(addresses), dtype=np.int64)
-    for first in range(0, WARP_SIZE, group):
-        part = addresses[:, first : first + group] // np.uint64(BANK_BYTES)
-        on = is_active[:, first : first + group]
-        each = (part[:, :, None] + np.arange(words)).astype(np.uint64).reshape(len(addresses), -1)
-        total += _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
+    for first in range(0, WARP_SIZE, 2 * group):
+        pair = slice(first, min(WARP_SIZE, first + 2 * group))
+        apart = sum(
+            _group_passes(addresses[:, start : start + group], is_active[:, start : start + group], words, merged)
+            for start in range(first, pair.stop, group)
+        )
+        if words > 1 and paired:
+            part, on = addresses[:, pair], is_active[:, pair]
+            together = _group_passes(part, on, words, merged)
+            apart = np.where(_is_paired(part, on), together, apart)
+        total += apart
     return np.maximum(total, 1)
+
+
+def _group_passes(addresses: Addresses, on: Bools, words: int, merged: bool) -> NDArray[np.int64]:
+    part = addresses // np.uint64(BANK_BYTES)
+    each = (part[:, :, None] + np.arange(words)).astype(np.uint64).reshape(len(addresses), -1)
+    return _most_in_a_bank(each, np.repeat(on, words, axis=1), merged)
+
+
+def _is_paired(addresses: Addresses, on: Bools) -> Bools:
+    """Whether all lanes of each request share their address with the next lane, or all with the one two apart."""
+    lanes = np.arange(addresses.shape[1])
+    found = np.zeros(len(addresses), dtype=bool)
+    for distance in (1, 2):
+        other = lanes ^ distance
+        found |= ((addresses == addresses[:, other]) | ~on | ~on[:, other]).all(axis=1)
+    return found
 
 
 def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int64]:

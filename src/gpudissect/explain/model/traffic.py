@@ -15,11 +15,21 @@ from numpy.typing import NDArray
 from gpudissect.explain import reuse
 from gpudissect.explain.line_records import BehindL1
 from gpudissect.explain.model.card import Card
-from gpudissect.explain.model.requests import LINE, SECTOR, Requests, active, bank_passes, distinct, is_scattered
+from gpudissect.explain.model.requests import (
+    BANK_BYTES,
+    LINE,
+    SECTOR,
+    Requests,
+    active,
+    bank_passes,
+    distinct,
+    is_scattered,
+)
 from gpudissect.explain.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 
 _ALLOCATION_BITS = 40
+LINES_PER_PASS = 4  # tags that the L1 compares at once: loads with a stride of 3 words take one pass on an H200
 
 
 @dataclass(frozen=True)
@@ -93,16 +103,27 @@ def _without_cache(group: _Group) -> Requests:
     access, lanes = group.access, group.lanes
     mean_lanes = float(lanes.sum(axis=1).mean())
     if access.space == "shared":
-        conflicts = bank_passes(group.addresses, lanes, access.size, merged=access.kind != "atomic")
+        conflicts = bank_passes(
+            group.addresses, lanes, access.size, merged=access.kind != "atomic", paired=access.kind == "load"
+        )
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)
-    sectors = float(distinct(group.addresses, lanes, access.size, SECTOR).mean())
-    data = lanes.sum(axis=1) * access.size / LINE
-    passes = np.maximum(np.maximum(np.ceil(data), lines), 1.0)
-    moved = sectors * SECTOR
-    scattered = float(is_scattered(group.addresses, lanes, lines).mean())
-    of_lines = float(passes.mean()), sectors, 0.0, 0.0, moved, moved, float(lines.mean()), scattered
-    return Requests(mean_lanes, *of_lines)
+    sectors = distinct(group.addresses, lanes, access.size, SECTOR)
+    touched = distinct(group.addresses, lanes, access.size, BANK_BYTES) * min(access.size, BANK_BYTES)
+    conflicts = bank_passes(group.addresses, lanes, access.size, merged=access.kind != "atomic")
+    mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
+    return Requests(
+        lanes=mean_lanes,
+        passes=float(np.maximum(conflicts, -(-lines // LINES_PER_PASS)).mean()),
+        sectors=mean,
+        in_sm=0.0,
+        in_l2=0.0,
+        l2_bytes=moved,
+        dram_bytes=moved,
+        lines=float(lines.mean()),
+        scattered=float(is_scattered(group.addresses, lanes, lines).mean()),
+        partial=max(0.0, 1 - float(touched.mean()) / max(1.0, moved)) if access.kind != "load" else 0.0,
+    )
 
 
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
