@@ -45,7 +45,7 @@ def load(level, **fields):
 
 def cycles(steps, repeats, warps=1, blocks=1, resident=1, sm=SM):
     path = np.tile(np.arange(len(steps)), repeats)
-    return run(sm, Work(tuple(steps), path, warps, resident, blocks)).cycles
+    return run(sm, Work(tuple(steps), (path,), warps, resident, blocks)).cycles
 
 
 def test_one_warp_takes_the_stall_counts():
@@ -87,7 +87,7 @@ def test_a_barrier_waits_for_the_slowest_warp():
     steps = [load("dram"), step(waits=1), step(pipe="issue", kind="barrier", latency=14.0), step()]
     path = np.array([0, 1, 2, 3])
     last_load = 668 + 7 * 128 / 18
-    assert run(SM, Work(tuple(steps), path, 8, 1, 1)).cycles == pytest.approx(last_load + 14, abs=12)
+    assert run(SM, Work(tuple(steps), (path,), 8, 1, 1)).cycles == pytest.approx(last_load + 14, abs=12)
 
 
 def test_blocks_replace_each_other():
@@ -98,7 +98,7 @@ def test_blocks_replace_each_other():
 
 def test_work_of_pipes_is_counted():
     steps = (step(interval=2.0), load("dram"))
-    found = run(SM, Work(steps, np.tile([0, 1], 50), 4, 1, 3)).busy
+    found = run(SM, Work(steps, (np.tile([0, 1], 50),), 4, 1, 3)).busy
     warps = 4 * 3 * 50
     assert found == {
         "fma": 2.0 * warps,
@@ -112,4 +112,4 @@ def test_work_of_pipes_is_counted():
 
 def test_without_work_there_is_no_run():
     with pytest.raises(ValueError, match="path, warps and blocks"):
-        run(SM, Work((step(),), np.zeros(0, dtype=np.int64), 1, 1, 1))
+        run(SM, Work((step(),), (np.zeros(0, dtype=np.int64),), 1, 1, 1))

@@ -36,8 +36,8 @@ PLAIN, LOAD, STORE, BARRIER = range(4)
 # The job: warps of a block, blocks, started blocks.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)
 
-# Columns of a warp: position on the path, when it may issue next; then when each barrier is clear.
-W_POSITION, W_AT, W_BARRIERS = range(3)
+# Columns of a warp: position on its path and the end of that, when it may issue next; then when each barrier is clear.
+W_POSITION, W_END, W_AT, W_BARRIERS = range(4)
 W_SIZE = W_BARRIERS + BARRIERS
 
 # Columns of a resident block: its number, warps not yet ended and at the barrier, begin.
@@ -52,7 +52,8 @@ class State(NamedTuple):
 
     machine: F64  # (M_SIZE,)
     instructions: F64  # (instructions, INSTRUCTION)
-    path: I64  # instructions of a warp in order
+    path: I64  # instructions of warps in order, one path after the other
+    starts: I64  # (paths + 1,), where each path starts, and the last one ends
     job: I64  # (J_SIZE,)
     warps: I64  # (warps, W_SIZE)
     residents: I64  # (resident blocks, B_SIZE)
@@ -136,7 +137,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         warps[w, place] = max(warps[w, place], np.int64(math.ceil(start + row[READ_LATENCY])))
     warps[w, W_POSITION] += 1
     resident = w // job[J_PER_BLOCK]
-    if warps[w, W_POSITION] == state.path.size:
+    if warps[w, W_POSITION] == warps[w, W_END]:
         _end_warp(state, w, resident, t)
         return
     if kind == BARRIER:
@@ -170,7 +171,7 @@ def _open_barrier(state: State, resident: Int, t: Int) -> None:
         return
     residents[resident, B_ARRIVED] = 0
     for w in range(resident * per_block, (resident + 1) * per_block):
-        if warps[w, W_AT] == NEVER and warps[w, W_POSITION] < state.path.size:
+        if warps[w, W_AT] == NEVER and warps[w, W_POSITION] < warps[w, W_END]:
             barrier = state.path[warps[w, W_POSITION] - 1]
             _next(state, w, t + np.int64(state.instructions[barrier, LATENCY]))
 
@@ -203,7 +204,9 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
     state.residents[resident, B_LEFT], state.residents[resident, B_ARRIVED] = per_block, 0
     job[J_STARTED] += 1
     for w in range(resident * per_block, (resident + 1) * per_block):
-        warps[w, W_POSITION] = 0
+        number = state.residents[resident, B_NUMBER] * per_block + w - resident * per_block
+        variant = number % (state.starts.size - 1)
+        warps[w, W_POSITION], warps[w, W_END] = state.starts[variant], state.starts[variant + 1]
         for barrier in range(BARRIERS):
             warps[w, W_BARRIERS + barrier] = t
         _next(state, w, t)

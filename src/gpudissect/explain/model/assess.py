@@ -11,7 +11,7 @@ from gpudissect.explain.model.costs import Cost, cost_of
 from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explain.model.predict import Launch, Prediction, latency_of_warp, predict
 from gpudissect.explain.model.requests import SECTOR, Requests
-from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, by_instruction, with_l2
+from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, as_assembled, by_instruction, with_l2
 from gpudissect.explain.model.walk import Path, walk
 from gpudissect.explain.profile import Profile
 from gpudissect.explain.ptx import Module
@@ -110,4 +110,5 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     path = walk(program, counts, warps, MAX_PATH)
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    return Assessment(program, facts, card, counts, path, costs, Traffic(facts.accesses, facts.warps))
+    accesses = as_assembled(program, facts.accesses)
+    return Assessment(program, facts, card, counts, path, costs, Traffic(accesses, facts.warps))

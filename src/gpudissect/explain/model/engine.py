@@ -53,10 +53,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks of an SM: how many, how many at once, warps of each; `path`: index of each step in `steps`."""
+    """Blocks of an SM: how many, how many at once, warps of each; `paths`: indices in `steps`, which warps have in turn."""
 
     steps: tuple[Step, ...]
-    path: NDArray[np.int64]
+    paths: tuple[NDArray[np.int64], ...]
     warps_per_block: int
     resident: int
     blocks: int
@@ -87,7 +87,11 @@ def run(sm: Sm, work: Work, seed: int = 1) -> Run:
     """Run all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
     from gpudissect.explain.model import _engine as engine
 
-    if not work.path.size or min(work.warps_per_block, work.resident, work.blocks) < 1:
+    if (
+        not work.paths
+        or not all(path.size for path in work.paths)
+        or min(work.warps_per_block, work.resident, work.blocks) < 1
+    ):
         raise ValueError("a run needs a path, warps and blocks")
     resident = min(work.resident, work.blocks)
     warps = resident * work.warps_per_block
@@ -114,7 +118,8 @@ def run(sm: Sm, work: Work, seed: int = 1) -> Run:
         engine.State(
             machine,
             instructions,
-            np.ascontiguousarray(work.path, dtype=np.int64),
+            np.concatenate(work.paths).astype(np.int64),
+            np.cumsum([0, *(path.size for path in work.paths)], dtype=np.int64),
             job,
             state,
             np.zeros((resident, engine.B_SIZE), dtype=np.int64),

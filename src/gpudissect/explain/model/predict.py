@@ -45,7 +45,8 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index)
         passes = found.passes if found is not None else 1.0
-        shared = cost.pipe in SHARED_PIPES
+        shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
+        interval = cost.interval / card.schedulers if cost.pipe == "xu" else passes * cost.interval
         is_store = use.access in ("store", "reduction")
         goes_out = found is not None and found.in_sm < 1.0
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
@@ -57,10 +58,10 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
                 waits=instruction.wait_mask,
                 sets=instruction.write_barrier,
                 reads=instruction.read_barrier,
-                pipe="issue" if shared else cost.pipe,
-                interval=1.0 if shared else cost.interval,
-                shared_pipe=cost.pipe if shared else None,
-                shared_interval=passes * cost.interval if shared else 0.0,
+                pipe="issue" if cost.pipe in SHARED_PIPES else cost.pipe,
+                interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval,
+                shared_pipe=shared,
+                shared_interval=interval if shared else 0.0,
                 latency=latency,
                 read_latency=8.0,
                 kind="barrier"
@@ -133,10 +134,10 @@ def predict(
     sm = sm_of(card, written / moved if moved else 0.0)
     per_sm = launch.blocks / card.sms
     most = -(-launch.blocks // card.sms)
-    length = max(1, path.instructions.size)
+    length = max(1, int(path.length))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(most, affordable)
-    work = Work(steps, path.instructions, launch.warps_per_block, resident, simulated)
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated)
     found = run(sm, work)
     cycles = float(found.cycles)
     if simulated < most:
@@ -167,7 +168,7 @@ def latency_of_warp(
 ) -> float:
     """Nanoseconds of a warp that has the GPU to itself."""
     sm = replace(sm_of(card, 0.0), variability=0.5)
-    work = Work(steps_of(program, costs, requests, card), path.instructions, 1, 1, 1)
+    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, 1)
     return run(sm, work).cycles / path.share / card.clock_hz * 1e9
 
 
@@ -187,7 +188,7 @@ def bounds_of(
         cycles["issue"] += count / sm.schedulers
         if step.shared_pipe is not None:
             cycles[step.shared_pipe] += count * step.shared_interval
-        elif step.pipe != "issue":
+        if step.pipe != "issue":
             cycles[step.pipe] += count * step.interval / sm.schedulers
         cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
         cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes

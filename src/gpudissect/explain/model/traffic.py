@@ -186,6 +186,15 @@ def with_l2(requests: Mapping[int, Requests], behind: Mapping[int, BehindL1], ca
     return result
 
 
+def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
+    """Accesses with the bytes of their machine code: the assembler joins neighbouring loads."""
+    sizes = defaultdict[int, int](int)
+    for instruction, use in zip(program.instructions, program.uses, strict=True):
+        if use.access is not None and use.bytes is not None and instruction.line is not None:
+            sizes[instruction.line] = max(sizes[instruction.line], use.bytes)
+    return [replace(access, size=max(access.size, sizes[access.instruction])) for access in accesses]
+
+
 def by_instruction(
     program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]
 ) -> dict[int, Requests]:

@@ -1,8 +1,8 @@
-"""The path of an average warp through machine code, from how often its blocks run.
+"""Paths of warps through machine code, from how often its blocks run.
 
 A warp walks the blocks of a function in their order and each loop as often as it is entered, as many times as it
-turns. Counts that are no whole numbers are spread evenly: a block that half of the warps execute is on every second
-pass. Where a warp diverges it executes both ways, one after the other, as the hardware does.
+turns. Counts that are no whole numbers are spread evenly over the passes of a warp and over several paths: of two ways
+that half of the warps take each, a path has one. Where a warp diverges it executes both, one after the other.
 """
 
 from collections import defaultdict
@@ -15,19 +15,31 @@ from gpudissect.explain.mapping import MachineCounts
 from gpudissect.machine_code.program import Program
 
 MAX_TURNS = 1 << 20
+VARIANTS = 4
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Path:
-    """Indices of the instructions of a warp in order; `share`: of all turns of the loops, those on the path.
+    """Indices of the instructions of warps in order, one or several `variants` that warps have in turn.
 
-    `executed`: how often a warp executes each instruction of the program on average, all turns counted.
+    `share`: of all executed instructions, those on the paths. `executed`: how often a warp executes each instruction of
+    the program on average.
     """
 
-    instructions: NDArray[np.int64]
+    variants: tuple[NDArray[np.int64], ...]
     share: float
     executed: NDArray[np.float64]
+
+    @property
+    def instructions(self) -> NDArray[np.int64]:
+        """The first variant."""
+        return self.variants[0]
+
+    @property
+    def length(self) -> float:
+        """Mean instructions of a variant."""
+        return float(np.mean([variant.size for variant in self.variants]))
 
 
 def walk(program: Program, counts: MachineCounts, warps: int, max_length: int) -> Path:
@@ -40,9 +52,10 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int) -
     walker = _Walker(program, counts, frequency)
     if total > max_length:
         turns = _most_turns(walker, max_length)
-    path = walker.path(turns, 2 * max_length)
-    share = min(1.0, walker.length(turns) / total) if total else 1.0
-    return Path(path, share, executed)
+    phases = (0.5,) if walker.is_uniform else tuple((k + 0.5) / VARIANTS for k in range(VARIANTS))
+    variants = tuple(walker.path(turns, 2 * max_length, phase) for phase in phases)
+    length = float(np.mean([variant.size for variant in variants]))
+    return Path(variants, length / total if total else 1.0, executed)
 
 
 def _most_turns(walker: "_Walker", max_length: int) -> float:
@@ -98,11 +111,34 @@ class _Walker:
         around = self.frequency[self.program.loops.loops[parent].header]
         return frequency / around if around > 0 else 0.0
 
-    def path(self, turns: float, max_length: int) -> NDArray[np.int64]:
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all executions are whole numbers, so that all warps have one path."""
+        amounts = (*self.frequency, *self.turns[self.entries > 0])
+        return all(abs(amount - round(amount)) < _ROUNDING * max(1.0, amount) for amount in amounts)
+
+    def _phases(self, phase: float) -> list[float]:
+        """The phase of each block: that of its dominator, and the opposite on the second way of a branch."""
+        flow = self.program.flow
+        found = [phase] * len(flow.blocks)
+        for block in flow.order:
+            above = flow.dominator[block]
+            if above is not None and above != block:
+                ways = flow.blocks[above].successors
+                second = len(ways) == 2 and block == max(ways)
+                found[block] = 1 - found[above] - _ROUNDING * 10 if second else found[above]
+        return found
+
+    def path(self, turns: float, max_length: int, phase: float) -> NDArray[np.int64]:
         """The path; it ends after the block that makes it longer than `max_length`."""
-        blocks = self.program.flow.blocks
+        blocks, phases = self.program.flow.blocks, self._phases(phase)
         spans = [np.arange(block.start, block.end, dtype=np.int64) for block in blocks]
-        owed = defaultdict[tuple[str, int], float](lambda: 0.5)
+        owed = {("block", number): each for number, each in enumerate(phases)}
+        owed |= {
+            (kind, number): phases[loop.header]
+            for number, loop in enumerate(self.program.loops.loops)
+            for kind in ("loop", "turn")
+        }
         parts: list[NDArray[np.int64]] = []
         length = 0
 
@@ -127,7 +163,7 @@ class _Walker:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
-def _take(owed: defaultdict[tuple[str, int], float], key: tuple[str, int], amount: float) -> int:
+def _take(owed: dict[tuple[str, int], float], key: tuple[str, int], amount: float) -> int:
     """Whole executions of what is owed so far and now; the rest remains owed."""
     owed[key] += min(amount, MAX_TURNS)
     whole = int(owed[key] + _ROUNDING)
