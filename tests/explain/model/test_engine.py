@@ -15,7 +15,9 @@ SM = Sm(
     dram_latency=668.0,
     l2_bytes=35.0,
     dram_bytes=18.0,
-    variability=0.5,
+    link_bytes=64.0,
+    rise=0.0,
+    credit=0.0,
     block_replacement=600.0,
     depth=16.0,
     backlog=4000.0,
@@ -39,6 +41,7 @@ def load(level, **fields):
         in_l2=share[1],
         l2_bytes=128.0,
         dram_bytes=128.0,
+        link_bytes=128.0,
         **fields,
     )
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import F64, I64, U64, compiled, inlined, uniform
+from gpudissect.simulation.cache.compiled import F64, I64, compiled, inlined
 
 Int = int | np.int64
 Float = float | np.float64
 NEVER = 1 << 60
+MIN_HISTORY, MAX_LOAD = 2000.0, 0.95  # cycles from which on the load of memory is known; beyond, its queue limits
 BARRIERS = 6
 LEVELS = 3
 """Where a request ends: in the SM (L1 or shared memory), in the L2, in device memory."""
@@ -21,17 +22,19 @@ LEVELS = 3
 # Columns of an instruction. PIPE: of each scheduler, from 0 on; SHARED: of the SM, -1 for none. KIND: see below.
 # SETS and READS: barrier set until the result is there, and until the operands are read, -1 for none.
 # The columns from ONLY_L1 on are of requests: share that ends in the SM and in the L2 at most, bytes from the L2 and
-# from device memory of a request that goes there.
+# from device memory of a request that goes there; LINK: bytes between SM and L2.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY, KIND, IN_SM, IN_L2) = range(
     13
 )
-L2_BYTES, DRAM_BYTES, INSTRUCTION = 13, 14, 15
+L2_BYTES, DRAM_BYTES, LINK, INSTRUCTION = 13, 14, 15, 16
 PLAIN, LOAD, STORE, BARRIER = range(4)
 
-# The machine. DEPTH: cycles by which the queue in front of a shared pipe may be behind before schedulers wait;
+# The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most, while other SMs are idle.
+# RISE: cycles by which memory latency rises with the load, times load over what is left of it (VV16 s6.4). CREDIT:
+# cycles by which an SM that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe may be behind before schedulers wait;
 # BACKLOG: cycles by which the path to the L2 and memory may be behind before the pipe of loads and stores waits.
 (M_SCHEDULERS, M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(6)
-(M_L2_BYTES, M_DRAM_BYTES, M_DRAM_VARIABILITY, M_SIZE) = range(6, 10)
+(M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT, M_SIZE) = range(6, 12)
 
 # The job: warps of a block, blocks, started blocks.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)
@@ -60,11 +63,10 @@ class State(NamedTuple):
     schedulers: I64  # (schedulers, S_SIZE)
     pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
     shared: F64  # (shared pipes,), the same
-    queues: F64  # (2,), cycle at which all bytes of the L2 and of memory have been moved
+    queues: F64  # (3,), cycle at which the shares of the L2 and of memory, and the link of the SM, have moved all bytes
     ends: I64  # (blocks,), out: end of each block
     busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together
     waited: F64  # (instructions, 2), out: cycles that warps waited to issue each: for a barrier, and for a pipe
-    draws: U64  # (1,), state of the random numbers
     strata: I64  # (instructions,), requests of each instruction so far
 
 
@@ -76,35 +78,26 @@ def _draw(strata: I64, instruction: Int) -> Float:
 
 
 @inlined
-def _service(mean: Float, variability: Float, draws: U64) -> Float:
-    """Service time; `variability`: half of one plus its squared coefficient of variation (Pollaczek and Khinchine)."""
-    if variability <= 0.5:
-        return mean
-    number = uniform(draws, 0)
-    if variability < 1.0:
-        share = math.sqrt(2.0 * variability - 1.0)
-        return mean * (1.0 - share - share * math.log(1.0 - number))
-    if number * variability >= 1.0:
-        return 0.0
-    return -mean * variability * math.log(1.0 - number * variability)
-
-
-@inlined
 def _request(state: State, instruction: Int, start: Float) -> Float:
     """Cycle at which a request that left the pipe at `start` is done."""
     machine, row, queues, busy = state.machine, state.instructions[instruction], state.queues, state.busy
     number = _draw(state.strata, instruction)
     if number < row[IN_SM]:
         return start + np.float64(row[LATENCY])
-    l2 = row[L2_BYTES] / machine[M_L2_BYTES]
-    queues[0] = max(queues[0], start) + l2
+    credit = start - machine[M_CREDIT]
+    l2, link = row[L2_BYTES] / machine[M_L2_BYTES], row[LINK] / machine[M_LINK_BYTES]
+    queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
     busy[busy.size - 2] += l2
-    done = np.float64(queues[0] - l2 + machine[M_L2_LATENCY])
+    served = max(queues[0], queues[2])
+    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY])
     if number >= row[IN_L2]:
         dram = row[DRAM_BYTES] / machine[M_DRAM_BYTES]
-        queues[1] = max(queues[1], queues[0]) + _service(dram, machine[M_DRAM_VARIABILITY], state.draws)
+        load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
+        queues[1] = max(queues[1], credit) + dram
         busy[busy.size - 1] += dram
-        done = max(done, queues[1] - dram + machine[M_DRAM_LATENCY])
+        served = max(served, queues[1])
+        rise = machine[M_RISE] * load / (1.0 - load)
+        done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
     return done
 
 

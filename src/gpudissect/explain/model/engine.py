@@ -13,8 +13,9 @@ class Sm:
     """The machine that runs them: an SM with its share of the L2 and of device memory.
 
     Latencies in cycles of a request that goes to the L2 or memory, bandwidths in bytes per cycle of one SM.
-    `variability`: of the service of memory, as `simulation.sm` has it. `depth`: cycles by which the queue in front of
-    a shared pipe may be behind; `backlog`: cycles by which the L2 and memory may be behind before loads wait in the SM.
+    `link_bytes` is what the SM takes from both at most. Memory latency rises by `rise` times load over what is left of
+    it. `credit`: cycles by which an SM that was idle may be ahead of its share. `depth`: cycles by which the queue in
+    front of a shared pipe may be behind; `backlog`: by which the L2 and memory may be before loads wait in the SM.
     """
 
     schedulers: int
@@ -24,7 +25,9 @@ class Sm:
     dram_latency: float
     l2_bytes: float
     dram_bytes: float
-    variability: float
+    link_bytes: float
+    rise: float
+    credit: float
     block_replacement: float
     depth: float
     backlog: float
@@ -49,6 +52,7 @@ class Step:
     in_l2: float = 1.0  # ... or in the L2
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
+    link_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Run:
 KINDS = ("plain", "load", "store", "barrier")
 
 
-def run(sm: Sm, work: Work, seed: int = 1) -> Run:
+def run(sm: Sm, work: Work) -> Run:
     """Run all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
     from gpudissect.explain.model import _engine as engine
 
@@ -104,7 +108,7 @@ def run(sm: Sm, work: Work, seed: int = 1) -> Run:
     machine[engine.M_REPLACEMENT] = sm.block_replacement
     machine[engine.M_L2_LATENCY], machine[engine.M_DRAM_LATENCY] = sm.l2_latency, sm.dram_latency
     machine[engine.M_L2_BYTES], machine[engine.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
-    machine[engine.M_DRAM_VARIABILITY] = sm.variability
+    machine[engine.M_LINK_BYTES], machine[engine.M_RISE], machine[engine.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
     job = np.zeros(engine.J_SIZE, dtype=np.int64)
     job[engine.J_PER_BLOCK], job[engine.J_BLOCKS] = work.warps_per_block, work.blocks
     instructions = np.array([_row(sm, step) for step in work.steps])
@@ -126,11 +130,10 @@ def run(sm: Sm, work: Work, seed: int = 1) -> Run:
             schedulers,
             np.zeros((sm.schedulers, len(sm.pipes))),
             np.zeros(max(1, len(sm.shared_pipes))),
-            np.zeros(2),
+            np.zeros(3),
             ends,
             busy,
             waited,
-            np.array([seed], dtype=np.uint64),
             np.zeros(len(work.steps), dtype=np.int64),
         )
     )
@@ -156,4 +159,5 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.in_l2,
         step.l2_bytes,
         step.dram_bytes,
+        step.link_bytes,
     ]

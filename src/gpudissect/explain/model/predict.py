@@ -15,7 +15,9 @@ from gpudissect.machine_code.program import Program
 
 MAX_ISSUES = 1_500_000  # simulated one by one at an occupancy
 MIN_WAVES = 4
-QUEUE_DEPTH, BACKLOG = 24.0, 4000.0  # cycles, see `Sm`
+QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
+LINK_BYTES = 64.0  # per cycle, between an SM and the L2
+RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
 
@@ -75,6 +77,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
                 in_l2=found.in_l2 if found is not None else 1.0,
                 l2_bytes=l2_load(found, use.access or "", card) if found is not None else 0.0,
                 dram_bytes=found.dram_bytes if found is not None else 0.0,
+                link_bytes=found.l2_bytes if found is not None else 0.0,
             )
         )
     return tuple(steps)
@@ -105,7 +108,9 @@ def sm_of(card: Card, write_share: float) -> Sm:
         dram_latency=card.value("dram", "hit_latency"),
         l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
-        variability=4.0,
+        link_bytes=LINK_BYTES,
+        rise=RISE * card.value("dram", "hit_latency"),
+        credit=CREDIT,
         block_replacement=card.value("launch", "block_replacement"),
         depth=QUEUE_DEPTH,
         backlog=BACKLOG,
@@ -167,7 +172,7 @@ def latency_of_warp(
     program: Program, path: Path, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card
 ) -> float:
     """Nanoseconds of a warp that has the GPU to itself."""
-    sm = replace(sm_of(card, 0.0), variability=0.5)
+    sm = replace(sm_of(card, 0.0), rise=0.0)
     work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, 1)
     return run(sm, work).cycles / path.share / card.clock_hz * 1e9
 
