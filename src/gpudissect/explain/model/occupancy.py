@@ -10,6 +10,9 @@ from gpudissect.units import WARP_SIZE
 SHARED_UNIT, RESERVED_SHARED = 128, 1024
 """Bytes in which shared memory is allocated, and that the system takes of each block from compute capability 8.0 on
 (CUDA C++ Programming Guide, Shared Memory)."""
+ARRAY_UNIT = 32 << 10
+"""Bytes of which the array of the L1 and shared memory is a multiple: 96, 128, 192 or 256 KiB (the same); what the L1
+keeps for itself is not seen in its measured capacity."""
 REGISTER_WARPS = 4  # warps of a block take registers in multiples of the schedulers
 CARVEOUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 """KiB of shared memory into which the array of an SM can be divided (the same, capability 9.0)."""
@@ -59,7 +62,7 @@ def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) 
     Programming Guide).
     """
     capacity = card.values.get(("l1", "capacity"), float(card.shared_bytes))
-    whole = int(capacity) + smallest_carveout({})
+    whole = -(-(int(capacity) + smallest_carveout({})) // ARRAY_UNIT) * ARRAY_UNIT
     needed = card.shared_bytes if largest_carveout else resident * shared
     carveouts = (size << 10 for size in CARVEOUTS if size << 10 >= needed)
     return max(0, whole - next(carveouts, card.shared_bytes))

@@ -18,6 +18,7 @@ MIN_WAVES = 4
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
+MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
 
@@ -109,7 +110,7 @@ def sm_of(card: Card, write_share: float) -> Sm:
         l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
         dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
         link_bytes=LINK_BYTES,
-        rise=RISE * card.value("dram", "hit_latency"),
+        rise=RISE * (1 + MIXED_RISE * 4 * write_share * (1 - write_share)) * card.value("dram", "hit_latency"),
         credit=CREDIT,
         block_replacement=card.value("launch", "block_replacement"),
         depth=QUEUE_DEPTH,

@@ -1,6 +1,6 @@
 """From the sampled addresses of a kernel to what the requests of each access need: passes, sectors, hits in the L1.
 
-The warps of the sample that share an SM take turns, one access each; the L1 is taken to be fully associative with LRU
+The warps of a block take turns, one access each, and the blocks that share an SM are equally far apart; the L1 is taken to be fully associative with LRU
 replacement, of lines of four sectors, written through without allocation. Hits in the L2 are those of another sample,
 of the lines of the whole GPU.
 """
@@ -79,7 +79,10 @@ class Traffic:
 
     def at(self, resident: int, l1_bytes: int) -> dict[int, Requests]:
         """Requests with the share that hits the L1, and the sectors of those that miss; all of these go to memory."""
-        order = np.lexsort((self.warp, self.position, self.blocks[self.warp] // resident))
+        blocks = self.blocks[self.warp]
+        waves, places = np.divmod(blocks, resident)
+        apart = (int(self.position.max(initial=0)) + 1) / resident  # blocks replace each other at different times
+        order = np.lexsort((self.warp, self.position + places * apart, waves))
         address, access = (self.sector[order] * SECTOR).astype(np.uint64), self.index[order].astype(np.uint32)
         requests_of_sm = reuse.Requests(address, access, np.zeros(len(order), np.uint32), LINE, 1.0)
         all_use_it = np.ones(int(access.max(initial=0)) + 1, dtype=bool)
