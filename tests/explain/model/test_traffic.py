@@ -41,11 +41,12 @@ def test_lines_that_fit_the_l1_miss_once(l1_lines, share):
 
 
 def test_resident_blocks_share_the_l1_and_later_ones_follow():
-    laps = [128 * (k % 32) + 4 * LANES for k in range(320)]
-    warps = [warp(np.array(laps) + 8192 * block, block) for block in range(2)]
+    laps = np.array([128 * (k % 32) + 4 * LANES for k in range(320)])
+    warps = [warp(laps + 8192 * block, block) for block in range(4)]
     traffic = Traffic([LOAD], warps)
     assert traffic.at(1, 48 * 128)[0].in_sm == pytest.approx(0.9)
-    assert traffic.at(2, 48 * 128)[0].in_sm == 0
+    assert traffic.at(4, 128 * 128)[0].in_sm == pytest.approx(0.9)
+    assert traffic.at(4, 48 * 128)[0].in_sm < 0.6
 
 
 def test_stores_do_not_stay_in_the_l1():

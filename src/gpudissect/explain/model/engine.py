@@ -57,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks of an SM: how many, how many at once, warps of each; `paths`: indices in `steps`, which warps have in turn."""
+    """Blocks of an SM: how many, how many at once, warps of each. Warps have the `paths` (indices in `steps`) in turn."""
 
     steps: tuple[Step, ...]
     paths: tuple[NDArray[np.int64], ...]

@@ -87,8 +87,8 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
-    Stores have the write bandwidth, atomics the rate of `atomg` (eight words in a sector). A sector of which only a part
-    is written takes twice as long.
+    Stores have the write bandwidth, atomics the rate of `atomg` (eight words in a sector). A sector that is written in
+    part takes twice as long.
     """
     read, sectors = card.value("l2", "read_bandwidth"), requests.l2_bytes / SECTOR
     rate = card.values.get(("atomg", "rate"))

@@ -23,8 +23,8 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `partial`: share
-    of the sectors of which a request has only a part.
+    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `partial`:
+    share of the bytes of its sectors that a store or atomic does not have.
     """
 
     lanes: float

@@ -1,8 +1,8 @@
 """From the sampled addresses of a kernel to what the requests of each access need: passes, sectors, hits in the L1.
 
-The warps of a block take turns, one access each, and the blocks that share an SM are equally far apart; the L1 is taken to be fully associative with LRU
-replacement, of lines of four sectors, written through without allocation. Hits in the L2 are those of another sample,
-of the lines of the whole GPU.
+The warps of a block take turns, one access each, and the blocks that share an SM are equally far apart. The L1 is taken
+to be fully associative with LRU replacement, of lines of four sectors, written through without allocation. Hits in the
+L2 are those of another sample, of the lines of the whole GPU.
 """
 
 from collections import defaultdict
