@@ -63,9 +63,8 @@ def map_counts(
     for evidence in found:
         if evidence.branch is not None:
             _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block])
-    for terms, result in unrolled_loops(program, functions, counts, found, system.edges):
-        if terms:
-            sums.add(terms, result)
+    for unrolled, result in unrolled_loops(program, functions, counts, found, system.edges):
+        sums.add(unrolled, result)
     solved = sums.solve()
     block_count = len(program.flow.blocks)
     by_threads = tuple(

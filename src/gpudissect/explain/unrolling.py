@@ -44,6 +44,6 @@ def unrolled_loops(
             times = rest // factor if loop is not None else min(1, rest // factor)
             rest -= times * factor
             yield {block: 1.0}, float(entries * times)
-            if loop is not None:
+            if loop is not None and times:
                 entering = {unknown: 1.0 for (first, second), unknown in edges.items() if second == block != first}
-                yield entering, float(entries if times else 0)
+                yield entering, float(entries)

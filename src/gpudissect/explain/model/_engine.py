@@ -29,10 +29,10 @@ LEVELS = 3
 L2_BYTES, DRAM_BYTES, LINK, INSTRUCTION = 13, 14, 15, 16
 PLAIN, LOAD, STORE, BARRIER = range(4)
 
-# The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most.
-# RISE: cycles by which memory latency rises with the load, times load over what is left of it (VV16 s6.4). CREDIT:
-# cycles by which an SM that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe may be behind before schedulers wait;
-# BACKLOG: cycles by which the path to the L2 and memory may be behind before the pipe of loads and stores waits.
+# The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
+# latency of memory rises with the load, times load over what is left of it (VV16 s6.4). CREDIT: cycles by which an SM
+# that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe
+# may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in the SM.
 (M_SCHEDULERS, M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(6)
 (M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT, M_SIZE) = range(6, 12)
 

@@ -57,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """Blocks of an SM: how many, how many at once, warps of each. Warps have the `paths` (indices in `steps`) in turn."""
+    """Blocks of an SM: how many, how many at once, warps of each, which have the `paths` in turn."""
 
     steps: tuple[Step, ...]
     paths: tuple[NDArray[np.int64], ...]
