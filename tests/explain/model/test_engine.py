@@ -21,6 +21,7 @@ SM = Sm(
     block_replacement=600.0,
     depth=16.0,
     backlog=4000.0,
+    lines=1 << 16,
 )
 
 

@@ -22,11 +22,12 @@ LEVELS = 3
 # Columns of an instruction. PIPE: of each scheduler, from 0 on; SHARED: of the SM, -1 for none. KIND: see below.
 # SETS and READS: barrier set until the result is there, and until the operands are read, -1 for none.
 # The columns from ONLY_L1 on are of requests: share that ends in the SM and in the L2 at most, bytes from the L2 and
-# from device memory of a request that goes there; LINK: bytes between SM and L2.
+# from device memory of a request that goes there; LINK: bytes between SM and L2; LINES: lines of the L1
+# that a load holds until its data are there; SPREAD: cycles from the first of them to the last.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY, KIND, IN_SM, IN_L2) = range(
     13
 )
-L2_BYTES, DRAM_BYTES, LINK, INSTRUCTION = 13, 14, 15, 16
+L2_BYTES, DRAM_BYTES, LINK, LINES, SPREAD, INSTRUCTION = 13, 14, 15, 16, 17, 18
 PLAIN, LOAD, STORE, BARRIER = range(4)
 
 # The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
@@ -36,8 +37,8 @@ PLAIN, LOAD, STORE, BARRIER = range(4)
 (M_SCHEDULERS, M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(6)
 (M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT, M_SIZE) = range(6, 12)
 
-# The job: warps of a block, blocks, started blocks.
-J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)
+# The job: warps of a block, blocks, started blocks, lines filled so far.
+J_PER_BLOCK, J_BLOCKS, J_STARTED, J_FILLED, J_SIZE = range(5)
 
 # Columns of a warp: position on its path and the end of that, when it may issue next; then when each barrier is clear.
 W_POSITION, W_END, W_AT, W_BARRIERS = range(4)
@@ -64,6 +65,7 @@ class State(NamedTuple):
     pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
     shared: F64  # (shared pipes,), the same
     queues: F64  # (3,), cycle at which the shares of the L2 and of memory, and the link of the SM, have moved all bytes
+    fills: F64  # (lines of the L1,), cycle at which the data of each of the last lines are there
     ends: I64  # (blocks,), out: end of each block
     busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together
     waited: F64  # (instructions, 2), out: cycles that warps waited to issue each: for a barrier, and for a pipe
@@ -84,6 +86,9 @@ def _request(state: State, instruction: Int, start: Float) -> Float:
     number = _draw(state.strata, instruction)
     if number < row[IN_SM]:
         return start + np.float64(row[LATENCY])
+    fills, job, lines = state.fills, state.job, np.int64(row[LINES])
+    for line in range(lines):
+        start = max(start, fills[(job[J_FILLED] + line) % fills.size])
     credit = start - machine[M_CREDIT]
     l2, link = row[L2_BYTES] / machine[M_L2_BYTES], row[LINK] / machine[M_LINK_BYTES]
     queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
@@ -98,7 +103,10 @@ def _request(state: State, instruction: Int, start: Float) -> Float:
         served = max(served, queues[1])
         rise = machine[M_RISE] * load / (1.0 - load)
         done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
-    return done
+    for line in range(lines):
+        fills[(job[J_FILLED] + line) % fills.size] = done
+    job[J_FILLED] += lines
+    return np.float64(done + row[SPREAD])
 
 
 @inlined

@@ -10,7 +10,7 @@ from gpudissect.explain.model.card import Card
 from gpudissect.explain.model.costs import Cost, cost_of
 from gpudissect.explain.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explain.model.predict import Launch, Prediction, latency_of_warp, predict
-from gpudissect.explain.model.requests import SECTOR, Requests
+from gpudissect.explain.model.requests import LINE, SECTOR, Requests
 from gpudissect.explain.model.traffic import Accessed, SampledWarp, Traffic, as_assembled, by_instruction, with_l2
 from gpudissect.explain.model.walk import Path, walk
 from gpudissect.explain.profile import Profile
@@ -56,16 +56,25 @@ class Assessment:
         """Blocks, and warps of a block."""
         return Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
 
+    def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
+        """Bytes of the L1 beside `resident` blocks."""
+        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
+        return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
+
     def requests(self, resident: int, *, largest_carveout: bool) -> dict[int, Requests]:
         """What the memory instructions need with `resident` blocks on an SM, by index of instruction."""
-        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
-        l1 = l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
+        l1 = self.l1_bytes(resident, largest_carveout=largest_carveout)
         accesses = with_l2(self.traffic.at(resident, l1), self.facts.behind_l1, self.card)
         return by_instruction(self.program, self.facts.accesses, accesses)
 
-    def predict(self, resident: int, requests: Mapping[int, Requests]) -> Prediction:
-        """Predicted time with `resident` blocks on an SM."""
-        return predict(self.program, self.path, self.costs, requests, self.card, self.launch, resident)
+    def predict(
+        self, resident: int, requests: Mapping[int, Requests] | None = None, *, largest_carveout: bool
+    ) -> Prediction:
+        """Predicted time with `resident` blocks on an SM; other `requests` than its own tell what they would change."""
+        if requests is None:
+            requests = self.requests(resident, largest_carveout=largest_carveout)
+        lines = self.l1_bytes(resident, largest_carveout=largest_carveout) // LINE
+        return predict(self.program, self.path, self.costs, requests, self.card, self.launch, resident, lines)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""

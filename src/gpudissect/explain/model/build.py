@@ -48,7 +48,7 @@ class _Builder:
             limit = assessment.occupancy.limits[0]
             raise UsageError(f"no block of this kernel fits on an SM of {assessment.card.name}: {limit}")
         self.requests = assessment.requests(self.own, largest_carveout=False)
-        self.prediction = assessment.predict(self.own, self.requests)
+        self.prediction = assessment.predict(self.own, self.requests, largest_carveout=False)
         self.latency = assessment.latency(self.requests)
 
     def explanation(self) -> Explanation:
@@ -89,8 +89,7 @@ class _Builder:
         ran_here = self.profile.gpu.name == assessment.card.name
         found = self.prediction
         if not is_own:
-            requests = assessment.requests(blocks, largest_carveout=bool(measured))
-            found = assessment.predict(blocks, requests)
+            found = assessment.predict(blocks, largest_carveout=bool(measured))
         return Point(
             blocks_per_sm=blocks,
             warps_per_sm=blocks * assessment.launch.warps_per_block,
@@ -190,7 +189,7 @@ class _Builder:
                 scattered=0.0,
                 dram_bytes=min(moved, requests.dram_bytes),
             )
-            time = assessment.predict(self.own, {**self.requests, index: better}).nanoseconds
+            time = assessment.predict(self.own, {**self.requests, index: better}, largest_carveout=False).nanoseconds
             place = f"{instruction.mnemonic} at {instruction.address:#x}"
             if use.space == "shared":
                 text = f"Avoid bank conflicts of {place}"
@@ -212,8 +211,7 @@ class _Builder:
             return []
         advice = []
         for blocks in range(self.own + 1, min(min(others), self.own + 4) + 1):
-            requests = assessment.requests(blocks, largest_carveout=False)
-            time = assessment.predict(blocks, requests).nanoseconds
+            time = assessment.predict(blocks, largest_carveout=False).nanoseconds
             warps = blocks * assessment.launch.warps_per_block
             if occupancy.limits[0] == "registers":
                 each = card.registers // (blocks * assessment.launch.warps_per_block * 32) // 8 * 8

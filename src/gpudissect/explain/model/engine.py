@@ -31,6 +31,7 @@ class Sm:
     block_replacement: float
     depth: float
     backlog: float
+    lines: int  # of the L1: also the lines that it can wait for
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Step:
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
+    lines: float = 0.0  # of the L1, held until the data are there
+    spread: float = 0.0  # cycles from the first of them to the last
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def run(sm: Sm, work: Work) -> Run:
             np.zeros((sm.schedulers, len(sm.pipes))),
             np.zeros(max(1, len(sm.shared_pipes))),
             np.zeros(3),
+            np.zeros(max(1, sm.lines)),
             ends,
             busy,
             waited,
@@ -160,4 +164,6 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.l2_bytes,
         step.dram_bytes,
         step.link_bytes,
+        step.lines,
+        step.spread,
     ]

@@ -12,6 +12,7 @@ from gpudissect.explain.model.requests import BANK_BYTES as WORD
 from gpudissect.explain.model.requests import SECTOR, Requests
 from gpudissect.explain.model.walk import Path
 from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
 
 MAX_ISSUES = 1_500_000  # simulated one by one at an occupancy
 MIN_WAVES = 4
@@ -79,28 +80,38 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
                 l2_bytes=l2_load(found, use.access or "", card) if found is not None else 0.0,
                 dram_bytes=found.dram_bytes if found is not None else 0.0,
                 link_bytes=found.l2_bytes if found is not None else 0.0,
+                lines=float(round(found.lines)) if found is not None and use.access == "load" else 0.0,
+                spread=_spread(found, card) if found is not None else 0.0,
             )
         )
     return tuple(steps)
 
 
+def _spread(requests: Requests, card: Card) -> float:
+    """Cycles from the first to the last line of a request: as much for each as for random loads of 32 lines."""
+    known = card.values.get(("ldg_random", "latency")), card.values.get(("ldg_streaming", "latency"))
+    if known[0] is None or known[1] is None:
+        return 0.0
+    return max(0.0, requests.lines - 1) * max(0.0, known[0] - known[1]) / (WARP_SIZE - 1)
+
+
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
-    Stores have the write bandwidth, atomics the rate of `atomg` (eight words in a sector). A sector that is written in
-    part takes twice as long.
+    The L2 moves units of `l2.fetch_granularity`. Stores have its write bandwidth; atomics the rate of `atomg` (eight
+    words in a sector), and half of it for sectors of which they change a part.
     """
-    read, sectors = card.value("l2", "read_bandwidth"), requests.l2_bytes / SECTOR
-    rate = card.values.get(("atomg", "rate"))
-    if access == "load":
-        return requests.l2_bytes
+    read, rate = card.value("l2", "read_bandwidth"), card.values.get(("atomg", "rate"))
     if access in ("atomic", "reduction") and rate:
-        return sectors * (1 + requests.partial) * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
-    return requests.l2_bytes * (1 + requests.partial) * read / card.values.get(("l2", "write_bandwidth"), read)
+        sectors = requests.l2_bytes / SECTOR * (1 + requests.partial)
+        return sectors * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
+    unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
+    moved = max(requests.l2_bytes, unit * requests.units if unit > SECTOR else 0.0)
+    return moved if access == "load" else moved * read / card.values.get(("l2", "write_bandwidth"), read)
 
 
-def sm_of(card: Card, write_share: float) -> Sm:
-    """The SM of a card; `write_share`: of the bytes of device memory, those that are written."""
+def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
+    """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
     return Sm(
         schedulers=card.schedulers,
         pipes=PIPES,
@@ -115,6 +126,7 @@ def sm_of(card: Card, write_share: float) -> Sm:
         block_replacement=card.value("launch", "block_replacement"),
         depth=QUEUE_DEPTH,
         backlog=BACKLOG,
+        lines=l1_lines,
     )
 
 
@@ -133,11 +145,12 @@ def predict(
     card: Card,
     launch: Launch,
     resident: int,
+    l1_lines: int,
 ) -> Prediction:
-    """Predicted time of a launch with this many blocks on each SM."""
+    """Predicted time of a launch with this many blocks on each SM beside an L1 of so many lines."""
     steps = steps_of(program, costs, requests, card)
     written, moved = _traffic(program, requests, path)
-    sm = sm_of(card, written / moved if moved else 0.0)
+    sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
     per_sm = launch.blocks / card.sms
     most = -(-launch.blocks // card.sms)
     length = max(1, int(path.length))
@@ -173,7 +186,7 @@ def latency_of_warp(
     program: Program, path: Path, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card
 ) -> float:
     """Nanoseconds of a warp that has the GPU to itself."""
-    sm = replace(sm_of(card, 0.0), rise=0.0)
+    sm = replace(sm_of(card, 0.0, 1024), rise=0.0)
     work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, 1)
     return run(sm, work).cycles / path.share / card.clock_hz * 1e9
 

@@ -24,7 +24,7 @@ class Requests:
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
     `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `partial`:
-    share of the bytes of its sectors that a store or atomic does not have.
+    share of the bytes of its sectors that a store or atomic does not have; `units`: different units of two sectors.
     """
 
     lanes: float
@@ -37,6 +37,7 @@ class Requests:
     lines: float = 1.0
     scattered: float = 0.0
     partial: float = 0.0
+    units: float = 0.0
 
 
 def active(lanes: NDArray[np.uint32]) -> Bools:

@@ -97,7 +97,8 @@ class Traffic:
             moved = SECTOR * float(each.sum()) / max(1.0, float((each > 0).sum()))
             lines = result[index].lines if not some else max(1.0, min(result[index].lines, moved / SECTOR))
             found = replace(result[index], in_sm=1 - some, in_l2=1 - some, lines=lines)
-            result[index] = replace(found, l2_bytes=moved, dram_bytes=moved)
+            units = min(found.units, moved / SECTOR)
+            result[index] = replace(found, l2_bytes=moved, dram_bytes=moved, units=units)
         return result
 
 
@@ -125,6 +126,7 @@ def _without_cache(group: _Group) -> Requests:
         dram_bytes=moved,
         lines=float(lines.mean()),
         scattered=float(is_scattered(group.addresses, lanes, lines).mean()),
+        units=float(distinct(group.addresses, lanes, access.size, 2 * SECTOR).mean()),
         partial=max(0.0, 1 - float(touched.mean()) / max(1.0, moved)) if access.kind != "load" else 0.0,
     )
 
