@@ -40,8 +40,9 @@ PLAIN, LOAD, STORE, BARRIER = range(4)
 # The job: warps of a block, blocks, started blocks, lines filled so far.
 J_PER_BLOCK, J_BLOCKS, J_STARTED, J_FILLED, J_SIZE = range(5)
 
-# Columns of a warp: position on its path and the end of that, when it may issue next; then when each barrier is clear.
-W_POSITION, W_END, W_AT, W_BARRIERS = range(4)
+# Columns of a warp: position on its path and the end of that, when it may issue next, when its
+# stores have reached the L2; then when each barrier is clear.
+W_POSITION, W_END, W_AT, W_STORED, W_BARRIERS = range(5)
 W_SIZE = W_BARRIERS + BARRIERS
 
 # Columns of a resident block: its number, warps not yet ended and at the barrier, begin.
@@ -102,7 +103,8 @@ def _request(state: State, instruction: Int, start: Float) -> Float:
         busy[busy.size - 1] += dram
         served = max(served, queues[1])
         rise = machine[M_RISE] * load / (1.0 - load)
-        done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
+        if row[KIND] == LOAD:
+            done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
     for line in range(lines):
         fills[(job[J_FILLED] + line) % fills.size] = done
     job[J_FILLED] += lines
@@ -130,6 +132,8 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         done = _request(state, instruction, start + row[SHARED_INTERVAL] - 1.0)
     else:
         done = start + max(0.0, row[SHARED_INTERVAL] - 1.0) + row[LATENCY]
+    if kind == STORE:
+        warps[w, W_STORED] = max(warps[w, W_STORED], np.int64(math.ceil(done)))
     if row[SETS] >= 0.0:
         place = W_BARRIERS + np.int64(row[SETS])
         warps[w, place] = max(warps[w, place], np.int64(math.ceil(done)))
@@ -189,6 +193,7 @@ def _end_warp(state: State, w: Int, resident: Int, t: Int) -> None:
         return
     end = t
     for v in range(resident * per_block, (resident + 1) * per_block):
+        end = max(end, warps[v, W_STORED])
         for barrier in range(BARRIERS):
             end = max(end, warps[v, W_BARRIERS + barrier])
     state.ends[residents[resident, B_NUMBER]] = end
@@ -207,6 +212,7 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
     for w in range(resident * per_block, (resident + 1) * per_block):
         number = state.residents[resident, B_NUMBER] * per_block + w - resident * per_block
         variant = number % (state.starts.size - 1)
+        warps[w, W_STORED] = t
         warps[w, W_POSITION], warps[w, W_END] = state.starts[variant], state.starts[variant + 1]
         for barrier in range(BARRIERS):
             warps[w, W_BARRIERS + barrier] = t

@@ -51,7 +51,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
         passes = found.passes if found is not None else 1.0
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
         interval = cost.interval / card.schedulers if cost.pipe == "xu" else passes * cost.interval
-        is_store = use.access in ("store", "reduction")
+        is_store = use.access == "store"
         goes_out = found is not None and found.in_sm < 1.0
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
         stall = instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)
@@ -98,15 +98,16 @@ def _spread(requests: Requests, card: Card) -> float:
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
-    The L2 moves units of `l2.fetch_granularity`. Stores have its write bandwidth; atomics the rate of `atomg` (eight
-    words in a sector), and half of it for sectors of which they change a part.
+    Lines of a scattered request take units of `l2.fetch_granularity`. Stores have the write bandwidth; atomics the rate
+    of `atomg` (eight words in a sector), and half of it for sectors of which they change a part.
     """
     read, rate = card.value("l2", "read_bandwidth"), card.values.get(("atomg", "rate"))
     if access in ("atomic", "reduction") and rate:
         sectors = requests.l2_bytes / SECTOR * (1 + requests.partial)
         return sectors * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
     unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
-    moved = max(requests.l2_bytes, unit * requests.units if unit > SECTOR else 0.0)
+    more = max(0.0, unit * requests.units - requests.l2_bytes) if unit > SECTOR else 0.0
+    moved = requests.l2_bytes + requests.scattered * more
     return moved if access == "load" else moved * read / card.values.get(("l2", "write_bandwidth"), read)
 
 
@@ -123,7 +124,7 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         link_bytes=LINK_BYTES,
         rise=RISE * (1 + MIXED_RISE * 4 * write_share * (1 - write_share)) * card.value("dram", "hit_latency"),
         credit=CREDIT,
-        block_replacement=card.value("launch", "block_replacement"),
+        block_replacement=max(0.0, card.value("launch", "block_replacement") - card.value("l2", "hit_latency")),
         depth=QUEUE_DEPTH,
         backlog=BACKLOG,
         lines=l1_lines,
