@@ -20,8 +20,8 @@ from typing import Any
 
 from gpudissect.device.cuda.compile import compile_ptx, compiler_version
 from gpudissect.errors import GpudissectError
-from gpudissect.explain.profile import MAX_PROFILE_BYTES, Launch, Profile
-from gpudissect.explain.record import KernelProcess, finish, prepare
+from gpudissect.explanation.profile import MAX_PROFILE_BYTES, Launch, Profile
+from gpudissect.explanation.record import KernelProcess, finish, prepare
 from gpudissect.machine_code.tools import run_tool
 
 KERNELS = Path(__file__).parents[1] / "examples" / "kernels"

@@ -213,7 +213,7 @@ def explain(
     Raises `UsageError` for files that do not belong together, and `DeviceError` without a compiler for CUDA C++.
 
     """
-    from gpudissect.explain.inputs import explain_file
+    from gpudissect.explanation.inputs import explain_file
 
     _check_type("file", file, str | Path, "a path")
     results, others = _results_of("machine", machine), _results_of("against", against)

@@ -9,14 +9,14 @@ import pytest
 
 import gpudissect as gd
 from gpudissect.errors import UsageError
-from gpudissect.explain import jobs, process, record
-from gpudissect.explain.assemble import assemble
-from gpudissect.explain.explanation import Explanation
-from gpudissect.explain.inputs import check_architecture
-from gpudissect.explain.instrument import with_source_lines
-from gpudissect.explain.ptx import parse_ptx
+from gpudissect.explanation import jobs, process, record
+from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.inputs import check_architecture
+from gpudissect.explanation.instrument import with_source_lines
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.result import Explanation
 from gpudissect.machine_code.kernel import short_name
-from tests.explain.test_record import prepared, serve
+from tests.explanation.test_record import prepared, serve
 from tests.support.ptx import ptx_of
 from tests.support.results import PLAIN, result
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.explain.arguments import check_parameters, parse_arguments
+from gpudissect.explanation.arguments import check_parameters, parse_arguments
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from tests.support.machine_code import cubin_of
 

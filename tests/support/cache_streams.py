@@ -4,8 +4,8 @@ from collections import OrderedDict
 
 import numpy as np
 
-from gpudissect.explain.line_sample import is_sampled
-from gpudissect.explain.reuse import Requests
+from gpudissect.explanation.line_sample import is_sampled
+from gpudissect.explanation.reuse import Requests
 
 LINE, SECTOR = 128, 32
 

@@ -1,7 +1,7 @@
 """An explanation with everything in it: a kernel of four instructions and a loop, limited by device memory."""
 
 from gpudissect.device_info import Origin
-from gpudissect.explain.explanation import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
+from gpudissect.explanation.result import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
 
 BEST = 10_000.0  # ns, of the curve
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from gpudissect.explain.ptx import BLOCK_ENDS, parse_ptx
+from gpudissect.explanation.ptx import BLOCK_ENDS, parse_ptx
 from tests.support import ptx_floats
 
 LANES = np.arange(32, dtype=np.uint64)

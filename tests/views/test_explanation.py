@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from gpudissect.device_info import Origin
-from gpudissect.explain.explanation import Advice, Explanation
+from gpudissect.explanation.result import Advice, Explanation
 from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gpudissect.explain.explanation import Advice, Explanation
+from gpudissect.explanation.result import Advice, Explanation
 from gpudissect.views.page.explanation import explanation_page
 from gpudissect.views.plots.draw import svg
 from gpudissect.views.plots.explanation import curve, roofline

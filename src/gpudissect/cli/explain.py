@@ -13,8 +13,8 @@ from gpudissect.cli.console import DONE, PARTIAL, print_error, print_note
 from gpudissect.cli.options import ResultOption
 
 if TYPE_CHECKING:
-    from gpudissect.explain.explanation import Explanation
-    from gpudissect.explain.gate import Gate
+    from gpudissect.explanation.gate import Gate
+    from gpudissect.explanation.result import Explanation
 
 
 def explain(
@@ -47,8 +47,8 @@ def explain(
     condition: spills, registers, shared, blocks, warps, warps_for_90, occupancy, time, measured, error, critical_path,
     roofline, limiter.
     """
-    from gpudissect.explain.gate import parse_gate
-    from gpudissect.explain.inputs import explain_file
+    from gpudissect.explanation.gate import parse_gate
+    from gpudissect.explanation.inputs import explain_file
     from gpudissect.results.files import check_apart, check_page, check_writable, load, write_text
     from gpudissect.views.terminal.explanation import print_explanation
     from gpudissect.views.terminal.layout import console

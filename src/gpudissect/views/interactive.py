@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from gpudissect.errors import UsageError, suggest
 from gpudissect.estimate import Status
-from gpudissect.explain import explanation, sentences
+from gpudissect.explanation import result as explanation
+from gpudissect.explanation import sentences
 from gpudissect.results import compare, model, predict
 from gpudissect.results.files import check_ending, write_text
 from gpudissect.results.folded import folded

@@ -6,8 +6,8 @@ from itertools import chain, groupby
 
 from gpudissect.device_info import Origin
 from gpudissect.estimate import Status
-from gpudissect.explain import sentences
-from gpudissect.explain.explanation import Explanation
+from gpudissect.explanation import sentences
+from gpudissect.explanation.result import Explanation
 from gpudissect.results.compare import Comparison, Outcome
 from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import summarize

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpudissect.device_info import Origin
-from gpudissect.explain import sentences
-from gpudissect.explain.explanation import Explanation, Line
+from gpudissect.explanation import sentences
+from gpudissect.explanation.result import Explanation, Line
 from gpudissect.results.text import brief, cut
 from gpudissect.units import format_ns
 from gpudissect.views.page.figures import Budget, Plots

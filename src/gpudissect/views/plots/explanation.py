@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gpudissect.explain.explanation import Explanation, Point
-from gpudissect.explain.sentences import resource
+from gpudissect.explanation.result import Explanation, Point
+from gpudissect.explanation.sentences import resource
 from gpudissect.units import TIME_UNITS
 from gpudissect.views.plots.figure import Column, Figure, Kind
 

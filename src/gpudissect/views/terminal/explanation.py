@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gpudissect.explain import sentences
-from gpudissect.explain.explanation import Explanation, Line, Point
+from gpudissect.explanation import sentences
+from gpudissect.explanation.result import Explanation, Line, Point
 from gpudissect.results.text import clean
 from gpudissect.units import format_ns
 from gpudissect.views.terminal.layout import fitting_table, print_table

@@ -1,0 +1,169 @@
+"""What shows how many copies of a PTX block its machine code has.
+
+A store, a load or a multiply-add is one instruction of machine code per copy; comparisons, sums and branches are merged
+where the compiler unrolls, so that in loops they count only if there is no second copy.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpudissect.explanation.instrument import LINES_FILE
+from gpudissect.explanation.ptx import Function
+from gpudissect.explanation.ptx import Instruction as PtxInstruction
+from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.program import Program
+
+PtxBlock = tuple[str, int]
+"""Name of a PTX function and index of its block."""
+_FLOAT_MULTIPLY_ADD = {"FFMA", "DFMA", "HFMA2"}
+_SURE = {
+    "st": {"STG", "ST", "STS", "STL"},
+    "bar": {"BAR"},
+    "barrier": {"BAR"},
+}
+_LIKELY = {
+    "ld": {"LDG", "LD", "LDS", "LDL"},
+    "shfl": {"SHFL"},
+    "fma": _FLOAT_MULTIPLY_ADD,
+    "mad": {"IMAD"} | _FLOAT_MULTIPLY_ADD,
+    "mul": {"FMUL", "DMUL", "HMUL2", "IMAD"},
+    "add": {"FADD", "DADD", "HADD2"},
+    "sub": {"FADD", "DADD", "HADD2"},
+    "mma": {"HMMA", "IMMA", "DMMA", "QMMA", "BMMA"},
+    "popc": {"POPC"},
+    "ex2": {"MUFU"},
+    "lg2": {"MUFU"},
+    "sin": {"MUFU"},
+    "cos": {"MUFU"},
+    "rsqrt": {"MUFU"},
+}
+_ADD, _LOGIC = {"IADD3", "UIADD3", "IADD", "VIADD"}, {"LOP3", "ULOP3"}
+_POSSIBLE = {
+    "setp": {"ISETP", "UISETP", "FSETP", "DSETP", "HSETP2"},
+    "add": _ADD,
+    "sub": _ADD,
+    "selp": {"SEL", "USEL", "FSEL"},
+    "and": _LOGIC,
+    "or": _LOGIC,
+    "xor": _LOGIC,
+    "not": _LOGIC,
+}
+_BRANCHES = {"bra": {"BRA", "EXIT"}, "brx": {"BRX"}}
+_BY_TRUST = (_SURE, _LIKELY, _POSSIBLE, _BRANCHES)
+_CONTROL = frozenset(("bra", "brx", "ret", "exit"))
+_LONG = frozenset(("b64", "u64", "s64"))
+_ZERO = frozenset(("RZ", "-RZ", "URZ"))
+_Places = tuple[tuple[tuple[int, str], int], ...]
+_Copy = tuple[int, Instruction]
+_Lines = Sequence[tuple[PtxInstruction, Sequence[_Copy]]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a PTX block states of machine code; less `trust` is more.
+
+    The copies of the block by block of machine code and predicate: their executions sum up to those of the PTX block.
+    `at_most` are blocks of machine code that run at most as often as the PTX block. `branch` is the block of machine
+    code that ends with the only copy of its conditional branch.
+    """
+
+    block: PtxBlock
+    trust: int
+    copies: dict[tuple[int, str], int]
+    at_most: tuple[int, ...]
+    branch: int | None
+
+
+def find_evidence(program: Program, functions: Sequence[Function]) -> list[Evidence]:
+    """Evidence of PTX blocks from the lines of machine code, the surest first."""
+    instances = defaultdict[int, list[_Copy]](list)
+    for number in program.flow.order:
+        block = program.flow.blocks[number]
+        for instruction in program.flow.instructions[block.start : block.end]:
+            if instruction.file == LINES_FILE and instruction.line is not None and instruction.predicate != "!PT":
+                instances[instruction.line].append((number, instruction))
+    return sorted(
+        (evidence for function in functions for evidence in _of_function(function, instances)),
+        key=lambda evidence: evidence.trust,
+    )
+
+
+def _of_function(function: Function, instances: Mapping[int, list[_Copy]]) -> Iterator[Evidence]:
+    in_loop = _blocks_in_loops(function)
+    for index, block in enumerate(function.blocks):
+        lines = [
+            (function.instructions[number], instances[function.first + number])
+            for number in range(block.start, block.end)
+            if function.first + number in instances
+        ]
+        trust, places = _copies(lines)
+        has_one_place = len({number for _, copies in lines for number, _ in copies}) == 1
+        is_sure = trust < _BY_TRUST.index(_POSSIBLE) or index not in in_loop or has_one_place
+        branches = _branches(function.instructions[block.end - 1], lines)
+        yield Evidence(
+            block=(function.name, index),
+            trust=trust,
+            copies=dict(places) if is_sure else {},
+            at_most=tuple(dict.fromkeys(branches)) if not (places and is_sure) else (),
+            branch=branches[0] if len(branches) == 1 and (is_sure or has_one_place) else None,
+        )
+
+
+def _branches(last: PtxInstruction, lines: _Lines) -> tuple[int, ...]:
+    """Blocks of machine code that end with the conditional branch of a PTX block.
+
+    From sm_100 on a uniform branch, ``BRA.U``, has the line of the instruction before it.
+    """
+    if not last.guard:
+        return ()
+    found = [n for source, copies in lines if source is last for n, copy in copies if copy.opcode in _BRANCHES["bra"]]
+    if not found:
+        found = [n for _, copies in lines for n, copy in copies if copy.mnemonic == "BRA.U"]
+    return tuple(found)
+
+
+def _copies(lines: _Lines) -> tuple[int, _Places]:
+    """Where the copies of a PTX block are, and the index of the table that shows it; the last one for none of them.
+
+    Among instructions of one table the one with the most copies counts: others may have been hoisted or merged.
+    """
+    for trust, table in enumerate(_BY_TRUST):
+        votes = Counter(places for source, copies in lines if (places := _places(source, copies, table)))
+        if votes:
+            return trust, max(votes, key=lambda places: (sum(count for _, count in places), votes[places]))
+    blocks = {
+        (number, copy.predicate) for source, copies in lines if source.name not in _CONTROL for number, copy in copies
+    }
+    return len(_BY_TRUST), ((blocks.pop(), 1),) if len(blocks) == 1 else ()
+
+
+def _blocks_in_loops(function: Function) -> set[int]:
+    """Blocks between the target of a backward branch and the branch, in the order of the text."""
+    last: dict[int, int] = {}
+    for number, block in enumerate(function.blocks):
+        last |= {successor: number for successor in block.successors if successor <= number}
+    found, end = set(), -1
+    for number in range(len(function.blocks)):
+        end = max(end, last.get(number, -1))
+        if number <= end:
+            found.add(number)
+    return found
+
+
+def _places(source: PtxInstruction, copies: Sequence[_Copy], table: Mapping[str, set[str]]) -> _Places:
+    """Where a PTX instruction has its main instruction of machine code, and how often; empty if that is not sure.
+
+    Long integers need several instructions, and sums with a constant are merged with other sums.
+    """
+    is_long = source.name not in ("ld", "st") and _LONG & set(source.modifiers)
+    is_merged = table is _POSSIBLE and source.name in ("add", "sub") and source.operands[-1].lstrip("-").isdecimal()
+    is_branch = table is _BRANCHES
+    if is_long or is_merged or bool(source.guard) != is_branch:
+        return ()
+    counts = Counter(
+        (block, "" if is_branch else copy.predicate)
+        for block, copy in copies
+        if copy.opcode in table.get(source.name, ()) and (is_branch or not _ZERO & set(copy.operands[1:2]))
+    )
+    return tuple(sorted(counts.items()))

@@ -1,0 +1,268 @@
+"""PTX with code that counts, traces or marks what a kernel executes; the kernel computes what it did before.
+
+The code adds registers of its own, writes only to arrays of its own (``.global``, zero at the start, found by name in
+the loaded module), and has no branches and no barriers. The launch needs no other arguments. Active lanes communicate
+as `coalesced_threads` of cooperative groups does: `activemask`, then operations with this mask.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.errors import PtxError
+from gpudissect.explanation.accesses import Access, find_accesses
+from gpudissect.explanation.insertion import MAX_TRACE_BYTES, REGISTERS, Names, address_code, instrumented_functions
+from gpudissect.explanation.ptx import BLOCK_ENDS, Function, Module, edit
+
+LINES_FILE = "gpudissect.ptx"
+"""Source file of the lines that `with_source_lines` sets."""
+WARP_THREADS = 32
+_RECORD_BYTES = 8
+_SAMPLE_FIELDS = 6
+_COUNTERS = 3
+_ELECT = """
+activemask.b32 {r}r0; mov.u32 {r}r2, %lanemask_lt; and.b32 {r}r2, {r}r2, {r}r0; setp.eq.u32 {r}p0, {r}r2, 0;
+"""
+_COUNT = """
+popc.b32 {r}r1, {r}r0; cvt.u64.u32 {r}d0, {r}r1; @{r}p0 red.global.add.u64 [{name}_counts+{warps}], 1;
+@{r}p0 red.global.add.u64 [{name}_counts+{threads}], {r}d0;
+"""
+_COUNT_TAKEN = """
+vote.sync.ballot.b32 {r}r1, {guard}, {r}r0; popc.b32 {r}r1, {r}r1; cvt.u64.u32 {r}d0, {r}r1;
+@{r}p0 red.global.add.u64 [{name}_counts+{taken}], {r}d0;
+"""
+# d0: block or warp, d1: its position in the sample, d2: slot. p0: whether the warp is sampled.
+_LINEAR_BLOCK = """
+setp.eq.u32 {r}p0, 0, 0; mov.u64 {r}d2, 0;
+mov.u32 {r}r0, %ctaid.z; mov.u32 {r}r1, %nctaid.y; mul.wide.u32 {r}d0, {r}r0, {r}r1;
+mov.u32 {r}r0, %ctaid.y; cvt.u64.u32 {r}d1, {r}r0; add.u64 {r}d0, {r}d0, {r}d1;
+mov.u32 {r}r0, %nctaid.x; cvt.u64.u32 {r}d1, {r}r0; mul.lo.u64 {r}d0, {r}d0, {r}d1;
+mov.u32 {r}r0, %ctaid.x; cvt.u64.u32 {r}d1, {r}r0; add.u64 {r}d0, {r}d0, {r}d1;
+"""
+_LINEAR_WARP = """
+mov.u32 {r}r0, %tid.z; mov.u32 {r}r1, %ntid.y; mov.u32 {r}r2, %tid.y; mad.lo.u32 {r}r0, {r}r0, {r}r1, {r}r2;
+mov.u32 {r}r1, %ntid.x; mov.u32 {r}r2, %tid.x; mad.lo.u32 {r}r0, {r}r0, {r}r1, {r}r2;
+shr.u32 {r}r0, {r}r0, 5; cvt.u64.u32 {r}d0, {r}r0;
+"""
+_POSITION = """
+ld.global.u64 {r}d3, [{name}_sample+{first}]; ld.global.u64 {r}d4, [{name}_sample+{step}];
+ld.global.u64 {r}d5, [{name}_sample+{count}]; setp.ge.and.u64 {r}p0, {r}d0, {r}d3, {r}p0;
+sub.u64 {r}d0, {r}d0, {r}d3; max.u64 {r}d4, {r}d4, 1; div.u64 {r}d1, {r}d0, {r}d4; mul.lo.u64 {r}d3, {r}d1, {r}d4;
+setp.eq.and.u64 {r}p0, {r}d3, {r}d0, {r}p0; setp.lt.and.u64 {r}p0, {r}d1, {r}d5, {r}p0;
+mad.lo.u64 {r}d2, {r}d2, {r}d5, {r}d1;
+"""
+_SLOT = """
+setp.lt.and.u64 {r}p0, {r}d2, {warps}, {r}p0; mov.u64 {r}d3, {name}_cursors; mad.lo.u64 {r}d8, {r}d2, 8, {r}d3;
+mov.u64 {r}d3, {name}_accesses; mad.lo.u64 {r}d9, {r}d2, {access_bytes}, {r}d3;
+mov.u64 {r}d3, {name}_visits; mad.lo.u64 {r}d10, {r}d2, {visit_bytes}, {r}d3;
+mov.u64 {r}d3, {name}_addresses; mad.lo.u64 {r}d11, {r}d2, {address_bytes}, {r}d3;
+"""
+# r0: active lanes, r1: executing lanes, r2: lowest active lane, r3: this lane, r4: position in the stream.
+_RECORD = """
+activemask.b32 {r}r0; {executing} neg.s32 {r}r2, {r}r0; and.b32 {r}r2, {r}r2, {r}r0; bfind.u32 {r}r2, {r}r2;
+mov.u32 {r}r3, %laneid; setp.ne.and.u32 {r}p1, {r}r1, 0, {r}p0; setp.eq.and.u32 {r}p2, {r}r2, {r}r3, {r}p1;
+mov.u32 {r}r4, 0; @{r}p2 atom.global.add.u32 {r}r4, [{r}d8+{cursor}], 1;
+shfl.sync.idx.b32 {r}r4, {r}r4, {r}r2, 31, {r}r0;
+setp.lt.and.u32 {r}p1, {r}r4, {capacity}, {r}p1; and.pred {r}p2, {r}p2, {r}p1;
+mul.wide.u32 {r}d0, {r}r4, 8; add.u64 {r}d0, {r}d0, {r}{base}; mov.u32 {r}r5, {event}; mov.b64 {r}d1, {{{r}r1, {r}r5}};
+@{r}p2 st.global.u64 [{r}d0], {r}d1;
+"""
+_STORE_ADDRESS = """
+mul.wide.u32 {r}d0, {r}r4, 256; add.u64 {r}d0, {r}d0, {r}d11; mul.wide.u32 {r}d1, {r}r3, 8; add.u64 {r}d0, {r}d0, {r}d1;
+{address} @{r}p1 st.global.u64 [{r}d0], {r}d2;
+"""
+
+
+class BlockCount(NamedTuple):
+    """Executions of a PTX block by warps and by threads, and threads for which the guard of its last branch held."""
+
+    warps: int
+    threads: int
+    taken: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A module that counts how often the blocks of a kernel and its functions run.
+
+    `array` is the name of its counters in the module, `blocks` has the function and the index of each block.
+    """
+
+    ptx: str = field(repr=False)
+    array: str
+    blocks: tuple[tuple[str, int], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the counters."""
+        return _COUNTERS * _RECORD_BYTES * len(self.blocks)
+
+    def read(self, data: bytes) -> dict[tuple[str, int], BlockCount]:
+        """The counts of each block."""
+        rows = np.frombuffer(data, np.uint64, _COUNTERS * len(self.blocks)).reshape(-1, _COUNTERS)
+        return {block: BlockCount(*row) for block, row in zip(self.blocks, rows.tolist(), strict=True)}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The warps to trace: of every `step`-th of `count` thread blocks from `first` on, likewise warps in these."""
+
+    blocks: tuple[int, int, int]
+    warps: tuple[int, int, int]
+
+    def data(self) -> bytes:
+        """Content of the array ``..._sample``, to be written before the launch."""
+        return np.array([*self.blocks, *self.warps], np.uint64).tobytes()
+
+
+@dataclass(frozen=True)
+class Events:
+    """What a warp executed, in order: index of the block or access, lanes that executed it, addresses (events, 32).
+
+    Addresses of lanes that did not execute are not defined. `overflow_count` events did not fit into the capacity.
+    """
+
+    index: NDArray[np.uint32]
+    lanes: NDArray[np.uint32]
+    addresses: NDArray[np.uint64] | None
+    overflow_count: int
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A module that records the blocks and accesses of sampled warps, and the sizes of its arrays in bytes.
+
+    A warp has the slot (index of its block in the sample) * (warps per block in the sample) + (index of its warp).
+    `untraced` has the numbers of instructions whose addresses are not recorded.
+    """
+
+    ptx: str = field(repr=False)
+    arrays: dict[str, int]
+    blocks: tuple[tuple[str, int], ...]
+    accesses: tuple[Access, ...]
+    untraced: tuple[int, ...]
+    access_capacity: int
+    visit_capacity: int
+
+    def read_visits(self, arrays: dict[str, bytes], slot: int) -> Events:
+        """The blocks that the warp of a slot executed. Arrays are those of `arrays`, without their common prefix."""
+        return self._read(arrays, slot, 1, "visits", self.visit_capacity)
+
+    def read_accesses(self, arrays: dict[str, bytes], slot: int) -> Events:
+        """The accesses that the warp of a slot executed, with the address of each lane."""
+        return self._read(arrays, slot, 0, "accesses", self.access_capacity)
+
+    def _read(self, arrays: dict[str, bytes], slot: int, stream: int, name: str, capacity: int) -> Events:
+        total = int(np.frombuffer(arrays["cursors"], np.uint32)[2 * slot + stream])
+        count, first = min(total, capacity), slot * capacity
+        records = np.frombuffer(arrays[name], np.uint32, 2 * count, first * _RECORD_BYTES).reshape(-1, 2)
+        addresses = None
+        if stream == 0:
+            start = first * WARP_THREADS * _RECORD_BYTES
+            addresses = np.frombuffer(arrays["addresses"], np.uint64, count * WARP_THREADS, start).reshape(-1, 32)
+        return Events(records[:, 1], records[:, 0], addresses, total - count)
+
+
+def with_source_lines(module: Module) -> str:
+    """The text with the number of each instruction as its source line, instead of lines and files it had.
+
+    Raises `PtxError` for a module compiled for debugging: its machine code depends on these lines.
+    """
+    if re.search(r"\bdebug\b", module.target):
+        raise PtxError("the PTX was compiled for debugging (-G): compile it with -lineinfo")
+    edits = [(start, end, "") for start, end in module.locations]
+    for function in module.functions:
+        for number, instruction in enumerate(function.instructions, start=function.first):
+            edits.append((instruction.start, instruction.start, f".loc 1 {number} 0\n"))
+    return edit(module.text, edits) + f'\n.file 1 "{LINES_FILE}"\n'
+
+
+def counted(module: Module, kernel: str) -> Counted:
+    """The module with counters at the head of each block of a kernel and of the functions it may call.
+
+    Raises `PtxError` for an unknown kernel or 32-bit addresses.
+    """
+    functions = instrumented_functions(module, kernel)
+    names = Names(module)
+    blocks = _blocks(functions)
+    offsets = {block: _COUNTERS * _RECORD_BYTES * index for index, block in enumerate(blocks)}
+    edits = []
+
+    def count(block: tuple[str, int]) -> str:
+        warps = offsets[block]
+        return names.fill(_ELECT) + names.fill(_COUNT, warps=warps, threads=warps + _RECORD_BYTES)
+
+    for function in functions:
+        edits.append((function.body, function.body, names.fill(REGISTERS)))
+        edits += _at_heads(function, count)
+        for index, block in enumerate(function.blocks):
+            last = function.instructions[block.end - 1]
+            if last.guard and last.name in BLOCK_ENDS:
+                taken = offsets[function.name, index] + 2 * _RECORD_BYTES
+                code = names.fill(_ELECT) + names.fill(_COUNT_TAKEN, guard=last.guard, taken=taken)
+                edits.append((last.start, last.start, code))
+    size = _COUNTERS * len(blocks)
+    return Counted(names.apply(module, edits, {"counts": size}), f"{names.name}_counts", blocks)
+
+
+def traced(module: Module, kernel: str, *, warps: int, accesses: int, visits: int) -> Traced:
+    """The module with code that records accesses and visited blocks of up to `warps` sampled warps.
+
+    `accesses` and `visits` are the capacities per warp. Raises `PtxError` as `counted` does, or if the arrays would
+    exceed `MAX_TRACE_BYTES`.
+    """
+    sizes = {
+        "sample": _SAMPLE_FIELDS,
+        "cursors": warps,
+        "accesses": warps * accesses,
+        "visits": warps * visits,
+        "addresses": warps * accesses * WARP_THREADS,
+    }
+    if min(warps, accesses, visits) < 1 or sum(sizes.values()) * _RECORD_BYTES > MAX_TRACE_BYTES:
+        raise PtxError(f"a trace of {warps} warps, {accesses} accesses, {visits} blocks: 1 to {MAX_TRACE_BYTES} bytes")
+    functions = instrumented_functions(module, kernel)
+    names, blocks = Names(module), _blocks(functions)
+    index_of = {block: index for index, block in enumerate(blocks)}
+    prologue = names.fill(REGISTERS) + names.fill(_LINEAR_BLOCK) + names.fill(_POSITION, first=0, step=8, count=16)
+    prologue += names.fill(_LINEAR_WARP) + names.fill(_POSITION, first=24, step=32, count=40)
+    capacities = {"access_bytes": 8 * accesses, "visit_bytes": 8 * visits, "address_bytes": 256 * accesses}
+    prologue += names.fill(_SLOT, warps=warps, **capacities)
+    edits: list[tuple[int, int, str]] = []
+    found: list[Access] = []
+    untraced: list[int] = []
+    visit = {"base": "d10", "cursor": 4, "capacity": visits, "executing": names.fill("mov.u32 {r}r1, {r}r0;")}
+    for function in functions:
+        edits.append((function.body, function.body, prologue))
+        edits += _at_heads(function, lambda block: names.fill(_RECORD, event=index_of[block], **visit))
+        by_index, unknown = find_accesses(function)
+        untraced += unknown
+        for index, group in by_index.items():
+            instruction = function.instructions[index]
+            text = "".join(
+                _record_access(names, access, instruction.guard, len(found) + position, accesses)
+                for position, access in enumerate(group)
+            )
+            found += group
+            edits.append((instruction.start, instruction.start, text))
+    text = names.apply(module, edits, sizes)
+    arrays = {f"{names.name}_{array}": _RECORD_BYTES * count for array, count in sizes.items()}
+    return Traced(text, arrays, blocks, tuple(found), tuple(untraced), accesses, visits)
+
+
+def _record_access(names: Names, access: Access, guard: str, event: int, capacity: int) -> str:
+    executing = f"vote.sync.ballot.b32 {{r}}r1, {guard}, {{r}}r0;" if guard else "mov.u32 {r}r1, {r}r0;"
+    record = names.fill(_RECORD, base="d9", cursor=0, capacity=capacity, event=event, executing=names.fill(executing))
+    return record + names.fill(_STORE_ADDRESS, address=names.fill(address_code(access)))
+
+
+def _blocks(functions: Iterable[Function]) -> tuple[tuple[str, int], ...]:
+    return tuple((function.name, index) for function in functions for index in range(len(function.blocks)))
+
+
+def _at_heads(function: Function, code: Callable[[tuple[str, int]], str]) -> list[tuple[int, int, str]]:
+    places = [function.instructions[block.start].start for block in function.blocks]
+    return [(place, place, code((function.name, index))) for index, place in enumerate(places)]

@@ -1,0 +1,112 @@
+"""What the process that runs a user's kernel reads and writes in a folder: a job, and what it measured so far."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpudissect.explanation.profile import Gpu, Launch, Point, Results
+
+JOB, MEASURED = "job.json", "measured.json"
+PLAIN, COUNTED, TRACED, SAMPLED = "plain.cubin", "counted.cubin", "traced.cubin", "sampled.cubin"
+COUNTERS = "counters.npy"
+LINES = "lines.npz"
+STAGES = ("launch", "counts", "sweep", "trace", "lines")
+"""In this order; the first one is always done."""
+_CONFIG = ConfigDict(frozen=True, strict=True)
+
+
+def trace_file(number: int) -> str:
+    """Name of the file with the arrays of a traced launch."""
+    return f"trace{number}.npz"
+
+
+class Job(BaseModel):
+    """A kernel to measure: cubins and names of the arrays of instrumented ones."""
+
+    model_config = _CONFIG
+
+    kernel: str
+    launch: Launch
+    arguments: tuple[str, ...]
+    seed: int = 0
+    counters: str
+    """Array of the counters."""
+    trace: dict[str, str]
+    """Arrays of the trace by their names without prefix."""
+    lines: dict[str, str] = {}
+    """Arrays of sampled lines by their names without prefix; empty if the kernel has no accesses to sample."""
+    accesses_of_blocks: tuple[int, ...]
+    """Accesses that a visit of each counted block makes."""
+    limit_s: float = 20.0
+    """Of a launch."""
+    skip: tuple[str, ...] = ()
+    """Stages to leave out."""
+
+
+class TracedLaunch(BaseModel):
+    """A launch with a trace."""
+
+    model_config = _CONFIG
+
+    blocks: tuple[int, int, int]
+    """First block, step and count of the sample."""
+    warps: tuple[int, int, int]
+    """Likewise of the warps in a block."""
+    accesses: int
+    """Accesses to keep of each warp."""
+
+
+class Measured(BaseModel):
+    """What is known so far. `stage` is the last one that began."""
+
+    model_config = ConfigDict(strict=True)
+
+    stage: str = "launch"
+    registers: int = 0
+    shared_bytes: int = 0
+    local_bytes: int = 0
+    blocks_per_sm: int = 0
+    gpu: Gpu | None = None
+    addresses: tuple[int, ...] = ()
+    """Of the arrays among the arguments."""
+    has_counts: bool = False
+    sweep: tuple[Point, ...] = ()
+    traces: tuple[TracedLaunch, ...] = ()
+    has_lines: bool = False
+    results: Results = Results()
+    seconds: dict[str, float] = {}
+    """Time of each stage."""
+
+
+class Answer(BaseModel):
+    """A line that the process prints after each job."""
+
+    model_config = _CONFIG
+
+    error: Annotated[str, Field(max_length=2000)] = ""
+    is_lost: bool = False
+    """Whether the process ends, as its context is lost."""
+
+
+def write_job(folder: Path, job: Job) -> None:
+    """Write a job into its folder."""
+    (folder / JOB).write_text(job.model_dump_json(), encoding="utf-8")
+
+
+def read_job(folder: Path) -> Job:
+    """The job of a folder."""
+    return Job.model_validate_json((folder / JOB).read_bytes())
+
+
+def write_measured(folder: Path, measured: Measured) -> None:
+    """Replace what is known, in one step."""
+    temporary = folder / f"{MEASURED}.part"
+    temporary.write_text(measured.model_dump_json(), encoding="utf-8")
+    temporary.replace(folder / MEASURED)
+
+
+def read_measured(folder: Path) -> Measured | None:
+    """What is known of a job, None if nothing is."""
+    path = folder / MEASURED
+    return Measured.model_validate_json(path.read_bytes()) if path.exists() else None

@@ -1,0 +1,123 @@
+"""Requests of sampled lines as a part of a profile, and the hit rates that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.line_sample import LineSampled, is_sampled
+from gpudissect.explanation.packing import pack_bytes, unpack_bytes
+from gpudissect.explanation.reuse import SECTOR_BYTES, Requests, behind_l1, l2_reuse
+
+MAX_RECORDS = 1 << 16
+SHIFT, LAUNCH_RECORDS = 6, 1 << 23
+"""Sampling rate of a launch, 2**-SHIFT, and the records that it has room for."""
+_RECORD_BYTES = 8
+_OFFSET_BITS = 40  # of a sector number; allocations are numbered above them
+_ELSEWHERE = (1 << 16) - 1
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class BehindL1(NamedTuple):
+    """Of the sectors that miss the L1: share that hits the L2, bytes of memory that each moves on average."""
+
+    hits: float
+    dram_bytes: float
+
+
+class LineRecords(BaseModel):
+    """All requests of some lines, in their order, packed."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
+    )
+
+    records: Annotated[int, Field(ge=0, le=MAX_RECORDS)]
+    """Recorded requests of sectors."""
+    line_bytes: Annotated[int, Field(ge=SECTOR_BYTES, le=4096)]
+    """Bytes of a line."""
+    rate: Annotated[float, Field(gt=0, le=1)]
+    """Share of all lines that is in the sample."""
+    more: Count = 0
+    """Later requests that were not recorded."""
+    accesses: Annotated[tuple[tuple[Count, str, bool], ...], Field(fail_fast=True)] = ()
+    """Number of the PTX instruction, kind, and whether the L1 may hold it, of what records have the index of."""
+    packed: str = Field(repr=False)
+    """See `pack`."""
+
+    def requests(self) -> Requests:
+        """The requests; each allocation has addresses of its own. Raises `UsageError` if the profile is damaged."""
+        data = unpack_bytes(self.packed, self.records * (_RECORD_BYTES + 4))
+        if len(data) != self.records * (_RECORD_BYTES + 4):
+            raise UsageError("sampled lines of another number than stated: record the profile again")
+        planes = np.frombuffer(data, np.uint8).reshape(_RECORD_BYTES + 4, self.records)
+        rows = np.ascontiguousarray(planes.T)
+        sectors = np.cumsum(np.ascontiguousarray(rows[:, :8]).view(np.int64).ravel()).astype(np.uint64)
+        access, sm = (np.ascontiguousarray(rows[:, at : at + 2]).view(np.uint16).ravel() for at in (8, 10))
+        if access.max(initial=0) >= max(1, len(self.accesses)):
+            raise UsageError("sampled lines of unknown accesses: record the profile again")
+        kinds = access.astype(np.uint32), sm.astype(np.uint32)
+        return Requests(sectors * np.uint64(SECTOR_BYTES), *kinds, self.line_bytes, self.rate, self.more)
+
+    def behind_l1(self, l1_bytes: float, l2_bytes: float, fetch_bytes: int) -> dict[int, BehindL1]:
+        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch.
+
+        Misses of loads fetch `fetch_bytes`; stores and atomics move the sectors that they write, once.
+        """
+        uses_l1 = np.array([uses for _, _, uses in self.accesses], dtype=bool)
+        requests = self.requests()
+        behind = behind_l1(requests, uses_l1, l1_bytes) if self.records else requests
+        found: dict[int, BehindL1] = {}
+        for size, is_load in ((fetch_bytes, True), (SECTOR_BYTES, False)):
+            reuse = l2_reuse(behind, prior_launches=1, fetch_bytes=size)
+            fetched, shares = reuse.fetched_bytes(l2_bytes), reuse.hit_rates(l2_bytes).by_access
+            for index, share in shares.items():
+                number, kind, _ = self.accesses[index]
+                if (kind == "load") == is_load:
+                    found[number] = BehindL1(share.value, fetched[index] * self.rate / share.requests)
+        return found
+
+
+def thinned(requests: Requests, shift: int) -> Requests:
+    """The requests of fewer lines, at most `MAX_RECORDS`: a sample at a lower rate lies in one at a higher rate."""
+    while len(requests.address) > MAX_RECORDS:
+        shift += 1
+        chosen = is_sampled(requests.address, shift=shift, line_bytes=requests.line_bytes)
+        requests = replace(requests.select(chosen), rate=2.0**-shift)
+    return requests
+
+
+def pack(sampled: LineSampled, requests: Requests, starts: Sequence[int], sizes: Sequence[int]) -> LineRecords:
+    """Requests with addresses relative to the allocations, which start at `starts` and have `sizes` bytes.
+
+    Differences of sector numbers, accesses and SMs, in planes of bytes, compressed.
+    """
+    kept = len(requests.address)
+    differences = np.diff(_relative(requests.address, starts, sizes), prepend=np.int64(0))
+    columns = (differences, requests.access.astype(np.uint16), requests.sm.astype(np.uint16))
+    planes = b"".join(np.ascontiguousarray(c).view(np.uint8).reshape(kept, c.itemsize).T.tobytes() for c in columns)
+    pairs = zip(sampled.accesses, sampled.uses_l1, strict=True)
+    return LineRecords(
+        records=kept,
+        line_bytes=requests.line_bytes,
+        rate=requests.rate,
+        more=requests.overflow_count,
+        accesses=tuple((access.instruction, access.kind, uses) for access, uses in pairs),
+        packed=pack_bytes(planes),
+    )
+
+
+def _relative(addresses: NDArray[np.uint64], starts: Sequence[int], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Sector numbers; those of each allocation begin at a multiple of 2**40."""
+    signed = addresses.astype(np.int64)
+    found = (signed // SECTOR_BYTES) % (1 << _OFFSET_BITS) + (_ELSEWHERE << _OFFSET_BITS)
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        inside = (signed >= start - start % SECTOR_BYTES) & (signed < start + size)
+        found[inside] = (signed[inside] - start) // SECTOR_BYTES + (number << _OFFSET_BITS)
+    return found

@@ -1,0 +1,170 @@
+"""How often machine code runs, from how often the blocks of its PTX run.
+
+Lines of the machine code are numbers of PTX instructions (`with_source_lines`). Threads are conserved: as many enter a
+block as leave it, whatever the compiler unrolled or duplicated. Each PTX block adds an equation (`evidence`). Warps are
+not conserved where they diverge; they follow from the threads per warp of the PTX block.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpudissect.explanation.counts import Count, Sums
+from gpudissect.explanation.evidence import PtxBlock, find_evidence
+from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCount
+from gpudissect.explanation.ptx import Function
+from gpudissect.explanation.unrolling import unrolled_loops
+from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.program import Program
+
+_ENDS = frozenset(("EXIT", "RET", "KILL"))
+_Place = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class MachineCounts:
+    """Executions of the blocks of a program by threads and by warps, by index of block.
+
+    `guarded` has the threads that execute the instructions of a block under a predicate, by block and predicate;
+    `edges` those that go from one block to another.
+    `origin` is the PTX block that a block came from, None without lines. `contradicting` are PTX blocks whose
+    counts do not agree with those of others: code of several blocks was merged.
+    """
+
+    threads: tuple[Count, ...]
+    warps: tuple[Count, ...]
+    guarded: dict[_Place, Count] = field(repr=False)
+    edges: dict[tuple[int, int], Count] = field(repr=False)
+    origin: tuple[PtxBlock | None, ...]
+    contradicting: tuple[PtxBlock, ...]
+
+    def threads_of(self, instruction: Instruction, block: int) -> Count:
+        """Threads that execute an instruction of a block; an instruction under a predicate issues for all of them."""
+        return self.guarded.get((block, instruction.predicate), self.threads[block])
+
+
+def map_counts(
+    program: Program, functions: Sequence[Function], counts: Mapping[PtxBlock, BlockCount], threads: int
+) -> MachineCounts:
+    """The counts of machine code from those of the blocks of its PTX and the number of launched threads."""
+    system = _System(program)
+    sums = Sums(system.size)
+    for terms in system.conservation():
+        sums.add(terms, 0.0)
+    sums.add({system.entries[0]: 1.0}, float(threads))
+    contradicting, found = [], [evidence for evidence in find_evidence(program, functions) if evidence.block in counts]
+    for evidence in found:
+        executions = float(counts[evidence.block].threads)
+        terms = {system.unknown(place): float(factor) for place, factor in evidence.copies.items()}
+        if terms and not sums.add(terms, executions):
+            contradicting.append(evidence.block)
+        for block in evidence.at_most:
+            sums.limit(block, executions)
+    for evidence in found:
+        if evidence.branch is not None:
+            _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block])
+    for unrolled, result in unrolled_loops(program, functions, counts, found, system.edges):
+        sums.add(unrolled, result)
+    solved = sums.solve()
+    block_count = len(program.flow.blocks)
+    by_threads = tuple(
+        solved[block] if block in system.reachable else Count(0.0, 0.0, 0.0) for block in range(block_count)
+    )
+    origin = _origins(program, functions)
+    warps = tuple(_warps(by_threads[block], counts.get(origin[block] or ("", 0))) for block in range(block_count))
+    guarded = {key: solved[unknown] for key, unknown in system.guards.items()}
+    edges = {key: solved[unknown] for key, unknown in system.edges.items()}
+    return MachineCounts(by_threads, warps, guarded, edges, origin, tuple(contradicting))
+
+
+def _add_branch(sums: Sums, leaving: list[int], count: BlockCount) -> None:
+    """The two ways out of a conditional branch, if only one assignment agrees with the rest: compilers invert it."""
+    if len(leaving) != 2:
+        return
+    ways = [float(count.taken), float(count.threads - count.taken)]
+    possible = [order for order in (ways, ways[::-1]) if sums.allows(dict(zip(leaving, order, strict=True)))]
+    if len(possible) == 1 or ways[0] == ways[1]:
+        for unknown, value in zip(leaving, possible[0] if possible else (), strict=False):
+            sums.add({unknown: 1.0}, value)
+
+
+class _System:
+    """Unknowns: threads of each block, then of each edge, entry and exit, then of each predicate in a block."""
+
+    def __init__(self, program: Program) -> None:
+        flow = program.flow
+        self.program, self.reachable = program, set(flow.order)
+        numbers = iter(range(len(flow.blocks), 1 << 31))
+        self.edges = {(b, s): next(numbers) for b in flow.order for s in flow.blocks[b].successors}
+        self.exits = dict[int, int]()
+        self.guards, self.rests = dict[_Place, int](), dict[_Place, int]()
+        for number in flow.order:
+            block = flow.blocks[number]
+            last = flow.instructions[block.end - 1]
+            if last.opcode in _ENDS or block.has_unknown_successors or not block.successors:
+                self.exits[number] = next(numbers)
+            for predicate in {i.predicate for i in flow.instructions[block.start : block.end]} - {"", "PT", "!PT"}:
+                self.guards[number, predicate], self.rests[number, predicate] = next(numbers), next(numbers)
+        self.callers = defaultdict[int, list[int]](list)
+        for number in flow.order:
+            callee = flow.blocks[number].callee
+            if callee is not None:
+                self.callers[callee].append(number)
+        has_unknown_targets = any(flow.blocks[number].has_unknown_successors for number in flow.order)
+        called = set(flow.entries[1:]) - set(self.callers)
+        self.entries = {n: next(numbers) for n in flow.order if n == 0 or n in called or has_unknown_targets}
+        self.size = next(numbers)
+
+    def unknown(self, place: _Place) -> int:
+        """The unknown of the threads that execute an instruction with this predicate in a block."""
+        return self.guards.get(place, place[0])
+
+    def leaving(self, block: int) -> list[int]:
+        """The unknowns of the threads that leave a block: over its edges, and out of the kernel or function."""
+        edges = [self.edges[block, successor] for successor in self.program.flow.blocks[block].successors]
+        return edges + ([self.exits[block]] if block in self.exits else [])
+
+    def conservation(self) -> Iterator[dict[int, float]]:
+        """Sums that are 0: of threads that enter and leave a block, and of those with and without a predicate."""
+        before = self.program.flow.predecessors()
+        for number in self.reachable:
+            entering = [self.edges[p, number] for p in before[number]] + self.callers[number]
+            entering += [self.entries[number]] if number in self.entries else []
+            for unknowns in (self.leaving(number), entering):
+                terms = Counter(unknowns)
+                terms[number] -= 1
+                yield {unknown: float(factor) for unknown, factor in terms.items() if factor}
+        for key, guard in self.guards.items():
+            yield {key[0]: -1.0, guard: 1.0, self.rests[key]: 1.0}
+
+
+def _origins(program: Program, functions: Sequence[Function]) -> tuple[PtxBlock | None, ...]:
+    """The PTX block of the most instructions of each block that no predicate guards."""
+    block_of = {
+        function.first + index: (function.name, number)
+        for function in functions
+        for number, block in enumerate(function.blocks)
+        for index in range(block.start, block.end)
+    }
+    origins = []
+    for block in program.flow.blocks:
+        lines = [
+            (i.line, not i.predicate)
+            for i in program.flow.instructions[block.start : block.end]
+            if i.file == LINES_FILE and i.line in block_of
+        ]
+        always = [line for line, is_always in lines if is_always] or [line for line, _ in lines]
+        votes = Counter(block_of[line] for line in always if line is not None)
+        origins.append(max(votes, key=lambda key: votes[key]) if votes else None)
+    return tuple(origins)
+
+
+def _warps(threads: Count, origin: BlockCount | None) -> Count:
+    """Executions by warps of a block, with as many threads per warp as in its PTX block."""
+    low, high = -(-threads.low // WARP_THREADS), threads.high
+    if origin is None or not origin.threads:
+        return Count(threads.value / WARP_THREADS, low, high)
+    value = threads.value * origin.warps / origin.threads
+    if threads.is_exact and (round(threads.value) == origin.threads or origin.threads == WARP_THREADS * origin.warps):
+        return Count(value, value, value)
+    return Count(max(low, value), low, high)

@@ -1,0 +1,123 @@
+"""A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpudissect.explanation.instrument import BlockCount
+from gpudissect.explanation.line_records import BehindL1
+from gpudissect.explanation.mapping import MachineCounts, map_counts
+from gpudissect.explanation.model.card import Card
+from gpudissect.explanation.model.costs import Cost, cost_of
+from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
+from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic, as_assembled, by_instruction, with_l2
+from gpudissect.explanation.model.walk import Path, walk
+from gpudissect.explanation.profile import Profile
+from gpudissect.explanation.ptx import Module
+from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
+
+MAX_PATH = 6000  # instructions of the path of a warp
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was measured of a run of the kernel: executions of its PTX blocks, sampled accesses, hits in the L2."""
+
+    blocks: int
+    threads: int  # of a block
+    dynamic_shared: int
+    counts: Mapping[tuple[str, int], BlockCount] = field(repr=False)
+    accesses: Sequence[Accessed] = field(repr=False)
+    warps: Sequence[SampledWarp] = field(repr=False)
+    behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A kernel, what it did, and what that costs on a GPU."""
+
+    program: Program
+    facts: Facts
+    card: Card
+    counts: MachineCounts = field(repr=False)
+    path: Path = field(repr=False)
+    costs: tuple[Cost, ...] = field(repr=False)
+    traffic: Traffic = field(repr=False)
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Blocks that an SM holds."""
+        return occupancy_of(self.program.kernel, self.facts.threads, self.facts.dynamic_shared, self.card)
+
+    @property
+    def launch(self) -> Launch:
+        """Blocks, and warps of a block."""
+        return Launch(self.facts.blocks, -(-self.facts.threads // WARP_SIZE))
+
+    def l1_bytes(self, resident: int, *, largest_carveout: bool) -> int:
+        """Bytes of the L1 beside `resident` blocks."""
+        shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
+        return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
+
+    def requests(self, resident: int, *, largest_carveout: bool) -> dict[int, Requests]:
+        """What the memory instructions need with `resident` blocks on an SM, by index of instruction."""
+        l1 = self.l1_bytes(resident, largest_carveout=largest_carveout)
+        accesses = with_l2(self.traffic.at(resident, l1), self.facts.behind_l1, self.card)
+        return by_instruction(self.program, self.facts.accesses, accesses)
+
+    def predict(
+        self, resident: int, requests: Mapping[int, Requests] | None = None, *, largest_carveout: bool
+    ) -> Prediction:
+        """Predicted time with `resident` blocks on an SM; other `requests` than its own show what they would change."""
+        if requests is None:
+            requests = self.requests(resident, largest_carveout=largest_carveout)
+        lines = self.l1_bytes(resident, largest_carveout=largest_carveout) // LINE
+        return predict(self.program, self.path, self.costs, requests, self.card, self.launch, resident, lines)
+
+    def latency(self, requests: Mapping[int, Requests]) -> float:
+        """Nanoseconds of a warp that has the GPU to itself."""
+        return latency_of_warp(self.program, self.path, self.costs, requests, self.card)
+
+
+def facts_of(profile: Profile, card: Card) -> Facts:
+    """What a profile says of a run, with the hits in the L2 of this GPU. Raises `UsageError` if it is damaged."""
+    first = profile.warps[0].block if profile.warps else 0
+    order: dict[int, int] = {}
+    warps = []
+    for warp in profile.warps:
+        shares_sm = (warp.block - first) % profile.gpu.sm_count == 0
+        block = order.setdefault(warp.block, len(order)) if shares_sm else -1
+        warps.append(SampledWarp(block, warp.trace()))
+    return Facts(
+        blocks=profile.launch.blocks,
+        threads=profile.launch.threads_per_block,
+        dynamic_shared=profile.launch.shared_bytes,
+        counts=profile.block_counts(),
+        accesses=[Accessed(*access) for access in profile.accesses],
+        warps=warps,
+        behind_l1=_behind_l1(profile, card),
+    )
+
+
+def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
+    """What becomes of requests that miss the L1, by index of access, if the kernel runs again and again."""
+    capacity = card.values.get(("l2", "capacity"))
+    if profile.lines is None or capacity is None:
+        return {}
+    l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
+    fetched = int(card.values.get(("l2", "fetch_granularity"), float(SECTOR)))
+    by_line = profile.lines.behind_l1(max(0.0, l1), capacity, fetched)
+    return {index: by_line[access[0]] for index, access in enumerate(profile.accesses) if access[0] in by_line}
+
+
+def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
+    """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
+    counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
+    warps = facts.blocks * -(-facts.threads // WARP_SIZE)
+    path = walk(program, counts, warps, MAX_PATH)
+    pairs = zip(program.instructions, program.uses, strict=True)
+    costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
+    accesses = as_assembled(program, facts.accesses)
+    return Assessment(program, facts, card, counts, path, costs, Traffic(accesses, facts.warps))

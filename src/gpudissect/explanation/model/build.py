@@ -1,0 +1,260 @@
+"""From a profile and the results of a GPU to an explanation."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.model.assess import Assessment, assess, facts_of
+from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
+from gpudissect.explanation.model.occupancy import shared_of_block
+from gpudissect.explanation.model.predict import roofline, steps_of, volkov
+from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.profile import Profile
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.result import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
+from gpudissect.machine_code.program import read_program
+from gpudissect.results.model import Result
+
+ERROR = 0.2
+"""Half of the bracket relative to the time."""
+MAX_POINTS = 16
+MIN_GAIN = 0.03
+MIN_SHARE_OF_BEST = 0.9
+
+
+def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
+    """What limits a recorded kernel on a measured GPU.
+
+    Raises `UsageError` for a damaged profile, results of several GPUs or without what the model needs, or a GPU that
+    does not run this machine code.
+    """
+    card = card_of(*results)
+    cubin, kernel = profile.machine_code()
+    if int(kernel.architecture.removeprefix("sm_")) // 10 != card.compute_capability // 10:
+        capability = card.compute_capability
+        raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
+    assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, card), card)
+    return _Builder(profile, assessment).explanation()
+
+
+class _Builder:
+    """Points, lines and advice of one kernel."""
+
+    def __init__(self, profile: Profile, assessment: Assessment) -> None:
+        self.profile, self.assessment = profile, assessment
+        self.own = assessment.occupancy.blocks
+        if self.own < 1:
+            limit = assessment.occupancy.limits[0]
+            raise UsageError(f"no block of this kernel fits on an SM of {assessment.card.name}: {limit}")
+        self.requests = assessment.requests(self.own, largest_carveout=False)
+        self.prediction = assessment.predict(self.own, self.requests, largest_carveout=False)
+        self.latency = assessment.latency(self.requests)
+
+    def explanation(self) -> Explanation:
+        profile, assessment, found = self.profile, self.assessment, self.prediction
+        kernel, card = assessment.program.kernel, assessment.card
+        curve = tuple(self._point(blocks) for blocks in _spread(self.own))
+        chain, turns = self._chain()
+        loops = assessment.program.loops.loops
+        return Explanation(
+            schema=SCHEMA,
+            kernel=kernel.short_name,
+            architecture=kernel.architecture,
+            gpu=card.name,
+            grid=profile.launch.grid,
+            block=profile.launch.block,
+            registers=kernel.registers,
+            shared_bytes=shared_of_block(kernel, profile.launch.shared_bytes),
+            stack_bytes=kernel.stack_bytes,
+            occupancy=assessment.occupancy.by_limit,
+            point=curve[-1],
+            curve=curve,
+            warps_for_90=_warps_for(curve, MIN_SHARE_OF_BEST),
+            bounds={name: value for name, value in found.bounds.items() if value > 0},
+            critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
+            loops={loops[number].name: cycles for number, cycles in turns.items()},
+            worksheet=self._worksheet(),
+            lines=self._lines(chain),
+            advice=self._advice(),
+            assumptions=self._assumptions(),
+            notes=profile.notes,
+        )
+
+    def _point(self, blocks: int) -> Point:
+        assessment = self.assessment
+        measured = [p for p in self.profile.sweep if p.blocks_per_sm == blocks]
+        is_own = blocks == self.own
+        chosen = [p for p in measured if (p.carveout < 0) == is_own] or measured
+        ran_here = self.profile.gpu.name == assessment.card.name
+        found = self.prediction
+        if not is_own:
+            found = assessment.predict(blocks, largest_carveout=bool(measured))
+        return Point(
+            blocks_per_sm=blocks,
+            warps_per_sm=blocks * assessment.launch.warps_per_block,
+            predicted=found.nanoseconds,
+            low=found.nanoseconds * (1 - ERROR),
+            high=found.nanoseconds * (1 + ERROR),
+            limiter=found.limiter,
+            measured=chosen[0].ns if chosen and ran_here else None,
+            volkov=volkov(found, self.latency, assessment.launch, assessment.card),
+            roofline=roofline(found),
+        )
+
+    def _chain(self) -> tuple[Chain, dict[int, float]]:
+        assessment = self.assessment
+        program = assessment.program
+        awaited = []
+        for index, cost in enumerate(assessment.costs):
+            found = self.requests.get(index)
+            awaited.append(_latency(found, cost.latency or 1.0, assessment) if found else cost.latency or 1.0)
+        cycles = latencies(program, awaited)
+        path = assessment.path.instructions
+        return longest_chain(program, path, cycles), dict(cycles_per_turn(program, path, cycles))
+
+    def _worksheet(self) -> tuple[WorksheetRow, ...]:
+        assessment, found = self.assessment, self.prediction
+        executed: dict[str, float] = {}
+        for count, cost in zip(assessment.path.executed, assessment.costs, strict=True):
+            executed[cost.pipe] = executed.get(cost.pipe, 0.0) + float(count)
+        executed["issue"] = float(assessment.path.executed.sum())
+        cycles = {name: value * assessment.card.clock_hz / 1e9 for name, value in found.bounds.items()}
+        return tuple(
+            WorksheetRow(
+                unit=name,
+                instructions=executed.get(name, 0.0),
+                cycles=cycles[name],
+                share=value / found.nanoseconds,
+            )
+            for name, value in sorted(found.bounds.items(), key=lambda item: -item[1])
+            if value > 0
+        )
+
+    def _lines(self, chain: Chain) -> tuple[Line, ...]:
+        assessment, found = self.assessment, self.prediction
+        program = assessment.program
+        total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
+        steps = steps_of(program, assessment.costs, self.requests, assessment.card)
+        waits = program.dependences.waits_by_consumer
+        lines = []
+        for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
+            requests, step = self.requests.get(index), steps[index]
+            stalled, contended = found.run.waited[index]
+            lines.append(
+                Line(
+                    address=instruction.address,
+                    text=str(instruction),
+                    source_file=None,
+                    source_line=None,
+                    executed=float(assessment.path.executed[index]),
+                    unit=cost.pipe,
+                    issue_cycles=step.shared_interval or step.interval,
+                    latency=None if instruction.write_barrier is None else step.latency,
+                    waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
+                    stall=float(stalled) / total,
+                    contended=float(contended) / total,
+                    is_measured=cost.is_measured,
+                    cost_source=cost.element or cost.assumption,
+                    is_critical=index in chain.instructions,
+                    sectors=requests.sectors if requests else None,
+                    l1_hits=requests.in_sm if requests else None,
+                    l2_hits=_share_of_l2(requests) if requests else None,
+                )
+            )
+        return tuple(lines)
+
+    def _advice(self) -> tuple[Advice, ...]:
+        found = [*self._fewer_passes(), *self._more_blocks()]
+        return tuple(sorted((a for a in found if a.gain >= MIN_GAIN), key=lambda advice: -advice.gain))
+
+    def _fewer_passes(self) -> list[Advice]:
+        """Accesses without bank conflicts, and with lanes side by side."""
+        assessment, advice = self.assessment, []
+        for index, requests in self.requests.items():
+            use, instruction = assessment.program.uses[index], assessment.program.instructions[index]
+            size = use.bytes or 4
+            fewest = max(1.0, requests.lanes * size / 128)
+            if requests.passes < 1.5 * fewest:
+                continue
+            share = fewest / requests.passes
+            moved, lines = requests.l2_bytes, requests.lines
+            if use.space != "shared":
+                moved, lines = min(moved, max(32.0, requests.lanes * size)), fewest
+            better = replace(
+                requests,
+                passes=fewest,
+                l2_bytes=moved,
+                lines=lines,
+                scattered=0.0,
+                dram_bytes=min(moved, requests.dram_bytes),
+            )
+            time = assessment.predict(self.own, {**self.requests, index: better}, largest_carveout=False).nanoseconds
+            place = f"{instruction.mnemonic} at {instruction.address:#x}"
+            if use.space == "shared":
+                text = f"Avoid bank conflicts of {place}"
+                evidence = f"{requests.passes:.3g} passes of shared memory instead of {fewest:.3g}"
+            else:
+                text = f"Let the lanes of {place} access neighbouring words"
+                evidence = (
+                    f"{requests.sectors:.3g} sectors in {requests.lines:.3g} lines; {1 / share:.3g} times the passes"
+                )
+            advice.append(Advice(text=text, gain=1 - time / self.prediction.nanoseconds, evidence=evidence))
+        return advice
+
+    def _more_blocks(self) -> list[Advice]:
+        """More resident blocks, if what limits them is registers or shared memory."""
+        assessment = self.assessment
+        occupancy, card = assessment.occupancy, assessment.card
+        others = [blocks for name, blocks in occupancy.by_limit.items() if name not in occupancy.limits]
+        if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= self.own:
+            return []
+        advice = []
+        for blocks in range(self.own + 1, min(min(others), self.own + 4) + 1):
+            time = assessment.predict(blocks, largest_carveout=False).nanoseconds
+            warps = blocks * assessment.launch.warps_per_block
+            if occupancy.limits[0] == "registers":
+                each = card.registers // (blocks * assessment.launch.warps_per_block * 32) // 8 * 8
+                text = f"{each} registers instead of {assessment.program.kernel.registers} allow {warps} warps"
+            else:
+                most = card.shared_bytes // blocks
+                text = f"{most} bytes of shared memory for each block allow {warps} warps"
+            gain = 1 - time / self.prediction.nanoseconds
+            advice.append(Advice(text=text, gain=gain, evidence=f"{blocks} blocks on an SM instead of {self.own}"))
+        return sorted(advice, key=lambda each: -each.gain)[:1]
+
+    def _assumptions(self) -> tuple[str, ...]:
+        names: dict[str, set[str]] = {}
+        for count, cost, each in zip(
+            self.assessment.path.executed, self.assessment.costs, self.assessment.program.instructions, strict=True
+        ):
+            if count and not cost.is_measured:
+                source = f"like {cost.element}" if cost.element else cost.assumption
+                names.setdefault(source, set()).add(each.opcode)
+        return tuple(f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items()))
+
+
+def _latency(requests: Requests, in_sm: float, assessment: Assessment) -> float:
+    """Cycles of a request without load, by where most of them end."""
+    card = assessment.card
+    if requests.in_sm >= 0.5:
+        return in_sm
+    return card.value("l2" if requests.in_l2 >= 0.5 else "dram", "hit_latency")
+
+
+def _share_of_l2(requests: Requests) -> float | None:
+    out = 1 - requests.in_sm
+    return (requests.in_l2 - requests.in_sm) / out if out > 0 else None
+
+
+def _spread(most: int) -> list[int]:
+    """1 to `most`, at most `MAX_POINTS` of them."""
+    if most <= MAX_POINTS:
+        return list(range(1, most + 1))
+    return sorted({round(1 + (most - 1) * k / (MAX_POINTS - 1)) for k in range(MAX_POINTS)})
+
+
+def _warps_for(curve: Sequence[Point], share: float) -> int | None:
+    """Fewest warps whose throughput is this share of the best."""
+    best = min(point.predicted for point in curve)
+    return min((point.warps_per_sm for point in curve if best >= share * point.predicted), default=None)

@@ -1,0 +1,94 @@
+"""What each instruction costs on a measured GPU, and whether that was measured or taken from a similar instruction."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gpudissect.explanation.model.card import Card
+from gpudissect.machine_code.instructions import Instruction
+from gpudissect.machine_code.units import Use
+from gpudissect.units import WARP_SIZE
+
+_TABLE = Path(__file__).with_name("costs.toml")
+SHARED_PIPES = ("lsu", "adu", "tensor")
+"""Pipes of the SM; the others belong to a scheduler."""
+PIPES = ("fma", "imad", "alu", "fp64", "xu", "uniform", "cbu", "issue")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of one instruction of a warp.
+
+    `interval`: cycles until its pipe accepts the next one; without conflicts, of 4-byte operands. `latency`: cycles
+    until a dependent instruction may issue, if that waits for a barrier; None if it does not. `element`: the measured
+    instruction, `is_measured` False if it stands for another one. `assumption` says where other numbers come from.
+    """
+
+    pipe: str
+    interval: float
+    latency: float | None
+    element: str | None
+    is_measured: bool
+    assumption: str = ""
+
+
+def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
+    """The cost of an instruction on a GPU."""
+    entry = _find(instruction)
+    if use.unit == "issue" or instruction.predicate in ("!PT", "!UPT"):
+        return Cost("issue", 1.0, None, None, False, "an issue slot only")
+    if use.unit == "tensor":
+        return _matrix(instruction, card)
+    if entry is None:
+        return _other(use, card)
+    element, pipe, is_measured, factor = entry
+    rate = card.values.get((element, "rate"))
+    latency = card.values.get((element, "latency"))
+    if rate is None:
+        return _other(use, card)
+    lanes = rate if pipe in SHARED_PIPES else rate / card.schedulers
+    return Cost(pipe, factor * WARP_SIZE / lanes, latency, element, is_measured)
+
+
+def _matrix(instruction: Instruction, card: Card) -> Cost:
+    """A matrix instruction by the type of its factors, from the rate of the measured shape in multiply-adds."""
+    opcode, modifiers = instruction.opcode, instruction.modifiers
+    name = {"DMMA": "mma_f64", "IMMA": "mma_s8"}.get(opcode) or (
+        "mma_tf32" if "TF32" in modifiers else "mma_bf16" if "BF16" in modifiers else "mma_f16"
+    )
+    shape = next((m for m in modifiers if m.isdigit() and len(m) >= 3), "")
+    shapes = {"884": 8 * 8 * 4, "1684": 16 * 8 * 4, "1688": 16 * 8 * 8, "16816": 16 * 8 * 16, "16832": 16 * 8 * 32}
+    rate, latency = card.values.get((name, "rate")), card.values.get((name, "latency"))
+    if shape not in shapes or rate is None:
+        return Cost("tensor", 1.0, latency, None, False, f"{opcode} of this shape is not measured")
+    return Cost("tensor", shapes[shape] / rate, latency, name, True)
+
+
+def _other(use: Use, card: Card) -> Cost:
+    """The cost of an instruction without a measured one like it."""
+    constant = card.values.get(("constant_l1", "hit_latency"), 0.0) or None
+    if use.space == "constant":
+        return Cost("adu" if use.unit == "adu" else "uniform", 2.0, constant, "constant_l1", False, "every other cycle")
+    pipe = use.unit if use.unit in (*PIPES, *SHARED_PIPES) else "issue"
+    interval = 2.0 if pipe in ("uniform", "cbu", "alu") else 1.0
+    return Cost(pipe, interval, card.values.get(("lds", "latency")), None, False, f"{interval:g} cycles, not measured")
+
+
+def _find(instruction: Instruction) -> tuple[str, str, bool, float] | None:
+    """Element, pipe, whether it is that very instruction, factor; the most specific entry of the table."""
+    table = _entries()
+    mnemonic = instruction.mnemonic
+    names = [instruction.opcode, *(f"{instruction.opcode}.{modifier}" for modifier in instruction.modifiers)]
+    return next((table[name] for name in (mnemonic, *names[::-1]) if name in table), None)
+
+
+@cache
+def _entries() -> dict[str, tuple[str, str, bool, float]]:
+    found: dict[str, tuple[str, str, bool, float]] = {}
+    for element, row in tomllib.loads(_TABLE.read_text(encoding="utf-8")).items():
+        for entry in (row, *(each for each in row.values() if isinstance(each, dict))):
+            for kind in ("measured", "like"):
+                each = (element, entry["pipe"], kind == "measured", float(entry.get("factor", 1)))
+                found |= dict.fromkeys(entry.get(kind, "").split(), each)
+    return found

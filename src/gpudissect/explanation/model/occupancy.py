@@ -1,0 +1,68 @@
+"""How many blocks an SM holds, what limits them, and how much of its memory is left for the L1."""
+
+from dataclasses import dataclass
+
+from gpudissect.catalogue.compute_capability import allocated_registers, smallest_carveout
+from gpudissect.explanation.model.card import Card
+from gpudissect.machine_code.kernel import Kernel
+from gpudissect.units import WARP_SIZE
+
+SHARED_UNIT, RESERVED_SHARED = 128, 1024
+"""Bytes in which shared memory is allocated, and that the system takes of each block from compute capability 8.0 on
+(CUDA C++ Programming Guide, Shared Memory)."""
+ARRAY_UNIT = 32 << 10
+"""Bytes of which the array of the L1 and shared memory is a multiple: 96, 128, 192 or 256 KiB (the same); what the L1
+keeps for itself is not seen in its measured capacity."""
+REGISTER_WARPS = 4  # warps of a block take registers in multiples of the schedulers
+CARVEOUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
+"""KiB of shared memory into which the array of an SM can be divided (the same, capability 9.0)."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Blocks of an SM by what limits them: ``warps``, ``blocks``, ``registers``, ``shared memory``."""
+
+    by_limit: dict[str, int]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks that an SM holds."""
+        return min(self.by_limit.values())
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What limits them."""
+        return tuple(name for name, blocks in self.by_limit.items() if blocks == self.blocks)
+
+
+def shared_of_block(kernel: Kernel, dynamic: int) -> int:
+    """Bytes of shared memory that a block takes."""
+    used = kernel.shared_bytes + dynamic
+    return -(-used // SHARED_UNIT) * SHARED_UNIT + RESERVED_SHARED
+
+
+def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occupancy:
+    """Blocks of `threads` threads with `dynamic` bytes of shared memory that an SM holds."""
+    warps = -(-threads // WARP_SIZE)
+    rounded = -(-warps // REGISTER_WARPS) * REGISTER_WARPS
+    registers = allocated_registers(max(1, kernel.registers)) * WARP_SIZE * rounded
+    limits = {
+        "warps": card.warps // warps,
+        "blocks": card.blocks,
+        "registers": card.registers // registers,
+        "shared memory": card.shared_bytes // shared_of_block(kernel, dynamic),
+    }
+    return Occupancy(limits)
+
+
+def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) -> int:
+    """Bytes of the L1 beside `resident` blocks of `shared` bytes each.
+
+    The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++
+    Programming Guide).
+    """
+    capacity = card.values.get(("l1", "capacity"), float(card.shared_bytes))
+    whole = -(-(int(capacity) + smallest_carveout({})) // ARRAY_UNIT) * ARRAY_UNIT
+    needed = card.shared_bytes if largest_carveout else resident * shared
+    carveouts = (size << 10 for size in CARVEOUTS if size << 10 >= needed)
+    return max(0, whole - next(carveouts, card.shared_bytes))

@@ -1,0 +1,225 @@
+"""Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpudissect.explanation.model.card import Card
+from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
+from gpudissect.explanation.model.engine import Run, Sm, Step, Work, run
+from gpudissect.explanation.model.requests import BANK_BYTES as WORD
+from gpudissect.explanation.model.requests import SECTOR, Requests
+from gpudissect.explanation.model.walk import Path
+from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
+
+MAX_ISSUES = 1_500_000  # simulated one by one at an occupancy
+MIN_WAVES = 4
+QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
+LINK_BYTES = 64.0  # per cycle, between an SM and the L2
+RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
+MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
+TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
+LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Blocks of a grid and warps of a block."""
+
+    blocks: int
+    warps_per_block: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Time of a launch with `resident` blocks on an SM; `bounds`: nanoseconds that each resource needs at least."""
+
+    resident: int
+    nanoseconds: float
+    limiter: str
+    bounds: Mapping[str, float]
+    run: Run = field(repr=False)
+
+
+def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card) -> tuple[Step, ...]:
+    """The instructions of a program as steps of the simulated SM."""
+    steps = []
+    for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
+        found = requests.get(index)
+        passes = found.passes if found is not None else 1.0
+        shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
+        interval = cost.interval / card.schedulers if cost.pipe == "xu" else passes * cost.interval
+        is_store = use.access == "store"
+        goes_out = found is not None and found.in_sm < 1.0
+        is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
+        stall = instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)
+        latency = card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0
+        steps.append(
+            Step(
+                stall=max(1, stall),
+                waits=instruction.wait_mask,
+                sets=instruction.write_barrier,
+                reads=instruction.read_barrier,
+                pipe="issue" if cost.pipe in SHARED_PIPES else cost.pipe,
+                interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval,
+                shared_pipe=shared,
+                shared_interval=interval if shared else 0.0,
+                latency=latency,
+                read_latency=8.0,
+                kind="barrier"
+                if cost.element == "barrier"
+                else "store"
+                if is_store
+                else "load"
+                if goes_out
+                else "plain",
+                in_sm=found.in_sm if found is not None else 1.0,
+                in_l2=found.in_l2 if found is not None else 1.0,
+                l2_bytes=l2_load(found, use.access or "", card) if found is not None else 0.0,
+                dram_bytes=found.dram_bytes if found is not None else 0.0,
+                link_bytes=found.l2_bytes if found is not None else 0.0,
+                lines=float(round(found.lines)) if found is not None and use.access == "load" else 0.0,
+                spread=_spread(found, card) if found is not None else 0.0,
+            )
+        )
+    return tuple(steps)
+
+
+def _spread(requests: Requests, card: Card) -> float:
+    """Cycles from the first to the last line of a request: as much for each as for random loads of 32 lines."""
+    known = card.values.get(("ldg_random", "latency")), card.values.get(("ldg_streaming", "latency"))
+    if known[0] is None or known[1] is None:
+        return 0.0
+    return max(0.0, requests.lines - 1) * max(0.0, known[0] - known[1]) / (WARP_SIZE - 1)
+
+
+def l2_load(requests: Requests, access: str, card: Card) -> float:
+    """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
+
+    Lines of a scattered request take units of `l2.fetch_granularity`. Stores have the write bandwidth; atomics the rate
+    of `atomg` (eight words in a sector), and half of it for sectors of which they change a part.
+    """
+    read, rate = card.value("l2", "read_bandwidth"), card.values.get(("atomg", "rate"))
+    if access in ("atomic", "reduction") and rate:
+        sectors = requests.l2_bytes / SECTOR * (1 + requests.partial)
+        return sectors * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
+    unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
+    more = max(0.0, unit * requests.units - requests.l2_bytes) if unit > SECTOR else 0.0
+    moved = requests.l2_bytes + requests.scattered * more
+    return moved if access == "load" else moved * read / card.values.get(("l2", "write_bandwidth"), read)
+
+
+def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
+    """The SM of a card with an L1 of so many lines; `write_share`: of the bytes of memory, those that are written."""
+    return Sm(
+        schedulers=card.schedulers,
+        pipes=PIPES,
+        shared_pipes=SHARED_PIPES,
+        l2_latency=card.value("l2", "hit_latency"),
+        dram_latency=card.value("dram", "hit_latency"),
+        l2_bytes=card.bytes_per_cycle("l2", "read_bandwidth"),
+        dram_bytes=memory_bandwidth(card, write_share) / (card.sms * card.clock_hz),
+        link_bytes=LINK_BYTES,
+        rise=RISE * (1 + MIXED_RISE * 4 * write_share * (1 - write_share)) * card.value("dram", "hit_latency"),
+        credit=CREDIT,
+        block_replacement=max(0.0, card.value("launch", "block_replacement") - card.value("l2", "hit_latency")),
+        depth=QUEUE_DEPTH,
+        backlog=BACKLOG,
+        lines=l1_lines,
+    )
+
+
+def memory_bandwidth(card: Card, write_share: float) -> float:
+    """Bytes per second of device memory for a mixture of reads and writes: between those of read, copy and write."""
+    read, copy = card.value("dram", "read_bandwidth"), card.value("dram", "copy_bandwidth")
+    write = card.values.get(("dram", "write_bandwidth"), copy)
+    return float(np.interp(write_share, (0.0, 0.5, 1.0), (read, copy, write)))
+
+
+def predict(
+    program: Program,
+    path: Path,
+    costs: Sequence[Cost],
+    requests: Mapping[int, Requests],
+    card: Card,
+    launch: Launch,
+    resident: int,
+    l1_lines: int,
+) -> Prediction:
+    """Predicted time of a launch with this many blocks on each SM beside an L1 of so many lines."""
+    steps = steps_of(program, costs, requests, card)
+    written, moved = _traffic(program, requests, path)
+    sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
+    per_sm = launch.blocks / card.sms
+    most = -(-launch.blocks // card.sms)
+    length = max(1, int(path.length))
+    affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
+    simulated = min(most, affordable)
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated)
+    found = run(sm, work)
+    cycles = float(found.cycles)
+    if simulated < most:
+        half = simulated // 2
+        pace = (found.ends[-1] - np.sort(found.ends)[half - 1]) / (simulated - half)
+        cycles += float(pace) * (per_sm - simulated)
+    cycles /= path.share
+    bounds = bounds_of(program, path, costs, steps, sm, launch, card)
+    nanoseconds = cycles / card.clock_hz * 1e9 + card.values.get(("launch", "kernel_interval"), 0.0)
+    best = max(bounds, key=lambda name: bounds[name])
+    limiter = best if bounds[best] >= LIMITING_SHARE * nanoseconds else "latency"
+    return Prediction(resident, nanoseconds, limiter, bounds, found)
+
+
+def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
+    """Nanoseconds by Volkov's model (VV16 s3.3): the latency of a warp, or the bounds of throughput."""
+    waves = max(1.0, launch.blocks / (card.sms * found.resident))
+    return max(waves * latency, *found.bounds.values())
+
+
+def roofline(found: Prediction) -> float:
+    """Nanoseconds by the roofline: bytes of memory or arithmetic, whichever takes longer."""
+    return max(found.bounds[name] for name in ("memory", "fma", "fp64", "tensor"))
+
+
+def latency_of_warp(
+    program: Program, path: Path, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card
+) -> float:
+    """Nanoseconds of a warp that has the GPU to itself."""
+    sm = replace(sm_of(card, 0.0, 1024), rise=0.0)
+    work = Work(steps_of(program, costs, requests, card), path.variants, 1, 1, 1)
+    return run(sm, work).cycles / path.share / card.clock_hz * 1e9
+
+
+def bounds_of(
+    program: Program,
+    path: Path,
+    costs: Sequence[Cost],
+    steps: Sequence[Step],
+    sm: Sm,
+    launch: Launch,
+    card: Card,
+) -> dict[str, float]:
+    """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
+    cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
+    warps = launch.blocks * launch.warps_per_block / card.sms
+    for count, step in zip(path.executed, steps, strict=True):
+        cycles["issue"] += count / sm.schedulers
+        if step.shared_pipe is not None:
+            cycles[step.shared_pipe] += count * step.shared_interval
+        if step.pipe != "issue":
+            cycles[step.pipe] += count * step.interval / sm.schedulers
+        cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
+        cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
+    return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}
+
+
+def _traffic(program: Program, requests: Mapping[int, Requests], path: Path) -> tuple[float, float]:
+    """Bytes that a warp writes to memory, and all that it moves."""
+    written = moved = 0.0
+    for index, found in requests.items():
+        each = path.executed[index] * (1 - found.in_l2) * found.dram_bytes
+        moved += each
+        written += each if program.uses[index].access in ("store", "reduction", "atomic") else 0.0
+    return written, moved

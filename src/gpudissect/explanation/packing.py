@@ -1,0 +1,181 @@
+"""Traces of warps as short text: differences of addresses relative to allocations, in planes of bytes, compressed."""
+
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.instrument import WARP_THREADS, Events
+
+ELSEWHERE, SHARED, LOCAL = -1, -2, -3
+"""In place of an allocation: another address of global memory (as it is), shared memory, local memory of the thread."""
+MAX_EVENTS_PER_WARP = 1 << 16
+_SHARED_BIT, _LOCAL_BIT = np.uint64(1 << 62), np.uint64(1 << 63)  # of generic addresses, see `accesses.Access`
+_SPACE_CODES = {"shared": SHARED, "local": LOCAL}
+_DAMAGED = "the profile is damaged: record it again"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a warp did, in order: blocks that it visited and accesses, each with the lanes that executed it (bit mask).
+
+    `visited` and `accessed` are indices of blocks and accesses of the profile, (visits,) and (accesses,).
+    `allocations` (accesses, 32) has the index of the allocation of each lane's address, or one of `ELSEWHERE`,
+    `SHARED`, `LOCAL`; `offsets` (accesses, 32) the bytes from its start. Both are 0 for lanes that did not execute.
+    """
+
+    visited: NDArray[np.uint32]
+    visit_lanes: NDArray[np.uint32]
+    accessed: NDArray[np.uint32]
+    access_lanes: NDArray[np.uint32]
+    allocations: NDArray[np.int16]
+    offsets: NDArray[np.int64]
+
+    def first_accesses(self, count: int) -> "Trace":
+        """The trace with its first accesses only."""
+        parts = (self.accessed, self.access_lanes, self.allocations, self.offsets)
+        return Trace(self.visited, self.visit_lanes, *(part[:count] for part in parts))  # type: ignore[arg-type]
+
+
+def relative_trace(
+    visits: Events, accesses: Events, spaces: Sequence[str], starts: Sequence[int], sizes: Sequence[int]
+) -> Trace:
+    """A recorded trace with addresses relative to allocations, which start at `starts` and have `sizes` bytes.
+
+    `spaces` has the space of each access of the module.
+    """
+    assert accesses.addresses is not None
+    lanes = _lanes(accesses.lanes)
+    addresses = np.where(lanes, accesses.addresses, np.uint64(0))
+    codes = np.full(addresses.shape, ELSEWHERE, np.int16)
+    offsets = addresses.view(np.int64).copy()
+    is_generic = np.array([space == "generic" for space in spaces], bool)[accesses.index][:, None]
+    for space, bit in (("shared", _SHARED_BIT), ("local", _LOCAL_BIT)):
+        is_space = np.array([other == space for other in spaces], bool)[accesses.index][:, None]
+        inside = is_space | (is_generic & ((addresses & bit) != 0))
+        codes[inside & lanes] = _SPACE_CODES[space]
+        offsets = np.where(inside, (addresses & ~(_SHARED_BIT | _LOCAL_BIT)).view(np.int64), offsets)
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        inside = (codes == ELSEWHERE) & (offsets >= start) & (offsets < start + size)
+        codes[inside], offsets[inside] = number, offsets[inside] - start
+    codes[~lanes], offsets[~lanes] = 0, 0
+    return Trace(visits.index, visits.lanes, accesses.index, accesses.lanes, codes, offsets)
+
+
+def pack_trace(trace: Trace) -> str:
+    """A trace as text, from which `unpack_trace` makes it again."""
+    lanes = _lanes(trace.access_lanes)
+    codes, values = trace.allocations[lanes], trace.offsets[lanes]
+    starts, follows = _starts(trace.access_lanes)
+    differences = np.diff(values, prepend=np.int64(0))
+    has_lanes = follows > 0
+    firsts = values[starts[has_lanes]]
+    differences[starts[has_lanes]] = _differences_by_index(firsts, trace.accessed[has_lanes])
+    parts = [trace.visited, trace.visit_lanes, trace.accessed, trace.access_lanes, codes, differences]
+    planes = b"".join(part.reshape(-1, 1).view(np.uint8).T.tobytes() for part in map(np.ascontiguousarray, parts))
+    return base64.b64encode(zlib.compress(planes, 9)).decode()
+
+
+def unpack_trace(text: str, visits: int, accesses: int) -> Trace:
+    """The trace of `pack_trace` with so many visits and accesses. Raises `UsageError` if it is damaged."""
+    if not 0 <= visits <= MAX_EVENTS_PER_WARP or not 0 <= accesses <= MAX_EVENTS_PER_WARP:
+        raise UsageError(f"a trace of {visits} visits and {accesses} accesses: {_DAMAGED}")
+    reader = _Reader(unpack_bytes(text, 8 * visits + accesses * (8 + 10 * WARP_THREADS)))
+    visited, visit_lanes = reader.read(np.uint32, visits), reader.read(np.uint32, visits)
+    accessed, access_lanes = reader.read(np.uint32, accesses), reader.read(np.uint32, accesses)
+    starts, follows = _starts(access_lanes)
+    total = int(follows.sum())
+    codes, differences = reader.read(np.int16, total), reader.read(np.int64, total)
+    if reader.rest:
+        raise UsageError(f"a trace with {reader.rest} more bytes than its events need: {_DAMAGED}")
+    has_lanes = follows > 0
+    firsts = _sums_by_index(differences[starts[has_lanes]], accessed[has_lanes])
+    differences[starts[has_lanes]] = 0
+    sums = np.cumsum(differences)
+    bases = np.repeat(firsts - sums[starts[has_lanes]], follows[has_lanes])
+    lanes = _lanes(access_lanes)
+    allocations, offsets = np.zeros((accesses, WARP_THREADS), np.int16), np.zeros((accesses, WARP_THREADS), np.int64)
+    allocations[lanes], offsets[lanes] = codes, sums + bases
+    return Trace(visited, visit_lanes, accessed, access_lanes, allocations, offsets)
+
+
+def pack_bytes(data: bytes) -> str:
+    """Bytes as text, compressed."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def unpack_bytes(text: str, max_bytes: int) -> bytes:
+    """The bytes of `pack_bytes`. Raises `UsageError` for another text, or more than `max_bytes`."""
+    try:
+        reader = zlib.decompressobj()
+        data = reader.decompress(base64.b64decode(text, validate=True), max_bytes + 1)
+    except (binascii.Error, ValueError, zlib.error):
+        raise UsageError(f"compressed data that cannot be read: {_DAMAGED}") from None
+    if len(data) > max_bytes or not reader.eof:
+        raise UsageError(f"compressed data of more than {max_bytes} bytes, or cut off: {_DAMAGED}")
+    return data
+
+
+class _Reader:
+    """Reads arrays whose bytes are ordered by significance."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._place = data, 0
+
+    @property
+    def rest(self) -> int:
+        return len(self._data) - self._place
+
+    def read(self, kind: Any, count: int) -> NDArray[Any]:
+        size = np.dtype(kind).itemsize
+        if self.rest < size * count:
+            raise UsageError(f"a trace with fewer bytes than its events need: {_DAMAGED}")
+        planes = np.frombuffer(self._data, np.uint8, size * count, self._place).reshape(size, count)
+        self._place += size * count
+        values: NDArray[Any] = planes.T.copy(order="C").view(kind).ravel()
+        return values
+
+
+def _lanes(masks: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which lanes executed, (events, 32)."""
+    return (masks[:, None] >> np.arange(WARP_THREADS, dtype=np.uint32) & 1).astype(bool)
+
+
+def _starts(masks: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each event: index of its first value, and number of values."""
+    counts = _lanes(masks).sum(axis=1)
+    return np.cumsum(counts) - counts, counts
+
+
+def _groups(index: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """An order in which equal indices are neighbours, and where in it a new index begins."""
+    order = np.argsort(index, kind="stable")
+    return order, np.diff(index[order].astype(np.int64), prepend=-1) != 0
+
+
+def _differences_by_index(values: NDArray[np.int64], index: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Differences from the previous value of the same index."""
+    order, begins = _groups(index)
+    ordered = values[order]
+    differences = np.where(begins, ordered, np.diff(ordered, prepend=np.int64(0)))
+    result = np.empty_like(values)
+    result[order] = differences
+    return result
+
+
+def _sums_by_index(differences: NDArray[np.int64], index: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """The inverse of `_differences_by_index`."""
+    order, begins = _groups(index)
+    sums = np.cumsum(differences[order])
+    places = np.flatnonzero(begins)
+    before = sums[places] - differences[order][places]
+    lengths = np.diff(np.append(places, len(order)))
+    result = np.empty_like(differences)
+    result[order] = sums - np.repeat(before, lengths)
+    return result

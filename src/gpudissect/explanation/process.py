@@ -1,0 +1,332 @@
+"""The process that runs kernels: ``python -P -m gpudissect.explanation.process GPU``, folders of jobs on its input.
+
+A kernel may crash or never end. Then what was measured is in the folder, and the process ends with its context.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.info import NvmlMonitor, driver_facts, provenance
+from gpudissect.device.cuda.user_kernel import (
+    DEFAULT_CARVEOUT,
+    FULL_CARVEOUT,
+    Timing,
+    UserArrays,
+    UserKernel,
+    sweep_blocks,
+)
+from gpudissect.errors import GpudissectError
+from gpudissect.explanation import jobs
+from gpudissect.explanation.arguments import Argument, parse_arguments
+from gpudissect.explanation.jobs import Answer, Job, Measured, TracedLaunch
+from gpudissect.explanation.line_sample import RECORD_BYTES
+from gpudissect.explanation.profile import Gpu, Point, Results
+from gpudissect.explanation.sampling import Plan, plan_samples
+from gpudissect.units import WARP_SIZE
+
+_WARM_UP_S = 0.1
+_COUNTER_FIELDS = 3
+_REPEATED_TOLERANCE = 1e-3  # by which the counts of another launch may differ: where threads race, they vary
+_TRACE_ARRAYS = ("cursors", "accesses", "visits", "addresses")
+
+
+class JobRunner:
+    """Runs one job and writes what it measured into its folder after each stage."""
+
+    def __init__(self, context: CudaContext, nvml: NvmlMonitor, folder: Path) -> None:
+        self._context, self._nvml, self._folder = context, nvml, folder
+        self._job: Job = jobs.read_job(folder)
+        self._measured = Measured()
+        self._launch = self._job.launch
+        self._limit_s = self._job.limit_s
+
+    def run(self) -> None:
+        """Run all stages. Raises `GpudissectError`; what was measured before is kept."""
+        arguments = parse_arguments(self._job.arguments)
+        arrays = UserArrays(self._context, [_data(a, self._job.seed) for a in arguments if a.count is not None])
+        try:
+            self._measured.addresses = tuple(arrays.addresses)
+            addresses = iter(arrays.addresses)
+            values = [a.scalar() if a.count is None else np.array([next(addresses)], np.uint64) for a in arguments]
+            self._run_stages(arrays, values, [a.name for a in arguments if a.count is not None])
+        finally:
+            if not self._context.is_lost():
+                arrays.free()
+
+    def _run_stages(self, arrays: UserArrays, values: Sequence[Any], names: Sequence[str]) -> None:
+        with self._loaded(jobs.PLAIN) as plain:
+            launch = self._launcher(plain, values)
+            with self._stage("launch"):
+                self._describe(plain)
+                first = self._contents_after(arrays, launch)
+            if "counts" not in self._job.skip:
+                with self._stage("counts"):
+                    self._count(arrays, values, names, first, launch)
+            if "sweep" not in self._job.skip:
+                with self._stage("sweep"):
+                    self._sweep(plain, values, arrays)
+            if "trace" not in self._job.skip and "counts" not in self._job.skip:
+                with self._stage("trace"):
+                    self._trace(arrays, values, names, first, launch)
+            if "lines" not in self._job.skip and self._job.lines:
+                with self._stage("lines"):
+                    self._sample_lines(arrays, values)
+
+    @contextmanager
+    def _loaded(self, file: str) -> Iterator[UserKernel]:
+        kernel = UserKernel(self._context, (self._folder / file).read_bytes(), self._job.kernel)
+        try:
+            yield kernel
+        finally:
+            if not self._context.is_lost():
+                kernel.unload()
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        self._measured.stage = name
+        self._save()
+        begin = time.perf_counter()
+        yield
+        self._measured.seconds[name] = time.perf_counter() - begin
+        self._save()
+
+    def _save(self) -> None:
+        jobs.write_measured(self._folder, self._measured)
+
+    def _launcher(self, kernel: UserKernel, values: Sequence[Any]) -> Callable[[], None]:
+        shared = self._launch.shared_bytes
+        kernel.configure(shared=shared, carveout=DEFAULT_CARVEOUT)
+        return kernel.launcher(self._launch.grid, self._launch.block, shared, values)
+
+    def _describe(self, plain: UserKernel) -> None:
+        measured, launch = self._measured, self._launch
+        measured.registers = plain.attribute("NUM_REGS")
+        measured.shared_bytes = plain.attribute("SHARED_SIZE_BYTES")
+        measured.local_bytes = plain.attribute("LOCAL_SIZE_BYTES")
+        measured.blocks_per_sm = plain.max_blocks(launch.threads_per_block, launch.shared_bytes)
+        facts: dict[str, Any] = dict(driver_facts(self._context, {}))
+        facts["reserved_shared_per_block"] = int(self._context.properties.reserved_shared_memory_per_block)
+        found = provenance(self._context, self._nvml)
+        facts |= {name: found[name] for name in ("time", "power_limit", "sm_clock", "memory_clock") if name in found}
+        measured.gpu = Gpu(
+            name=str(self._context.device.name),
+            uuid=found["gpu_uuid"],
+            sm_count=int(self._context.properties.multiprocessor_count),
+            driver=self._nvml.driver() or "",
+            facts=facts,
+        )
+
+    def _contents_after(self, arrays: UserArrays, launch: Callable[[], None]) -> list[Any]:
+        arrays.reset()
+        self._context.wait_until_cleared()
+        launch()
+        self._context.wait(self._limit_s)
+        return arrays.contents()
+
+    def _different(
+        self, arrays: UserArrays, names: Sequence[str], first: Sequence[Any], launch: Callable[[], None]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of arrays that differ after an instrumented launch; those that vary, and the others.
+
+        Whether an array varies, another launch of the plain kernel shows.
+        """
+        different = arrays.differences(first)
+        if not different:
+            return (), ()
+        arrays.reset()
+        launch()
+        self._context.wait(self._limit_s)
+        varying = set(arrays.differences(first)) & set(different)
+        return tuple(names[n] for n in sorted(varying)), tuple(names[n] for n in different if n not in varying)
+
+    def _count(
+        self,
+        arrays: UserArrays,
+        values: Sequence[Any],
+        names: Sequence[str],
+        first: Sequence[Any],
+        plain: Callable[[], None],
+    ) -> None:
+        with self._loaded(jobs.COUNTED) as kernel:
+            launch = self._launcher(kernel, values)
+            address, size = kernel.array(self._job.counters)
+            arrays.reset()
+            counts = self._counters_of(launch, address, size)
+            np.save(self._folder / jobs.COUNTERS, counts, allow_pickle=False)
+            self._measured.has_counts = True
+            varying, different = self._different(arrays, names, first, plain)
+            arrays.reset()
+            plain()
+            again = self._counters_of(launch, address, size)
+            is_repeatable = bool(np.abs(again - counts).sum() <= _REPEATED_TOLERANCE * counts.sum())
+            results = Results(varying=varying, different_counted=different, is_repeatable=is_repeatable)
+            self._measured.results = results
+
+    def _counters_of(self, launch: Callable[[], None], address: int, size: int) -> Any:
+        self._context.fill_zeros(address, size)
+        self._context.wait_until_cleared()
+        launch()
+        self._context.wait(self._limit_s)
+        return self._context.download(address, size).view(np.int64)
+
+    def _sweep(self, plain: UserKernel, values: Sequence[Any], arrays: UserArrays) -> None:
+        """Times at the natural occupancy and carveout first, which warms up, then at each occupancy."""
+        launch, threads = self._launch, self._launch.threads_per_block
+        arrays.reset()
+        start = self._launcher(plain, values)
+        self._warm_up(start)
+        reset = None if self._measured.results.is_repeatable else arrays.reset
+        natural = self._measured.blocks_per_sm
+        last = self._point(plain, start, reset, natural, launch.shared_bytes, DEFAULT_CARVEOUT)
+        self._measured.sweep = (last,)
+        for blocks in sweep_blocks(natural):
+            shared = plain.shared_for(blocks, threads, launch.shared_bytes)
+            if shared is None:
+                continue
+            plain.configure(shared=shared, carveout=FULL_CARVEOUT)
+            start = plain.launcher(launch.grid, launch.block, shared, values)
+            point = self._point(plain, start, reset, blocks, shared, FULL_CARVEOUT)
+            self._measured.sweep = (*self._measured.sweep[:-1], point, last)
+            self._save()
+
+    def _warm_up(self, launch: Callable[[], None]) -> None:
+        end = time.perf_counter() + _WARM_UP_S
+        while time.perf_counter() < end:
+            launch()
+            self._context.wait(self._limit_s)
+
+    def _point(
+        self,
+        plain: UserKernel,
+        start: Callable[[], None],
+        reset: Callable[[], None] | None,
+        blocks: int,
+        shared: int,
+        carveout: int,
+    ) -> Point:
+        timing: Timing = plain.time(start, reset, self._limit_s, self._nvml.clocks)
+        low, middle, high = (float(value) for value in np.percentile(timing.ns, (25, 50, 75)))
+        sm_clock, memory_clock = timing.observed or (None, None)
+        return Point(
+            blocks_per_sm=blocks,
+            warps_per_sm=blocks * -(-self._launch.threads_per_block // WARP_SIZE),
+            shared_bytes=shared,
+            carveout=carveout,
+            ns=middle,
+            ns_low=low,
+            ns_high=high,
+            launches=timing.ns.size * timing.launches_per_time,
+            launches_per_time=timing.launches_per_time,
+            host_ns=timing.host_ns,
+            sm_clock_hz=sm_clock,
+            memory_clock_hz=memory_clock,
+        )
+
+    def _trace(
+        self,
+        arrays: UserArrays,
+        values: Sequence[Any],
+        names: Sequence[str],
+        first: Sequence[Any],
+        plain: Callable[[], None],
+    ) -> None:
+        launch = self._launch
+        counts = np.load(self._folder / jobs.COUNTERS, allow_pickle=False).reshape(-1, _COUNTER_FIELDS)
+        warps = launch.blocks * launch.warps_per_block
+        per_warp = float(np.dot(counts[:, 0], self._job.accesses_of_blocks)) / max(1, warps)
+        sm_count = int(self._context.properties.multiprocessor_count)
+        plans = plan_samples(launch.blocks, launch.warps_per_block, sm_count, self._measured.blocks_per_sm, per_warp)
+        with self._loaded(jobs.TRACED) as kernel:
+            start = self._launcher(kernel, values)
+            for number, plan in enumerate(plans):
+                arrays.reset()
+                self._run_traced(kernel, start, plan, number)
+                traced = TracedLaunch(blocks=plan.sample.blocks, warps=plan.sample.warps, accesses=plan.accesses)
+                self._measured.traces += (traced,)
+                self._save()
+            varying, different = self._different(arrays, names, first, plain)
+            results = self._measured.results
+            varying = tuple(dict.fromkeys((*results.varying, *varying)))
+            self._measured.results = results.model_copy(update={"varying": varying, "different_traced": different})
+
+    def _run_traced(self, kernel: UserKernel, launch: Callable[[], None], plan: Plan, number: int) -> None:
+        places = {name: kernel.array(array) for name, array in self._job.trace.items()}
+        sample = np.frombuffer(plan.sample.data(), np.uint8)
+        self._context.upload(places["sample"][0], sample)
+        self._context.fill_zeros(*places["cursors"])
+        self._context.wait_until_cleared()
+        launch()
+        self._context.wait(self._limit_s)
+        slots, capacity = len(plan.places()), places["cursors"][1] // 8
+        cursors, accesses, visits, addresses = (
+            self._context.download(places[name][0], places[name][1] // capacity * slots) for name in _TRACE_ARRAYS
+        )
+        file = self._folder / jobs.trace_file(number)
+        np.savez(file, cursors=cursors, accesses=accesses, visits=visits, addresses=addresses)
+
+    def _sample_lines(self, arrays: UserArrays, values: Sequence[Any]) -> None:
+        with self._loaded(jobs.SAMPLED) as kernel:
+            start = self._launcher(kernel, values)
+            places = {name: kernel.array(array) for name, array in self._job.lines.items()}
+            arrays.reset()
+            self._context.fill_zeros(*places["cursor"])
+            self._context.wait_until_cleared()
+            start()
+            self._context.wait(self._limit_s)
+            cursor = self._context.download(*places["cursor"])
+            address, size = places["records"]
+            used = min(size, int(cursor.view(np.uint64)[0]) * RECORD_BYTES)
+            records = self._context.download(address, used) if used else np.zeros(0, np.uint8)
+            np.savez(self._folder / jobs.LINES, cursor=cursor, records=records)
+            self._measured.has_lines = True
+
+
+def _data(argument: Argument, seed: int) -> Any:
+    """The data of an array; the number of bytes for zeros."""
+    return argument.array_bytes if argument.fill == "zeros" else argument.data(seed)
+
+
+def serve(context: CudaContext, nvml: NvmlMonitor, lines: TextIO, answers: TextIO) -> None:
+    """Run jobs whose folders are lines of JSON, and print an `Answer` after each; end when the context is lost."""
+    for line in lines:
+        error = ""
+        try:
+            JobRunner(context, nvml, Path(json.loads(line))).run()
+        except GpudissectError as failure:
+            error = str(failure)
+        except Exception as failure:  # one kernel must not cost the others
+            traceback.print_exc()
+            error = f"{type(failure).__name__}: {failure}"
+        answer = Answer(error=error[:500], is_lost=bool(error) and context.is_lost())
+        print(answer.model_dump_json(), file=answers, flush=True)
+        if answer.is_lost:
+            return
+
+
+def _main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    try:
+        context = CudaContext(int(sys.argv[1]))
+    except GpudissectError as error:
+        print(Answer(error=str(error)[:500], is_lost=True).model_dump_json(), file=answers, flush=True)
+        os._exit(1)
+    serve(context, NvmlMonitor(context.device.pci_bus_id), sys.stdin, answers)
+    sys.stderr.flush()
+    os._exit(0)  # a kernel that never ends would hold up the driver's own exit
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,242 @@
+"""The profile file, schema ``gpudissect/profile/1``: what a kernel did on a GPU, recorded once, explained anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.instrument import BlockCount
+from gpudissect.explanation.line_records import LineRecords
+from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, Trace, unpack_bytes, unpack_trace
+from gpudissect.explanation.ptx import MAX_PTX_BYTES
+from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
+
+SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
+MAX_PROFILE_BYTES = 4 << 20
+MAX_CUBIN_BYTES = 1 << 26
+_RECORD_AGAIN = "record it again"
+_CONFIG = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True)
+
+T = TypeVar("T")
+Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Dimensions = tuple[Count, Count, Count]
+
+
+class Launch(BaseModel):
+    """How the kernel was launched."""
+
+    model_config = _CONFIG
+
+    grid: Dimensions
+    """Blocks in x, y and z."""
+    block: Dimensions
+    """Threads of a block in x, y and z."""
+    shared_bytes: Count = 0
+    """Dynamic shared memory of a block."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads of a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps_per_block(self) -> int:
+        """Warps of a block, the last one may have fewer threads."""
+        return -(-self.threads_per_block // 32)
+
+
+class Gpu(BaseModel):
+    """The GPU on which the kernel ran."""
+
+    model_config = _CONFIG
+
+    name: str
+    """Its name."""
+    uuid: str = ""
+    """Its UUID."""
+    sm_count: Count
+    """Number of SMs."""
+    driver: str = ""
+    """Version of the driver."""
+    facts: dict[str, int | float | str | None] = {}
+    """Properties stated by the driver, as in a result file."""
+
+
+class Allocation(BaseModel):
+    """An array of the arguments, to which addresses are relative."""
+
+    model_config = _CONFIG
+
+    name: str
+    """Name of the argument."""
+    bytes: Count
+    """Its size."""
+
+
+class Warp(BaseModel):
+    """The trace of a sampled warp, packed."""
+
+    model_config = _CONFIG
+
+    block: Count
+    """Linear index of its block in the grid."""
+    warp: Count
+    """Its index in the block."""
+    visits: Annotated[int, Field(ge=0, le=MAX_EVENTS_PER_WARP)]
+    """Recorded visits of blocks."""
+    accesses: Annotated[int, Field(ge=0, le=MAX_EVENTS_PER_WARP)]
+    """Recorded accesses."""
+    more_visits: Count = 0
+    """Visits after the recorded ones."""
+    more_accesses: Count = 0
+    """Accesses after the recorded ones."""
+    packed: str = Field(repr=False)
+    """See `packing.pack_trace`."""
+
+    def trace(self) -> Trace:
+        """What the warp did. Raises `UsageError` if the profile is damaged."""
+        return unpack_trace(self.packed, self.visits, self.accesses)
+
+
+class Point(BaseModel):
+    """Time of the kernel at one occupancy."""
+
+    model_config = _CONFIG
+
+    blocks_per_sm: Count
+    """Blocks that fit on an SM, as the driver calculates it."""
+    warps_per_sm: Count
+    """Their warps."""
+    shared_bytes: Count
+    """Dynamic shared memory of a block, at least that of the launch."""
+    carveout: Annotated[int, Field(ge=-1, le=100)]
+    """Preferred share of shared memory in percent; -1 is the driver's choice."""
+    ns: float
+    """Median time per launch in ns, launches back to back."""
+    ns_low: float
+    """First quartile."""
+    ns_high: float
+    """Third quartile."""
+    launches: Count
+    """Timed launches."""
+    launches_per_time: Count
+    """Launches between two events."""
+    host_ns: float
+    """Time in which the host queues a launch: if it is about `ns`, the host limits the rate."""
+    sm_clock_hz: float | None = None
+    """Clock of the SMs during the launches, as NVML reports it."""
+    memory_clock_hz: float | None = None
+    """Clock of the memory."""
+
+
+class Results(BaseModel):
+    """Whether instrumented kernels computed what the kernel computes: arrays after one launch from the same data."""
+
+    model_config = _CONFIG
+
+    varying: Items[str] = ()
+    """Arrays that differ between two launches of the plain kernel, such as sums of floats by atomics."""
+    different_counted: Items[str] = ()
+    """Other arrays that differ after the launch of the kernel with counters."""
+    different_traced: Items[str] = ()
+    """Other arrays that differ after the launch of the kernel that records accesses."""
+    is_repeatable: bool = True
+    """Whether another launch on the results runs every block as often; if not, each timed launch has the first data."""
+
+
+class Profile(BaseModel):
+    """A kernel as it ran on a GPU."""
+
+    model_config = _CONFIG
+
+    schema_: Literal["gpudissect/profile/1"] = Field(SCHEMA, alias="schema")
+    kernel: str
+    """Name in the machine code."""
+    architecture: str
+    """Such as sm_90."""
+    code_sha256: str
+    """SHA-256 of the instructions of the kernel."""
+    packed_ptx: str = Field(repr=False)
+    """The PTX, compressed."""
+    packed_cubin: str = Field(repr=False)
+    """The machine code whose lines are numbers of PTX instructions, compressed."""
+    registers: Count
+    """Registers of a thread."""
+    shared_bytes: Count
+    """Static shared memory of a block."""
+    local_bytes: Count
+    """Local memory of a thread."""
+    launch: Launch
+    """How it was launched."""
+    arguments: Items[str]
+    """Arguments as `arguments.parse_argument` reads them."""
+    gpu: Gpu
+    """Where it ran."""
+    tools: dict[str, str] = {}
+    """Versions of compiler and assembler."""
+    counts: Items[tuple[str, Count, Count, Count, Count]] = ()
+    """PTX function, block; executions by warps and by threads, threads with a taken branch. In a launch."""
+    accesses: Items[tuple[Count, str, str, Count]] = ()
+    """Number of the PTX instruction, space, kind and bytes per thread of what `Trace.accessed` has the index of."""
+    allocations: Items[Allocation] = ()
+    """Arrays of the arguments."""
+    warps: Items[Warp] = ()
+    """Traces of sampled warps, of those that likely share an SM first. Visits are indices of `counts`."""
+    lines: LineRecords | None = None
+    """Requests of sampled lines of the whole GPU, for hits in the L2."""
+    blocks_per_sm: Count = 0
+    """Blocks that fit on an SM with nothing added."""
+    sweep: Items[Point] = ()
+    """Times against occupancy; the point with nothing added and the carveout of the driver is the last one."""
+    results: Results = Results()
+    """Whether instrumented kernels computed the same."""
+    notes: Items[str] = ()
+    """What could not be recorded, and why."""
+
+    def block_counts(self) -> dict[tuple[str, int], BlockCount]:
+        """Executions of PTX blocks in a launch, by function and index of the block."""
+        return {(function, block): BlockCount(*rest) for function, block, *rest in self.counts}
+
+    def ptx(self) -> str:
+        """The PTX. Raises `UsageError` if the profile is damaged."""
+        return unpack_bytes(self.packed_ptx, MAX_PTX_BYTES).decode("utf-8", "replace")
+
+    def machine_code(self) -> tuple[Cubin, Kernel]:
+        """The cubin with numbers of PTX instructions as lines, and its kernel. Raises `UsageError`, if damaged."""
+        cubin = read_cubin(unpack_bytes(self.packed_cubin, MAX_CUBIN_BYTES))
+        kernel = choose_kernel(cubin.kernels, self.kernel)
+        if hashlib.sha256(kernel.code).hexdigest() != self.code_sha256:
+            raise UsageError(f"the machine code of the profile is not the one that ran: {_RECORD_AGAIN}")
+        return cubin, kernel
+
+    def to_json(self) -> str:
+        """The text of the profile file."""
+        return self.model_dump_json(by_alias=True, exclude_defaults=False)
+
+
+def read_profile(path: Path) -> Profile:
+    """Read a profile file. Raises `UsageError`, in one line, for a file that is missing, too large or no profile."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_PROFILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    if len(data) > MAX_PROFILE_BYTES:
+        raise UsageError(f"{path} is not a profile: larger than {MAX_PROFILE_BYTES >> 20} MiB")
+    try:
+        return Profile.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part)[:40] for part in first["loc"])
+        reason = ascii(f"{place}: {first['msg']}" if place else first["msg"])[1:-1][:160]
+        raise UsageError(f"{path} is not a profile of schema {SCHEMA}: {reason}; {_RECORD_AGAIN}") from None

@@ -1,0 +1,180 @@
+"""What an explanation says in sentences and short texts: one wording for the terminal, the page and notebooks."""
+
+from collections.abc import Sequence
+
+from gpudissect.explanation.result import Explanation, Line, Point
+from gpudissect.machine_code.kernel import short_name
+from gpudissect.results.text import brief, clean, provenance
+from gpudissect.units import format_bytes, format_ns
+
+LATENCY = "latency"
+RESOURCES = {
+    "memory": "device memory",
+    "l2": "L2 cache",
+    "issue": "issue slots",
+    "fma": "FMA pipe",
+    "imad": "FMA pipe, integer",
+    "alu": "ALU pipe",
+    "fp16": "FP16 pipe",
+    "fp64": "FP64 pipe",
+    "xu": "XU pipe",
+    "uniform": "uniform pipe",
+    "cbu": "CBU pipe",
+    "lsu": "LSU pipe",
+    "adu": "ADU pipe",
+    "tensor": "tensor pipe",
+    "tex": "TEX pipe",
+}
+"""Names of resources as in the Nsight Compute Profiling Guide."""
+_OCCUPANCY_LIMITS = {
+    "warps": "warps per SM",
+    "blocks": "blocks per SM",
+    "registers": "registers ({registers} per thread)",
+    "shared memory": "shared memory ({shared} per block)",
+}
+MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
+MAX_NAME_LENGTH = 60  # characters of the name of a kernel or a GPU
+
+
+def resource(name: str) -> str:
+    """A resource in words."""
+    return RESOURCES.get(name) or brief(name, MAX_NAME_LENGTH)
+
+
+def kernel_of(explanation: Explanation) -> str:
+    """Name of the kernel without its parameters."""
+    return brief(short_name(explanation.kernel), MAX_NAME_LENGTH)
+
+
+def gpu_of(explanation: Explanation) -> str:
+    """The GPU and the origin of its values: ``NVIDIA H200, values MEASURED``."""
+    name = brief(explanation.gpu, MAX_NAME_LENGTH)
+    if explanation.origin is None:
+        return name
+    return f"{name}, values {provenance(explanation.origin, explanation.recorded_origin)}"
+
+
+def launch_of(explanation: Explanation) -> str:
+    """Grid, block and what a thread and a block take."""
+    spills = f", {format_bytes(explanation.stack_bytes)} of local memory" if explanation.stack_bytes else ""
+    shared = f", {format_bytes(explanation.shared_bytes)} of shared memory" if explanation.shared_bytes else ""
+    sizes = f"grid {_dimensions(explanation.grid)}, block {_dimensions(explanation.block)}"
+    return f"{sizes}, {explanation.registers} registers{shared}{spills}, {brief(explanation.architecture, 20)}"
+
+
+def _dimensions(sizes: Sequence[int]) -> str:
+    last = max((n for n, size in enumerate(sizes) if size != 1), default=0)
+    return " x ".join(map(str, sizes[: last + 1]))
+
+
+def time_of(point: Point) -> str:
+    """Predicted time with its bracket, and the measured one with the error."""
+    text = f"{format_ns(point.predicted)}, bracket {format_ns(point.low)} to {format_ns(point.high)}"
+    if point.measured is None or point.error is None:
+        return f"{text}; not measured"
+    return f"{text}; measured {format_ns(point.measured)}, error {point.error:+.1%}"
+
+
+def limiter_of(explanation: Explanation) -> str:
+    """What limits the kernel, in one sentence."""
+    point, bounds = explanation.point, bounds_of(explanation)
+    if point.limiter != LATENCY:
+        name = resource(point.limiter)
+        busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
+        return f"{name}: busy for {min(busy, 1.0):.0%} of the time"
+    hot = hottest(explanation, 1)
+    wait = f"a warp waits at {place_of(hot[0])} for {hot[0].stall:.0%} of its time" if hot and hot[0].stall else ""
+    busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%}" if bounds else ""
+    return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
+
+
+def occupancy_of(explanation: Explanation) -> str:
+    """Warps of an SM, and what limits them."""
+    point, limits = explanation.point, explanation.occupancy
+    text = f"{point.warps_per_sm} warps per SM"
+    if explanation.max_warps:
+        share = point.warps_per_sm / explanation.max_warps
+        text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
+    if not limits:
+        return text
+    if point.blocks_per_sm < min(limits.values()):
+        return f"{text}; limited by the number of blocks in the grid"
+    sizes = {"registers": explanation.registers, "shared": format_bytes(explanation.shared_bytes)}
+    names = [_OCCUPANCY_LIMITS.get(name, clean(name)) for name, each in limits.items() if each == min(limits.values())]
+    return f"{text}; limited by {' and '.join(name.format(**sizes) for name in names)}"
+
+
+def warps_of(explanation: Explanation) -> str:
+    """Warps needed for 90 % of the best throughput."""
+    if explanation.warps_for_90 is None:
+        return "not known: no curve over occupancies"
+    return f"{explanation.warps_for_90} warps per SM reach 90 % of the best throughput"
+
+
+def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
+    """Resources that are used, the busiest first: name, nanoseconds it needs at least, share of the predicted time."""
+    used = sorted(((ns, name) for name, ns in explanation.bounds.items() if ns > 0), reverse=True)
+    predicted = explanation.point.predicted
+    return [(resource(name), ns, ns / predicted if predicted else 0.0) for ns, name in used]
+
+
+def loop_of(explanation: Explanation) -> str:
+    """The loop with the longest chain from one iteration to the next; empty without a loop."""
+    if not explanation.loops:
+        return "none"
+    name = max(explanation.loops, key=lambda each: explanation.loops[each])
+    return f"{explanation.loops[name]:.4g} cycles per iteration of the loop at {brief(name, MAX_NAME_LENGTH)}"
+
+
+def against_of(explanation: Explanation, other: Explanation) -> str:
+    """The prediction for another GPU."""
+    ratio = other.point.predicted / explanation.point.predicted if explanation.point.predicted else 1.0
+    change = f"{ratio:.2f} x the time" if ratio >= 1 else f"{1 / ratio:.2f} x as fast"
+    return f"{format_ns(other.point.predicted)}, {change}; limited by {limiter_of(other)}"
+
+
+def hottest(explanation: Explanation, count: int) -> list[Line]:
+    """Instructions at which a warp spends most time, the first `count`."""
+    ranked = sorted(explanation.lines, key=lambda line: (-line.stall - line.contended, line.address))
+    return [line for line in ranked[:count] if line.stall + line.contended > 0]
+
+
+def executed_lines(explanation: Explanation) -> list[Line]:
+    """The machine code by address, without the padding behind the last instruction that a warp executes."""
+    lines = sorted(explanation.lines, key=lambda line: line.address)
+    last = max((n for n, line in enumerate(lines) if line.executed > 0), default=-1)
+    return lines[: last + 1]
+
+
+def executions_of(line: Line) -> str:
+    """Executions by a warp, on average."""
+    return f"{line.executed:.4g}" if line.executed >= MIN_EXECUTIONS or not line.executed else f"<{MIN_EXECUTIONS:g}"
+
+
+def share_of(share: float) -> str:
+    """A share in percent; empty if it rounds to zero."""
+    return f"{share:.1%}" if share >= MIN_SHARE else ""
+
+
+def place_of(line: Line) -> str:
+    """Opcode, address and source line: ``LDG.E (0x0010, add.cu:4)``."""
+    source = source_of(line)
+    return f"{opcode_of(line)} ({address_of(line.address)}{', ' if source else ''}{source})"
+
+
+def opcode_of(line: Line) -> str:
+    """The opcode with its modifiers, without a predicate."""
+    words = line.text.split()
+    return clean(next((word for word in words if not word.startswith("@")), ""))
+
+
+def source_of(line: Line) -> str:
+    """File name and number of the source line; empty if not known."""
+    if line.source_line is None:
+        return ""
+    return clean(f"{(line.source_file or '').rpartition('/')[2]}:{line.source_line}")
+
+
+def address_of(address: int) -> str:
+    """An address in the kernel, in hexadecimal."""
+    return f"0x{address:04x}"

@@ -1,0 +1,119 @@
+"""The simulated SM gives the rates and latencies of its description."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudissect.explanation.model.engine import Sm, Step, Work, run
+
+SM = Sm(
+    schedulers=4,
+    pipes=("fma", "alu", "issue"),
+    shared_pipes=("lsu",),
+    l2_latency=281.0,
+    dram_latency=668.0,
+    l2_bytes=35.0,
+    dram_bytes=18.0,
+    link_bytes=64.0,
+    rise=0.0,
+    credit=0.0,
+    block_replacement=600.0,
+    depth=16.0,
+    backlog=4000.0,
+    lines=1 << 16,
+)
+
+
+def step(**fields):
+    return Step(**({"stall": 1, "waits": 0, "sets": None, "reads": None, "pipe": "fma", "interval": 1.0} | fields))
+
+
+def load(level, **fields):
+    share = {"l1": (1.0, 1.0), "l2": (0.0, 1.0), "dram": (0.0, 0.0)}[level]
+    return step(
+        pipe="issue",
+        sets=0,
+        shared_pipe="lsu",
+        shared_interval=1.0,
+        latency=32.0,
+        kind="load",
+        in_sm=share[0],
+        in_l2=share[1],
+        l2_bytes=128.0,
+        dram_bytes=128.0,
+        link_bytes=128.0,
+        **fields,
+    )
+
+
+def cycles(steps, repeats, warps=1, blocks=1, resident=1, sm=SM):
+    path = np.tile(np.arange(len(steps)), repeats)
+    return run(sm, Work(tuple(steps), (path,), warps, resident, blocks)).cycles
+
+
+def test_one_warp_takes_the_stall_counts():
+    assert cycles([step(stall=4), step(stall=6)], 100) == pytest.approx(1000, abs=10)
+
+
+@pytest.mark.parametrize(("interval", "rate"), [(1.0, 4.0), (2.0, 2.0), (8.0, 0.5)])
+def test_many_warps_reach_the_rate_of_a_pipe(interval, rate):
+    assert 16 * 1000 / cycles([step(interval=interval)], 1000, warps=16) == pytest.approx(rate, rel=0.02)
+
+
+def test_a_shared_pipe_serves_all_schedulers():
+    both = [step(pipe="issue", shared_pipe="lsu", shared_interval=2.0)]
+    assert 16 * 1000 / cycles(both, 1000, warps=16) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(("level", "latency"), [("l1", 32), ("l2", 281), ("dram", 668)])
+def test_a_dependent_load_takes_the_latency_of_its_level(level, latency):
+    steps = [load(level, waits=1)]
+    assert cycles(steps, 100) / 100 == pytest.approx(latency, rel=0.02)
+
+
+@pytest.mark.parametrize(("level", "bandwidth"), [("l1", 128.0), ("l2", 35.0), ("dram", 18.0)])
+def test_many_independent_loads_reach_the_bandwidth_of_their_level(level, bandwidth):
+    moved = 32 * 2000 * 128
+    assert moved / cycles([load(level)], 2000, warps=32) == pytest.approx(bandwidth, rel=0.03)
+
+
+@settings(max_examples=20, deadline=None)
+@given(warps=st.integers(1, 64), level=st.sampled_from(["l2", "dram"]))
+def test_throughput_is_the_smaller_of_latency_and_bandwidth_bound(warps, level):
+    latency, bandwidth = {"l2": (281, 35.0), "dram": (668, 18.0)}[level]
+    expected = min(warps * 128 / latency, bandwidth)
+    found = warps * 300 * 128 / cycles([load(level, waits=1)], 300, warps=warps)
+    assert 0.9 * expected <= found <= 1.02 * expected
+
+
+def test_a_barrier_waits_for_the_slowest_warp():
+    steps = [load("dram"), step(waits=1), step(pipe="issue", kind="barrier", latency=14.0), step()]
+    path = np.array([0, 1, 2, 3])
+    last_load = 668 + 7 * 128 / 18
+    assert run(SM, Work(tuple(steps), (path,), 8, 1, 1)).cycles == pytest.approx(last_load + 14, abs=12)
+
+
+def test_blocks_replace_each_other():
+    alone = cycles([step(stall=4)], 100)
+    assert cycles([step(stall=4)], 100, blocks=10) == pytest.approx(10 * alone + 9 * 600, rel=0.01)
+    assert cycles([step(stall=4)], 100, blocks=10, resident=2) == pytest.approx(5 * alone + 4 * 600, rel=0.02)
+
+
+def test_work_of_pipes_is_counted():
+    steps = (step(interval=2.0), load("dram"))
+    found = run(SM, Work(steps, (np.tile([0, 1], 50),), 4, 1, 3)).busy
+    warps = 4 * 3 * 50
+    assert found == {
+        "fma": 2.0 * warps,
+        "alu": 0.0,
+        "issue": warps,
+        "lsu": warps,
+        "l2": pytest.approx(warps * 128 / 35),
+        "memory": pytest.approx(warps * 128 / 18),
+    }
+
+
+def test_without_work_there_is_no_run():
+    with pytest.raises(ValueError, match="path, warps and blocks"):
+        run(SM, Work((step(),), (np.zeros(0, dtype=np.int64),), 1, 1, 1))

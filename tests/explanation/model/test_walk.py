@@ -1,0 +1,51 @@
+"""The path of a warp executes each block as often as it was counted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpudissect.explanation.counts import Count
+from gpudissect.explanation.model.walk import walk
+from tests.explanation.sources import NAMES
+from tests.explanation.test_mapping import UNDETERMINED, mapped
+
+WARPS = 8
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - UNDETERMINED))
+def test_paths_have_the_executions_of_an_average_warp(name):
+    _, _, program, counts = mapped(name, "sm_90")
+    path = walk(program, counts, WARPS, 100_000)
+    size = len(program.instructions)
+    found = np.mean([np.bincount(variant, minlength=size) for variant in path.variants], axis=0)
+    assert np.abs(found - path.executed).max() <= 0.26 + 0.1 * path.executed.max()
+    assert path.length == pytest.approx(path.executed.sum(), rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["collatz", "nest", "triangle"])
+def test_short_paths_keep_all_blocks_and_say_their_share(name):
+    _, _, program, counts = mapped(name, "sm_90")
+    whole, short = (walk(program, counts, WARPS, length) for length in (100_000, 60))
+    assert short.length < whole.length
+    assert short.share == pytest.approx(short.length / whole.executed.sum())
+    assert set(np.concatenate(short.variants)) == set(np.concatenate(whole.variants))
+
+
+def test_a_path_has_one_of_two_ways_that_half_of_the_warps_take():
+    _, _, program, counts = mapped("divergent", "sm_90")
+    assert program.flow.blocks[1].successors == (2, 3)
+    half = Count(WARPS / 2, WARPS / 2, WARPS / 2)
+    changed = replace(counts, warps=tuple(half if n in (2, 3) else count for n, count in enumerate(counts.warps)))
+    variants = walk(program, changed, WARPS, 1000).variants
+    ways = [[way for way in (2, 3) if program.flow.blocks[way].start in variant] for variant in variants]
+    assert sorted(ways) == [[2], [2], [3], [3]]
+
+
+def test_producers_come_before_their_consumers():
+    _, _, program, counts = mapped("reduction", "sm_90")
+    path = walk(program, counts, WARPS, 100_000).instructions
+    first = {int(index): place for place, index in reversed(list(enumerate(path)))}
+    for each in program.dependences.dependences:
+        if each.loop is None and {each.producer, each.consumer} <= first.keys():
+            assert first[each.producer] < first[each.consumer]

@@ -1,0 +1,172 @@
+"""Counts of machine code from counts of PTX blocks, which an interpreter of PTX provides."""
+
+from collections import defaultdict
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.counts import Sums, non_negative_least_squares
+from gpudissect.explanation.instrument import BlockCount, with_source_lines
+from gpudissect.explanation.mapping import map_counts
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.machine_code.kernel import choose_kernel
+from gpudissect.machine_code.program import describe
+from tests.explanation.sources import KERNELS, NAMES
+from tests.explanation.test_instrument import ARGUMENTS, BLOCK, GRID, expected_count, launch
+from tests.support.machine_code import decoded_cubin
+from tests.support.ptx import ptx_of
+
+ARCHITECTURES = ("sm_75", "sm_90", "sm_100")
+THREADS = 256
+UNDETERMINED = {"assembly", "arithmetic", "calls", "votes"}
+"""Kernels with loops that the assembler unrolls, or with copies for converged and diverged warps."""
+REPLACED = {"local_memory"}
+"""Kernels in which loads become other instructions: the array lies in registers."""
+MEMORY = {"ld": {"LDG", "LDS", "LDL", "LD"}, "st": {"STG", "STS", "STL", "ST"}}
+
+
+@cache
+def cubin_with_lines(architecture):
+    return assemble(with_source_lines(parse_ptx(ptx_of(KERNELS))), architecture)
+
+
+@cache
+def mapped(name, architecture):
+    module = parse_ptx(ptx_of(KERNELS))
+    cubin = cubin_with_lines(architecture)
+    kernel, instructions = decoded_cubin(cubin.data)[choose_kernel(cubin.kernels, name).name]
+    program, reference = describe(kernel, instructions), launch(ptx_of(KERNELS), name)
+    blocks = [(f.name, index) for f in module.called_from(module.function(name)) for index in range(len(f.blocks))]
+    counts = {block: BlockCount(*expected_count(module, reference, block)) for block in blocks}
+    return module, reference, program, map_counts(program, module.functions, counts, THREADS)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_access_of_machine_code_runs_as_often_as_in_the_ptx(name, architecture):
+    module, reference, program, counts = mapped(name, architecture)
+    assert counts.contradicting == () or name in REPLACED
+    found, known = defaultdict(float), {f.first + n: i for f in module.functions for n, i in enumerate(f.instructions)}
+    for number, block in enumerate(program.flow.blocks):
+        for instruction in program.instructions[block.start : block.end]:
+            source = known.get(instruction.line)
+            is_access = source and not source.guard and instruction.opcode in MEMORY.get(source.name, ())
+            if is_access and instruction.predicate != "!PT":
+                found[instruction.line] += counts.threads_of(instruction, number).value
+    assert found and found == {line: pytest.approx(reference.threads[line], abs=0.01) for line in found}
+    inexact = [n for n in program.flow.order if not counts.threads[n].is_exact]
+    assert not inexact or name in UNDETERMINED
+
+
+def threads():
+    return [(bx, x) for bx in range(GRID[0]) for x in range(BLOCK[0])] * (GRID[1] * BLOCK[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "trips"),
+    [
+        ("grid_loop", lambda bx, x: len(range(bx * 16 + x, ARGUMENTS[2], 32))),
+        ("triangle", lambda bx, x: x % 7),
+        ("reduction", lambda bx, x: 4),
+        ("nest", lambda bx, x: sum(min(6, x % 5 + i + 1) for i in range(5) if i != x % 4)),
+    ],
+)
+def test_loops_run_as_often_as_their_source_says(name, trips):
+    _, _, program, counts = mapped(name, "sm_90")
+    loop = max(program.loops.loops, key=lambda loop: loop.depth)
+    latches = [counts.threads[latch] for latch in loop.latches]
+    assert all(count.is_exact for count in latches)
+    assert program.flow.blocks[loop.header].start < program.flow.blocks[loop.latches[0]].end
+    assert max(count.value for count in latches) == sum(trips(bx, x) for bx, x in threads())
+
+
+def test_an_unrolled_loop_and_its_remainder_add_up():
+    _, _, program, counts = mapped("unrolled", "sm_90")
+    loops = [counts.threads[loop.header] for loop in program.loops.loops]
+    assert [count.value for count in loops] == [THREADS * 12, THREADS * 2]
+    assert all(count.is_exact for count in loops)
+
+
+def test_a_loop_that_the_assembler_unrolled_turns_as_its_copies_say():
+    _, _, program, counts = mapped("arithmetic", "sm_90")
+    main, *_ = program.loops.loops
+    assert counts.threads[main.header].is_exact
+    assert counts.threads[main.header].value == THREADS * 3
+
+
+@pytest.mark.parametrize("name", ["divergent", "triangle"])
+def test_warps_of_blocks_that_came_from_one_ptx_block(name):
+    module, reference, program, counts = mapped(name, "sm_90")
+    function = module.function(name)
+    for number in program.flow.order:
+        block = counts.origin[number]
+        warps, executions, _ = expected_count(module, reference, block)
+        if counts.threads[number].value == executions:
+            assert counts.warps[number].value == warps
+            assert counts.warps[number].is_exact
+    assert function.blocks
+
+
+def test_instructions_under_a_predicate_have_counts_of_their_own():
+    _, _, program, counts = mapped("reduction", "sm_90")
+    (block, store), *_ = [
+        (number, instruction)
+        for number, block in enumerate(program.flow.blocks)
+        for instruction in program.instructions[block.start : block.end]
+        if instruction.opcode == "STS" and instruction.predicate
+    ]
+    halves = sum(x < half for half in (8, 4, 2, 1) for _, x in threads())
+    assert counts.threads_of(store, block).value == halves
+    assert counts.threads[block].value == 4 * THREADS
+
+
+def test_an_equation_that_contradicts_the_others_is_left_out():
+    sums = Sums(2)
+    assert sums.add({0: 1.0, 1: 1.0}, 10.0)
+    assert not sums.add({0: 1.0}, 12.0)
+    assert sums.add({0: 2.0}, 8.0)
+    assert [count.value for count in sums.solve()] == [4.0, 6.0]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_bounds_hold_the_counts_of_random_walks(data):
+    size = data.draw(st.integers(2, 9))
+    successors = [sorted(data.draw(st.sets(st.integers(0, size - 1), max_size=2))) for _ in range(size)]
+    edges = [(block, successor) for block, found in enumerate(successors) for successor in [*found, size]]
+    truth, visits = dict.fromkeys(edges, 0), [0] * size
+    choices = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for _ in range(20):
+        block = 0
+        while block < size:
+            visits[block] += 1
+            following = int(choices.choice([*successors[block], size]))
+            truth[block, following] += 1
+            block = following
+    number = {edge: size + index for index, edge in enumerate(edges)}
+    sums = Sums(size + len(edges))
+    for block in range(size):
+        assert sums.add({block: -1.0} | {number[edge]: 1.0 for edge in edges if edge[0] == block}, 0.0)
+        entering = {number[edge]: 1.0 for edge in edges if edge[1] == block}
+        assert sums.add({block: -1.0} | entering, -20.0 if block == 0 else 0.0)
+    for block in sorted(data.draw(st.sets(st.integers(0, size - 1)))):
+        assert sums.add({block: 1.0}, float(visits[block]))
+    for count, expected in zip(sums.solve(), [*visits, *truth.values()], strict=True):
+        assert count.low - 0.01 <= expected <= count.high + 0.01
+        assert count.low - 0.01 <= count.value <= count.high + 0.01
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 999))
+def test_least_squares_are_those_of_scipy(rows, columns, seed):
+    from scipy.optimize import nnls
+
+    values = np.random.default_rng(seed)
+    matrix, results = values.normal(size=(rows, columns)), values.normal(size=rows)
+    found = non_negative_least_squares(matrix, results)
+    assert (found >= 0).all()
+    assert np.linalg.norm(matrix @ found - results) == pytest.approx(nnls(matrix, results)[1], abs=1e-8)

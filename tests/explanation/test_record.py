@@ -1,0 +1,256 @@
+"""Kernels recorded on a GPU that an interpreter of PTX stands for: profiles, and what is left when a kernel fails."""
+
+import hashlib
+import io
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
+from gpudissect.errors import KernelFailed, UsageError
+from gpudissect.explanation import jobs, process, record
+from gpudissect.explanation.arguments import parse_argument
+from gpudissect.explanation.instrument import with_source_lines
+from gpudissect.explanation.jobs import Answer
+from gpudissect.explanation.packing import SHARED
+from gpudissect.explanation.profile import Launch
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.sampling import ACCESSES_PER_WARP, MAX_ACCESSES, MAX_WARPS, plan_samples
+from tests.explanation.sources import KERNELS
+from tests.support.fake_user_gpu import FakeUserContext
+from tests.support.ptx import ptx_of
+from tests.support.ptx_interpreter import ARGUMENT_BYTES, Interpreter
+
+LAUNCH = Launch(grid=(4, 1, 1), block=(64, 1, 1))
+ELEMENTS = ARGUMENT_BYTES // 4
+ARGUMENTS = (f"out:u32[{ELEMENTS}]", f"in:u32[{ELEMENTS}]=random", "n:u32=50")
+NVML = SimpleNamespace(clocks=lambda: (1.98e9, 2.6e9), driver=lambda: "580", settings=lambda: {"power_limit": "700 W"})
+PTX = "compute_90"
+
+
+@pytest.fixture(autouse=True)
+def no_warm_up(monkeypatch):
+    monkeypatch.setattr(process, "_WARM_UP_S", 0.0)
+    monkeypatch.setattr(record, "SHIFT", 0)
+    monkeypatch.setattr(record, "LAUNCH_RECORDS", 1 << 14)
+
+
+def prepared(folder, kernel):
+    """A prepared job, and a context that runs its cubins."""
+    ptx = ptx_of(KERNELS, PTX)
+    record.prepare(folder, ptx, kernel, LAUNCH, ARGUMENTS, "sm_90")
+    module = parse_ptx(ptx)
+    counting, tracing = record._instrumented(module, kernel)
+    texts = {jobs.PLAIN: with_source_lines(module), jobs.COUNTED: counting.ptx, jobs.TRACED: tracing.ptx}
+    texts[jobs.SAMPLED] = record._sampled(module, kernel).ptx
+    digests = {hashlib.sha256((folder / file).read_bytes()).hexdigest(): text for file, text in texts.items()}
+    return FakeUserContext(digests, (8, 8, 4))
+
+
+def serve(context, *folders):
+    answers = io.StringIO()
+    process.serve(context, NVML, io.StringIO("".join(json.dumps(str(folder)) + "\n" for folder in folders)), answers)
+    return [Answer.model_validate_json(line) for line in answers.getvalue().splitlines()]
+
+
+def reference(kernel):
+    data = [parse_argument(argument).data() for argument in ARGUMENTS[:2]]
+    return Interpreter(ptx_of(KERNELS, PTX)).launch(kernel, LAUNCH.grid, LAUNCH.block, (*data, 50))
+
+
+@pytest.mark.parametrize("kernel", ["divergent", "reduction"])
+def test_a_profile_has_counts_traces_and_times(tmp_path, kernel):
+    context = prepared(tmp_path, kernel)
+    assert serve(context, tmp_path) == [Answer()]
+    assert (context.allocations, context.driver.modules) == (0, 0)
+    profile, expected = record.finish(tmp_path, {"ptxas": "V13"}), reference(kernel)
+    function = parse_ptx(profile.ptx()).function(kernel)
+    for (_, index), count in profile.block_counts().items():
+        first = function.first + function.blocks[index].start
+        assert (count.warps, count.threads) == (expected.warps[first], expected.threads[first])
+    assert (profile.results.varying, profile.results.different_counted, profile.results.different_traced) == (
+        (),
+        (),
+        (),
+    )
+    assert profile.results.is_repeatable and not profile.notes
+    assert (profile.registers, profile.shared_bytes, profile.gpu.name, profile.blocks_per_sm) == (32, 256, "fake", 32)
+    assert profile.machine_code()[1].name == kernel
+    assert profile.lines is not None and profile.lines.records > 0 and profile.lines.more == 0
+    found = Counter()
+    for warp in profile.warps:
+        trace = warp.trace()
+        for access, lanes, allocations, offsets in zip(
+            trace.accessed, trace.access_lanes, trace.allocations, trace.offsets, strict=True
+        ):
+            for lane in (lane for lane in range(32) if lanes >> lane & 1):
+                number, space, *_ = profile.accesses[access]
+                assert (allocations[lane] == SHARED) == (space == "shared")
+                found[number, int(offsets[lane]), warp.block, warp.warp] += 1
+    spaces = {number: space for number, space, *_ in profile.accesses}
+    wanted = Counter(
+        (number, address if spaces[number] == "shared" else address % ARGUMENT_BYTES, *place)
+        for place, events in expected.events.items()
+        for number, _, addresses in events
+        for address in addresses
+        if place in {(warp.block, warp.warp) for warp in profile.warps}
+    )
+    assert found == wanted and len(found) > 100
+
+
+def test_times_are_those_of_the_launches_at_each_occupancy(tmp_path):
+    context = prepared(tmp_path, "divergent")
+    serve(context, tmp_path)
+    *points, last = record.finish(tmp_path, {}).sweep
+    assert [point.blocks_per_sm for point in points] == [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 23, 32]
+    for point in points:
+        assert context.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(None, 64, point.shared_bytes)[1] == (
+            point.blocks_per_sm
+        )
+        assert (point.carveout, point.warps_per_sm) == (FULL_CARVEOUT, 2 * point.blocks_per_sm)
+        assert point.ns == pytest.approx(60e6 * (1 + point.shared_bytes / 233472))
+        assert (point.sm_clock_hz, point.memory_clock_hz) == (1.98e9, 2.6e9)
+    assert (last.blocks_per_sm, last.shared_bytes, last.carveout, last.ns) == (32, 0, DEFAULT_CARVEOUT, 60e6)
+    assert {launch[:2] for launch in context.driver.launches if launch[2]} == {(0, DEFAULT_CARVEOUT)}
+
+
+def test_a_kernel_that_crashes_loses_the_process_and_keeps_what_was_measured(tmp_path):
+    context = prepared(tmp_path, "divergent")
+    context.driver.fail_at = 40
+    (answer,) = serve(context, tmp_path, tmp_path)  # the second job is not begun
+    assert answer.is_lost and "CUDA_ERROR_ILLEGAL_ADDRESS" in answer.error
+    profile = record.finish(tmp_path, {}, [answer.error])
+    assert profile.counts and not profile.warps and 0 < len(profile.sweep) < 13
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in profile.notes[0]
+
+
+def test_results_that_instrumentation_changes_are_named(tmp_path):
+    context = prepared(tmp_path, "divergent")
+
+    def tamper(context, function):
+        if any(name.endswith("_cursors") for name in function.module.names):
+            context.bytes_at(ARGUMENT_BYTES, 4)[:] = 7
+
+    context.driver.tamper = tamper
+    serve(context, tmp_path)
+    results = record.finish(tmp_path, {}).results
+    assert (results.varying, results.different_counted, results.different_traced) == ((), (), ("out",))
+
+
+def test_arrays_that_vary_between_launches_are_named(tmp_path):
+    context = prepared(tmp_path, "divergent")
+
+    def tamper(context, function):
+        context.bytes_at(ARGUMENT_BYTES, 4)[:] = len(context.driver.launches)
+
+    context.driver.tamper = tamper
+    serve(context, tmp_path)
+    results = record.finish(tmp_path, {}).results
+    assert (results.varying, results.different_counted, results.different_traced) == (("out",), (), ())
+
+
+def test_a_launch_that_changes_the_next_one_gets_the_first_data_again(tmp_path):
+    context = prepared(tmp_path, "collatz")
+
+    def tamper(context, function):
+        context.bytes_at(2 * ARGUMENT_BYTES, ARGUMENT_BYTES)[:] = 255
+
+    context.driver.tamper = tamper
+    serve(context, tmp_path)
+    profile = record.finish(tmp_path, {})
+    assert not profile.results.is_repeatable
+    assert {point.launches_per_time for point in profile.sweep} == {1}
+
+
+def test_arguments_that_the_kernel_does_not_take_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="3 parameters"):
+        record.prepare(tmp_path, ptx_of(KERNELS, PTX), "nest", LAUNCH, ARGUMENTS[:2], "sm_90")
+
+
+def test_nothing_measured_is_no_profile(tmp_path):
+    prepared(tmp_path, "nest")
+    with pytest.raises(UsageError, match="did not run"):
+        record.finish(tmp_path, {})
+
+
+STUB = """
+import json, os, sys, time
+for line in sys.stdin:
+    name = os.path.basename(json.loads(line))
+    if name == "hangs": time.sleep(60)
+    if name == "crashes": os._exit(7)
+    if name == "noise": print("hello", flush=True); continue
+    print(json.dumps({"error": "it failed" if name == "fails" else "", "is_lost": name == "fails"}), flush=True)
+    if name == "fails": break
+"""
+
+
+@pytest.fixture
+def stub(tmp_path, monkeypatch):
+    (tmp_path / "stub_of_process.py").write_text(STUB)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(record, "process", SimpleNamespace(__name__="stub_of_process"))
+    kernels = record.KernelProcess(0)
+    yield kernels
+    kernels.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "fact"), [("hangs", "1 s"), ("crashes", "code 7"), ("fails", "it failed"), ("noise", "no answer")]
+)
+def test_a_process_that_fails_costs_one_kernel(stub, tmp_path, name, fact):
+    stub.measure(tmp_path / "well", 20.0)
+    with pytest.raises(KernelFailed, match=fact):
+        stub.measure(tmp_path / name, 1.0)
+    stub.measure(tmp_path / "well", 20.0)
+
+
+def test_without_such_a_gpu_the_process_says_so(tmp_path):
+    kernels = record.KernelProcess(10_000)
+    with pytest.raises(KernelFailed) as error:
+        kernels.measure(tmp_path, 60.0)
+    assert "\n" not in str(error.value) and "code" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "warps", "resident", "accesses"),
+    [
+        (1, 1, 1, 1),
+        (131072, 8, 8, 3),
+        (16384, 32, 2, 700),
+        (100, 8, 8, 5000),
+        (132, 1, 32, 10),
+        (5000, 2, 32, 0),
+        (2, 32, 1, 9),
+    ],
+)
+def test_samples_lie_in_the_grid_and_fit(blocks, warps, resident, accesses):
+    plans = plan_samples(blocks, warps, 132, resident, accesses)
+    places = [place for plan in plans for place in plan.places()]
+    assert len(set(places)) == len(places)
+    assert all(0 <= block < blocks and 0 <= warp < warps for block, warp in places)
+    assert all(len(plan.places()) <= MAX_WARPS for plan in plans)
+    kept = min(accesses, ACCESSES_PER_WARP)
+    assert sum(min(kept, plan.accesses) * len(plan.places()) for plan in plans) <= MAX_ACCESSES
+    first, step, count = plans[0].sample.blocks
+    assert step == 132 and count <= resident
+    if blocks > 10 * 132 * resident and accesses < 100:
+        assert count == min(resident, MAX_WARPS // warps) and 0.4 < first / blocks < 0.6
+        assert plans[1].sample.blocks[:2] == (first + 1, 1)
+
+
+def test_a_trace_that_is_too_large_keeps_fewer_accesses(tmp_path, monkeypatch):
+    context = prepared(tmp_path, "nest")
+    serve(context, tmp_path)
+    whole = record.finish(tmp_path, {}).warps
+    monkeypatch.setattr(record, "MAX_TRACE_CHARACTERS", sum(len(warp.packed) for warp in whole) * 3 // 4)
+    less = record.finish(tmp_path, {}).warps
+    assert [(w.block, w.warp) for w in less] == [(w.block, w.warp) for w in whole]
+    assert sum(len(warp.packed) for warp in less) <= record.MAX_TRACE_CHARACTERS
+    for before, after in zip(whole, less, strict=True):
+        assert after.accesses + after.more_accesses == before.accesses
+        count = after.accesses
+        assert np.array_equal(after.trace().offsets, before.trace().offsets[:count])
