@@ -18,7 +18,7 @@ from gpudissect.explanation.ptx import Module
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
-MAX_PATH = 6000  # instructions of the path of a warp
+MAX_PATH = 3000  # instructions of the path of a warp
 
 
 @dataclass(frozen=True)

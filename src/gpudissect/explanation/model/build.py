@@ -1,5 +1,6 @@
 """From a profile and the results of a GPU to an explanation."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -7,19 +8,21 @@ from gpudissect.errors import UsageError
 from gpudissect.explanation.model.assess import Assessment, assess, facts_of
 from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
-from gpudissect.explanation.model.occupancy import shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
-from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
 from gpudissect.explanation.profile import Profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
 from gpudissect.machine_code.program import read_program
+from gpudissect.machine_code.units import Use
 from gpudissect.results.model import Result
 
 ERROR = 0.2
-"""Half of the bracket relative to the time."""
+"""Half of the bracket relative to the time: nine of ten times of the recorded kernels lie within it, on both GPUs
+(docs/validation-explain.md)."""
 MAX_POINTS = 16
 MIN_GAIN = 0.03
+MIN_PASSES = 1.5  # relative to the fewest, from which an access is named
 MIN_SHARE_OF_BEST = 0.9
 
 
@@ -65,7 +68,7 @@ class _Builder:
             grid=profile.launch.grid,
             block=profile.launch.block,
             registers=kernel.registers,
-            shared_bytes=shared_of_block(kernel, profile.launch.shared_bytes),
+            shared_bytes=kernel.shared_bytes + profile.launch.shared_bytes,
             stack_bytes=kernel.stack_bytes,
             occupancy=assessment.occupancy.by_limit,
             point=curve[-1],
@@ -169,38 +172,36 @@ class _Builder:
         return tuple(sorted((a for a in found if a.gain >= MIN_GAIN), key=lambda advice: -advice.gain))
 
     def _fewer_passes(self) -> list[Advice]:
-        """Accesses without bank conflicts, and with lanes side by side."""
-        assessment, advice = self.assessment, []
+        """Accesses without bank conflicts, and with lanes side by side: all of one kind together."""
+        uses, groups = self.assessment.program.uses, defaultdict[tuple[bool, str], dict[int, Requests]](dict)
         for index, requests in self.requests.items():
-            use, instruction = assessment.program.uses[index], assessment.program.instructions[index]
-            size = use.bytes or 4
-            fewest = max(1.0, requests.lanes * size / 128)
-            if requests.passes < 1.5 * fewest:
-                continue
-            share = fewest / requests.passes
-            moved, lines = requests.l2_bytes, requests.lines
-            if use.space != "shared":
-                moved, lines = min(moved, max(32.0, requests.lanes * size)), fewest
-            better = replace(
-                requests,
-                passes=fewest,
-                l2_bytes=moved,
-                lines=lines,
-                scattered=0.0,
-                dram_bytes=min(moved, requests.dram_bytes),
-            )
-            time = assessment.predict(self.own, {**self.requests, index: better}, largest_carveout=False).nanoseconds
-            place = f"{instruction.mnemonic} at {instruction.address:#x}"
-            if use.space == "shared":
-                text = f"Avoid bank conflicts of {place}"
-                evidence = f"{requests.passes:.3g} passes of shared memory instead of {fewest:.3g}"
-            else:
-                text = f"Let the lanes of {place} access neighbouring words"
-                evidence = (
-                    f"{requests.sectors:.3g} sectors in {requests.lines:.3g} lines; {1 / share:.3g} times the passes"
-                )
-            advice.append(Advice(text=text, gain=1 - time / self.prediction.nanoseconds, evidence=evidence))
-        return advice
+            use = uses[index]
+            fewest = max(1.0, requests.lanes * (use.bytes or 4) / LINE)
+            if requests.passes >= MIN_PASSES * fewest and self.assessment.path.executed[index]:
+                groups[use.space == "shared", use.access or ""][index] = self._side_by_side(requests, use, fewest)
+        return [self._advice_for(*key, better) for key, better in groups.items()]
+
+    def _side_by_side(self, requests: Requests, use: Use, fewest: float) -> Requests:
+        moved, lines = requests.l2_bytes, requests.lines
+        if use.space != "shared":
+            moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
+        changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0, partial=0.0)
+        return replace(changed, dram_bytes=min(moved, requests.dram_bytes))
+
+    def _advice_for(self, in_shared: bool, access: str, better: dict[int, Requests]) -> Advice:
+        instructions = self.assessment.program.instructions
+        time = self.assessment.predict(self.own, {**self.requests, **better}, largest_carveout=False).nanoseconds
+        now = [self.requests[index] for index in better]
+        names = [f"{instructions[index].mnemonic} at {instructions[index].address:#x}" for index in better]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        passes, fewest = (sum(each.passes for each in group) / len(now) for group in (now, better.values()))
+        evidence = f"{passes:.3g} passes for each warp instead of {fewest:.3g}"
+        if in_shared:
+            text = f"Avoid bank conflicts of {names[0]}{more}"
+        else:
+            text = f"Let the lanes of {names[0]}{more} access neighbouring words"
+            evidence = f"{sum(each.sectors for each in now) / len(now):.3g} sectors for each warp; {evidence}"
+        return Advice(text=text, gain=1 - time / self.prediction.nanoseconds, evidence=evidence)
 
     def _more_blocks(self) -> list[Advice]:
         """More resident blocks, if what limits them is registers or shared memory."""
@@ -214,7 +215,7 @@ class _Builder:
             time = assessment.predict(blocks, largest_carveout=False).nanoseconds
             warps = blocks * assessment.launch.warps_per_block
             if occupancy.limits[0] == "registers":
-                each = card.registers // (blocks * assessment.launch.warps_per_block * 32) // 8 * 8
+                each = card.registers // card.schedulers // (-(-warps // card.schedulers) * 32) // 8 * 8
                 text = f"{each} registers instead of {assessment.program.kernel.registers} allow {warps} warps"
             else:
                 most = card.shared_bytes // blocks

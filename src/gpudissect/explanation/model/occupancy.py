@@ -13,7 +13,6 @@ SHARED_UNIT, RESERVED_SHARED = 128, 1024
 ARRAY_UNIT = 32 << 10
 """Bytes of which the array of the L1 and shared memory is a multiple: 96, 128, 192 or 256 KiB (the same); what the L1
 keeps for itself is not seen in its measured capacity."""
-REGISTER_WARPS = 4  # warps of a block take registers in multiples of the schedulers
 CARVEOUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 """KiB of shared memory into which the array of an SM can be divided (the same, capability 9.0)."""
 
@@ -44,12 +43,12 @@ def shared_of_block(kernel: Kernel, dynamic: int) -> int:
 def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occupancy:
     """Blocks of `threads` threads with `dynamic` bytes of shared memory that an SM holds."""
     warps = -(-threads // WARP_SIZE)
-    rounded = -(-warps // REGISTER_WARPS) * REGISTER_WARPS
-    registers = allocated_registers(max(1, kernel.registers)) * WARP_SIZE * rounded
+    of_warp = allocated_registers(max(1, kernel.registers)) * WARP_SIZE
+    by_registers = card.registers // card.schedulers // of_warp * card.schedulers
     limits = {
         "warps": card.warps // warps,
         "blocks": card.blocks,
-        "registers": card.registers // registers,
+        "registers": by_registers // warps,
         "shared memory": card.shared_bytes // shared_of_block(kernel, dynamic),
     }
     return Occupancy(limits)

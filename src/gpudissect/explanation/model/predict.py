@@ -14,7 +14,7 @@ from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
-MAX_ISSUES = 1_500_000  # simulated one by one at an occupancy
+MAX_ISSUES = 600_000  # simulated one by one at an occupancy
 MIN_WAVES = 4
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2

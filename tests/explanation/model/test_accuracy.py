@@ -1,0 +1,57 @@
+"""Predicted times of recorded kernels against the times measured on the GPU."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpudissect.explanation.model.build import explain_profile
+from gpudissect.explanation.profile import read_profile
+from gpudissect.results.files import load
+
+RECORDINGS = Path("tests/recordings/kernels")
+KERNELS = ("transpose_padded", "reduction", "histogram_shared", "transpose_naive", "double_precision", "pointer_chase")
+LIMITERS = {
+    "transpose_padded": "memory",
+    "reduction": "memory",
+    "histogram_shared": "latency",
+    "transpose_naive": "l2",
+    "double_precision": "fp64",
+    "pointer_chase": "latency",
+}
+
+
+@cache
+def explained(gpu, kernel):
+    return explain_profile(read_profile(RECORDINGS / gpu / f"{kernel}.json"), [load(Path(f"docs/results/{gpu}.json"))])
+
+
+@pytest.mark.parametrize("gpu", ["h200", "h100"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_predicted_time_is_near_the_measured_one(gpu, kernel):
+    point = explained(gpu, kernel).point
+    assert point.measured is not None
+    assert abs(point.predicted / point.measured - 1) < 0.2
+    assert point.low <= point.measured <= point.high
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_limits_a_kernel_is_named(kernel):
+    assert explained("h200", kernel).point.limiter == LIMITERS[kernel]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_no_time_is_below_its_bounds(kernel):
+    found = explained("h200", kernel)
+    assert max(found.bounds.values()) <= 1.05 * found.point.predicted
+
+
+def test_every_recorded_kernel_ran_on_both_gpus_with_the_results_of_the_plain_one():
+    names = [sorted(path.name for path in (RECORDINGS / gpu).glob("*.json")) for gpu in ("h200", "h100")]
+    assert names[0] == names[1]
+    assert len(names[0]) == 36
+
+
+def test_a_prediction_for_another_gpu_has_no_measured_time():
+    profile = read_profile(RECORDINGS / "h200" / "reduction.json")
+    assert explain_profile(profile, [load(Path("docs/results/h100.json"))]).point.measured is None

@@ -1,0 +1,138 @@
+"""Accuracy of predicted times over all recorded kernels and occupancies: ``python validation/explain.py``.
+
+Writes docs/validation-explain.md. Times were recorded on the GPUs (``validation/kernels.py``); predictions take the
+profile of a kernel and the result file of the same GPU model.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from gpudissect.explanation.model.assess import assess, facts_of
+from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.predict import roofline, volkov
+from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.machine_code.program import read_program
+from gpudissect.results.files import load
+
+ROOT = Path(__file__).parents[1]
+RECORDINGS, TABLE = ROOT / "tests" / "recordings" / "kernels", ROOT / "examples" / "kernels" / "kernels.toml"
+PAGE = ROOT / "docs" / "validation-explain.md"
+GPUS = {"h200": "H200", "h100": "H100"}
+HALVES = ("tuning", "held out")
+MODELS = ("explain", "Volkov", "roofline")
+INTRODUCTION = """# Accuracy of predicted times
+
+`gpudissect explain` predicts the time of a kernel from its machine code, how often its instructions ran, sampled
+addresses, and measured values of the GPU. Here it predicts {kernels} kernels (`examples/kernels`) at all occupancies:
+{points} points on an H200 and an H100. Occupancy was lowered with dynamic shared memory (VV16, section 5.11); the last
+point of each kernel has its own occupancy and the L1 that the driver chooses. Times are medians of launches back to
+back. Made by `python validation/explain.py`.
+
+The kernels were split in halves before the model existed, by a hash of their file names. Parameters that no measurement
+gives (how latency of memory rises if reads and writes share it, cost of sectors written in part) were set on the tuning
+half alone. Then the held-out half was predicted for the first time: mean error 15.2 % on the H200 and 13.4 % on the
+H100, median 8.4 % and 8.8 %. The model changed after that, for reasons that these errors showed: the lines of the L1
+limit the loads in flight, a block ends when its stores have reached the L2, scattered loads take whole units of the L2.
+**Only these first numbers are of kernels that had not been seen. The tables below are of the model after the change.**
+
+Published errors, each of other kernels and GPUs, so that they are no ranking: a simulator that honours control words
+14 % (Huerta et al., MICRO 2025, RTX A6000); an analytic model over occupancies 24 % on 14 Rodinia kernels, other
+models on the same 27 to 136 %.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Errors of one kernel on one GPU, by model; shape (points,) each, relative to the measured time."""
+
+    gpu: str
+    kernel: str
+    half: str
+    limiter: str
+    errors: dict[str, tuple[float, ...]]
+
+
+def row_of(gpu: str, kernel: str, half: str) -> Row:
+    """The errors of a recorded kernel."""
+    profile = read_profile(RECORDINGS / gpu / f"{kernel}.json")
+    card = card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
+    cubin, machine = profile.machine_code()
+    found = assess(read_program(cubin, machine), parse_ptx(profile.ptx()), facts_of(profile, card), card)
+    errors: dict[str, list[float]] = {model: [] for model in MODELS}
+    limiter = ""
+    for point in profile.sweep:
+        largest = point.carveout == 100
+        requests = found.requests(point.blocks_per_sm, largest_carveout=largest)
+        predicted = found.predict(point.blocks_per_sm, requests, largest_carveout=largest)
+        times = (
+            predicted.nanoseconds,
+            volkov(predicted, found.latency(requests), found.launch, card),
+            roofline(predicted),
+        )
+        for model, time in zip(MODELS, times, strict=True):
+            errors[model].append(time / point.ns - 1)
+        limiter = predicted.limiter
+    return Row(gpu, kernel, half, limiter, {model: tuple(each) for model, each in errors.items()})
+
+
+def percent(value: float) -> str:
+    """A share in percent."""
+    return f"{100 * value:.1f} %"
+
+
+def summary(rows: Sequence[Row], model: str) -> str:
+    """Columns of a table: mean, median, 90 % and worst of the absolute errors."""
+    errors = np.abs(np.concatenate([row.errors[model] for row in rows]))
+    numbers = (errors.mean(), np.median(errors), np.quantile(errors, 0.9), errors.max())
+    return " | ".join(percent(float(number)) for number in numbers)
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The page."""
+    points = sum(len(row.errors[MODELS[0]]) for row in rows)
+    text = INTRODUCTION.format(kernels=len({row.kernel for row in rows}), points=points)
+    text += "\n## Absolute errors\n\n| GPU | kernels | model | mean | median | 90 % within | worst |\n"
+    text += "| --- | --- | --- | --- | --- | --- | --- |\n"
+    for gpu, name in GPUS.items():
+        for half in (*HALVES, "all"):
+            chosen = [row for row in rows if row.gpu == gpu and half in (row.half, "all")]
+            for model in MODELS:
+                text += f"| {name} | {half} | {model} | {summary(chosen, model)} |\n"
+    text += (
+        "\n## By kernel\n\nMean absolute error of `explain`, the error farthest from zero, and what limits the kernel"
+    )
+    text += " at its own occupancy by the model.\n\n"
+    text += "| kernel | half | H200 mean | worst | H100 mean | worst | limiter on the H200 |\n"
+    text += "| --- | --- | --- | --- | --- | --- | --- |\n"
+    for kernel in dict.fromkeys(row.kernel for row in rows):
+        both = {row.gpu: row for row in rows if row.kernel == kernel}
+        cells = []
+        for gpu in GPUS:
+            errors = np.array(both[gpu].errors["explain"])
+            cells += [percent(float(np.abs(errors).mean())), f"{100 * errors[np.abs(errors).argmax()]:+.0f} %"]
+        text += f"| {kernel} | {both['h200'].half} | {' | '.join(cells)} | {both['h200'].limiter} |\n"
+    return text
+
+
+def main() -> None:
+    """Evaluate all kernels and write the page."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["kernel"]
+    jobs = [(gpu, each["name"], each["half"]) for gpu in GPUS for each in table]
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        rows = list(pool.map(row_of, *zip(*jobs, strict=True)))
+    PAGE.write_text(page(rows), encoding="utf-8")
+    print(PAGE.read_text(encoding="utf-8").partition("## By kernel")[0])
+
+
+if __name__ == "__main__":
+    main()
