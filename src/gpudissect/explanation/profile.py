@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.instrument import BlockCount
@@ -24,7 +24,10 @@ _CONFIG = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, extra="ignor
 T = TypeVar("T")
 Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Dimensions = tuple[Count, Count, Count]
+Positive = Annotated[int, Field(ge=1, lt=2**31)]
+Dimensions = tuple[Positive, Positive, Positive]
+Duration = Annotated[float, Field(gt=0)]
+MAX_BLOCK_THREADS = 1024
 
 
 class Launch(BaseModel):
@@ -38,6 +41,13 @@ class Launch(BaseModel):
     """Threads of a block in x, y and z."""
     shared_bytes: Count = 0
     """Dynamic shared memory of a block."""
+
+    @field_validator("block")
+    @classmethod
+    def _is_a_block(cls, block: tuple[int, int, int]) -> tuple[int, int, int]:
+        if block[0] * block[1] * block[2] > MAX_BLOCK_THREADS:
+            raise ValueError(f"a block has at most {MAX_BLOCK_THREADS} threads")
+        return block
 
     @property
     def blocks(self) -> int:
@@ -64,7 +74,7 @@ class Gpu(BaseModel):
     """Its name."""
     uuid: str = ""
     """Its UUID."""
-    sm_count: Count
+    sm_count: Positive
     """Number of SMs."""
     driver: str = ""
     """Version of the driver."""
@@ -113,19 +123,19 @@ class Point(BaseModel):
 
     model_config = _CONFIG
 
-    blocks_per_sm: Count
+    blocks_per_sm: Positive
     """Blocks that fit on an SM, as the driver calculates it."""
-    warps_per_sm: Count
+    warps_per_sm: Positive
     """Their warps."""
     shared_bytes: Count
     """Dynamic shared memory of a block, at least that of the launch."""
     carveout: Annotated[int, Field(ge=-1, le=100)]
     """Preferred share of shared memory in percent; -1 is the driver's choice."""
-    ns: float
+    ns: Duration
     """Median time per launch in ns, launches back to back."""
-    ns_low: float
+    ns_low: Duration
     """First quartile."""
-    ns_high: float
+    ns_high: Duration
     """Third quartile."""
     launches: Count
     """Timed launches."""

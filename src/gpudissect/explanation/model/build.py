@@ -37,6 +37,8 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     if int(kernel.architecture.removeprefix("sm_")) // 10 != card.compute_capability // 10:
         capability = card.compute_capability
         raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
+    if not profile.counts:
+        raise UsageError("the profile has no counts of executions: record it again")
     assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, card), card)
     return _Builder(profile, assessment).explanation()
 
@@ -81,7 +83,7 @@ class _Builder:
             lines=self._lines(chain),
             advice=self._advice(),
             assumptions=self._assumptions(),
-            notes=profile.notes,
+            notes=(*profile.notes, *self._notes()),
         )
 
     def _point(self, blocks: int) -> Point:
@@ -177,7 +179,10 @@ class _Builder:
         for index, requests in self.requests.items():
             use = uses[index]
             fewest = max(1.0, requests.lanes * (use.bytes or 4) / LINE)
-            if requests.passes >= MIN_PASSES * fewest and self.assessment.path.executed[index]:
+            has_more = requests.passes >= MIN_PASSES * fewest
+            if use.space != "shared":
+                has_more = requests.sectors * SECTOR >= MIN_PASSES * max(SECTOR, requests.lanes * (use.bytes or 4))
+            if has_more and self.assessment.path.executed[index]:
                 groups[use.space == "shared", use.access or ""][index] = self._side_by_side(requests, use, fewest)
         return [self._advice_for(*key, better) for key, better in groups.items()]
 
@@ -207,6 +212,8 @@ class _Builder:
         """More resident blocks, if what limits them is registers or shared memory."""
         assessment = self.assessment
         occupancy, card = assessment.occupancy, assessment.card
+        if self.prediction.limiter != "latency":
+            return []
         others = [blocks for name, blocks in occupancy.by_limit.items() if name not in occupancy.limits]
         if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= self.own:
             return []
@@ -223,6 +230,17 @@ class _Builder:
             gain = 1 - time / self.prediction.nanoseconds
             advice.append(Advice(text=text, gain=gain, evidence=f"{blocks} blocks on an SM instead of {self.own}"))
         return sorted(advice, key=lambda each: -each.gain)[:1]
+
+    def _notes(self) -> list[str]:
+        """What of the profile does not fit, or is missing."""
+        profile, notes = self.profile, []
+        if profile.gpu.name != self.assessment.card.name:
+            notes.append(f"the profile is of {profile.gpu.name}: its times are left out")
+        if not profile.warps:
+            notes.append("the profile has no sampled addresses: accesses are taken to hit the L1")
+        if profile.lines is None:
+            notes.append("the profile has no sampled lines: what misses the L1 is taken to come from memory")
+        return notes
 
     def _assumptions(self) -> tuple[str, ...]:
         names: dict[str, set[str]] = {}

@@ -166,8 +166,9 @@ def predict(
         cycles += float(pace) * (per_sm - simulated)
     cycles /= path.share
     bounds = bounds_of(program, path, costs, steps, sm, launch, card)
-    nanoseconds = cycles / card.clock_hz * 1e9 + card.values.get(("launch", "kernel_interval"), 0.0)
     best = max(bounds, key=lambda name: bounds[name])
+    nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error
+    nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
     limiter = best if bounds[best] >= LIMITING_SHARE * nanoseconds else "latency"
     return Prediction(resident, nanoseconds, limiter, bounds, found)
 

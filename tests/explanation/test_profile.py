@@ -1,0 +1,59 @@
+"""Profiles that no GPU could have written are refused, with the field that is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.model.build import explain_profile
+from gpudissect.explanation.profile import Profile, read_profile
+from gpudissect.results.files import load
+
+FILE = Path("tests/recordings/kernels/h200/vector_add.json")
+TEXT = FILE.read_text(encoding="utf-8")
+
+
+def test_a_profile_is_written_as_it_was_read():
+    assert Profile.model_validate_json(read_profile(FILE).to_json()) == read_profile(FILE)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("launch", "block"), [0, 1, 1]),
+        (("launch", "block"), [64, 32, 1]),
+        (("launch", "grid"), [0, 1, 1]),
+        (("launch", "grid"), [2**31, 1, 1]),
+        (("gpu", "sm_count"), 0),
+        (("sweep", 0, "ns"), -1.0),
+        (("sweep", 0, "blocks_per_sm"), 0),
+        (("schema",), "other"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(tmp_path, place, value):
+    data = json.loads(TEXT)
+    part = data
+    for name in place[:-1]:
+        part = part[name]
+    part[place[-1]] = value
+    changed = tmp_path / "profile.json"
+    changed.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(UsageError, match=str(place[-1])):
+        read_profile(changed)
+
+
+def test_a_profile_without_counts_is_no_ground_for_a_prediction():
+    with pytest.raises(UsageError, match="no counts"):
+        explain_profile(read_profile(FILE).model_copy(update={"counts": ()}), [load(Path("docs/results/h200.json"))])
+
+
+@pytest.mark.parametrize(("change", "note"), [({"warps": ()}, "sampled addresses"), ({"lines": None}, "sampled lines")])
+def test_what_is_missing_is_noted(change, note):
+    found = explain_profile(read_profile(FILE).model_copy(update=change), [load(Path("docs/results/h200.json"))])
+    assert any(note in each for each in found.notes)
+
+
+def test_a_profile_of_another_gpu_is_noted():
+    found = explain_profile(read_profile(FILE), [load(Path("docs/results/h100.json"))])
+    assert any("NVIDIA H200" in each for each in found.notes)
