@@ -82,10 +82,29 @@ def limiter_of(explanation: Explanation) -> str:
         name = resource(point.limiter)
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
         return f"{name}: busy for {min(busy, 1.0):.0%} of the time"
-    hot = hottest(explanation, 1)
-    wait = f"a warp waits at {place_of(hot[0])} for {hot[0].stall:.0%} of its time" if hot and hot[0].stall else ""
-    busiest = f"the busiest resource, {bounds[0][0]}, is busy for {bounds[0][2]:.0%}" if bounds else ""
+    wait = _longest_wait(explanation)
+    busiest = f"{bounds[0][0]} busy for {bounds[0][2]:.0%}" if bounds else ""
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
+
+
+def _longest_wait(explanation: Explanation) -> str:
+    """Where a warp waits longest, an instruction or the whole source line that it is of, and for what."""
+    hot = next((line for line in hottest(explanation, 1) if line.stall), None)
+    if hot is None:
+        return ""
+    same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
+    together = sum(line.stall for line in same)
+    producers = {line.address: line for line in explanation.lines if line.address in hot.waits_for}
+    slowest = max(producers.values(), key=lambda line: line.latency or 0.0, default=None)
+    cause = f" for {place_of(slowest)}" if slowest is not None else ""
+    if together > 2 * hot.stall:
+        place = f"{clean(hot.source_file or '')}:{hot.source_line}"
+        return f"a warp waits {together:.0%} of its time at {place}, such as at {place_of(hot)}{cause}"
+    return f"a warp waits {hot.stall:.0%} of its time at {place_of(hot)}{cause}"
+
+
+def _source_of(line: Line) -> tuple[str | None, int | None]:
+    return line.source_file, line.source_line
 
 
 def occupancy_of(explanation: Explanation) -> str:
@@ -108,7 +127,7 @@ def warps_of(explanation: Explanation) -> str:
     """Warps needed for 90 % of the best throughput."""
     if explanation.warps_for_90 is None:
         return "not known: no curve over occupancies"
-    return f"{explanation.warps_for_90} warps per SM reach 90 % of the best throughput"
+    return f"{explanation.warps_for_90} warps per SM reach 90 % of the best predicted throughput"
 
 
 def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:

@@ -78,7 +78,7 @@ def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
     yield "Occupancy", sentences.occupancy_of(explanation), 2
     yield "Warps needed", sentences.warps_of(explanation), 1
     bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
-    yield "Throughput", f"at least {', '.join(bounds)}" if bounds else "no bound", 1
+    yield "Lower bounds", ", ".join(bounds) if bounds else "none", 1
     yield "Critical path", f"{format_ns(explanation.critical_path)} for a warp", 1
     yield "Loop-carried", sentences.loop_of(explanation), 1
 
