@@ -8,12 +8,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.line_sample import LineSampled, is_sampled
 from gpudissect.explanation.packing import pack_bytes, unpack_bytes
 from gpudissect.explanation.reuse import SECTOR_BYTES, Requests, behind_l1, l2_reuse
+from gpudissect.results.model import Items, Record
 
 MAX_RECORDS = 1 << 16
 SHIFT, LAUNCH_RECORDS = 6, 1 << 23
@@ -31,12 +32,8 @@ class BehindL1(NamedTuple):
     dram_bytes: float
 
 
-class LineRecords(BaseModel):
+class LineRecords(Record):
     """All requests of some lines, in their order, packed."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
-    )
 
     records: Annotated[int, Field(ge=0, le=MAX_RECORDS)]
     """Recorded requests of sectors."""
@@ -46,7 +43,7 @@ class LineRecords(BaseModel):
     """Share of all lines that is in the sample."""
     more: Count = 0
     """Later requests that were not recorded."""
-    accesses: Annotated[tuple[tuple[Count, str, bool], ...], Field(fail_fast=True)] = ()
+    accesses: Items[tuple[Count, str, bool]] = ()
     """Number of the PTX instruction, kind, and whether the L1 may hold it, of what records have the index of."""
     packed: str = Field(repr=False)
     """See `pack`."""

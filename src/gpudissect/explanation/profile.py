@@ -4,36 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.instrument import BlockCount
-from gpudissect.explanation.line_records import LineRecords
+from gpudissect.explanation.line_records import Count, LineRecords
 from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, Trace, unpack_bytes, unpack_trace
 from gpudissect.explanation.ptx import MAX_PTX_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
+from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
 MAX_PROFILE_BYTES = 4 << 20
 MAX_CUBIN_BYTES = 1 << 26
 _RECORD_AGAIN = "record it again"
-_CONFIG = ConfigDict(frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True)
 
-T = TypeVar("T")
-Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
 Dimensions = tuple[Positive, Positive, Positive]
 Duration = Annotated[float, Field(gt=0)]
 MAX_BLOCK_THREADS = 1024
 
 
-class Launch(BaseModel):
+class Launch(Record):
     """How the kernel was launched."""
-
-    model_config = _CONFIG
 
     grid: Dimensions
     """Blocks in x, y and z."""
@@ -65,10 +60,8 @@ class Launch(BaseModel):
         return -(-self.threads_per_block // 32)
 
 
-class Gpu(BaseModel):
+class Gpu(Record):
     """The GPU on which the kernel ran."""
-
-    model_config = _CONFIG
 
     name: str
     """Its name."""
@@ -78,14 +71,12 @@ class Gpu(BaseModel):
     """Number of SMs."""
     driver: str = ""
     """Version of the driver."""
-    facts: dict[str, int | float | str | None] = {}
+    facts: dict[str, int | float | str | None] = Field(default_factory=dict)
     """Properties stated by the driver, as in a result file."""
 
 
-class Allocation(BaseModel):
+class Allocation(Record):
     """An array of the arguments, to which addresses are relative."""
-
-    model_config = _CONFIG
 
     name: str
     """Name of the argument."""
@@ -93,10 +84,8 @@ class Allocation(BaseModel):
     """Its size."""
 
 
-class Warp(BaseModel):
+class Warp(Record):
     """The trace of a sampled warp, packed."""
-
-    model_config = _CONFIG
 
     block: Count
     """Linear index of its block in the grid."""
@@ -118,10 +107,8 @@ class Warp(BaseModel):
         return unpack_trace(self.packed, self.visits, self.accesses)
 
 
-class Point(BaseModel):
+class Point(Record):
     """Time of the kernel at one occupancy."""
-
-    model_config = _CONFIG
 
     blocks_per_sm: Positive
     """Blocks that fit on an SM, as the driver calculates it."""
@@ -149,10 +136,8 @@ class Point(BaseModel):
     """Clock of the memory."""
 
 
-class Results(BaseModel):
+class Results(Record):
     """Whether instrumented kernels computed what the kernel computes: arrays after one launch from the same data."""
-
-    model_config = _CONFIG
 
     varying: Items[str] = ()
     """Arrays that differ between two launches of the plain kernel, such as sums of floats by atomics."""
@@ -164,10 +149,8 @@ class Results(BaseModel):
     """Whether another launch on the results runs every block as often; if not, each timed launch has the first data."""
 
 
-class Profile(BaseModel):
+class Profile(Record):
     """A kernel as it ran on a GPU."""
-
-    model_config = _CONFIG
 
     schema_: Literal["gpudissect/profile/1"] = Field(SCHEMA, alias="schema")
     kernel: str
@@ -192,7 +175,7 @@ class Profile(BaseModel):
     """Arguments as `arguments.parse_argument` reads them."""
     gpu: Gpu
     """Where it ran."""
-    tools: dict[str, str] = {}
+    tools: dict[str, str] = Field(default_factory=dict)
     """Versions of compiler and assembler."""
     counts: Items[tuple[str, Count, Count, Count, Count]] = ()
     """PTX function, block; executions by warps and by threads, threads with a taken branch. In a launch."""

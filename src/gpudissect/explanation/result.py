@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gpudissect.device_info import Origin
+from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/explanation/1"] = "gpudissect/explanation/1"
 
-T = TypeVar("T")
-Items = Annotated[tuple[T, ...], Field(fail_fast=True)]
 
-
-class Part(BaseModel):
-    """A part of an explanation: frozen, strictly typed."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", use_attribute_docstrings=True
-    )
-
-
-class Point(Part):
+class Point(Record):
     """Time at one occupancy. Times in nanoseconds of a launch."""
 
     blocks_per_sm: int
@@ -50,7 +40,7 @@ class Point(Part):
         return self.predicted / self.measured - 1 if self.measured else None
 
 
-class WorksheetRow(Part):
+class WorksheetRow(Record):
     """A kind of instruction as in table 3.2 of VV16."""
 
     unit: str
@@ -63,7 +53,7 @@ class WorksheetRow(Part):
     """These relative to the predicted time."""
 
 
-class Line(Part):
+class Line(Record):
     """An instruction of the machine code."""
 
     address: int
@@ -102,7 +92,7 @@ class Line(Part):
     """Share of the others that end in the L2."""
 
 
-class Advice(Part):
+class Advice(Record):
     """What would make the kernel faster."""
 
     text: str
@@ -113,7 +103,7 @@ class Advice(Part):
     """The numbers behind it."""
 
 
-class Explanation(Part):
+class Explanation(Record):
     """A kernel on a GPU."""
 
     schema_: Literal["gpudissect/explanation/1"] = Field(SCHEMA, alias="schema")
@@ -147,11 +137,11 @@ class Explanation(Part):
     """Over all occupancies."""
     warps_for_90: int | None = None
     """Fewest warps of an SM that reach 90 % of the best throughput of the curve."""
-    bounds: dict[str, float] = {}
+    bounds: dict[str, float] = Field(default_factory=dict)
     """Nanoseconds that each resource needs at least."""
     critical_path: float
     """Nanoseconds of the longest chain of dependences of a warp."""
-    loops: dict[str, float] = {}
+    loops: dict[str, float] = Field(default_factory=dict)
     """Cycles that a turn of each loop adds to the longest chain."""
     worksheet: Items[WorksheetRow] = ()
     """Instructions by unit."""

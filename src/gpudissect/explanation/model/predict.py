@@ -12,6 +12,7 @@ from gpudissect.explanation.model.requests import BANK_BYTES as WORD
 from gpudissect.explanation.model.requests import SECTOR, Requests
 from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
+from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 MAX_ISSUES = 600_000  # simulated one by one at an occupancy
@@ -21,6 +22,7 @@ LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
+_NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
 
 
@@ -47,18 +49,13 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
     """The instructions of a program as steps of the simulated SM."""
     steps = []
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
-        found = requests.get(index)
-        passes = found.passes if found is not None else 1.0
+        found = requests.get(index, _NO_REQUEST)
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
-        interval = cost.interval / card.schedulers if cost.pipe == "xu" else passes * cost.interval
-        is_store = use.access == "store"
-        goes_out = found is not None and found.in_sm < 1.0
+        interval = cost.interval / card.schedulers if cost.pipe == "xu" else found.passes * cost.interval
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
-        stall = instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)
-        latency = card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0
         steps.append(
             Step(
-                stall=max(1, stall),
+                stall=max(1, instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)),
                 waits=instruction.wait_mask,
                 sets=instruction.write_barrier,
                 reads=instruction.read_barrier,
@@ -66,25 +63,28 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
                 interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval,
                 shared_pipe=shared,
                 shared_interval=interval if shared else 0.0,
-                latency=latency,
+                latency=card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0,
                 read_latency=8.0,
-                kind="barrier"
-                if cost.element == "barrier"
-                else "store"
-                if is_store
-                else "load"
-                if goes_out
-                else "plain",
-                in_sm=found.in_sm if found is not None else 1.0,
-                in_l2=found.in_l2 if found is not None else 1.0,
-                l2_bytes=l2_load(found, use.access or "", card) if found is not None else 0.0,
-                dram_bytes=found.dram_bytes if found is not None else 0.0,
-                link_bytes=found.l2_bytes if found is not None else 0.0,
-                lines=float(round(found.lines)) if found is not None and use.access == "load" else 0.0,
-                spread=_spread(found, card) if found is not None else 0.0,
+                kind=_kind(cost, use, found),
+                in_sm=found.in_sm,
+                in_l2=found.in_l2,
+                l2_bytes=l2_load(found, use.access or "", card),
+                dram_bytes=found.dram_bytes,
+                link_bytes=found.l2_bytes,
+                lines=float(round(found.lines)) if use.access == "load" else 0.0,
+                spread=_spread(found, card),
             )
         )
     return tuple(steps)
+
+
+def _kind(cost: Cost, use: Use, requests: Requests) -> str:
+    """The kind of a step: see `Step`."""
+    if cost.element == "barrier":
+        return "barrier"
+    if use.access == "store":
+        return "store"
+    return "load" if requests.in_sm < 1 else "plain"
 
 
 def _spread(requests: Requests, card: Card) -> float:

@@ -95,10 +95,11 @@ class Traffic:
             each = misses[accesses == index]
             some = float((each > 0).mean())
             moved = SECTOR * float(each.sum()) / max(1.0, float((each > 0).sum()))
-            lines = result[index].lines if not some else max(1.0, min(result[index].lines, moved / SECTOR))
-            found = replace(result[index], in_sm=1 - some, in_l2=1 - some, lines=lines)
+            found = result[index]
+            lines = found.lines if not some else max(1.0, min(found.lines, moved / SECTOR))
             units = min(found.units, moved / SECTOR)
-            result[index] = replace(found, l2_bytes=moved, dram_bytes=moved, units=units)
+            moves = {"l2_bytes": moved, "dram_bytes": moved}
+            result[index] = replace(found, in_sm=1 - some, in_l2=1 - some, lines=lines, units=units, **moves)
         return result
 
 
