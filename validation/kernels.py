@@ -18,10 +18,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from gpudissect.device.cuda.compile import compile_ptx, compiler_version
+from gpudissect.device.cuda.compile import compiler_version
 from gpudissect.errors import GpudissectError
+from gpudissect.explanation.arguments import parse_arguments
+from gpudissect.explanation.kernel_process import KernelProcess
 from gpudissect.explanation.profile import MAX_PROFILE_BYTES, Launch, Profile
-from gpudissect.explanation.record import KernelProcess, finish, prepare
+from gpudissect.explanation.record import finish, prepare
+from gpudissect.explanation.user_code import read_user_code
 from gpudissect.machine_code.tools import run_tool
 
 KERNELS = Path(__file__).parents[1] / "examples" / "kernels"
@@ -67,9 +70,9 @@ def prepare_entry(entry: Entry, folder: Path, capability: str) -> float:
     """Compile, instrument and assemble a kernel; the seconds that took."""
     begin = time.perf_counter()
     folder.mkdir()
-    source = entry.file.read_text(encoding="utf-8")
-    ptx = compile_ptx(source, entry.file.name, f"compute_{capability}", [entry.file.parent])
-    prepare(folder, ptx, entry.kernel, entry.launch, entry.arguments, f"sm_{capability}")
+    architecture = f"sm_{capability}"
+    code = read_user_code(entry.file, entry.kernel, architecture)
+    prepare(folder, code.module, code.kernel, entry.launch, parse_arguments(entry.arguments), architecture)
     return time.perf_counter() - begin
 
 

@@ -15,7 +15,7 @@ from gpudissect.explanation.inputs import check_architecture
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import Explanation
-from gpudissect.machine_code.kernel import short_name
+from gpudissect.machine_code.names import short_name
 from tests.explanation.test_record import prepared, serve
 from tests.support.ptx import ptx_of
 from tests.support.results import PLAIN, result

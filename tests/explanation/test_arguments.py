@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation import arguments as module
-from gpudissect.explanation.arguments import TYPES, Argument, check_parameters, parse_argument, parse_arguments
+from gpudissect.explanation.arguments import TYPES, Argument, parse_argument, parse_arguments
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,30 @@ def test_sizes_are_bounded_before_anything_is_allocated():
         parse_arguments(["n:i32=1", "n:i32=2"])
 
 
-def test_arguments_are_compared_with_the_parameters_of_the_kernel():
-    arguments = parse_arguments(["x:f32[8]", "n:i32=8"])
-    check_parameters(arguments, (8, 4))
-    for sizes, fact in (((8,), "1 parameters"), ((8, 8), "argument n"), ((4, 4), "argument x")):
+def test_a_structure_has_several_values():
+    argument = parse_argument("s:f32x3=1:2:3")
+    assert (argument.parameter_bytes, argument.scalar().tolist(), argument.spec) == (
+        12,
+        [1, 2, 3],
+        "s:f32x3=1.0:2.0:3.0",
+    )
+    assert parse_argument(argument.spec) == argument
+    assert parse_argument("s:u8x4=7") == parse_argument("s:u8x4=7:7:7:7")
+    for spec, fact in (
+        ("s:f32x3=1:2", "2 values for f32x3"),
+        ("s:f32x0=1", "f32x0"),
+        ("s:f32x3[4]", "no arrays of f32x3"),
+    ):
         with pytest.raises(UsageError, match=fact):
-            check_parameters(arguments, sizes)
+            parse_argument(spec)
+
+
+def test_data_of_a_program_have_no_text():
+    array = np.arange(4, dtype=np.float32)
+    argument = Argument("x", "f32", 4, "content", (), array)
+    assert argument.data() is array and argument.spec == "x:f32[4]=content"
+    with pytest.raises(UsageError, match="not known here"):
+        parse_argument(argument.spec).data()
 
 
 @pytest.mark.parametrize("kind", TYPES)

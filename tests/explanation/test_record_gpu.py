@@ -5,8 +5,11 @@ import pytest
 
 from gpudissect.errors import KernelFailed
 from gpudissect.explanation import jobs, record
+from gpudissect.explanation.arguments import parse_arguments
+from gpudissect.explanation.kernel_process import KernelProcess
 from gpudissect.explanation.packing import ELSEWHERE
 from gpudissect.explanation.profile import Launch
+from gpudissect.explanation.ptx import parse_ptx
 from tests.support.ptx import ptx_of
 
 pytestmark = pytest.mark.gpu
@@ -27,7 +30,7 @@ ARGUMENTS = (f"out:f32[{ELEMENTS}]", f"in:f32[{ELEMENTS}]=random", "factor:f32=2
 
 @pytest.fixture
 def kernels():
-    process = record.KernelProcess(0)
+    process = KernelProcess(0)
     yield process
     process.close()
 
@@ -44,7 +47,8 @@ def architecture():
 def prepare(folder, kernel):
     folder.mkdir()
     capability = architecture()
-    record.prepare(folder, ptx_of(KERNELS, f"compute_{capability}"), kernel, LAUNCH, ARGUMENTS, f"sm_{capability}")
+    module = parse_ptx(ptx_of(KERNELS, f"compute_{capability}"))
+    record.prepare(folder, module, kernel, LAUNCH, parse_arguments(ARGUMENTS), f"sm_{capability}")
     return folder
 
 

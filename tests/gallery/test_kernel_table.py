@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.explanation.arguments import check_parameters, parse_arguments
+from gpudissect.explanation.arguments import parse_arguments
+from gpudissect.explanation.parameters import check_parameters, parameters_of
+from gpudissect.explanation.user_code import read_user_code
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from tests.support.machine_code import cubin_of
 
@@ -74,7 +76,8 @@ def test_a_block_fits_without_spills_and_leaves_shared_memory_to_limit_the_occup
 @by_entry
 def test_arguments_are_the_parameters_of_the_kernel_and_fit_in_memory(entry):
     arguments = parse_arguments(entry["arguments"])
-    check_parameters(arguments, [parameter.size for parameter in compiled(entry, "sm_90").parameters])
+    code = read_user_code(FOLDER / entry["file"], entry["kernel"], "sm_90")
+    check_parameters(arguments, parameters_of(code.module, code.module.function(code.kernel)))
     assert sum(argument.array_bytes for argument in arguments) < MAX_BYTES
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.device_code import find_kernel, read_device_code
-from gpudissect.machine_code.kernel import choose_kernel, read_cubin, short_name
+from gpudissect.machine_code.kernel import choose_kernel, read_cubin
+from gpudissect.machine_code.names import choose_name, declaration, short_name, source_name
 from gpudissect.machine_code.program import read_program
 from tests.machine_code.sources import ARCHITECTURES, LOOP, RESOURCES
 from tests.support.machine_code import cubin_of
@@ -47,6 +48,51 @@ def test_parameters_begin_where_the_architecture_puts_them():
 )
 def test_short_names(mangled, name):
     assert short_name(mangled) == name
+
+
+@pytest.mark.parametrize(
+    ("mangled", "source", "whole"),
+    [
+        ("_Z5scaleIfEvPT_PKS0_S0_i", "scale<float>", "scale<float>(float*, float const*, float, int)"),
+        (
+            "_ZN12_GLOBAL__N_15innerIiEEvPT_",
+            "(anonymous namespace)::inner<int>",
+            "(anonymous namespace)::inner<int>(int*)",
+        ),
+        ("_Z1kILi4EXadL_Z1fvEEEvv", "k<4, &(f())>", "k<4, &(f())>()"),
+        ("_Z1kPFvvE", "k", "k(void (*)())"),
+        ("_Z99999x", "_Z99999x", "_Z99999x"),
+        ("plain", "plain", "plain"),
+        ("_Z1k" + "S0_" * 31, "k", "_Z1k" + "S0_" * 31),
+    ],
+)
+def test_names_of_source_code(mangled, source, whole):
+    assert (source_name(mangled), declaration(mangled)) == (source, whole)
+
+
+SCALES = ["_Z5scaleIfEvPT_PKS0_S0_i", "_Z5scaleIdEvPT_PKS0_S0_i", "_Z3addPf", "_Z3addi"]
+
+
+@pytest.mark.parametrize(
+    "name", [SCALES[1], "scale<double>", "scale< double >", "scale<double>(double*,double const*,double,int)"]
+)
+def test_an_instance_of_a_template_is_chosen_by_its_source_name(name):
+    assert choose_name(SCALES, name) == SCALES[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        (None, ["4 kernels", "'scale<float>'", "'add(int)'"]),
+        ("scale", ["2 kernels called 'scale'", "'scale<double>'"]),
+        ("add", ["'add(float*)'", "'add(int)'"]),
+        ("scale<flaot>", ["did you mean scale<float>"]),
+    ],
+)
+def test_kernels_are_listed_by_names_that_choose_them(name, facts):
+    with pytest.raises(MachineCodeError) as error:
+        choose_name(SCALES, name)
+    assert all(fact in str(error.value) for fact in facts)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,22 @@ TYPES |= {"f16": "f2", "f32": "f4", "f64": "f8"}
 FILLS = ("zeros", "random", "random:LOW:HIGH", "permutation", "range", "range:START:STEP", "constant:VALUE")
 MAX_ARRAY_BYTES = 16 << 30
 """Of all arrays of a launch."""
-MAX_ARGUMENTS = 256
+MAX_ARGUMENTS, MAX_LANES = 256, 4096
+CONTENT = "content"
+"""The fill of an array with data of a program, which no text has."""
 POINTER_BYTES = 8
 _FORM = "write NAME:TYPE=VALUE or NAME:TYPE[COUNT]=FILL, such as n:i32=1024 or x:f32[1024]=random"
-_SPEC = re.compile(r"([A-Za-z_]\w{0,59}):(\w{1,20})(\[([^\]=]{0,30})\])?(?:=(.{0,120}))?", re.ASCII)
-_VALUES_OF_FILL = {"zeros": (0,), "random": (0, 2), "permutation": (0,), "range": (0, 2), "constant": (1,)}
+_SPEC = re.compile(
+    r"([A-Za-z_]\w{0,59}):([A-Za-z]\w{0,19}?)(?:x(\d{1,5}))?(\[([^\]=]{0,30})\])?(?:=(.{0,2000}))?", re.ASCII
+)
+_VALUES_OF_FILL = {
+    "zeros": (0,),
+    "random": (0, 2),
+    "permutation": (0,),
+    "range": (0, 2),
+    "constant": (1,),
+    CONTENT: (0,),
+}
 _CHUNK = 1 << 20  # elements that one generator fills: the data do not depend on the number of threads
 _MAX_THREADS = 16
 _ROUNDS = 3
@@ -34,13 +45,17 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A scalar with its value (`count` is None), or an array of `count` elements, its fill and the fill's numbers."""
+    """A scalar with its value (`count` is None), or an array of `count` elements, its fill and the fill's numbers.
+
+    A scalar of several values is a structure of them. `content` has the elements of an array with that fill.
+    """
 
     name: str
     type: str
     count: int | None
     fill: str
     values: tuple[Number, ...]
+    content: NDArray[Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -50,7 +65,7 @@ class Argument:
     @property
     def parameter_bytes(self) -> int:
         """Size of the kernel's parameter: an array is a pointer."""
-        return self.dtype.itemsize if self.count is None else POINTER_BYTES
+        return self.dtype.itemsize * len(self.values) if self.count is None else POINTER_BYTES
 
     @property
     def array_bytes(self) -> int:
@@ -62,16 +77,24 @@ class Argument:
         """The argument as text, from which `parse_argument` reads it again."""
         numbers = [repr(value) for value in self.values]
         if self.count is None:
-            return f"{self.name}:{self.type}={numbers[0]}"
+            lanes = f"x{len(numbers)}" if len(numbers) > 1 else ""
+            return f"{self.name}:{self.type}{lanes}={':'.join(numbers)}"
         return f"{self.name}:{self.type}[{self.count}]={':'.join([self.fill, *numbers])}"
 
     def scalar(self) -> NDArray[Any]:
-        """The value of a scalar, shape (1,)."""
-        return np.array(self.values[:1], self.dtype)
+        """The values of a scalar, shape (1,), or of a structure."""
+        return np.array(self.values, self.dtype)
 
     def data(self, seed: int = 0) -> NDArray[Any]:
-        """The elements of an array, which depend on the name, the argument and the seed alone."""
+        """The elements of an array, which depend on the name, the argument and the seed alone.
+
+        Raises `UsageError` if its data are those of another process.
+        """
         assert self.count is not None
+        if self.fill == CONTENT:
+            if self.content is None:
+                raise UsageError(f"argument {self.name}: its data is not known here; valid fills: {', '.join(FILLS)}")
+            return self.content
         data = np.empty(self.count, self.dtype)
         match self.fill:
             case "constant":
@@ -119,7 +142,7 @@ def parse_argument(spec: str) -> Argument:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
         raise UsageError(f"not an argument: {ascii(spec)[:60]}; {_FORM}")
-    name, kind, brackets, count_text, rest = match.groups()
+    name, kind, lanes, brackets, count_text, rest = match.groups()
     if kind not in TYPES:
         similar = suggest(kind, TYPES)
         hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {', '.join(TYPES)}"
@@ -127,8 +150,21 @@ def parse_argument(spec: str) -> Argument:
     if brackets is None:
         if rest is None:
             raise UsageError(f"argument {name}: a scalar needs a value: {name}:{kind}=VALUE")
-        return Argument(name, kind, None, "", (_number(name, kind, rest),))
+        return Argument(name, kind, None, "", _values(name, kind, rest, int(lanes or 1)))
+    if lanes is not None:
+        raise UsageError(f"argument {name}: no arrays of {kind}x{lanes}: give an array of {kind} of the same size")
     return _array(name, kind, count_text, rest)
+
+
+def _values(name: str, kind: str, text: str, lanes: int) -> tuple[Number, ...]:
+    """The values of a scalar or a structure, for which one value may stand for all."""
+    texts = text.split(":")
+    if not 1 <= lanes <= MAX_LANES:
+        raise UsageError(f"argument {name}: {kind}x{lanes}: valid: 1 to {MAX_LANES} values")
+    if len(texts) not in (1, lanes):
+        raise UsageError(f"argument {name}: {len(texts)} values for {kind}x{lanes}: give {lanes}, or one for all")
+    values = tuple(_number(name, kind, each) for each in texts)
+    return values if len(values) == lanes else values * lanes
 
 
 def _array(name: str, kind: str, count_text: str, rest: str | None) -> Argument:
@@ -188,19 +224,6 @@ def _largest(kind: str) -> int:
     """The largest whole number up to which a type has all."""
     digits = {"f16": 11, "f32": 24, "f64": 53}
     return 1 << digits[kind] if kind in digits else int(_limits(kind)[1])
-
-
-def check_parameters(arguments: Sequence[Argument], sizes: Sequence[int]) -> None:
-    """Compare arguments with the sizes of a kernel's parameters in bytes. Raises `UsageError`."""
-    if len(arguments) != len(sizes):
-        listing = ", ".join(f"{size} B" for size in sizes[:20]) or "none"
-        raise UsageError(f"{len(arguments)} arguments for a kernel with {len(sizes)} parameters ({listing})")
-    for number, (argument, size) in enumerate(zip(arguments, sizes, strict=True), start=1):
-        if argument.parameter_bytes != size:
-            what = "an array" if argument.count is not None else argument.type
-            raise UsageError(
-                f"argument {argument.name}: {what} has {argument.parameter_bytes} B, parameter {number} has {size} B"
-            )
 
 
 def _generator(seed: int, name: str, place: int) -> np.random.Generator:

@@ -5,19 +5,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpudissect.errors import DeviceError, UsageError
+from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.profile import Profile, read_profile
-from gpudissect.explanation.ptx import MAX_PTX_BYTES, parse_ptx
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.source import with_sources
-from gpudissect.machine_code.device_code import find_kernel, read_device_code
+from gpudissect.explanation.user_code import CUDA, PTX, check_options, read_text, read_user_code
+from gpudissect.machine_code.device_code import find_kernel, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel
+from gpudissect.machine_code.names import choose_name
 from gpudissect.results.model import Result
 
-PROFILE, PTX, CUDA = ".json", ".ptx", ".cu"
-"""Endings of files; any other file is machine code."""
+PROFILE = ".json"
+"""Ending of profiles."""
 _MEASURE = "measure with 'gpudissect discover -o FILE'"
 
 
@@ -27,18 +28,24 @@ def explain_file(
     *,
     kernel: str | None = None,
     profile: Path | None = None,
+    options: Sequence[str] = (),
     against: Sequence[Result] = (),
 ) -> Explanation:
     """The explanation of a kernel on the GPU of some results, and on another one if `against` has results.
 
-    `file` is machine code, PTX, CUDA C++ or a profile; for the first three `profile` is one of this very machine code.
+    `file` is machine code, PTX, CUDA C++ (compiled with `options`) or a profile; for the first three `profile` is one
+    of this very machine code.
 
     Raises `UsageError` for files that do not belong together or lack something, and what reading and compiling them
     raises: `MachineCodeError`, `PtxError`, `DeviceError`.
     """
-    recorded = read_profile_of(file, kernel, profile)
-    found = _explain(recorded, results)
-    return found.model_copy(update={"against": _explain(recorded, against)}) if against else found
+    return explain_recorded(read_profile_of(file, kernel, profile, options), results, against)
+
+
+def explain_recorded(profile: Profile, results: Sequence[Result], against: Sequence[Result] = ()) -> Explanation:
+    """The explanation of a recorded kernel. Raises `UsageError` as `explain_file` does."""
+    found = _explain(profile, results)
+    return found.model_copy(update={"against": _explain(profile, against)}) if against else found
 
 
 def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
@@ -72,60 +79,55 @@ def check_architecture(architecture: str, result: Result) -> None:
         )
 
 
-def read_profile_of(file: Path, kernel: str | None, profile: Path | None) -> Profile:
+def read_profile_of(file: Path, kernel: str | None, profile: Path | None, options: Sequence[str] = ()) -> Profile:
     """The profile of a kernel in a file, which may be the profile itself. Raises as `explain_file` does."""
+    check_options(file, options)
     if file.suffix == PROFILE:
         if profile is not None:
             raise UsageError(f"{file} is a profile itself: leave out --profile")
         recorded = read_profile(file)
-        _check_name(recorded.machine_code()[1], kernel)
+        _check_name(recorded, kernel)
         return recorded
-    code = None if file.suffix in (PTX, CUDA) else find_kernel(read_device_code(file), kernel)
-    text = "" if code else _read_text(file)
+    is_machine_code = file.suffix not in (PTX, CUDA)
+    code = find_kernel(read_device_code(file), kernel) if is_machine_code else None
+    if not is_machine_code:
+        read_text(file)
     if profile is None:
         raise UsageError(
-            f"how often the instructions of {file} run is not known: name a profile with --profile FILE; "
-            "a profile is recorded on a GPU"
+            f"how often the instructions of {file} run is not known: run it on a GPU with --grid and --block, or name "
+            "a profile of such a run with --profile FILE"
         )
     recorded = read_profile(profile)
     if code is None:
-        code = find_kernel([_compile(file, text, recorded.architecture)], kernel)
+        code = _assembled(file, kernel, recorded.architecture, options)
     elif code[1].architecture != recorded.architecture:
         code = find_kernel(read_device_code(file, recorded.architecture), kernel)
-    if hashlib.sha256(code[1].code).hexdigest() != recorded.code_sha256:
+    if is_machine_code and _digest(code[1]) != recorded.code_sha256 and read_embedded_ptx(file, recorded.architecture):
+        code = _assembled(file, kernel, recorded.architecture, options)
+    if _digest(code[1]) != recorded.code_sha256:
         same = code[1].name == recorded.kernel
         what = f"other machine code of {_short(code[1].name)}" if same else f"another kernel, {_short(recorded.kernel)}"
         raise UsageError(f"{profile} is a profile of {what}: record one of this file, or name the right profile")
     return recorded
 
 
-def _check_name(kernel: Kernel, name: str | None) -> None:
-    if name not in (None, kernel.name, kernel.short_name):
-        raise UsageError(f"the profile is one of {_short(kernel.name)}, not of {ascii(name)[:60]}")
+def _digest(kernel: Kernel) -> str:
+    return hashlib.sha256(kernel.code).hexdigest()
+
+
+def _check_name(profile: Profile, name: str | None) -> None:
+    profile.machine_code()  # raises for a damaged one
+    try:
+        choose_name([profile.kernel], name)
+    except MachineCodeError:
+        raise UsageError(f"the profile is one of {_short(profile.kernel)}, not of {ascii(name)[:60]}") from None
 
 
 def _short(name: str) -> str:
     return ascii(name)[1:-1][:60]
 
 
-def _read_text(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_PTX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
-    if len(data) > MAX_PTX_BYTES:
-        raise UsageError(f"cannot read {file}: larger than {MAX_PTX_BYTES >> 20} MiB")
-    return data.decode("utf-8", "replace")
-
-
-def _compile(file: Path, text: str, architecture: str) -> Cubin:
-    """The machine code of PTX, or of CUDA C++ by NVRTC, with the options of a recorded kernel."""
-    if file.suffix == CUDA:
-        try:
-            from gpudissect.device.cuda.compile import compile_ptx
-
-            text = compile_ptx(text, file.name, architecture.replace("sm_", "compute_"), [file.parent])
-        except ImportError:
-            raise DeviceError("the CUDA compiler is missing: pip install 'gpudissect[cuda13]'") from None
-    return assemble(with_source_lines(parse_ptx(text)), architecture)
+def _assembled(file: Path, kernel: str | None, architecture: str, options: Sequence[str]) -> tuple[Cubin, Kernel]:
+    """The machine code of the PTX of a kernel in a file, as a recorded kernel is assembled."""
+    code = read_user_code(file, kernel, architecture, options)
+    return find_kernel([assemble(with_source_lines(code.module), architecture)], code.kernel)

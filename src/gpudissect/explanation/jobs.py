@@ -1,18 +1,25 @@
 """What the process that runs a user's kernel reads and writes in a folder: a job, and what it measured so far."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpudissect.explanation.arguments import Argument, parse_arguments
 from gpudissect.explanation.profile import Gpu, Launch, Point, Results
 
 JOB, MEASURED = "job.json", "measured.json"
 PLAIN, COUNTED, TRACED, SAMPLED = "plain.cubin", "counted.cubin", "traced.cubin", "sampled.cubin"
 COUNTERS = "counters.npy"
 LINES = "lines.npz"
+CONTENTS = "contents.npz"
 STAGES = ("launch", "counts", "sweep", "trace", "lines")
 """In this order; the first one is always done."""
+INSTRUMENTED = ("counts", "trace", "lines")
+"""Stages with a kernel that is not quite the user's."""
 _CONFIG = ConfigDict(frozen=True, strict=True)
 
 
@@ -40,6 +47,8 @@ class Job(BaseModel):
     """Accesses that a visit of each counted block makes."""
     limit_s: float = 20.0
     """Of a launch."""
+    sweep_s: float = 60.0
+    """In which the times against occupancy are measured, those at high occupancy first."""
     skip: tuple[str, ...] = ()
     """Stages to leave out."""
 
@@ -72,6 +81,8 @@ class Measured(BaseModel):
     """Of the arrays among the arguments."""
     has_counts: bool = False
     sweep: tuple[Point, ...] = ()
+    omitted_points: int = 0
+    """Occupancies, the lowest ones, for which the time did not suffice."""
     traces: tuple[TracedLaunch, ...] = ()
     has_lines: bool = False
     results: Results = Results()
@@ -79,14 +90,26 @@ class Measured(BaseModel):
     """Time of each stage."""
 
 
+class Step(BaseModel):
+    """A line that the process prints while it measures: a stage, and what of it is done."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    stage: str
+    done: int = 0
+    total: int = 1
+
+
 class Answer(BaseModel):
     """A line that the process prints after each job."""
 
-    model_config = _CONFIG
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     error: Annotated[str, Field(max_length=2000)] = ""
     is_lost: bool = False
     """Whether the process ends, as its context is lost."""
+    has_timed_out: bool = False
+    """Whether a launch took longer than its limit."""
 
 
 def write_job(folder: Path, job: Job) -> None:
@@ -97,6 +120,23 @@ def write_job(folder: Path, job: Job) -> None:
 def read_job(folder: Path) -> Job:
     """The job of a folder."""
     return Job.model_validate_json((folder / JOB).read_bytes())
+
+
+def write_contents(folder: Path, arguments: Sequence[Argument]) -> None:
+    """Write the data of arrays that no text describes."""
+    contents: dict[str, Any] = {f"x{n}": a.content for n, a in enumerate(arguments) if a.content is not None}
+    if contents:
+        np.savez(folder / CONTENTS, **contents)
+
+
+def read_arguments(folder: Path, job: Job) -> tuple[Argument, ...]:
+    """The arguments of a job, with their data where no text describes them."""
+    arguments, path = parse_arguments(job.arguments), folder / CONTENTS
+    if not path.exists():
+        return arguments
+    with np.load(path, allow_pickle=False) as file:
+        contents = {n: file[f"x{n}"] for n in range(len(arguments)) if f"x{n}" in file.files}
+    return tuple(replace(a, content=contents[n]) if n in contents else a for n, a in enumerate(arguments))
 
 
 def write_measured(folder: Path, measured: Measured) -> None:

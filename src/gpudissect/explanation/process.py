@@ -28,14 +28,15 @@ from gpudissect.device.cuda.user_kernel import (
 )
 from gpudissect.errors import GpudissectError
 from gpudissect.explanation import jobs
-from gpudissect.explanation.arguments import Argument, parse_arguments
-from gpudissect.explanation.jobs import Answer, Job, Measured, TracedLaunch
+from gpudissect.explanation.arguments import Argument
+from gpudissect.explanation.jobs import Answer, Job, Measured, Step, TracedLaunch
 from gpudissect.explanation.line_sample import RECORD_BYTES
 from gpudissect.explanation.profile import Gpu, Point, Results
 from gpudissect.explanation.sampling import Plan, plan_samples
 from gpudissect.units import WARP_SIZE
 
 _WARM_UP_S = 0.1
+_LAUNCHES_OF_POINT = 6  # at least: a trial, one that is not timed, and some that are
 _COUNTER_FIELDS = 3
 _REPEATED_TOLERANCE = 1e-3  # by which the counts of another launch may differ: where threads race, they vary
 _TRACE_ARRAYS = ("cursors", "accesses", "visits", "addresses")
@@ -44,16 +45,19 @@ _TRACE_ARRAYS = ("cursors", "accesses", "visits", "addresses")
 class JobRunner:
     """Runs one job and writes what it measured into its folder after each stage."""
 
-    def __init__(self, context: CudaContext, nvml: NvmlMonitor, folder: Path) -> None:
-        self._context, self._nvml, self._folder = context, nvml, folder
+    def __init__(
+        self, context: CudaContext, nvml: NvmlMonitor, folder: Path, report: Callable[[Step], None] = lambda step: None
+    ) -> None:
+        self._context, self._nvml, self._folder, self._report = context, nvml, folder, report
         self._job: Job = jobs.read_job(folder)
         self._measured = Measured()
         self._launch = self._job.launch
-        self._limit_s = self._job.limit_s
+        self._limit_s, self._launch_s = self._job.limit_s, 0.0
 
     def run(self) -> None:
         """Run all stages. Raises `GpudissectError`; what was measured before is kept."""
-        arguments = parse_arguments(self._job.arguments)
+        arguments = jobs.read_arguments(self._folder, self._job)
+        self._report(Step(stage="data"))
         arrays = UserArrays(self._context, [_data(a, self._job.seed) for a in arguments if a.count is not None])
         try:
             self._measured.addresses = tuple(arrays.addresses)
@@ -96,6 +100,7 @@ class JobRunner:
     def _stage(self, name: str) -> Iterator[None]:
         self._measured.stage = name
         self._save()
+        self._report(Step(stage=name))
         begin = time.perf_counter()
         yield
         self._measured.seconds[name] = time.perf_counter() - begin
@@ -130,8 +135,10 @@ class JobRunner:
     def _contents_after(self, arrays: UserArrays, launch: Callable[[], None]) -> list[Any]:
         arrays.reset()
         self._context.wait_until_cleared()
+        begin = time.perf_counter()
         launch()
         self._context.wait(self._limit_s)
+        self._launch_s = time.perf_counter() - begin
         return arrays.contents()
 
     def _different(
@@ -183,21 +190,31 @@ class JobRunner:
     def _sweep(self, plain: UserKernel, values: Sequence[Any], arrays: UserArrays) -> None:
         """Times at the natural occupancy and carveout first, which warms up, then at each occupancy."""
         launch, threads = self._launch, self._launch.threads_per_block
+        wanted = sweep_blocks(self._measured.blocks_per_sm)
+        if _LAUNCHES_OF_POINT * self._launch_s > self._job.sweep_s:
+            self._measured.omitted_points = len(wanted)
+            return
         arrays.reset()
         start = self._launcher(plain, values)
         self._warm_up(start)
         reset = None if self._measured.results.is_repeatable else arrays.reset
         natural = self._measured.blocks_per_sm
+        begin = time.perf_counter()
         last = self._point(plain, start, reset, natural, launch.shared_bytes, DEFAULT_CARVEOUT)
-        self._measured.sweep = (last,)
-        for blocks in sweep_blocks(natural):
+        self._measured.sweep, points = (last,), list[Point]()
+        for done, blocks in enumerate(reversed(wanted)):
+            self._report(Step(stage="sweep", done=done, total=len(wanted)))
             shared = plain.shared_for(blocks, threads, launch.shared_bytes)
             if shared is None:
                 continue
+            slowest = max(point.ns * point.blocks_per_sm for point in (*points, last)) / blocks
+            if (time.perf_counter() - begin) + _LAUNCHES_OF_POINT * slowest * 1e-9 > self._job.sweep_s:
+                self._measured.omitted_points = len(wanted) - done
+                break
             plain.configure(shared=shared, carveout=FULL_CARVEOUT)
             start = plain.launcher(launch.grid, launch.block, shared, values)
-            point = self._point(plain, start, reset, blocks, shared, FULL_CARVEOUT)
-            self._measured.sweep = (*self._measured.sweep[:-1], point, last)
+            points.append(self._point(plain, start, reset, blocks, shared, FULL_CARVEOUT))
+            self._measured.sweep = (*reversed(points), last)
             self._save()
 
     def _warm_up(self, launch: Callable[[], None]) -> None:
@@ -250,6 +267,7 @@ class JobRunner:
         with self._loaded(jobs.TRACED) as kernel:
             start = self._launcher(kernel, values)
             for number, plan in enumerate(plans):
+                self._report(Step(stage="trace", done=number, total=len(plans)))
                 arrays.reset()
                 self._run_traced(kernel, start, plan, number)
                 traced = TracedLaunch(blocks=plan.sample.blocks, warps=plan.sample.warps, accesses=plan.accesses)
@@ -298,17 +316,22 @@ def _data(argument: Argument, seed: int) -> Any:
 
 
 def serve(context: CudaContext, nvml: NvmlMonitor, lines: TextIO, answers: TextIO) -> None:
-    """Run jobs whose folders are lines of JSON, and print an `Answer` after each; end when the context is lost."""
+    """Run jobs whose folders are lines of JSON, print steps and an `Answer` for each; end when the context is lost."""
+
+    def report(step: Step) -> None:
+        print(step.model_dump_json(), file=answers, flush=True)
+
     for line in lines:
         error = ""
         try:
-            JobRunner(context, nvml, Path(json.loads(line))).run()
+            JobRunner(context, nvml, Path(json.loads(line)), report).run()
         except GpudissectError as failure:
             error = str(failure)
         except Exception as failure:  # one kernel must not cost the others
             traceback.print_exc()
             error = f"{type(failure).__name__}: {failure}"
-        answer = Answer(error=error[:500], is_lost=bool(error) and context.is_lost())
+        is_lost = bool(error) and context.is_lost()
+        answer = Answer(error=error[:500], is_lost=is_lost, has_timed_out=is_lost and context.has_timed_out)
         print(answer.model_dump_json(), file=answers, flush=True)
         if answer.is_lost:
             return

@@ -4,22 +4,16 @@ The three steps share a folder, so that several kernels can be prepared and fini
 """
 
 import hashlib
-import json
-import os
-import select
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
-from gpudissect.errors import KernelFailed, UsageError
-from gpudissect.explanation import jobs, process
-from gpudissect.explanation.arguments import check_parameters, parse_arguments
+from gpudissect.errors import UsageError
+from gpudissect.explanation import jobs
+from gpudissect.explanation.arguments import Argument, parse_arguments
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import (
     WARP_THREADS,
@@ -31,52 +25,66 @@ from gpudissect.explanation.instrument import (
     traced,
     with_source_lines,
 )
-from gpudissect.explanation.jobs import Answer, Job, Measured
+from gpudissect.explanation.jobs import Job, Measured
 from gpudissect.explanation.line_records import LAUNCH_RECORDS, SHIFT, LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled, line_sampled
 from gpudissect.explanation.packing import Trace, pack_bytes, pack_trace, relative_trace
+from gpudissect.explanation.parameters import check_parameters, parameters_of
 from gpudissect.explanation.profile import SCHEMA, Allocation, Launch, Profile, Warp
 from gpudissect.explanation.ptx import Module, parse_ptx
 from gpudissect.explanation.sampling import ACCESSES_PER_WARP, MAX_WARPS, VISITS_PER_WARP, Plan
-from gpudissect.machine_code.kernel import choose_kernel, read_cubin
+from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 
 MAX_TRACE_CHARACTERS = 1_500_000
 """Of all packed traces of a profile; beyond, fewer accesses of each warp are kept."""
+DEFAULT_LIMIT_S = 60.0
 _PTX = "kernel.ptx"
-_END_S = 5.0
 _REGISTERS_PER_SM, _MAX_REGISTERS, _MIN_REGISTERS = 1 << 16, 255, 32  # 65,536 on every GPU since Kepler
 
 
 def prepare(
-    folder: Path, ptx: str, kernel: str | None, launch: Launch, arguments: Sequence[str], architecture: str
-) -> None:
-    """Assemble the kernel and its instrumented forms, and write the job into a folder.
+    folder: Path,
+    module: Module,
+    kernel: str,
+    launch: Launch,
+    arguments: Sequence[Argument],
+    architecture: str,
+    limit_s: float = DEFAULT_LIMIT_S,
+) -> Kernel:
+    """Assemble a kernel and its instrumented forms, and write the job into a folder; the assembled kernel.
 
-    Raises `UsageError` for arguments that the kernel does not take, `PtxError` and `MachineCodeError`.
+    A launch may take `limit_s` seconds, and so may all times against occupancy. Raises `UsageError` for arguments that
+    the kernel does not take, `PtxError` and `MachineCodeError`.
     """
-    module = parse_ptx(ptx)
-    plain = assemble(with_source_lines(module), architecture)
-    chosen = choose_kernel(plain.kernels, kernel)
-    check_parameters(parse_arguments(arguments), [parameter.size for parameter in chosen.parameters])
-    counting, tracing = _instrumented(module, chosen.name)
-    (folder / _PTX).write_text(ptx, encoding="utf-8")
-    (folder / jobs.PLAIN).write_bytes(plain.data)
+    check_parameters(arguments, parameters_of(module, module.function(kernel)))
+    counting, tracing = _instrumented(module, kernel)
+    sampling = _sampled(module, kernel)
     registers = _max_registers(launch)
-    (folder / jobs.COUNTED).write_bytes(assemble(counting.ptx, architecture, registers).data)
-    (folder / jobs.TRACED).write_bytes(assemble(tracing.ptx, architecture, registers).data)
-    sampling = _sampled(module, chosen.name)
-    if sampling.accesses:
-        (folder / jobs.SAMPLED).write_bytes(assemble(sampling.ptx, architecture, registers).data)
+    texts = {jobs.PLAIN: with_source_lines(module), jobs.COUNTED: counting.ptx, jobs.TRACED: tracing.ptx}
+    texts |= {jobs.SAMPLED: sampling.ptx} if sampling.accesses else {}
+
+    def write(file: str) -> Cubin:
+        cubin = assemble(texts[file], architecture, None if file == jobs.PLAIN else registers)
+        (folder / file).write_bytes(cubin.data)
+        return cubin
+
+    (folder / _PTX).write_text(module.text, encoding="utf-8")
+    with ThreadPoolExecutor(len(texts)) as pool:
+        plain, *_ = pool.map(write, texts)
     job = Job(
-        kernel=chosen.name,
+        kernel=kernel,
         launch=launch,
-        arguments=tuple(arguments),
+        arguments=tuple(argument.spec for argument in arguments),
         counters=counting.array,
         trace={name.rpartition("_")[2]: name for name in tracing.arrays},
         lines={name.rpartition("_")[2]: name for name in sampling.arrays if sampling.accesses},
         accesses_of_blocks=_accesses_of_blocks(module, counting, tracing),
+        limit_s=limit_s,
+        sweep_s=limit_s,
     )
+    jobs.write_contents(folder, arguments)
     jobs.write_job(folder, job)
+    return choose_kernel(plain.kernels, kernel)
 
 
 def _max_registers(launch: Launch) -> int:
@@ -103,78 +111,6 @@ def _accesses_of_blocks(module: Module, counting: Counted, tracing: Traced) -> t
         inside = (numbers >= function.first + block.start) & (numbers < function.first + block.end)
         found.append(int(inside.sum()))
     return tuple(found)
-
-
-class KernelProcess:
-    """The process that runs kernels on a GPU, started when it is needed. What it logs goes to `log`."""
-
-    def __init__(self, gpu: int, log: IO[str] | int = subprocess.DEVNULL) -> None:
-        self._gpu, self._log = gpu, log
-        self._process: subprocess.Popen[str] | None = None
-
-    def measure(self, folder: Path, limit_s: float) -> None:
-        """Measure the job of a folder. Raises `KernelFailed` in one line; what was measured is in the folder.
-
-        A stage with an instrumented kernel that fails is left out, and the others are measured again.
-        """
-        try:
-            self._run(folder, limit_s)
-        except KernelFailed as error:
-            measured = jobs.read_measured(folder)
-            if measured is None or measured.stage not in ("counts", "trace", "lines"):
-                raise
-            stage = measured.stage
-            if stage == "counts":
-                jobs.write_job(folder, jobs.read_job(folder).model_copy(update={"skip": ("counts", "trace")}))
-                self._run(folder, limit_s)
-            raise KernelFailed(f"no {stage}: {error}") from None
-
-    def _run(self, folder: Path, limit_s: float) -> None:
-        running = self._process = self._process or self._start()
-        assert running.stdin is not None and running.stdout is not None
-        with suppress(OSError):  # it has ended: then it gives no answer
-            running.stdin.write(f"{json.dumps(str(folder))}\n")
-            running.stdin.flush()
-        ready, _, _ = select.select([running.stdout], [], [], limit_s)
-        line = running.stdout.readline() if ready else ""
-        if not line:
-            self._kill()
-            how = f"did not finish within {limit_s:.0f} s" if not ready else f"ended with code {running.returncode}"
-            raise KernelFailed(f"the process that ran the kernel {how}")
-        try:
-            answer = Answer.model_validate_json(line)
-        except ValidationError:
-            self._kill()
-            raise KernelFailed("the process that ran the kernel gave no answer") from None
-        if answer.is_lost:
-            self.close()
-        if answer.error:
-            raise KernelFailed(answer.error)
-
-    def _start(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-P", "-m", process.__name__, str(self._gpu)]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._log, text=True, env=dict(os.environ))
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            if self._process.stdin is not None:
-                with suppress(OSError):
-                    self._process.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_S)
-            self._kill()
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
-        self._process = None
 
 
 def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Profile:
@@ -214,7 +150,7 @@ def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Pr
         blocks_per_sm=measured.blocks_per_sm,
         sweep=measured.sweep,
         results=measured.results,
-        notes=(*notes, *_limits(module, job.kernel, tracing)),
+        notes=(*notes, *_limits(module, job.kernel, tracing), *_omissions(measured)),
     )
 
 
@@ -236,6 +172,11 @@ def _limits(module: Module, kernel: str, tracing: Traced) -> list[str]:
     if any(instruction.name == "activemask" for function in functions for instruction in function.instructions):
         notes.append("the kernel reads activemask, which code for counts and traces may change")
     return notes
+
+
+def _omissions(measured: Measured) -> list[str]:
+    count = measured.omitted_points
+    return [f"no times at {count} lower occupancies: the time limit is too short for them"] if count else []
 
 
 def _warps(folder: Path, measured: Measured, tracing: Traced, sizes: Sequence[int]) -> tuple[Warp, ...]:

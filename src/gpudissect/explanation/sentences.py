@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudissect.explanation.result import Explanation, Line, Point
-from gpudissect.machine_code.kernel import short_name
+from gpudissect.machine_code.names import short_name
 from gpudissect.results.text import brief, clean, provenance
 from gpudissect.units import format_bytes, format_ns
 

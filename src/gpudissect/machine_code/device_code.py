@@ -1,5 +1,6 @@
-"""Cubins in a file: a cubin itself, or those embedded in a shared object, executable, object file or fatbin."""
+"""Device code in a file: a cubin itself, or cubins and PTX in a shared object, executable, object file or fatbin."""
 
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +13,8 @@ _ELF = b"\x7fELF"
 _CUDA = (190).to_bytes(2, "little")  # EM_CUDA, in bytes 18 and 19
 _FATBIN = bytes.fromhex("50ed55ba")
 _ARCHIVE = b"!<arch>\n"
+_PTX_TARGET = re.compile(r"\.sm_(\d{2,3})([af]?)\.ptx$")  # of the name of an extracted file
+_MAX_PTX_FILES = 4096
 
 
 def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin, ...]:
@@ -19,6 +22,15 @@ def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin
 
     Raises `MachineCodeError` if the file cannot be read or has no device code of this architecture.
     """
+    cubins = cubins_for(path, architecture)
+    if not cubins:
+        others = ", ".join(dict.fromkeys(cubin.architecture for cubin in cubins_for(path, None))) or "none"
+        raise MachineCodeError(f"no machine code for {architecture or 'any GPU'} in {path.name!a}; found: {others}")
+    return cubins
+
+
+def cubins_for(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
+    """As `read_device_code`, but without an error if there is none of this architecture."""
     try:
         with path.open("rb") as file:
             start = file.read(20)
@@ -28,12 +40,25 @@ def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin
     if not data and not start.startswith((_ELF, _FATBIN, _ARCHIVE)):
         raise MachineCodeError(f"no device code in {path.name!a}: neither a cubin nor an ELF file nor a fatbin")
     cubins = (read_cubin(data),) if data else _embedded_cubins(path, architecture)
-    found = tuple(cubin for cubin in cubins if architecture is None or cubin.architecture == architecture.rstrip("af"))
-    if not found:
-        cubins = cubins or _embedded_cubins(path, None)
-        others = ", ".join(dict.fromkeys(cubin.architecture for cubin in cubins)) or "none"
-        raise MachineCodeError(f"no machine code for {architecture or 'any GPU'} in {path.name!a}; found: {others}")
-    return found
+    return tuple(cubin for cubin in cubins if architecture is None or cubin.architecture == architecture.rstrip("af"))
+
+
+def read_embedded_ptx(path: Path, architecture: str) -> tuple[str, ...]:
+    """The PTX modules in a file from which machine code of an architecture can be made, those of the newest target.
+
+    None for a cubin. Raises `MachineCodeError` if the file cannot be read.
+    """
+    capability = int(re.sub(r"\D", "", architecture))
+    with tempfile.TemporaryDirectory() as name:
+        run_tool("cuobjdump", ["-xptx", "all", str(path.resolve())], Path(name))
+        targets = [(file, match) for file in Path(name).iterdir() if (match := _PTX_TARGET.search(file.name))]
+        usable = {
+            file: (int(match[1]), match[2])
+            for file, match in targets
+            if int(match[1]) == capability or (int(match[1]) < capability and not match[2])
+        }
+        newest = sorted((f for f in usable if usable[f] == max(usable.values())), key=lambda file: _number(file.name))
+        return tuple(file.read_text(encoding="utf-8", errors="replace") for file in newest[:_MAX_PTX_FILES])
 
 
 def find_kernel(cubins: Iterable[Cubin], name: str | None) -> tuple[Cubin, Kernel]:

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gpudissect.errors import MachineCodeError, suggest
+from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code import attributes as info
 from gpudissect.machine_code.elf import ElfFile, read_elf
+from gpudissect.machine_code.names import choose_name, short_name
 
 INSTRUCTION_BYTES = 16  # Volta and later
 MAX_SHARED_BYTES = 1 << 20  # several times the shared memory of an SM
@@ -84,36 +85,9 @@ def read_cubin(data: bytes) -> Cubin:
 
 
 def choose_kernel(kernels: Iterable[Kernel], name: str | None) -> Kernel:
-    """The kernel of this mangled or short name, or the only one. Raises `MachineCodeError` with their names."""
+    """The kernel of a name as `choose_name` reads it, or the only one. Raises `MachineCodeError` with their names."""
     by_name = {kernel.name: kernel for kernel in kernels}
-    if not by_name:
-        raise MachineCodeError("the file has no kernel")
-    matches = [k for k in by_name.values() if name is None or name in (k.name, k.short_name)]
-    if len(matches) == 1 or (name in by_name):
-        return by_name[name] if name in by_name else matches[0]
-    names = [ascii(kernel.name)[1:-1][:60] for kernel in matches or by_name.values()]
-    listing = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    if matches:
-        called = f" called {ascii(name)[:40]}" if name else ""
-        raise MachineCodeError(f"{len(matches)} kernels{called}: choose one with --kernel: {listing}")
-    similar = suggest(str(name), names)
-    hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {listing}"
-    raise MachineCodeError(f"no such kernel: {ascii(name)[:40]}; {hint}")
-
-
-def short_name(mangled: str) -> str:
-    """Namespaces and name of a function mangled by the Itanium C++ ABI; other names as they are."""
-    rest = mangled.removeprefix("_Z")
-    nested, parts = rest.startswith("N"), list[str]()
-    rest = rest.removeprefix("N")
-    while mangled.startswith("_Z") and rest[:1].isdecimal() and (nested or not parts):
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        if not 0 < digits <= 4:
-            return mangled
-        end = digits + int(rest[:digits])
-        parts.append("(anonymous namespace)" if rest[digits:end].startswith("_GLOBAL__N_") else rest[digits:end])
-        rest = rest[end:]
-    return "::".join(parts) or mangled
+    return by_name[choose_name(by_name, name)]
 
 
 def _kernel(

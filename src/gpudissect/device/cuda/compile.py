@@ -14,13 +14,25 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gpudissect.cache_folder import cache_folder, private_folder
-from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.errors import DeviceError, KernelFailed, UsageError
 
 KERNELS = FilePath(__file__).parent / "kernels"
 Code = tuple[str, ...]
 """What a cubin is compiled of: a source in ``kernels/``, and macros."""
 _STANDARD = "c++17"
 _DIGEST_BYTES = 32  # of SHA-256
+_MAX_ERRORS, _ERROR_CHARACTERS = 3, 200  # of a user's source that does not compile
+_OWN_OPTIONS = (
+    "-arch",
+    "--gpu-architecture",
+    "-dlto",
+    "--dlink-time-opt",
+    "-G",
+    "--device-debug",
+    "-ptx",
+    "-rdc",
+    "-dc",
+)
 
 
 def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
@@ -36,40 +48,67 @@ def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
         raise KernelFailed(f"{source} did not compile for {arch}: {reason.strip()}") from error
 
 
-def compile_ptx(source: str, name: str, arch: str, folders: Sequence[FilePath] = ()) -> str:
+def compile_ptx(
+    source: str,
+    name: str,
+    arch: str,
+    folders: Sequence[FilePath] = (),
+    options: Sequence[str] = (),
+    instance: str | None = None,
+) -> tuple[str, str | None]:
     """The PTX of a CUDA source of a user for a virtual architecture such as ``compute_90``, with its source lines.
 
-    `folders` are searched for files that it includes, after them those of the toolkit. Raises `KernelFailed` with the
-    first error. Needs no GPU and no driver.
+    `folders` are searched for files that it includes, after them those of the toolkit. `options` are NVRTC's. The
+    `instance` of a template, such as ``scale<float>``, is compiled too; its mangled name is the second result. Raises
+    `KernelFailed` with the first errors, `UsageError` for options that are set here. Needs no GPU and no driver.
     """
     from cuda.bindings import nvrtc
 
     compiler_version()  # raises without NVRTC
+    if wrong := next((option for option in options if option.startswith(_OWN_OPTIONS)), None):
+        raise UsageError(f"the option {ascii(wrong)[:60]} is not for a kernel to explain: leave it out")
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
-    options = [f"--std={_STANDARD}", f"-arch={arch}", "-lineinfo"]
-    options += [f"-I{folder}" for folder in (*folders, *_toolkit_headers())]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    command = [f"-arch={arch}", "-lineinfo", *options]
+    command += [] if any("-std" in option for option in options) else [f"--std={_STANDARD}"]
+    command += [f"-I{folder}" for folder in (*folders, *_toolkit_headers())]
     try:
+        if instance is not None:
+            nvrtc.nvrtcAddNameExpression(program, instance.encode())
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(command), [os.fsencode(option) for option in command])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
             nvrtc.nvrtcGetProgramLog(program, log)
-            lines = log.decode("utf-8", "replace").rstrip("\0").splitlines()
-            reason = next((line for line in lines if "error" in line), lines[0] if lines else status.name)
-            raise KernelFailed(f"{name} did not compile for {arch}: {ascii(reason.strip())[1:-1][:300]}")
+            reason = _first_errors(log.decode("utf-8", "replace")) or status.name
+            raise KernelFailed(f"{name} did not compile for {arch}: {reason}")
         ptx = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
         nvrtc.nvrtcGetPTX(program, ptx)
-        return ptx.rstrip(b"\0").decode().replace(f'"{os.getcwd()}{os.sep}', '"')
+        lowered = nvrtc.nvrtcGetLoweredName(program, instance.encode())[1].decode() if instance is not None else None
+        return ptx.rstrip(b"\0").decode().replace(f'"{os.getcwd()}{os.sep}', '"'), lowered
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
+def _first_errors(log: str) -> str:
+    """The first errors of a log of NVRTC in one printable line."""
+    lines = [line.strip() for line in log.rstrip("\0").splitlines() if line.strip()]
+    errors = [line for line in lines if "error:" in line] or lines
+    text = "; ".join(ascii(line)[1:-1][:_ERROR_CHARACTERS] for line in errors[:_MAX_ERRORS])
+    if any("could not open source file" in line for line in errors[:_MAX_ERRORS]):
+        text += (
+            "; NVRTC compiles device code without the headers of the host: name their folder with -I, put the kernel "
+            "into a file of its own, or compile with nvcc and name the executable"
+        )
+    return text
+
+
 def _toolkit_headers() -> list[FilePath]:
-    """Folders with headers such as ``cuda_fp16.h``: of wheels, or of a toolkit."""
+    """Folders with headers such as ``cuda_fp16.h`` and ``cuda/std``: of wheels, or of a toolkit."""
     spec = find_spec("nvidia")
     wheels = [FilePath(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     found = [path for folder in wheels for path in sorted(folder.glob("cu*/include"), reverse=True)]
     found.append(FilePath(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "include"))
-    return [folder for folder in found if (folder / "cuda_fp16.h").is_file()][:1]
+    chosen = [folder for folder in found if (folder / "cuda_fp16.h").is_file()][:1]
+    return chosen + [folder / "cccl" for folder in chosen if (folder / "cccl").is_dir()]
 
 
 @cache

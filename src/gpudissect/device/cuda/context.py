@@ -209,6 +209,11 @@ class CudaContext:
             if waited > 2e-3:
                 time.sleep(min(waited / 20, 0.05))
 
+    @property
+    def has_timed_out(self) -> bool:
+        """Whether a kernel did not finish within its time."""
+        return self._timed_out
+
     def is_lost(self) -> bool:
         """Whether the context is unusable: a kernel crashed in it, or still runs."""
         (status,) = self.driver.cuStreamQuery(self._stream)

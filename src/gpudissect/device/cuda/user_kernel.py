@@ -25,6 +25,7 @@ _COMPARED_BYTES = 64 * MIB  # copied at once
 _TARGET_NS = 40e6  # of a point
 _TRIAL_NS, _MAX_TRIAL_LAUNCHES = 3e6, 500  # fewer than the driver queues before it waits
 _MAX_TIMES, _MIN_LAUNCHES, _MAX_LAUNCHES = 15, 5, 20_000
+_MAX_LIMITS = 2  # that all launches of a point take
 _LONG_NS, _MIN_LONG_LAUNCHES = 50e6, 3  # of launches that take so long there are fewer
 Dimensions = tuple[int, int, int]
 
@@ -174,7 +175,7 @@ class UserKernel:
         """Time launches for about 40 ms, after a trial that warms up; at least a few of a long kernel.
 
         They follow one another without gap. With `reset` it is called before each, and each is timed alone. `observe`
-        is called while they run. Raises `KernelFailed` after `limit_s` seconds.
+        is called while they run. Raises `KernelFailed` for a launch of more than `limit_s` seconds.
         """
         self._context.wait_until_cleared()
         with self._events(2) as events:
@@ -195,7 +196,7 @@ class UserKernel:
                     launch()
                 self._record(end)
             observed = observe()
-            self._context.wait(limit_s)
+            self._context.wait(_MAX_LIMITS * limit_s)
             elapsed = np.array([self._elapsed_ns(*pair) for pair in pairs])
         return Timing(elapsed / batch, batch, host_ns, observed)
 

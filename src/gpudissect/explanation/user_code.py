@@ -1,0 +1,107 @@
+"""Device code in the file of a user: CUDA C++, PTX, or machine code with the PTX that it was assembled from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpudissect.errors import DeviceError, MachineCodeError, UsageError
+from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
+from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
+from gpudissect.machine_code.names import choose_name, source_name
+from gpudissect.machine_code.tools import run_tool
+
+PTX, CUDA = ".ptx", ".cu"
+"""Endings of files; any other file is machine code."""
+
+
+@dataclass(frozen=True)
+class UserCode:
+    """A kernel in PTX, and its machine code if the file has it. `tools` has versions of the compiler and assembler."""
+
+    kernel: str
+    module: Module = field(repr=False)
+    machine_code: bytes | None = field(default=None, repr=False)
+    tools: dict[str, str] = field(default_factory=dict)
+
+
+def read_user_code(file: Path, kernel: str | None, architecture: str, options: Sequence[str] = ()) -> UserCode:
+    """The kernel of a file for an architecture such as ``sm_90``; `options` of NVRTC are for CUDA C++ alone.
+
+    Raises `UsageError` for a file that cannot be read, an unknown kernel, or one without PTX; `KernelFailed` for CUDA
+    C++ that does not compile; `DeviceError` without a compiler.
+    """
+    check_options(file, options)
+    if file.suffix not in (PTX, CUDA):
+        return _from_machine_code(file, kernel, architecture)
+    if file.suffix == CUDA:
+        text, instance, version = compile_file(file, kernel, architecture, options)
+        tools, kernel = {"nvrtc": version}, instance or kernel
+    else:
+        text, tools = read_text(file), dict[str, str]()
+    module = parse_ptx(text)
+    names = kernels_of(module)
+    if not names and file.suffix == CUDA:
+        raise MachineCodeError(f"{file} has no kernel; a template is compiled for --kernel 'NAME<ARGUMENTS>'")
+    return UserCode(choose_name(names, kernel), module, tools=tools | _assembler())
+
+
+def check_options(file: Path, options: Sequence[str]) -> None:
+    """Raise `UsageError` for options of a compiler that nothing is compiled with."""
+    if options and file.suffix != CUDA:
+        raise UsageError(f"{file} is not compiled: leave out --compile-option")
+
+
+def compile_file(
+    file: Path, kernel: str | None, architecture: str, options: Sequence[str] = ()
+) -> tuple[str, str | None, str]:
+    """PTX of CUDA C++ by NVRTC, the name of an instance of a template that `kernel` is, and the compiler's version."""
+    source = read_text(file)
+    instance = kernel if kernel is not None and "<" in kernel else None
+    try:
+        from gpudissect.device.cuda.compile import compile_ptx, compiler_version
+
+        virtual = architecture.replace("sm_", "compute_")
+        text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+        return text, lowered, compiler_version()
+    except ImportError:
+        raise DeviceError("the CUDA compiler is missing: pip install 'gpudissect[cuda13]'") from None
+
+
+def kernels_of(module: Module) -> list[str]:
+    """Names of the kernels of a module."""
+    return [function.name for function in module.functions if function.is_entry]
+
+
+def read_text(file: Path) -> str:
+    """The text of a file. Raises `UsageError`."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_PTX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    if len(data) > MAX_PTX_BYTES:
+        raise UsageError(f"cannot read {file}: larger than {MAX_PTX_BYTES >> 20} MiB")
+    return data.decode("utf-8", "replace")
+
+
+def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> UserCode:
+    codes = {each.name: each.code for cubin in cubins_for(file, architecture) for each in cubin.kernels}
+    modules: dict[str, Module] = {}
+    for text in read_embedded_ptx(file, architecture):
+        module = parse_ptx(text)
+        modules |= {name: module for name in kernels_of(module) if name not in modules}
+    if not codes and not modules:
+        read_device_code(file, architecture)  # raises with the architectures that it has
+    name = choose_name((*codes, *modules), kernel)
+    if name not in modules:
+        virtual = architecture.replace("sm_", "compute_")
+        raise UsageError(
+            f"{file} has no PTX of {ascii(source_name(name))[1:-1][:60]}, which counting its executions needs: compile "
+            f"with nvcc -gencode arch={virtual},code=[{architecture},{virtual}], or name a recorded --profile"
+        )
+    return UserCode(name, modules[name], codes.get(name), _assembler())
+
+
+def _assembler() -> dict[str, str]:
+    words = run_tool("ptxas", ["--version"]).decode("ascii", "replace").split()
+    return {"ptxas": next((word for word in words if word.startswith("V")), "")}
