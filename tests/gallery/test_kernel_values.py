@@ -3,6 +3,7 @@
 Their PTX runs in the interpreter. Sizes are no multiples of a block where a kernel checks the index.
 """
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,10 +17,21 @@ FOLDER = Path(__file__).parents[2] / "examples" / "kernels"
 INNER = slice(1, -1)
 
 
-def launch(file, kernel, grid, block, *arguments, arrays=()):
-    """Contents of the array arguments after a launch. Fails if a global access is outside of them."""
+def source_of(file):
+    return (FOLDER / f"{file}.cu").read_text(encoding="utf-8")
+
+
+def launch(file, kernel, grid, block, *arguments, arrays=(), constants=None):
+    """Contents of the array arguments after a launch. Fails if a global access is outside of them.
+
+    `constants` replaces sizes in the source, by name.
+    """
     grid, block = ((*size, 1, 1)[:3] for size in (grid, block))
-    interpreter = Interpreter(ptx_of((FOLDER / f"{file}.cu").read_text(encoding="utf-8"), "compute_90"))
+    source = source_of(file)
+    for name, value in (constants or {}).items():
+        source, replaced = re.subn(rf"\b{name} = \d+", f"{name} = {value}", source)
+        assert replaced == 1
+    interpreter = Interpreter(ptx_of(source, "compute_90"))
     values = [a.ravel() if isinstance(a, np.ndarray) else int(np.atleast_1d(a).view("u4")[0]) for a in arguments]
     run = interpreter.launch(kernel, grid, block, values, arrays)
     instructions = {f.first + n: i for f in interpreter.module.functions for n, i in enumerate(f.instructions)}

@@ -13,7 +13,9 @@ _FUNCTIONS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.fmin, "max": np.fmax,
     "fma": lambda a, b, c: a * np.float64(b) + c, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
     "rsqrt": lambda a: 1 / np.sqrt(a), "rcp": np.reciprocal, "ex2": np.exp2, "lg2": np.log2, "sin": np.sin,
+    "cos": np.cos,
 }  # fmt: skip
+_ROUNDINGS = {"rni": np.rint, "rmi": np.floor}
 _COMPARE = {"eq": np.equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _NEGATED = {"neu": "eq", "geu": "lt", "gtu": "le", "leu": "gt", "ltu": "ge"}
 _IMMEDIATE = re.compile(r"0[fFdD]([0-9a-fA-F]{8}|[0-9a-fA-F]{16})")
@@ -58,5 +60,6 @@ def convert(modifiers, value):
     """A conversion from or to floating point: `value` has bits, or integers of the type that is converted."""
     to, source = modifiers[-2:]
     value = numbers(value, source) if source in TYPES else value
-    value = np.rint(value) if "rni" in modifiers else value
+    for modifier in modifiers:
+        value = _ROUNDINGS[modifier](value) if modifier in _ROUNDINGS else value
     return bits(value, to) if to in TYPES else value.astype(np.int64)

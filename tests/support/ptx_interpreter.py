@@ -261,8 +261,9 @@ class Warp:
                         self._write(register, np.full(32, old, np.uint64), only)
                     if name == "ld":
                         continue
-                    assert "add" in modifiers
-                    new = old + int(self._read(others[-1])[lane])
+                    operand = int(self._read(others[-1])[lane])
+                    new = max(old, operand) if "max" in modifiers else old + operand
+                    assert {"add", "max"} & set(modifiers) and "s32" not in modifiers
                 view[:] = np.frombuffer((new & (1 << 8 * size) - 1).to_bytes(size, "little"), np.uint8)
 
     def _memory(self, modifiers, address, lane):
@@ -342,8 +343,29 @@ class Warp:
     def _selp(self, modifiers, operands):
         return np.where(self._read(operands[3]).astype(bool), self._read(operands[1]), self._read(operands[2]))
 
+    def _prmt(self, modifiers, operands):
+        a, b, selector = (self._read(operand, "u32") for operand in operands[1:])
+        both, eight = a | b << np.uint64(32), np.uint64(8)
+        places = ((selector >> np.uint64(4 * n) & np.uint64(7), np.uint64(8 * n)) for n in range(4))
+        return sum((both >> eight * place & np.uint64(255)) << shift for place, shift in places)
+
+    def _dp4a(self, modifiers, operands):
+        a, b = (self._read(operand, "u32").astype(np.uint32).view(np.int8) for operand in operands[1:3])
+        return (a.astype(np.int64) * b).reshape(32, 4).sum(1) + self._read(operands[3], "s32")
+
+    def _shf(self, modifiers, operands):
+        low, high, by = (self._read(operand, "u32") for operand in operands[1:])
+        assert "wrap" in modifiers
+        both, by = low | high << np.uint64(32), by & np.uint64(31)
+        return both << by >> np.uint64(32) if "l" in modifiers else both >> by
+
+    def _bfi(self, modifiers, operands):
+        a, b, place, count = (self._read(operand, "u32") for operand in operands[1:])
+        mask = ((np.uint64(1) << count) - np.uint64(1)) << place
+        return (a << place & mask) | (b & ~mask)
+
     def _popc(self, modifiers, operands):
-        return np.array([int(x).bit_count() for x in self._read(operands[1])], np.uint64)
+        return np.bitwise_count(self._read(operands[1])).astype(np.uint64)
 
     def _bfind(self, modifiers, operands):
         return np.array([(int(x).bit_length() - 1) & 0xFFFFFFFF for x in self._read(operands[1], "u32")], np.uint64)
