@@ -10,14 +10,14 @@ extern "C" __global__ void tridiagonal(const double *__restrict__ lower, const d
         return;
     double factor = 0, value = 0;
     for (int row = 0, at = i; row < rows; row++, at += systems) {
-        double scale = 1 / (diagonal[at] - lower[at] * factor);
+        double scale = 1 / fma(-lower[at], factor, diagonal[at]);
         factor = upper[at] * scale;
-        value = (right[at] - lower[at] * value) * scale;
+        value = fma(-lower[at], value, right[at]) * scale;
         scratch[at] = factor;
         x[at] = value;
     }
     for (int at = i + (rows - 2) * systems; at >= 0; at -= systems) {
-        value = x[at] - scratch[at] * value;
+        value = fma(-scratch[at], value, x[at]);
         x[at] = value;
     }
 }
