@@ -127,7 +127,7 @@ def page(rows: Sequence[Row]) -> str:
 def main() -> None:
     """Evaluate all kernels and write the page."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["kernel"]
-    jobs = [(gpu, each["name"], each["half"]) for gpu in GPUS for each in table]
+    jobs = [(gpu, each["name"], each["half"]) for gpu in GPUS for each in table if each["half"] in HALVES]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         rows = list(pool.map(row_of, *zip(*jobs, strict=True)))
     PAGE.write_text(page(rows), encoding="utf-8")
