@@ -1,4 +1,4 @@
-// Points drawn into a frame buffer with 64-bit atomics (Guenther et al. 2013): the upper half of a pixel has the
+// Points rendered into a frame buffer with 64-bit atomics (Guenther et al. 2013): the upper half of a pixel has the
 // inverse depth, so that the nearest point stays; the lower half has its number.
 
 extern "C" __global__ void splat(const float *__restrict__ xs, const float *__restrict__ ys,
