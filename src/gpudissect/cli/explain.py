@@ -1,4 +1,4 @@
-"""``gpudissect explain``: what limits a kernel on a measured GPU, from its machine code and a profile."""
+"""``gpudissect explain``: what limits a kernel on a measured GPU, from its machine code and a launch on it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,52 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from gpudissect.cli.console import DONE, PARTIAL, print_error, print_note
+from gpudissect.cli import completion
+from gpudissect.cli.console import DONE, INTERRUPTED, PARTIAL, print_error, print_note, progress_on_stderr
 from gpudissect.cli.options import ResultOption
+from gpudissect.errors import GpudissectError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.explanation.gate import Gate
+    from gpudissect.explanation.on_gpu import GpuRun, RunOutcome
     from gpudissect.explanation.result import Explanation
 
 
 def explain(
-    file: Annotated[Path, Argument(metavar="FILE", help="A .cubin, .ptx or .cu file, or a profile (.json).")],
-    kernel: Annotated[str | None, Option(metavar="NAME", help="The kernel, if the file has several.")] = None,
-    profile: Annotated[
-        Path | None, Option(metavar="FILE", help="Its profile: how often its instructions ran on a GPU.")
+    file: Annotated[
+        Path,
+        Argument(metavar="FILE", help="CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any file with device code."),
+    ],
+    kernel: Annotated[
+        str | None, Option(metavar="NAME", help="The kernel, if there are several: 'ns::scale<float>', or mangled.")
+    ] = None,
+    grid: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Run it on a GPU, with so many blocks.")] = None,
+    block: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Threads of a block.")] = None,
+    shared: Annotated[str | None, Option(metavar="BYTES", help="Dynamic shared memory of a block, as 48KiB.")] = None,
+    arg: Annotated[
+        list[str] | None,
+        Option(
+            metavar="SPEC",
+            help="An argument, in the kernel's order: n:i32=1024, x:f32[1024]=random, i:u32[64]=permutation, "
+            "out:f64[8]; a structure: v:f32x3=1:2:3.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        Option("--device", "-d", metavar="DEV", autocompletion=completion.devices, help="The GPU (cuda:0)."),
+    ] = None,
+    limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of a launch (60).")] = None,
+    compile_option: Annotated[
+        list[str] | None,
+        Option(metavar="OPTION", help="An option of NVRTC for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
     ] = None,
     machine: Annotated[
         list[Path] | None,
         Option(metavar="RESULT", help="A result of 'discover' of the GPU, and of 'hide' too if there is one."),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        Option(metavar="FILE.json", help="With --grid: keep what is recorded here. Without: use what was recorded."),
     ] = None,
     against: Annotated[
         list[Path] | None, Option(metavar="RESULT", help="Results of another GPU, to compare the predicted times.")
@@ -43,25 +72,115 @@ def explain(
 ) -> int:
     """Predict the time of a kernel and what limits it.
 
+    With --grid and --block the kernel runs on the GPU: executions are counted, times measured at every occupancy, and
+    both explained. Without them a profile of such a run is needed, and no GPU.
+
+    gpudissect explain k.cu --grid 4096 --block 256 --arg x:f32[1048576]=random --arg n:i32=1048576 --machine r.json
+
     The prediction follows from machine code, the profile, and the latencies and rates in the results. Names in a
     condition: spills, registers, shared, blocks, warps, warps_for_90, occupancy, time, measured, error, critical_path,
-    roofline, limiter.
+    roofline, limiter. Exit codes: 0 done, 2 wrong usage, 3 the kernel failed or took too long, 4 done in part or
+    condition false, 130 interrupted.
     """
     from gpudissect.explanation.gate import parse_gate
-    from gpudissect.explanation.inputs import explain_file
-    from gpudissect.results.files import check_apart, check_page, check_writable, load, write_text
-    from gpudissect.views.terminal.explanation import print_explanation
-    from gpudissect.views.terminal.layout import console
+    from gpudissect.explanation.inputs import explain_file, explain_recorded
+    from gpudissect.explanation.on_gpu import record_on_gpu
+    from gpudissect.interrupts import uninterrupted
+    from gpudissect.results.files import check_apart, check_ending, check_page, check_writable, load
 
     condition = None if gate is None else parse_gate(gate)
-    inputs = [file, *filter(None, [profile]), *(machine or ()), *(against or ())]
-    for path in filter(None, (output, html)):
+    run = _run_of(grid, block, shared, arg, device, limit, compile_option)
+    saved = profile if run is not None else None
+    inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
+    for path in filter(None, (saved, output, html)):
         check_apart(path, inputs)
         check_writable(path)
+    if saved is not None:
+        check_ending(saved, "of a profile", (".json",))
     if html is not None:
         check_page(html)
     results, others = ([load(path) for path in paths or ()] for paths in (machine, against))
-    found = explain_file(file, results, kernel=kernel, profile=profile, against=others)
+    if run is None:
+        options = tuple(compile_option or ())
+        found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
+        return _show(found, output, html, as_json, everything, condition)
+    is_shown = bool(results or output or html or as_json or condition) or saved is None
+    with progress_on_stderr() as progress:
+        outcome = record_on_gpu(file, kernel, run, results if is_shown else None, progress)
+    with uninterrupted():
+        errors = _save(outcome, saved)
+    code = DONE
+    if outcome.is_explainable and not outcome.is_interrupted and is_shown:
+        assert outcome.profile is not None
+        found = explain_recorded(outcome.profile, results, others)
+        code = _show(found, output, html, as_json, everything, condition)
+    elif not is_shown and not errors:
+        print_note(f"'gpudissect explain {saved} --machine RESULT' explains it")
+    return _finish(outcome, errors, saved) or code
+
+
+def _run_of(
+    grid: str | None,
+    block: str | None,
+    shared: str | None,
+    arguments: list[str] | None,
+    device: str | None,
+    limit: float | None,
+    options: list[str] | None,
+) -> GpuRun | None:
+    """The launch on a GPU; None if none is requested. Raises `UsageError`."""
+    if grid is None or block is None:
+        names = {
+            "--block": block,
+            "--grid": grid,
+            "--shared": shared,
+            "--arg": arguments,
+            "-d": device,
+            "--limit": limit,
+        }
+        given = next((name for name, value in names.items() if value), None)
+        if given is not None:
+            missing = " and ".join(name for name in ("--grid", "--block") if names[name] is None)
+            raise UsageError(f"{given} belongs to a run on a GPU, which also needs {missing}")
+        return None
+    from gpudissect.explanation.on_gpu import run_of
+
+    return run_of(grid, block, shared or 0, arguments or (), device, limit, options or ())
+
+
+def _save(outcome: RunOutcome, path: Path | None) -> list[GpudissectError]:
+    """Write what was recorded; the errors of the run and of writing."""
+    errors = list(filter(None, [outcome.error]))
+    if path is not None and outcome.profile is not None:
+        from gpudissect.explanation.on_gpu import save_profile
+
+        try:
+            save_profile(path, outcome.profile)
+            print_note(f"wrote {path}")
+        except UsageError as error:
+            errors.append(error)
+    return errors
+
+
+def _finish(outcome: RunOutcome, errors: list[GpudissectError], path: Path | None) -> int:
+    """Print what did not work; the exit code."""
+    for error in errors:
+        print_error(str(error))
+    if outcome.is_interrupted:
+        kept = outcome.profile is not None and path is not None and not errors
+        print_note(f"interrupted; {'what was measured is kept' if kept else 'nothing is kept'}")
+        return INTERRUPTED
+    return max((error.exit_code for error in errors), default=DONE)
+
+
+def _show(
+    found: Explanation, output: Path | None, html: Path | None, as_json: bool, everything: bool, condition: Gate | None
+) -> int:
+    """Print and write an explanation; the exit code."""
+    from gpudissect.results.files import write_text
+    from gpudissect.views.terminal.explanation import print_explanation
+    from gpudissect.views.terminal.layout import console
+
     if as_json:
         typer.echo(found.to_json())
     else:

@@ -124,17 +124,22 @@ class Argument:
 
 
 def parse_arguments(specs: Sequence[str]) -> tuple[Argument, ...]:
-    """The arguments of a launch. Raises `UsageError` as `parse_argument` does, or if the arrays are too large."""
-    if len(specs) > MAX_ARGUMENTS:
-        raise UsageError(f"{len(specs)} arguments: at most {MAX_ARGUMENTS}")
+    """The arguments of a launch. Raises `UsageError` as `parse_argument` and `check_arguments` do."""
     arguments = tuple(map(parse_argument, specs))
+    check_arguments(arguments)
+    return arguments
+
+
+def check_arguments(arguments: Sequence[Argument]) -> None:
+    """Raise `UsageError` for too many arguments, two of one name, or arrays that are too large together."""
+    if len(arguments) > MAX_ARGUMENTS:
+        raise UsageError(f"{len(arguments)} arguments: at most {MAX_ARGUMENTS}")
     names = [argument.name for argument in arguments]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"two arguments of the name {twice[0]}: each needs a name of its own")
     total = sum(argument.array_bytes for argument in arguments)
     if total > MAX_ARRAY_BYTES:
         raise UsageError(f"the arrays have {format_bytes(total)}: at most {format_bytes(MAX_ARRAY_BYTES)} in all")
-    return arguments
 
 
 def parse_argument(spec: str) -> Argument:

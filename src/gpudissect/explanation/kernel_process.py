@@ -25,6 +25,8 @@ _LINE: TypeAdapter[Step | Answer] = TypeAdapter(Step | Answer)
 class StageFailed(KernelFailed):
     """A stage with an instrumented kernel failed; the others were measured."""
 
+    exit_code = 4
+
 
 class KernelProcess:
     """The process that runs kernels on a GPU, started when it is needed. What it logs goes to `log`."""

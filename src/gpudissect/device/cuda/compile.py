@@ -93,10 +93,10 @@ def _first_errors(log: str) -> str:
     lines = [line.strip() for line in log.rstrip("\0").splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines
     text = "; ".join(ascii(line)[1:-1][:_ERROR_CHARACTERS] for line in errors[:_MAX_ERRORS])
-    if any("could not open source file" in line for line in errors[:_MAX_ERRORS]):
+    if "cannot open source file" in text:
         text += (
-            "; NVRTC compiles device code without the headers of the host: name their folder with -I, put the kernel "
-            "into a file of its own, or compile with nvcc and name the executable"
+            "; NVRTC has no headers of the host: leave them out, name a folder with --compile-option=-IDIR, or compile "
+            "with nvcc and explain the executable"
         )
     return text
 

@@ -1,5 +1,6 @@
 """The NVIDIA driver: starting it, its version, and the GPUs that it lists."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from gpudissect.device.cuda.compile import choose_arch, supported_archs
@@ -45,6 +46,38 @@ def check(driver: Any, status: Any, what: str, error: type[DeviceError] = Device
         _, name = driver.cuGetErrorName(status)
         _, text = driver.cuGetErrorString(status)
         raise error(f"{what}: {text.decode()} ({name.decode()})")
+
+
+@dataclass(frozen=True)
+class GpuLimits:
+    """A GPU and what a launch may have: threads and shared memory of a block in bytes, sizes of grid and block."""
+
+    name: str
+    capability: tuple[int, int]
+    threads: int
+    shared_bytes: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+
+def gpu_limits(index: int) -> GpuLimits:
+    """The limits of a GPU, without a context. Raises `DeviceError` as `start_driver`, or if there is no such GPU."""
+    count = start_driver().cuDeviceGetCount()[1]
+    if not 0 <= index < count:
+        raise DeviceError(f"no CUDA GPU {index}: this machine has {count}, numbered from 0")
+    from cuda.core import Device
+
+    device = Device(index)
+    properties = device.properties
+    grid, block = ([int(getattr(properties, f"max_{what}_dim_{axis}")) for axis in "xyz"] for what in ("grid", "block"))
+    return GpuLimits(
+        device.name,
+        (int(properties.compute_capability_major), int(properties.compute_capability_minor)),
+        int(properties.max_threads_per_block),
+        int(properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block),
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+    )
 
 
 def list_gpus() -> list[tuple[int, str, str | None]]:

@@ -1,0 +1,265 @@
+"""A kernel in the file of a user, recorded on a GPU of this machine."""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpudissect.catalogue.compute_capability import SM_REGISTERS
+from gpudissect.device.cuda.driver import GpuLimits, gpu_limits
+from gpudissect.errors import GpudissectError, KernelFailed, UsageError
+from gpudissect.explanation import jobs
+from gpudissect.explanation.inputs import PROFILE
+from gpudissect.explanation.jobs import Step
+from gpudissect.explanation.kernel_process import KernelProcess, StageFailed
+from gpudissect.explanation.parameters import parameters_of
+from gpudissect.explanation.profile import MAX_BLOCK_THREADS, MAX_PROFILE_BYTES, Launch, Profile
+from gpudissect.explanation.record import DEFAULT_LIMIT_S, finish, prepare
+from gpudissect.explanation.user_code import CUDA, PTX, UserCode, read_user_code
+from gpudissect.explanation.values import Value, arguments_of
+from gpudissect.interrupts import uninterrupted
+from gpudissect.machine_code.kernel import Kernel
+from gpudissect.results.files import write_text
+from gpudissect.results.model import Result
+from gpudissect.units import WARP_SIZE, parse_bytes
+
+Sizes = str | int | Sequence[int]
+MAX_LIMIT_S = 86_400.0
+Progress = Callable[[int, int, str], None]
+_STAGES = {
+    "compile": (1, "compiling"),
+    "assemble": (2, "assembling instrumented code"),
+    "data": (1, "filling arrays"),
+    "launch": (1, "first launch"),
+    "counts": (1, "counting executions"),
+    "sweep": (12, "timing at each occupancy"),
+    "trace": (3, "recording addresses"),
+    "lines": (1, "sampling cache lines"),
+    "finish": (2, "writing the profile"),
+}
+"""Stages in their order: share of the progress, and what is done."""
+_TOTAL = sum(share for share, _ in _STAGES.values())
+_FAULT = "a kernel failed: "  # how `CudaContext.wait` names it
+_WHILE = {"launch": "in its first launch", "sweep": "while it was timed"}
+_OUT_OF_BOUNDS = ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_MISALIGNED_ADDRESS")
+_STEP_LIMITS, _STEP_SLACK_S = 3, 60.0  # time limits of a launch that a step may take; copies and files
+
+
+@dataclass(frozen=True)
+class GpuRun:
+    """A launch to record: arguments, the number of the GPU, seconds that a launch may take, options of NVRTC."""
+
+    launch: Launch
+    arguments: tuple[Value, ...] = ()
+    gpu: int = 0
+    limit_s: float = DEFAULT_LIMIT_S
+    options: tuple[str, ...] = ()
+
+
+def run_of(
+    grid: Sizes,
+    block: Sizes,
+    shared: str | int = 0,
+    arguments: Sequence[Value] = (),
+    device: str | None = None,
+    limit_s: float | None = None,
+    options: Sequence[str] = (),
+) -> GpuRun:
+    """A run as a user describes it; sizes are such as 256, (16, 16) or ``16,16``.
+
+    Raises `UsageError` for sizes that no grid or block has, and a device that is no GPU of this machine.
+    """
+    index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
+    if index is None:
+        raise UsageError(f"a kernel runs on a GPU of this machine, such as cuda:0, not on {ascii(device)[:60]}")
+    limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
+    if not 0 < limit_s <= MAX_LIMIT_S:
+        raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
+    sizes, threads = _sizes("grid", grid), _sizes("block", block)
+    if math.prod(threads) > MAX_BLOCK_THREADS:
+        raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
+    shared_bytes = parse_bytes(shared) if isinstance(shared, str) else shared
+    if not 0 <= shared_bytes < 1 << 31:
+        raise UsageError(f"{shared_bytes} B of shared memory: valid: 0 and more")
+    launch = Launch(grid=sizes, block=threads, shared_bytes=shared_bytes)
+    return GpuRun(launch, tuple(arguments), int(index[1]), limit_s, tuple(options))
+
+
+def _sizes(what: str, given: Sizes) -> tuple[int, int, int]:
+    parts = re.split(r"[,x]", given) if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
+    texts = [str(part).strip() for part in parts]
+    if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
+        raise UsageError(f"not a {what}: {ascii(given)[:60]}; write X, X,Y or X,Y,Z")
+    x, y, z = [*map(int, texts), 1, 1][:3]
+    if not all(1 <= size < 1 << 31 for size in (x, y, z)):
+        raise UsageError(f"{what} {given}: each size is 1 to {(1 << 31) - 1}")
+    return x, y, z
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What was recorded, also before an error or an interrupt; no profile if the kernel did not run once."""
+
+    profile: Profile | None
+    error: GpudissectError | None = None
+    is_interrupted: bool = False
+
+    @property
+    def is_explainable(self) -> bool:
+        """Whether executions were counted."""
+        return self.profile is not None and bool(self.profile.counts)
+
+
+def record_on_gpu(
+    file: Path,
+    kernel: str | None,
+    run: GpuRun,
+    results: Sequence[Result] | None,
+    progress: Progress = lambda done, total, text: None,
+) -> RunOutcome:
+    """Record a kernel of a file on a GPU. `results` are of a GPU of its model; None if nothing is to be predicted.
+
+    What cannot work is refused before the GPU is used: raises `UsageError` as `read_user_code`, `prepare` and
+    `check_launch` do, `DeviceError` without a GPU or compiler, `KernelFailed` for CUDA C++ that does not compile.
+    """
+    if file.suffix == PROFILE:
+        raise UsageError(f"{file} is a profile, which has its launch: leave out --grid and --block")
+    limits = gpu_limits(run.gpu)
+    check_launch(run, limits)
+    if results is not None:
+        check_machine(results, limits.name, run.gpu)
+    architecture = "sm_{}{}".format(*limits.capability)
+    report = _Report(progress)
+    report(Step(stage="compile"))
+    code = read_user_code(file, kernel, architecture, run.options)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        report(Step(stage="assemble"))
+        arguments = arguments_of(run.arguments, parameters_of(code.module, code.module.function(code.kernel)))
+        plain = prepare(folder, code.module, code.kernel, run.launch, arguments, architecture, run.limit_s)
+        check_kernel(plain, run.launch, limits)
+        return _measure(folder, run, code, _notes(file, code, plain), report)
+
+
+def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report: _Report) -> RunOutcome:
+    process, error, is_interrupted = KernelProcess(run.gpu), None, False
+    try:
+        process.measure(folder, _STEP_LIMITS * run.limit_s + _STEP_SLACK_S, report)
+        process.close()
+        report(Step(stage="finish"))
+    except KernelFailed as failure:
+        error = _explained(failure, folder)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    finally:
+        process.kill()
+    with uninterrupted():
+        measured = jobs.read_measured(folder)
+        if measured is None or measured.gpu is None:
+            return RunOutcome(None, error, is_interrupted)
+        notes += [str(error)] if error else ["interrupted"] if is_interrupted else []
+        return RunOutcome(finish(folder, code.tools, notes), error, is_interrupted)
+
+
+def save_profile(path: Path, profile: Profile) -> None:
+    """Write a profile file. Raises `UsageError`, also for one that is too large to be read."""
+    text = profile.to_json()
+    if len(text) > MAX_PROFILE_BYTES:
+        raise UsageError(f"cannot write {path}: the profile has {len(text)} B, at most {MAX_PROFILE_BYTES} are read")
+    write_text(path, text)
+
+
+def check_launch(run: GpuRun, limits: GpuLimits) -> None:
+    """Raise `UsageError` for a launch that no kernel can have on a GPU."""
+    launch = run.launch
+    for what, sizes, maxima in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
+        for axis, size, maximum in zip("xyz", sizes, maxima, strict=True):
+            if size > maximum:
+                raise UsageError(f"{what} {sizes}: {limits.name} has at most {maximum} in {axis}")
+    if launch.threads_per_block > limits.threads:
+        raise UsageError(f"a block of {launch.threads_per_block} threads: {limits.name} has at most {limits.threads}")
+    if launch.shared_bytes > limits.shared_bytes:
+        raise UsageError(
+            f"{launch.shared_bytes} B of dynamic shared memory: a block has at most {limits.shared_bytes} B "
+            f"on {limits.name}"
+        )
+
+
+def check_kernel(kernel: Kernel, launch: Launch, limits: GpuLimits) -> None:
+    """Raise `UsageError` for a block that this kernel cannot have."""
+    threads, shared = launch.threads_per_block, kernel.shared_bytes + launch.shared_bytes
+    if kernel.max_threads is not None and threads > kernel.max_threads:
+        raise UsageError(f"a block of {threads} threads: the kernel is compiled for at most {kernel.max_threads}")
+    if shared > limits.shared_bytes:
+        raise UsageError(
+            f"{launch.shared_bytes} B of dynamic and {kernel.shared_bytes} B of static shared memory: a block has at "
+            f"most {limits.shared_bytes} B on {limits.name}"
+        )
+    registers = launch.warps_per_block * WARP_SIZE * kernel.registers
+    if registers > SM_REGISTERS:
+        raise UsageError(
+            f"a block of {threads} threads with {kernel.registers} registers each: an SM has {SM_REGISTERS} registers"
+        )
+
+
+def check_machine(results: Sequence[Result], gpu_name: str, gpu: int) -> None:
+    """Raise `UsageError` without a result, for one of another model of GPU, or if they lack what a prediction needs."""
+    from gpudissect.explanation.model.card import card_of
+
+    if not results:
+        raise UsageError(
+            f"no values of {gpu_name}: measure them once with 'gpudissect discover -d cuda:{gpu} -o result.json', then "
+            "add --machine result.json"
+        )
+    for result in results:
+        if result.device.name != gpu_name:
+            raise UsageError(
+                f"the result is one of {result.device.name}, cuda:{gpu} is {gpu_name}: measure it with "
+                f"'gpudissect discover -d cuda:{gpu} -o FILE'"
+            )
+    card_of(*results)
+
+
+class _Report:
+    """Steps of the process as progress of all."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, step: Step) -> None:
+        names = list(_STAGES)
+        if step.stage in names:
+            before = sum(_STAGES[name][0] for name in names[: names.index(step.stage)])
+            share, text = _STAGES[step.stage]
+            self._progress(before + share * step.done // max(1, step.total), _TOTAL, text)
+
+
+def _notes(file: Path, code: UserCode, plain: Kernel) -> list[str]:
+    """How the explained machine code differs from that of the file."""
+    if file.suffix in (PTX, CUDA) or code.machine_code == plain.code:
+        return []
+    version = code.tools.get("ptxas", "")
+    what = f"{file.name} has no machine code for {plain.architecture}"
+    if code.machine_code is not None:
+        what = f"the machine code in {file.name} is another one (other version or options of the compiler)"
+    return [f"explained is machine code that ptxas {version} assembled from the PTX in {file.name}: {what}"]
+
+
+def _explained(failure: KernelFailed, folder: Path) -> KernelFailed:
+    """The error with when it happened, and what is kept."""
+    measured = jobs.read_measured(folder)
+    if isinstance(failure, StageFailed) or measured is None:
+        return failure
+    text, when = str(failure), _WHILE.get(measured.stage, "while it was recorded")
+    if text.startswith(_FAULT):
+        text = f"the kernel failed {when}, its GPU context is lost: {text.removeprefix(_FAULT)}"
+    if any(name in text for name in _OUT_OF_BOUNDS):
+        text += "; do the sizes of its arrays fit the grid?"
+    elif "did not end" in text:
+        text += f" {when}; --limit SECONDS sets another limit"
+    kept = "what was measured before is kept" if measured.has_counts else "nothing was measured"
+    return KernelFailed(f"{text}; {kept}")

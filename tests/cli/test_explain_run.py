@@ -1,0 +1,192 @@
+"""``explain --grid --block``: a kernel recorded on a fake GPU and explained; kernels and files that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import gpudissect as gd
+from gpudissect.device.cuda.driver import GpuLimits
+from gpudissect.explanation import kernel_process, on_gpu, record
+from gpudissect.explanation.profile import read_profile
+from tests.cli.test_explain import H100, H200, OTHER, ROOT, SOURCE
+from tests.support.ptx_interpreter import ARGUMENT_BYTES
+
+ELEMENTS = ARGUMENT_BYTES // 4
+ARGUMENTS = (f"out:u32[{ELEMENTS}]", f"in:u32[{ELEMENTS}]=random", "n:u32=50")
+LIMITS = GpuLimits("NVIDIA H200", (9, 0), 1024, 232448, (2**31 - 1, 65535, 65535), (1024, 1024, 64))
+
+
+@pytest.fixture
+def on_fake(tmp_path, monkeypatch):
+    """A folder with kernels; kernels run on a fake H200, which does what the variable FAKE_GPU says."""
+    monkeypatch.setattr(on_gpu, "gpu_limits", lambda index: LIMITS)
+    monkeypatch.setattr(kernel_process, "process", SimpleNamespace(__name__="tests.support.fake_kernel_process"))
+    monkeypatch.setattr(record, "SHIFT", 0)
+    monkeypatch.setattr(record, "LAUNCH_RECORDS", 1 << 14)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(gd.__file__).parents[1]), str(ROOT)]))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.cu").write_text(SOURCE)
+    (tmp_path / "both.cu").write_text(SOURCE + OTHER)
+    return tmp_path
+
+
+def command(file="k.cu", *more, grid="4", block="64", arguments=ARGUMENTS, machine=H200):
+    given = [word for argument in arguments for word in ("--arg", argument)]
+    machines = ["--machine", machine] if machine else []
+    return ["explain", file, "--grid", grid, "--block", block, *given, *machines, *more]
+
+
+def test_a_kernel_is_recorded_and_explained(on_fake, gpudissect):
+    code, out, err = gpudissect(*command("k.cu", "--profile", "p.json", "--json"))
+    assert code == 0 and err == "gpudissect: wrote p.json\n"
+    profile = read_profile(on_fake / "p.json")
+    assert (profile.launch.grid, profile.gpu.name, profile.notes) == ((4, 1, 1), "NVIDIA H200", ())
+    assert set(profile.tools) == {"nvrtc", "ptxas"} and len(profile.sweep) == 13
+    found = gd.explain(on_fake / "p.json", machine=H200)
+    assert out == found.to_json() + "\n"
+    assert found.point.measured == profile.sweep[-1].ns and found.point.error is not None
+
+
+def test_the_first_screen_has_measured_time_and_error(on_fake, gpudissect):
+    code, out, err = gpudissect(*command())
+    assert (code, err) == (0, "")
+    assert "measured 60 ms, error " in out
+
+
+def test_without_a_result_it_is_recorded_only_for_a_profile(on_fake, gpudissect, error_of):
+    error = error_of(*command(machine=None))
+    assert "gpudissect discover -d cuda:0 -o result.json" in error and "--machine" in error
+    code, out, err = gpudissect(*command("k.cu", "--profile", "p.json", machine=None))
+    assert (code, out) == (0, "") and "explain p.json --machine" in err
+    assert read_profile(on_fake / "p.json").counts
+
+
+@pytest.mark.parametrize(
+    ("happens", "code", "facts", "explained"),
+    [
+        (
+            "fail_at=1",
+            3,
+            ("in its first launch", "CUDA_ERROR_ILLEGAL_ADDRESS", "nothing was measured", "context"),
+            False,
+        ),
+        ("fail_at=12", 3, ("while it was timed", "CUDA_ERROR_ILLEGAL_ADDRESS", "is kept"), True),
+        ("limit_at=1", 3, ("did not end within 2 s", "in its first launch", "--limit"), False),
+        ("end_at=1", 3, ("ended with code 7", "nothing was measured"), False),
+    ],
+)
+def test_a_kernel_that_fails_costs_one_line_and_keeps_what_was_measured(
+    on_fake, gpudissect, monkeypatch, happens, code, facts, explained
+):
+    monkeypatch.setenv("FAKE_GPU", happens)
+    got, out, err = gpudissect(*command("k.cu", "--limit", "2", "--profile", "p.json"))
+    *notes, error = err.splitlines()
+    assert got == code and all(fact in error for fact in facts), err
+    assert ("Predicted time" in out) == explained
+    assert notes == (["gpudissect: wrote p.json"] if explained else [])
+    assert (on_fake / "p.json").exists() == explained
+    if explained:
+        profile = read_profile(on_fake / "p.json")
+        assert profile.counts and len(profile.sweep) < 13 and "CUDA_ERROR" in profile.notes[0]
+
+
+def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from types import SimpleNamespace\n"
+        "from gpudissect.cli.app import main\n"
+        "from gpudissect.explanation import kernel_process, on_gpu\n"
+        "from tests.cli.test_explain_run import LIMITS\n"
+        "on_gpu.gpu_limits = lambda index: LIMITS\n"
+        "kernel_process.process = SimpleNamespace(__name__='tests.support.fake_kernel_process')\n"
+        "start = kernel_process.KernelProcess._start\n"
+        "def kept(self):\n"
+        "    self._log = open('log', 'w'); child = start(self); Path('pid').write_text(str(child.pid)); return child\n"
+        "kernel_process.KernelProcess._start = kept\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    words = [str(word) for word in command("k.cu", "--profile", "p.json")]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "FAKE_GPU": "hang_at=5"}
+    with subprocess.Popen([sys.executable, "-c", script, *words], env=environment, **options) as process:
+        while not (Path("log").exists() and "hanging" in Path("log").read_text()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "gpudissect: interrupted; what was measured is kept"
+    assert read_profile(on_fake / "p.json").notes == ("interrupted",)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(Path("pid").read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (command("both.cu"), ("2 kernels", "--kernel", "divergent", "other")),
+        (command(arguments=ARGUMENTS[:1]), ("1 argument", "3 parameters", "--arg 'p2:", "--arg 'p3:i32=")),
+        (command(arguments=(*ARGUMENTS, "m:i32=1")), ("4 arguments", "3 parameters")),
+        (command(arguments=("x",)), ("NAME:TYPE",)),
+        (command(machine=H100), ("H100", "H200", "discover -d cuda:0")),
+        (command(grid="0"), ("grid", "1 to")),
+        (command(grid="4,0.5"), ("not a grid", "X,Y,Z")),
+        (command(grid="1,65536"), ("65535 in y",)),
+        (command(block="1025"), ("1025 threads", "1024")),
+        (command(block="1,1,65"), ("64 in z",)),
+        (command("k.cu", "--shared", "300K"), ("307200 B", "232448 B")),
+        (command("k.cu", "--limit", "0"), ("time limit",)),
+        (command("k.cu", "-d", "sim:h200"), ("sim:h200", "cuda:0")),
+        (command("k.cu", "--profile", "missing/p.json"), ("missing/p.json", "no folder")),
+        (command("k.cu", "--profile", "p.txt"), ("p.txt", ".json")),
+        (command("k.cu", "--profile", "k.cu"), ("k.cu", "input")),
+        (command("p.json"), ("p.json", "leave out --grid")),
+        (command("k.ptx", "--compile-option=-DN=1"), ("--compile-option",)),
+        (command("k.cu", "--compile-option=-arch=sm_80"), ("-arch=sm_80",)),
+        (["explain", "k.cu", "--grid", "4"], ("--grid", "needs --block")),
+        (["explain", "k.cu", "--arg", "n:i32=1"], ("--arg", "--grid and --block")),
+        (["explain", "k.cu"], ("--grid and --block", "--profile")),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_gpu_is_used(on_fake, monkeypatch, error_of, words, facts):
+    monkeypatch.setattr(kernel_process.KernelProcess, "_start", lambda self: pytest.fail("the GPU was used"))
+    error = error_of(*words)
+    assert all(fact in error for fact in facts), error
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder where even root cannot write")
+def test_a_profile_that_cannot_be_written_is_known_before_the_gpu_is_used(on_fake, monkeypatch, error_of):
+    monkeypatch.setattr(kernel_process.KernelProcess, "_start", lambda self: pytest.fail("the GPU was used"))
+    assert "cannot write /proc/" in error_of(*command("k.cu", "--profile", "/proc/self/p.json"))
+
+
+def test_the_first_errors_of_the_compiler_are_printed(on_fake, error_of):
+    Path("k.cu").write_text('extern "C" __global__ void k() { one; two; }')
+    error = error_of(*command(arguments=()), code=3)
+    assert '"one" is undefined' in error and '"two" is undefined' in error
+    Path("k.cu").write_text("#include <iostream>\n")
+    error = error_of(*command(arguments=()), code=3)
+    assert "iostream" in error and "nvcc" in error
+
+
+def test_macros_folders_and_instances_of_templates(on_fake, gpudissect):
+    Path("include").mkdir()
+    Path("include/own.h").write_text("typedef unsigned Word;")
+    source = "#include <own.h>\ntemplate <class T> __global__ void put(T* out) { out[threadIdx.x] = VALUE; }"
+    Path("t.cu").write_text(source)
+    options = ("--compile-option=-DVALUE=5", "--compile-option", "-Iinclude")
+    words = command("t.cu", *options, "--profile", "p.json", "--json", arguments=ARGUMENTS[:1])
+    code, out, err = gpudissect(*words, "--kernel", "put<Word>")
+    assert code == 0, err
+    assert read_profile(Path("p.json")).kernel == "_Z3putIjEvPT_"
+    again = ("explain", "t.cu", *options, "--kernel", "put<Word>", "--profile", "p.json", "--machine", H200, "--json")
+    assert gpudissect(*again)[1] == out
+    assert "'NAME<ARGUMENTS>'" in gpudissect(*words)[2]

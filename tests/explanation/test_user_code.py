@@ -1,0 +1,84 @@
+"""Device code in files of users: which kernel, its PTX, and whether machine code was assembled from it."""
+
+import pytest
+
+from gpudissect.errors import MachineCodeError, UsageError
+from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.user_code import read_user_code
+from gpudissect.machine_code.device_code import read_embedded_ptx
+from gpudissect.machine_code.tools import run_tool
+from tests.support.ptx import ptx_of
+
+SOURCE = r"""
+template <class T> __global__ void scale(T* out, T f) { out[threadIdx.x] *= f; }
+template __global__ void scale<float>(float*, float);
+template __global__ void scale<double>(double*, double);
+"""
+FLOAT, DOUBLE = "_Z5scaleIfEvPT_S0_", "_Z5scaleIdEvPT_S0_"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "k.cu").write_text(SOURCE)
+    for capability in ("80", "90"):
+        ptx = ptx_of(SOURCE, f"compute_{capability}")
+        (folder / f"k{capability}.ptx").write_text(ptx)
+        (folder / f"k{capability}.cubin").write_bytes(assemble(ptx, f"sm_{capability}").data)
+    images = {"ptx": "kind=ptx,sm={0},file=k{0}.ptx", "elf": "kind=elf,sm={0},file=k{0}.cubin"}
+    contents = {
+        "both": ("elf90", "ptx90", "ptx80"),
+        "old": ("ptx80", "elf80"),
+        "new": ("ptx90", "elf90"),
+        "machine": ("elf90", "elf80"),
+    }
+    for name, parts in contents.items():
+        chosen = [f"--image3={images[part[:3]].format(part[3:])}" for part in parts]
+        run_tool("fatbinary", [f"--create={name}.fatbin", "-64", *chosen], folder)
+    whole = (folder / "both.fatbin").read_bytes()
+    (folder / "truncated.fatbin").write_bytes(whole[: len(whole) // 2])
+    (folder / "truncated.cubin").write_bytes((folder / "k90.cubin").read_bytes()[:2000])
+    return folder
+
+
+@pytest.mark.parametrize("file", ["k.cu", "k90.ptx", "both.fatbin"])
+@pytest.mark.parametrize(("name", "kernel"), [("scale<float>", FLOAT), (DOUBLE, DOUBLE)])
+def test_a_kernel_is_found_in_source_ptx_and_machine_code(files, file, name, kernel):
+    code = read_user_code(files / file, name, "sm_90")
+    assert (code.kernel, code.module.target) == (kernel, "sm_90")
+    assert (code.machine_code is not None) == (file == "both.fatbin") and code.tools["ptxas"]
+    with pytest.raises(MachineCodeError, match="2 kernels"):
+        read_user_code(files / file, None, "sm_90")
+
+
+def test_the_newest_ptx_that_the_gpu_can_run_is_taken(files):
+    assert read_user_code(files / "both.fatbin", FLOAT, "sm_86").module.target == "sm_80"
+    assert read_user_code(files / "old.fatbin", FLOAT, "sm_90").module.target == "sm_80"
+    assert len(read_embedded_ptx(files / "both.fatbin", "sm_100")) == 1
+    assert read_embedded_ptx(files / "both.fatbin", "sm_75") == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "architecture", "facts"),
+    [
+        ("machine.fatbin", "sm_90", ("no PTX of scale<float>", "arch=compute_90,code=[sm_90,compute_90]", "--profile")),
+        ("k90.cubin", "sm_90", ("no PTX", "-gencode")),
+        ("k90.cubin", "sm_100", ("no machine code for sm_100", "found: sm_90")),
+        ("new.fatbin", "sm_80", ("no machine code for sm_80", "found: sm_90")),
+        ("truncated.cubin", "sm_90", ("truncated cubin",)),
+        ("truncated.fatbin", "sm_90", ("fatbin",)),
+        ("missing.so", "sm_90", ("missing.so", "No such file")),
+    ],
+)
+def test_what_is_missing_is_named_in_one_line(files, file, architecture, facts):
+    with pytest.raises(UsageError) as error:
+        read_user_code(files / file, "scale<float>", architecture)
+    assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_a_template_without_an_instance_is_no_kernel(tmp_path):
+    path = tmp_path / "t.cu"
+    path.write_text(SOURCE.partition("template __global__")[0])
+    with pytest.raises(MachineCodeError, match="--kernel 'NAME<ARGUMENTS>'"):
+        read_user_code(path, None, "sm_90")
+    assert read_user_code(path, "scale<unsigned char>", "sm_90").kernel == "_Z5scaleIhEvPT_S0_"
