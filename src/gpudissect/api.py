@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import UnionType
-from typing import overload
+from typing import Any, overload
 
 from gpudissect.device import kinds
 from gpudissect.device.base import Device
@@ -198,27 +198,67 @@ def explain(
     *,
     machine: Name | Result | Sequence[Name | Result],
     kernel: str | None = None,
+    grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+    args: Sequence[Any] = (),
+    shared: int = 0,
+    device: str | None = None,
+    limit: float | None = None,
+    compile_options: Sequence[str] = (),
     profile: Name | None = None,
     against: Name | Result | Sequence[Name | Result] = (),
+    progress: Progress | None = None,
 ) -> Explanation:
     """Predict the time of a kernel on a measured GPU, and what limits it, as ``gpudissect explain`` does.
 
-    Args:
-        file: machine code (.cubin), PTX (.ptx), CUDA C++ (.cu), or a profile (.json).
-        machine: results of `discover` of the GPU, and of `hide` too if there are any, or their files.
-        kernel: its name, if the file has several.
-        profile: how often its instructions ran on a GPU; needed unless `file` is a profile.
-        against: results of another GPU, for the predicted time on that one.
+    With `grid` and `block` the kernel runs on a GPU, in a process of its own; without them a profile of such a run is
+    needed.
 
-    Raises `UsageError` for files that do not belong together, and `DeviceError` without a compiler for CUDA C++.
+    Args:
+        file: CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any other file with device code.
+        machine: results of `discover` of the GPU, and of `hide` too if there are any, or their files.
+        kernel: its name, if the file has several, such as ``ns::scale<float>``.
+        grid: blocks in x, or in x, y and z.
+        block: threads of a block in x, or in x, y and z.
+        args: its arguments: numbers, arrays of numpy (each launch gets their content), or texts as ``--arg`` has them.
+        shared: dynamic shared memory of a block in bytes.
+        device: the GPU, ``cuda:0`` if None.
+        limit: seconds that a launch may take, 60 if None.
+        compile_options: options of NVRTC for CUDA C++.
+        profile: with `grid`, a file for what is recorded; else what was recorded, needed unless `file` is a profile.
+        against: results of another GPU, for the predicted time on that one.
+        progress: called with (done, total, stage).
+
+    Raises `UsageError` for files that do not belong together or arguments that the kernel does not take, `KernelFailed`
+    for a kernel that fails or exceeds the limit (what was recorded is in `profile`), `DeviceError` without a GPU or
+    compiler.
 
     """
-    from gpudissect.explanation.inputs import explain_file
+    from gpudissect.explanation.inputs import explain_file, explain_recorded
 
     _check_type("file", file, str | Path, "a path")
     results, others = _results_of("machine", machine), _results_of("against", against)
-    found = explain_file(Path(file), results, kernel=kernel, profile=_path("profile", profile), against=others)
-    return Explanation.of(found)
+    path, code = _path("profile", profile), Path(file)
+    if grid is None or block is None:
+        if grid is not None or block is not None or len(args):
+            raise UsageError("a run on a GPU needs both grid and block")
+        options = tuple(compile_options)
+        return Explanation.of(explain_file(code, results, kernel=kernel, profile=path, options=options, against=others))
+    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
+
+    run = run_of(grid, block, shared, args, device, limit, compile_options)
+    check_saved(path, [code])
+    outcome = record_on_gpu(code, kernel, run, results, progress or (lambda done, total, stage: None))
+    if path is not None and outcome.profile is not None:
+        save_profile(path, outcome.profile)
+    if outcome.is_interrupted:
+        raise KeyboardInterrupt
+    if outcome.error is not None and not (outcome.is_partial and outcome.is_explainable):
+        raise outcome.error
+    if outcome.error is not None:
+        warnings.warn(str(outcome.error), stacklevel=2)
+    assert outcome.profile is not None
+    return Explanation.of(explain_recorded(outcome.profile, results, others))
 
 
 def devices() -> list[Listing]:

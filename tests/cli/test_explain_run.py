@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import gpudissect as gd
 from gpudissect.device.cuda.driver import GpuLimits
+from gpudissect.errors import KernelFailed
 from gpudissect.explanation import kernel_process, on_gpu, record
 from gpudissect.explanation.profile import read_profile
 from tests.cli.test_explain import H100, H200, OTHER, ROOT, SOURCE
@@ -190,3 +192,24 @@ def test_macros_folders_and_instances_of_templates(on_fake, gpudissect):
     again = ("explain", "t.cu", *options, "--kernel", "put<Word>", "--profile", "p.json", "--machine", H200, "--json")
     assert gpudissect(*again)[1] == out
     assert "'NAME<ARGUMENTS>'" in gpudissect(*words)[2]
+
+
+def test_in_python_arguments_are_values(on_fake, monkeypatch):
+    source = np.arange(ELEMENTS, dtype=np.uint32)
+    stages = []
+    options = {"machine": H200, "grid": 4, "block": (64, 1), "progress": lambda *step: stages.append(step)}
+    found = gd.explain("k.cu", args=[ARGUMENTS[0], source, 50], profile="p.json", **options)
+    profile = read_profile(Path("p.json"))
+    assert profile.arguments == (ARGUMENTS[0] + "=zeros", f"p2:u32[{ELEMENTS}]=content", "p3:i32=50")
+    assert found.to_json() == gd.explain("p.json", machine=H200).to_json()
+    same = gd.explain("k.cu", args=[ARGUMENTS[0], f"in:u32[{ELEMENTS}]=range", 50], **options)
+    assert same.point == found.point
+    assert [done for done, _, _ in stages] == sorted(done for done, _, _ in stages[: len(stages) // 2]) * 2
+    for args, fact in (([ARGUMENTS[0], source, 2.5], "p3 is f32"), ([ARGUMENTS[0], {}], "dict"), ([], "3 parameters")):
+        with pytest.raises(gd.UsageError, match=fact):
+            gd.explain("k.cu", args=args, **options)
+    with pytest.raises(gd.UsageError, match="both grid and block"):
+        gd.explain("k.cu", args=[1], machine=H200, grid=3)
+    monkeypatch.setenv("FAKE_GPU", "fail_at=1")
+    with pytest.raises(KernelFailed, match="ILLEGAL_ADDRESS"):
+        gd.explain("k.cu", args=ARGUMENTS, **options)

@@ -84,19 +84,18 @@ def explain(
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded
-    from gpudissect.explanation.on_gpu import record_on_gpu
+    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu
     from gpudissect.interrupts import uninterrupted
-    from gpudissect.results.files import check_apart, check_ending, check_page, check_writable, load
+    from gpudissect.results.files import check_apart, check_page, check_writable, load
 
     condition = None if gate is None else parse_gate(gate)
     run = _run_of(grid, block, shared, arg, device, limit, compile_option)
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
-    for path in filter(None, (saved, output, html)):
+    check_saved(saved, inputs)
+    for path in filter(None, (output, html)):
         check_apart(path, inputs)
         check_writable(path)
-    if saved is not None:
-        check_ending(saved, "of a profile", (".json",))
     if html is not None:
         check_page(html)
     results, others = ([load(path) for path in paths or ()] for paths in (machine, against))

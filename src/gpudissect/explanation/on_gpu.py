@@ -23,7 +23,7 @@ from gpudissect.explanation.user_code import CUDA, PTX, UserCode, read_user_code
 from gpudissect.explanation.values import Value, arguments_of
 from gpudissect.interrupts import uninterrupted
 from gpudissect.machine_code.kernel import Kernel
-from gpudissect.results.files import write_text
+from gpudissect.results.files import check_apart, check_ending, check_writable, write_text
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE, parse_bytes
 
@@ -109,6 +109,11 @@ class RunOutcome:
     is_interrupted: bool = False
 
     @property
+    def is_partial(self) -> bool:
+        """Whether only instrumented kernels failed."""
+        return isinstance(self.error, StageFailed)
+
+    @property
     def is_explainable(self) -> bool:
         """Whether executions were counted."""
         return self.profile is not None and bool(self.profile.counts)
@@ -163,6 +168,14 @@ def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report
             return RunOutcome(None, error, is_interrupted)
         notes += [str(error)] if error else ["interrupted"] if is_interrupted else []
         return RunOutcome(finish(folder, code.tools, notes), error, is_interrupted)
+
+
+def check_saved(path: Path | None, inputs: Sequence[Path]) -> None:
+    """Make sure, before the GPU is used, that a profile can be written and replaces no input. Raises `UsageError`."""
+    if path is not None:
+        check_apart(path, inputs)
+        check_writable(path)
+        check_ending(path, "of a profile", (PROFILE,))
 
 
 def save_profile(path: Path, profile: Profile) -> None:
