@@ -10,7 +10,7 @@ import os
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.card import card_of
-from gpudissect.explanation.model.predict import roofline, volkov
+from gpudissect.explanation.model.predict import roofline, sm_of, volkov
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.machine_code.program import read_program
@@ -62,27 +62,61 @@ class Row:
     errors: dict[str, tuple[float, ...]]
 
 
-def row_of(gpu: str, kernel: str, half: str) -> Row:
-    """The errors of a recorded kernel."""
+@dataclass(frozen=True)
+class Point:
+    """Nanoseconds of a kernel at one occupancy: measured, and by each of `MODELS`.
+
+    Of `latency_bound` and `throughput_bound` VV16 (s3.5) takes the larger. The former is the latency of a warp and of
+    the replacement of its block (s3.7), for all waves of blocks.
+    """
+
+    warps: int  # of an SM
+    largest_carveout: bool  # False: the L1 that the driver chooses
+    measured: float
+    predicted: dict[str, float]
+    latency_bound: float
+    throughput_bound: float
+    limiter: str
+
+
+def points_of(gpu: str, kernel: str) -> list[Point]:
+    """A recorded kernel at all its occupancies, measured and predicted."""
     profile = read_profile(RECORDINGS / gpu / f"{kernel}.json")
     card = card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
     cubin, machine = profile.machine_code()
     found = assess(read_program(cubin, machine), parse_ptx(profile.ptx()), facts_of(profile, card), card)
-    errors: dict[str, list[float]] = {model: [] for model in MODELS}
-    limiter = ""
+    replacement = sm_of(card, 0.0, 1).block_replacement / card.clock_hz * 1e9
+    points = []
     for point in profile.sweep:
         largest = point.carveout == 100
         requests = found.requests(point.blocks_per_sm, largest_carveout=largest)
         predicted = found.predict(point.blocks_per_sm, requests, largest_carveout=largest)
+        latency = found.latency(requests)
         times = (
             predicted.nanoseconds,
-            volkov(predicted, found.latency(requests), found.launch, card),
+            volkov(predicted, latency, found.launch, card),
             roofline(predicted),
         )
-        for model, time in zip(MODELS, times, strict=True):
-            errors[model].append(time / point.ns - 1)
-        limiter = predicted.limiter
-    return Row(gpu, kernel, half, limiter, {model: tuple(each) for model, each in errors.items()})
+        no_bounds = replace(predicted, bounds={"none": 0.0})
+        points.append(
+            Point(
+                warps=point.warps_per_sm,
+                largest_carveout=largest,
+                measured=point.ns,
+                predicted=dict(zip(MODELS, times, strict=True)),
+                latency_bound=volkov(no_bounds, latency + replacement, found.launch, card),
+                throughput_bound=max(predicted.bounds.values()),
+                limiter=predicted.limiter,
+            )
+        )
+    return points
+
+
+def row_of(gpu: str, kernel: str, half: str) -> Row:
+    """The errors of a recorded kernel."""
+    points = points_of(gpu, kernel)
+    errors = {model: tuple(each.predicted[model] / each.measured - 1 for each in points) for model in MODELS}
+    return Row(gpu, kernel, half, points[-1].limiter if points else "", errors)
 
 
 def percent(value: float) -> str:

@@ -22,11 +22,11 @@ from gpudissect.models.one_latency import (
 from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic, Refined
 from gpudissect.models.worksheet import Sheet, worksheet
+from gpudissect.units import WARP_SIZE
 
 SYNTHETIC = vv16.synthetic()
 G80, GT200, FERMI, KEPLER, MAXWELL = vv16.gpus()
 YEARS = np.arange(2006, 2016, 2)
-BYTES_PER_CYCLE = 10.4  # of one SM, VV16 table 3.3
 
 
 @dataclass(frozen=True)
@@ -76,35 +76,39 @@ def _digit(printed: float) -> float:
 def table_3_4() -> Sheet:
     """The worksheet of VV16 tables 3.2 to 3.4."""
 
+    limits = vv16.tables()["table_3_3"]
+
     def unit(resource: str, rate: float, moved: float = 0, slots: float = 1) -> Unit:
         return Unit(resource=resource, latency=1, throughput=rate, bytes=moved, slots=slots)
 
     units = {
-        "fadd": unit("CUDA cores", 4),
-        "rsq": unit("SFU units", 1),
-        "lds": unit("shared memory banks", 1),
-        "lds_2way": unit("shared memory banks", 0.5, slots=2),
-        "ldg_streaming": unit("memory system", BYTES_PER_CYCLE / 128, 128),
-        "ldg_stride2": unit("memory system", BYTES_PER_CYCLE / 256, 256, 2),
+        "fadd": unit("CUDA cores", limits["fadd"] / WARP_SIZE),
+        "rsq": unit("SFU units", limits["rsq"] / WARP_SIZE),
+        "lds": unit("shared memory banks", limits["lds"] / WARP_SIZE),
+        "lds_2way": unit("shared memory banks", limits["lds"] / WARP_SIZE / 2, slots=2),
+        "ldg_streaming": unit("memory system", limits["ldg_streaming"] / 128, 128),
+        "ldg_stride2": unit("memory system", limits["ldg_streaming"] / 256, 256, 2),
     }
-    counts = {"fadd": 100, "rsq": 5, "lds": 10, "lds_2way": 10, "ldg_streaming": 5, "ldg_stride2": 5}
-    return worksheet(replace(vv16.machine(MAXWELL), units=units), counts, 64, pairs=5)
+    counts = {kind: vv16.tables()["table_3_2"][kind] for kind in units}
+    pairs = vv16.tables()["table_3_4"]["issues"]["dual"]
+    return worksheet(replace(vv16.machine(MAXWELL), units=units), counts, 64, pairs=pairs)
 
 
 def _chapter_3() -> Iterator[Row]:
     maxwell = vv16.machine(MAXWELL)
     loads, pins = maxwell.unit("ldg_streaming"), maxwell.pin_throughput("ldg_streaming")
-    yield Row("table 3.1", "instructions needed, arithmetic, Maxwell", 24, _product(maxwell, "fadd"), 0)
-    yield Row("table 3.1", "instructions needed, memory, Maxwell", 30, _product(maxwell, "ldg_streaming"), 0.5)
+    for kind, name, tolerance in (("fadd", "arithmetic", 0), ("ldg_streaming", "memory", 0.5)):
+        needed = vv16.tables()["table_3_1"][kind]["concurrency"]
+        yield Row("table 3.1", f"instructions needed, {name}, Maxwell", needed, _product(maxwell, kind), tolerance)
     yield Row("s3.2", "pin bandwidth in IPC, Maxwell", 0.086, pins, 5e-4)
     near = "0.086 x 368 is 31.8: the two printed factors do not give the product"
     yield Row("s3.2", "instructions needed at it", 33, loads.latency * pins, 0.5, near)
     sheet = table_3_4()
-    totals = {"CUDA cores": 25, "SFU units": 5, "shared memory banks": 30, "memory system": 184.5, "issue": 36.25}
-    for resource, printed in totals.items():
-        near = "12.3 CPI is printed rounded" if printed == 184.5 else ""
+    table = vv16.tables()["table_3_4"]
+    for resource, printed in table["totals"].items():
+        near = "12.3 CPI is printed rounded" if resource == "memory system" else ""
         yield Row("table 3.4", f"{resource}, cycles", printed, sheet.totals[resource], 0.2 if near else 0.01, near)
-    yield Row("s3.6", "throughput bound, warps per cycle", 0.00542, sheet.throughput_bound, 5e-6)
+    yield Row("s3.6", "throughput bound, warps per cycle", table["throughput_bound"], sheet.throughput_bound, 5e-6)
     cycles = {"LD": 301, "LDS": 24, "FADD": 9, "RSQ": 9}
     chain = [Issue(name, each, ("R1",), "R1") for name, each in cycles.items()] + [Issue("ST", 9, ("R1",))]
     yield Row("listing 3.1", "issue of the store, cycle", 343, timeline(chain, reissue=3, width=2).end, 0)
@@ -115,9 +119,9 @@ def _chapter_3() -> Iterator[Row]:
 
 
 def _vector_add() -> Iterator[Row]:
-    kepler = vv16.machine(KEPLER)
-    found = timeline(vv16.vector_add(), reissue=kepler.reissue, width=2, replacement=201)
-    yield Row("s3.8, figure 3.5", "vector addition: warp latency, cycles", 544, found.end, 0)
+    kepler, printed = vv16.machine(KEPLER), vv16.tables()["section_3_8"]
+    found = timeline(vv16.vector_add(), reissue=kepler.reissue, width=2, replacement=printed["replacement"])
+    yield Row("s3.8, figure 3.5", "vector addition: warp latency, cycles", printed["warp_latency"], found.end, 0)
     share = vv16.value(KEPLER, "table_6_4", "peak_gbs") * 1e9 / (kepler.sms * kepler.clock_hz)
     units = {
         "core": Unit(resource="cores", latency=9, throughput=6),
@@ -128,10 +132,11 @@ def _vector_add() -> Iterator[Row]:
         for n in (1, 64)
     )
     yield Row("s3.8", "memory, B per cycle of one SM", 17.1, share, 0.05)
-    yield Row("s3.8", "cycles per warp of one scheduler, issue", 8, 4 * one.totals["issue"], 0)
-    yield Row("s3.8", "throughput bound, warps per cycle", 0.0445, one.throughput_bound, 1e-4)
-    yield Row("s3.8", "GB/s of each warp", 6.35, one.bytes_per_second() / 1e9, 0.005)
-    yield Row("s3.8", "maximum GB/s", 154, full.bytes_per_second() / 1e9, 1e-6)
+    yield Row("s3.8", "cycles per warp of one scheduler, issue", printed["issues"], 4 * one.totals["issue"], 0)
+    bound = printed["throughput_bound"]
+    yield Row("s3.8", "throughput bound, warps per cycle", bound, one.throughput_bound, 1e-4)
+    yield Row("s3.8", "GB/s of each warp", printed["gbs_per_warp"], one.bytes_per_second() / 1e9, 0.005)
+    yield Row("s3.8", "maximum GB/s", printed["peak_gbs"], full.bytes_per_second() / 1e9, 1e-6)
     yield Row("s3.9", "IPC at 156 GB/s", 0.54, 12 * 156e9 / (384 * kepler.sms * kepler.clock_hz), 0.005)
 
 

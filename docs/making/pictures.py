@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
 
 import hiding_figures
 import throughput
+import vv16_curves
 
 from gpudissect.views.page.drawing import hierarchy_file
 from gpudissect.views.plots.element import figures_of_element
@@ -116,6 +117,10 @@ def _vv16() -> dict[str, str]:
     return {f"vv16/{name}": svg for name, svg in hiding_figures.pictures()}
 
 
+def _vv16_kernels() -> dict[str, str]:
+    return {f"vv16-kernels/{name}": svg for name, svg in vv16_curves.pictures()}
+
+
 def _calibration() -> dict[str, str]:
     """Share of wrong answers against the chance that the confidence leaves, from the table of its page."""
     text = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
@@ -149,6 +154,7 @@ _JOBS: Mapping[str, Callable[[], dict[str, str]]] = {
     **{gpu: partial(_measured, gpu) for gpu in GPUS},
     "throughput": _throughput,
     "vv16": _vv16,
+    "vv16-kernels": _vv16_kernels,
     "calibration": _calibration,
 }
 
