@@ -47,7 +47,7 @@ limit the loads in flight, a block ends when its stores have reached the L2, sca
 
 Published errors, each of other kernels and GPUs, so that they are no ranking: a simulator that honours control words
 14 % (Huerta et al., MICRO 2025, RTX A6000); an analytic model over occupancies 24 % on 14 Rodinia kernels, other
-models on the same 27 to 136 %.
+models on the same 27 to 136 %. Curves of the kernels of VV16: [its chapter 3](validation-explain-vv16.md).
 """
 
 
