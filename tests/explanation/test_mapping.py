@@ -56,7 +56,8 @@ def test_each_access_of_machine_code_runs_as_often_as_in_the_ptx(name, architect
             source = known.get(instruction.line)
             is_access = source and not source.guard and instruction.opcode in MEMORY.get(source.name, ())
             if is_access and instruction.predicate != "!PT":
-                found[instruction.line] += counts.threads_of(instruction, number).value
+                threads_of = counts.guarded.get((number, instruction.predicate), counts.threads[number])
+                found[instruction.line] += threads_of.value
     assert found and found == {line: pytest.approx(reference.threads[line], abs=0.01) for line in found}
     inexact = [n for n in program.flow.order if not counts.threads[n].is_exact]
     assert not inexact or name in UNDETERMINED
@@ -120,7 +121,7 @@ def test_instructions_under_a_predicate_have_counts_of_their_own():
         if instruction.opcode == "STS" and instruction.predicate
     ]
     halves = sum(x < half for half in (8, 4, 2, 1) for _, x in threads())
-    assert counts.threads_of(store, block).value == halves
+    assert counts.guarded[block, store.predicate].value == halves
     assert counts.threads[block].value == 4 * THREADS
 
 

@@ -14,7 +14,6 @@ from gpudissect.explanation.evidence import PtxBlock, find_evidence
 from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCount
 from gpudissect.explanation.ptx import Function
 from gpudissect.explanation.unrolling import unrolled_loops
-from gpudissect.machine_code.instructions import Instruction
 from gpudissect.machine_code.program import Program
 
 _ENDS = frozenset(("EXIT", "RET", "KILL"))
@@ -37,10 +36,6 @@ class MachineCounts:
     edges: dict[tuple[int, int], Count] = field(repr=False)
     origin: tuple[PtxBlock | None, ...]
     contradicting: tuple[PtxBlock, ...]
-
-    def threads_of(self, instruction: Instruction, block: int) -> Count:
-        """Threads that execute an instruction of a block; an instruction under a predicate issues for all of them."""
-        return self.guarded.get((block, instruction.predicate), self.threads[block])
 
 
 def map_counts(

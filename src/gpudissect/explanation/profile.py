@@ -14,6 +14,7 @@ from gpudissect.explanation.line_records import Count, LineRecords
 from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, Trace, unpack_bytes, unpack_trace
 from gpudissect.explanation.ptx import MAX_PTX_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
+from gpudissect.results.files import read_bounded
 from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/profile/1"] = "gpudissect/profile/1"
@@ -219,13 +220,7 @@ class Profile(Record):
 
 def read_profile(path: Path) -> Profile:
     """Read a profile file. Raises `UsageError`, in one line, for a file that is missing, too large or no profile."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PROFILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MAX_PROFILE_BYTES:
-        raise UsageError(f"{path} is not a profile: larger than {MAX_PROFILE_BYTES >> 20} MiB")
+    data = read_bounded(path, MAX_PROFILE_BYTES, "profile")
     try:
         return Profile.model_validate_json(data)
     except ValidationError as error:

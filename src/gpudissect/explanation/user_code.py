@@ -9,6 +9,7 @@ from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.names import choose_name, source_name
 from gpudissect.machine_code.tools import run_tool
+from gpudissect.results.files import read_bounded
 
 PTX, CUDA = ".ptx", ".cu"
 """Endings of files; any other file is machine code."""
@@ -74,14 +75,7 @@ def kernels_of(module: Module) -> list[str]:
 
 def read_text(file: Path) -> str:
     """The text of a file. Raises `UsageError`."""
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(MAX_PTX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
-    if len(data) > MAX_PTX_BYTES:
-        raise UsageError(f"cannot read {file}: larger than {MAX_PTX_BYTES >> 20} MiB")
-    return data.decode("utf-8", "replace")
+    return read_bounded(file, MAX_PTX_BYTES, "source").decode("utf-8", "replace")
 
 
 def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> UserCode:

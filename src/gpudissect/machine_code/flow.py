@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.instructions import Instruction
-from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Function, Kernel
+from gpudissect.machine_code.kernel import INSTRUCTION_BYTES, Kernel
 
 _BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"))
 _INDIRECT = frozenset(("BRX", "BRXU", "JMX", "JMXU"))
@@ -85,12 +85,6 @@ def control_flow(kernel: Kernel, instructions: tuple[Instruction, ...]) -> Flow:
     entries = tuple(number_of[start] for start in sorted(functions.values()))
     order = _reverse_postorder(blocks, entries)
     return Flow(instructions, tuple(blocks), entries, order, _dominators(blocks, entries, order))
-
-
-def function_of(flow: Flow, kernel: Kernel, block: int) -> Function:
-    """The function in which a block lies, by address."""
-    address = flow.instructions[flow.blocks[block].start].address
-    return next(function for function in reversed(kernel.functions) if function.start <= address)
 
 
 def _targets(kernel: Kernel, instruction: Instruction) -> tuple[int, ...]:

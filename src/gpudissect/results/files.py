@@ -32,7 +32,7 @@ def load(path: Path) -> Result:
 
     Raises `UsageError`, in one line, for a file that is missing, of another kind, of a newer version or malformed.
     """
-    data = _read(path)
+    data = read_bounded(path, MAX_BYTES, "result file")
     try:
         content = _parse(data)
         schema = content.get("schema") if isinstance(content, dict) else None
@@ -50,18 +50,19 @@ def load(path: Path) -> Result:
         raise UsageError(f"{path} is not a result file: {reason}") from None
 
 
-def _read(path: Path) -> bytes:
+def read_bounded(path: Path, max_bytes: int, kind: str) -> bytes:
+    """The content of a file of this kind. Raises `UsageError` if it cannot be read or is larger."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except IsADirectoryError:
         if is_recording(path):
             raise UsageError(f"cannot read {path}: it is a recording; -d rec:{path} replays it") from None
         raise UsageError(f"cannot read {path}: it is a folder; name a file in it") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} is not a result file: larger than {MAX_BYTES >> 20} MiB")
+    if len(data) > max_bytes:
+        raise UsageError(f"{path} is not a {kind}: larger than {max_bytes >> 20} MiB")
     return data
 
 
