@@ -135,6 +135,14 @@ def test_a_host_executable_without_device_code_is_refused():
         read_device_code(Path(sys.executable).resolve())
 
 
+def test_a_truncated_host_executable_is_refused(tmp_path):
+    whole = Path(sys.executable).resolve().read_bytes()
+    for size in (30, len(whole) // 2):
+        (tmp_path / "half").write_bytes(whole[:size])
+        with pytest.raises(MachineCodeError, match="truncated ELF file 'half'"):
+            read_device_code(tmp_path / "half")
+
+
 def test_a_kernel_is_found_with_its_cubin(tmp_path):
     path = tmp_path / "kernels.fatbin"
     path.write_bytes(fatbin([cubin_of(LOOP, "sm_90"), cubin_of(RESOURCES, "sm_90")]))

@@ -45,7 +45,6 @@ _STAGES = {
 _TOTAL = sum(share for share, _ in _STAGES.values())
 _FAULT = "a kernel failed: "  # how `CudaContext.wait` names it
 _WHILE = {"launch": "in its first launch", "sweep": "while it was timed"}
-_OUT_OF_BOUNDS = ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_MISALIGNED_ADDRESS")
 _STEP_LIMITS, _STEP_SLACK_S = 3, 60.0  # time limits of a launch that a step may take; copies and files
 
 
@@ -267,12 +266,12 @@ def _explained(failure: KernelFailed, folder: Path) -> KernelFailed:
     measured = jobs.read_measured(folder)
     if isinstance(failure, StageFailed) or measured is None:
         return failure
-    text, when = str(failure), _WHILE.get(measured.stage, "while it was recorded")
-    if text.startswith(_FAULT):
-        text = f"the kernel failed {when}, its GPU context is lost: {text.removeprefix(_FAULT)}"
-    if any(name in text for name in _OUT_OF_BOUNDS):
-        text += "; do the sizes of its arrays fit the grid?"
-    elif "did not end" in text:
-        text += f" {when}; --limit SECONDS sets another limit"
+    when = _WHILE.get(measured.stage, "while it was recorded")
     kept = "what was measured before is kept" if measured.has_counts else "nothing was measured"
-    return KernelFailed(f"{text}; {kept}")
+    text, hint = str(failure), ""
+    if text.startswith(_FAULT):
+        text = f"the kernel failed {when}: {text.removeprefix(_FAULT)}"
+        hint = "; its GPU context is lost: compare the sizes of its arrays with the grid"
+    elif "did not end" in text:
+        text, hint = f"{text} {when}", "; --limit SECONDS sets another limit"
+    return KernelFailed(f"{text}; {kept}{hint}")

@@ -1,6 +1,8 @@
 """Device code in a file: a cubin itself, or cubins and PTX in a shared object, executable, object file or fatbin."""
 
+import os
 import re
+import struct
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +15,8 @@ _ELF = b"\x7fELF"
 _CUDA = (190).to_bytes(2, "little")  # EM_CUDA, in bytes 18 and 19
 _FATBIN = bytes.fromhex("50ed55ba")
 _ARCHIVE = b"!<arch>\n"
+_HOST_HEADER = struct.Struct("<40xQ10xHH2x")  # Elf64_Ehdr: e_shoff, e_shentsize, e_shnum
+_ELF_64 = 2
 _PTX_TARGET = re.compile(r"\.sm_(\d{2,3})([af]?)\.ptx$")  # of the name of an extracted file
 _MAX_PTX_FILES = 4096
 
@@ -37,6 +41,8 @@ def cubins_for(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
             data = start + file.read() if start[:4] == _ELF and start[18:] == _CUDA else b""
     except OSError as error:
         raise MachineCodeError(f"cannot read {str(path)!a}: {error.strerror}") from error
+    if not data and start.startswith(_ELF):
+        _check_whole(path)
     if not data and not start.startswith((_ELF, _FATBIN, _ARCHIVE)):
         raise MachineCodeError(f"no device code in {path.name!a}: neither a cubin nor an ELF file nor a fatbin")
     cubins = (read_cubin(data),) if data else _embedded_cubins(path, architecture)
@@ -65,6 +71,20 @@ def find_kernel(cubins: Iterable[Cubin], name: str | None) -> tuple[Cubin, Kerne
     """The kernel of this mangled or short name, or the only one, and its cubin. Raises `MachineCodeError`."""
     found = {kernel.name: (cubin, kernel) for cubin in cubins for kernel in cubin.kernels}
     return found[choose_kernel((kernel for _, kernel in found.values()), name).name]
+
+
+def _check_whole(path: Path) -> None:
+    """Raise `MachineCodeError` for an ELF file of the host that ends before its sections do."""
+    with path.open("rb") as file:
+        header = file.read(_HOST_HEADER.size)
+        size = file.seek(0, os.SEEK_END)
+    if len(header) < _HOST_HEADER.size:
+        raise MachineCodeError(f"truncated ELF file {path.name!a}: its header is incomplete")
+    place, entry_bytes, count = _HOST_HEADER.unpack(header)
+    if header[4] == _ELF_64 and place + entry_bytes * count > size:
+        raise MachineCodeError(
+            f"truncated ELF file {path.name!a}: it has {size} bytes and describes {place + entry_bytes * count}"
+        )
 
 
 def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:

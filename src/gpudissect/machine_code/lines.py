@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
+from gpudissect.errors import MachineCodeError
 from gpudissect.machine_code.elf import ElfFile, read_elf, relocations
 from gpudissect.machine_code.kernel import Cubin, Kernel
 
@@ -16,12 +17,14 @@ _ADDRESS_BYTES = 8
 def source_lines(cubin: Cubin, kernel: Kernel) -> dict[int, Line]:
     """Lines by byte offset in the kernel, each valid up to the next; empty without readable line information.
 
-    Of inlined code it is the line in the inlined function.
+    Of inlined code it is the line in the inlined function. Raises `MachineCodeError` without pyelftools.
     """
     elf = read_elf(cubin.data)
     data = elf.content(".debug_line")
     try:
         return dict(sorted(_rows(data, _bases(elf, elf.symbols[kernel.symbol].section)))) if data else {}
+    except ImportError:
+        raise MachineCodeError("pyelftools is missing: pip install 'gpudissect[explain]'") from None
     except Exception:  # pyelftools raises whatever its parsers meet; a kernel without lines can be explained
         return {}
 

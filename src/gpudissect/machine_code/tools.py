@@ -59,6 +59,6 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
             file.seek(0)
         if code:
             lines = messages.read(1000).decode("ascii", "backslashreplace").splitlines()
-            reason = lines[0].strip() if lines else f"exit code {code}"
+            reason = " ".join(lines[0].split()) if lines else f"exit code {code}"
             raise MachineCodeError(f"{name} cannot read the device code: {ascii(reason)[1:-1][:200]}")
         return output.read()
