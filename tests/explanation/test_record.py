@@ -1,10 +1,8 @@
 """Kernels recorded on a GPU that an interpreter of PTX stands for: profiles, and what is left when a kernel fails."""
 
-import hashlib
 import io
 import json
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,21 +11,19 @@ from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs, process, record
 from gpudissect.explanation.arguments import parse_argument, parse_arguments
-from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.jobs import Answer
 from gpudissect.explanation.packing import SHARED
 from gpudissect.explanation.profile import Launch
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.sampling import ACCESSES_PER_WARP, MAX_ACCESSES, MAX_WARPS, plan_samples
 from tests.explanation.sources import KERNELS
-from tests.support.fake_user_gpu import FakeUserContext
+from tests.support.fake_kernel_process import NVML, context_of
 from tests.support.ptx import ptx_of
 from tests.support.ptx_interpreter import ARGUMENT_BYTES, Interpreter
 
 LAUNCH = Launch(grid=(4, 1, 1), block=(64, 1, 1))
 ELEMENTS = ARGUMENT_BYTES // 4
 ARGUMENTS = (f"out:u32[{ELEMENTS}]", f"in:u32[{ELEMENTS}]=random", "n:u32=50")
-NVML = SimpleNamespace(clocks=lambda: (1.98e9, 2.6e9), driver=lambda: "580", settings=lambda: {"power_limit": "700 W"})
 PTX = "compute_90"
 
 
@@ -40,14 +36,9 @@ def no_warm_up(monkeypatch):
 
 def prepared(folder, kernel):
     """A prepared job, and a context that runs its cubins."""
-    ptx = ptx_of(KERNELS, PTX)
-    module = parse_ptx(ptx)
+    module = parse_ptx(ptx_of(KERNELS, PTX))
     record.prepare(folder, module, kernel, LAUNCH, parse_arguments(ARGUMENTS), "sm_90")
-    counting, tracing = record._instrumented(module, kernel)
-    texts = {jobs.PLAIN: with_source_lines(module), jobs.COUNTED: counting.ptx, jobs.TRACED: tracing.ptx}
-    texts[jobs.SAMPLED] = record._sampled(module, kernel).ptx
-    digests = {hashlib.sha256((folder / file).read_bytes()).hexdigest(): text for file, text in texts.items()}
-    return FakeUserContext(digests, (8, 8, 4))
+    return context_of(folder, "fake")
 
 
 def serve(context, *folders):
@@ -116,6 +107,26 @@ def test_times_are_those_of_the_launches_at_each_occupancy(tmp_path):
         assert (point.sm_clock_hz, point.memory_clock_hz) == (1.98e9, 2.6e9)
     assert (last.blocks_per_sm, last.shared_bytes, last.carveout, last.ns) == (32, 0, DEFAULT_CARVEOUT, 60e6)
     assert {launch[:2] for launch in context.driver.launches if launch[2]} == {(0, DEFAULT_CARVEOUT)}
+
+
+def test_what_may_have_slowed_the_launches_is_noted(tmp_path, monkeypatch):
+    context = prepared(tmp_path, "divergent")
+    monkeypatch.setattr(NVML, "throttling", lambda: "power cap")
+    monkeypatch.setattr(NVML, "other_processes", lambda: "2")
+    serve(context, tmp_path)
+    others, clocks = record.finish(tmp_path, {}).notes
+    assert others.startswith("2 other process") and "power cap" in clocks
+
+
+def test_times_that_exceed_the_limit_are_left_out(tmp_path):
+    context = prepared(tmp_path, "divergent")
+    job = jobs.read_job(tmp_path)
+    jobs.write_job(tmp_path, job.model_copy(update={"sweep_s": 4.0}))  # 60 ms with 32 blocks
+    serve(context, tmp_path)
+    profile = record.finish(tmp_path, {})
+    found = [point.blocks_per_sm for point in profile.sweep[:-1]]
+    assert found == [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 23, 32][-len(found) :] and 2 < len(found) < 12
+    assert f"{12 - len(found)} lower occupancies" in profile.notes[0] and profile.warps
 
 
 def test_a_kernel_that_crashes_loses_the_process_and_keeps_what_was_measured(tmp_path):

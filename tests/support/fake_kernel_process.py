@@ -21,10 +21,16 @@ from gpudissect.explanation.ptx import parse_ptx
 from tests.support.fake_user_gpu import FakeUserContext
 
 NAME = "NVIDIA H200"
-NVML = SimpleNamespace(clocks=lambda: (1.98e9, 2.6e9), driver=lambda: "580", settings=lambda: {"power_limit": "700 W"})
+NVML = SimpleNamespace(
+    clocks=lambda: (1.98e9, 2.6e9),
+    driver=lambda: "580",
+    settings=lambda: {"power_limit": "700 W"},
+    throttling=lambda: None,
+    other_processes=lambda: None,
+)
 
 
-def context_of(folder: Path) -> FakeUserContext:
+def context_of(folder: Path, name: str = NAME) -> FakeUserContext:
     """A context that runs the cubins of a folder: by the PTX that they were assembled from."""
     module, kernel = parse_ptx((folder / record._PTX).read_text()), jobs.read_job(folder).kernel
     counting, tracing = record._instrumented(module, kernel)
@@ -34,7 +40,7 @@ def context_of(folder: Path) -> FakeUserContext:
     digests = {hashlib.sha256((folder / file).read_bytes()).hexdigest(): text for file, text in present.items()}
     sizes = tuple(parameter.size for parameter in parameters_of(module, module.function(kernel)))
     context = FakeUserContext(digests, sizes)
-    context.device.name = NAME
+    context.device.name = name
     return context
 
 

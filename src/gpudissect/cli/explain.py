@@ -163,6 +163,8 @@ def _save(outcome: RunOutcome, path: Path | None) -> list[GpudissectError]:
 
 def _finish(outcome: RunOutcome, errors: list[GpudissectError], path: Path | None) -> int:
     """Print what did not work; the exit code."""
+    for note in outcome.notes:
+        print_note(f"note: {note}")
     for error in errors:
         print_error(str(error))
     if outcome.is_interrupted:

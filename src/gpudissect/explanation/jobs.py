@@ -81,6 +81,8 @@ class Measured(BaseModel):
     """Of the arrays among the arguments."""
     has_counts: bool = False
     sweep: tuple[Point, ...] = ()
+    conditions: tuple[str, ...] = ()
+    """What may have slowed the timed launches."""
     omitted_points: int = 0
     """Occupancies, the lowest ones, for which the time did not suffice."""
     traces: tuple[TracedLaunch, ...] = ()

@@ -43,6 +43,7 @@ _STAGES = {
 }
 """Stages in their order: share of the progress, and what is done."""
 _TOTAL = sum(share for share, _ in _STAGES.values())
+_INTERRUPTED = "interrupted"
 _FAULT = "a kernel failed: "  # how `CudaContext.wait` names it
 _WHILE = {"launch": "in its first launch", "sweep": "while it was timed"}
 _STEP_LIMITS, _STEP_SLACK_S = 3, 60.0  # time limits of a launch that a step may take; copies and files
@@ -113,6 +114,12 @@ class RunOutcome:
         return isinstance(self.error, StageFailed)
 
     @property
+    def notes(self) -> list[str]:
+        """What is particular about the recording, but for the error."""
+        notes = self.profile.notes if self.profile is not None else ()
+        return [note for note in notes if note not in (str(self.error), _INTERRUPTED)]
+
+    @property
     def is_explainable(self) -> bool:
         """Whether executions were counted."""
         return self.profile is not None and bool(self.profile.counts)
@@ -165,7 +172,7 @@ def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report
         measured = jobs.read_measured(folder)
         if measured is None or measured.gpu is None:
             return RunOutcome(None, error, is_interrupted)
-        notes += [str(error)] if error else ["interrupted"] if is_interrupted else []
+        notes += [str(error)] if error else [_INTERRUPTED] if is_interrupted else []
         return RunOutcome(finish(folder, code.tools, notes), error, is_interrupted)
 
 
@@ -271,7 +278,7 @@ def _explained(failure: KernelFailed, folder: Path) -> KernelFailed:
     text, hint = str(failure), ""
     if text.startswith(_FAULT):
         text = f"the kernel failed {when}: {text.removeprefix(_FAULT)}"
-        hint = "; its GPU context is lost: compare the sizes of its arrays with the grid"
+        hint = "; its GPU context is lost: check the sizes of arrays, grid and shared memory"
     elif "did not end" in text:
         text, hint = f"{text} {when}", "; --limit SECONDS sets another limit"
     return KernelFailed(f"{text}; {kept}{hint}")

@@ -233,6 +233,7 @@ class JobRunner:
         carveout: int,
     ) -> Point:
         timing: Timing = plain.time(start, reset, self._limit_s, self._nvml.clocks)
+        self._note_conditions()
         low, middle, high = (float(value) for value in np.percentile(timing.ns, (25, 50, 75)))
         sm_clock, memory_clock = timing.observed or (None, None)
         return Point(
@@ -249,6 +250,13 @@ class JobRunner:
             sm_clock_hz=sm_clock,
             memory_clock_hz=memory_clock,
         )
+
+    def _note_conditions(self) -> None:
+        """Note what else may have slowed the launches that were timed."""
+        others, reasons = self._nvml.other_processes(), self._nvml.throttling()
+        found = [f"{others} other process(es) on the GPU while times were measured"] if others else []
+        found += [f"clocks were lower than requested while times were measured: {reasons}"] if reasons else []
+        self._measured.conditions = tuple(dict.fromkeys((*self._measured.conditions, *found)))
 
     def _trace(
         self,

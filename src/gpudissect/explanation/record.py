@@ -150,7 +150,7 @@ def finish(folder: Path, tools: dict[str, str], notes: Sequence[str] = ()) -> Pr
         blocks_per_sm=measured.blocks_per_sm,
         sweep=measured.sweep,
         results=measured.results,
-        notes=(*notes, *_limits(module, job.kernel, tracing), *_omissions(measured)),
+        notes=(*notes, *_limits(module, job.kernel, tracing), *_omissions(measured), *measured.conditions),
     )
 
 
