@@ -9,14 +9,23 @@ from gpudissect.cli.app import app, main
 from making import commands
 from tests.support.pages import DOCS, PAGES, ROOT, blocks
 
-WITHOUT_RUNNING = ("cuda:0", "rec:run1", "result.json", "mine.toml", "mine.json", "hide.json", "results/")
+WITHOUT_RUNNING = (
+    "cuda:0",
+    "rec:run1",
+    "result.json",
+    "mine.toml",
+    "mine.json",
+    "hide.json",
+    "results/",
+    "profile.json",
+)
 """What names a GPU or a file that only the reader has."""
 SHOWN = list(
     dict.fromkeys(
         line
         for page in (*PAGES, ROOT / "README.md")
         for block in blocks(page, "sh")
-        for line in block.splitlines()
+        for line in block.replace("\\\n", " ").splitlines()
         if line.startswith("gpudissect ")
     )
 )
