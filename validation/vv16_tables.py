@@ -146,15 +146,14 @@ def table_3_1(gpus: Mapping[str, Measured]) -> str:
 
 
 def table_3_2() -> str:
-    """Instruction mixes: the hypothetical kernel, compiled, and those of the chapter."""
+    """Instruction mixes: the hypothetical kernel, printed and compiled, and those of the chapter."""
     printed = vv16.tables()["table_3_2"]
-    codes = [printed_code(MIX), *map(recorded_code, CHAPTER_3)]
-    rows = []
-    for kind, name in KINDS.items():
-        counts = [code.mix.get(kind, 0.0) for code in codes]
-        rows.append((name, f"{printed.get(kind, 0):g}", *(f"{count:.4g}" for count in counts)))
-    rows.append(("Total", f"{printed['total']:g}", *(f"{code.executed.sum():.4g}" for code in codes)))
-    return table(("instructions per warp", "printed", f"`{MIX}`", *(f"`{name}`" for name in CHAPTER_3)), rows)
+    rows: list[Cells] = [("printed", *(f"{printed.get(kind, 0):g}" for kind in KINDS), f"{printed['total']:g}")]
+    for name in (MIX, *CHAPTER_3):
+        code = printed_code(name) if name == MIX else recorded_code(name)
+        counts = [*(code.mix.get(kind, 0.0) for kind in KINDS), code.executed.sum()]
+        rows.append((f"`{name}`", *(f"{count:.4g}" for count in counts)))
+    return table(("instructions of a warp", *KINDS.values(), "total"), rows)
 
 
 def overhead() -> str:
@@ -182,13 +181,13 @@ def table_3_3(gpus: Mapping[str, Measured]) -> str:
     ):
         scale = WORD if kind == "ldg_streaming" else 1
         rates = [found.machine.unit(kind).throughput * WARP_SIZE * scale for found in gpus.values()]
-        rows.append((name, f"{maxwell[kind]:g}", difference(maxwell[kind], rates[-1]), *(f"{r:.4g}" for r in rates)))
+        rows.append((name, f"{maxwell[kind]:g}", difference(maxwell[kind], rates[-1]), *(f"{r:.3g}" for r in rates)))
     issue = [found.machine.issue for found in gpus.values()]
     same = difference(maxwell[ISSUE], issue[-1])
     rows.append(
         ("issues per cycle (documented, not measured)", f"{maxwell[ISSUE]:g}", same, *(f"{r:g}" for r in issue))
     )
-    return table(("limit of an SM", "printed, Maxwell", "ours, Maxwell", *map(vv16.generation, gpus)), rows)
+    return table(("limit of an SM", "printed, Maxwell", "difference", *map(vv16.generation, gpus)), rows)
 
 
 def table_3_4(found: Measured) -> str:
