@@ -81,7 +81,8 @@ def test_without_a_result_it_is_recorded_only_for_a_profile(on_fake, gpudissect,
             False,
         ),
         ("fail_at=12", 3, ("while it was timed", "CUDA_ERROR_ILLEGAL_ADDRESS", "is kept"), True),
-        ("limit_at=1", 3, ("did not end within 2 s", "in its first launch", "--limit"), False),
+        ("limit_at=1", 3, ("did not end within 30 s", "in its first launch", "--limit"), False),
+        ("fail_in=_cursors", 4, ("no trace", "CUDA_ERROR_ILLEGAL_ADDRESS"), True),
         ("end_at=1", 3, ("ended with code 7", "nothing was measured"), False),
     ],
 )
@@ -89,7 +90,7 @@ def test_a_kernel_that_fails_costs_one_line_and_keeps_what_was_measured(
     on_fake, gpudissect, monkeypatch, happens, code, facts, explained
 ):
     monkeypatch.setenv("FAKE_GPU", happens)
-    got, out, err = gpudissect(*command("k.cu", "--limit", "2", "--profile", "p.json"))
+    got, out, err = gpudissect(*command("k.cu", "--limit", "30", "--profile", "p.json"))
     *notes, error = err.splitlines()
     assert got == code and all(fact in error for fact in facts), err
     assert ("Predicted time" in out) == explained
@@ -97,7 +98,19 @@ def test_a_kernel_that_fails_costs_one_line_and_keeps_what_was_measured(
     assert (on_fake / "p.json").exists() == explained
     if explained:
         profile = read_profile(on_fake / "p.json")
-        assert profile.counts and len(profile.sweep) < 13 and "CUDA_ERROR" in profile.notes[0]
+        assert profile.counts and len(profile.sweep) < 14 and "CUDA_ERROR" in profile.notes[0]
+        assert not profile.warps
+        gpudissect(*command("k.cu", "--limit", "30", "--profile", "p.json"))
+        assert (on_fake / "p.partial.json").exists()
+
+
+def test_a_disk_that_fills_up_costs_the_profile_alone(on_fake, gpudissect, monkeypatch):
+    def refuse(path, text):
+        raise gd.UsageError(f"cannot write {path}: No space left on device")
+
+    monkeypatch.setattr(on_gpu, "write_text", refuse)
+    code, out, err = gpudissect(*command("k.cu", "--profile", "p.json"))
+    assert code == 2 and "Predicted time" in out and err.count("\n") == 1 and "No space left" in err
 
 
 def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
@@ -174,9 +187,9 @@ def test_the_first_errors_of_the_compiler_are_printed(on_fake, error_of):
     Path("k.cu").write_text('extern "C" __global__ void k() { one; two; }')
     error = error_of(*command(arguments=()), code=3)
     assert '"one" is undefined' in error and '"two" is undefined' in error
-    Path("k.cu").write_text("#include <iostream>\n")
+    Path("k.cu").write_text("#include <nothing.h>\n")
     error = error_of(*command(arguments=()), code=3)
-    assert "iostream" in error and "nvcc" in error
+    assert "nothing.h" in error and "-IDIR" in error and "nvcc" in error
 
 
 def test_macros_folders_and_instances_of_templates(on_fake, gpudissect):

@@ -1,9 +1,12 @@
 """Device code in files of users: which kernel, its PTX, and whether machine code was assembled from it."""
 
+import shutil
+
 import pytest
 
-from gpudissect.errors import MachineCodeError, UsageError
+from gpudissect.errors import KernelFailed, MachineCodeError, UsageError
 from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.source import lines_of_ptx
 from gpudissect.explanation.user_code import read_user_code
 from gpudissect.machine_code.device_code import read_embedded_ptx
 from gpudissect.machine_code.tools import run_tool
@@ -82,3 +85,15 @@ def test_a_template_without_an_instance_is_no_kernel(tmp_path):
     with pytest.raises(MachineCodeError, match="--kernel 'NAME<ARGUMENTS>'"):
         read_user_code(path, None, "sm_90")
     assert read_user_code(path, "scale<unsigned char>", "sm_90").kernel == "_Z5scaleIhEvPT_S0_"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="nvcc needs a compiler of the host")
+def test_a_source_with_headers_of_the_host_is_compiled_by_nvcc(tmp_path):
+    path = tmp_path / "program.cu"
+    path.write_text(f"#include <cstdio>\n{SOURCE}int main() {{ printf(VALUE); }}\n")
+    code = read_user_code(path, "scale<float>", "sm_90", ['-DVALUE="x"'])
+    assert code.kernel == FLOAT and set(code.tools) == {"nvcc", "ptxas"}
+    assert set(lines_of_ptx(code.module).values()) == {("program.cu", 3)}
+    path.write_text("#include <cstdio>\n__global__ void k() { wrong; }\n")
+    with pytest.raises(KernelFailed, match=r"cstdio.*nvcc.*wrong"):
+        read_user_code(path, None, "sm_90")

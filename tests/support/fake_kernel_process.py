@@ -1,7 +1,8 @@
 """The process that runs kernels, on a fake GPU: run as a module in the place of `gpudissect.explanation.process`.
 
 The environment variable FAKE_GPU has what is to happen: ``fail_at=N`` (the launch that crashes), ``hang_at=N`` (the
-launch that never ends), ``limit_at=N`` (the launch that takes longer than its limit), ``end_at=N`` (the process ends).
+launch that never ends), ``limit_at=N`` (the launch that takes longer than its limit), ``end_at=N`` (the process ends),
+``fail_in=NAME`` (kernels crash that have an array of a name with this end).
 """
 
 import hashlib
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from gpudissect.errors import KernelFailed
 from gpudissect.explanation import jobs, process, record
@@ -47,8 +49,10 @@ def context_of(folder: Path, name: str = NAME) -> FakeUserContext:
 def misbehave(context: FakeUserContext, what: str) -> None:
     name, _, number = what.partition("=")
 
-    def tamper(context: FakeUserContext, function: object) -> None:
-        if len(context.driver.launches) == int(number):
+    def tamper(context: FakeUserContext, function: Any) -> None:
+        if name == "fail_in" and any(array.endswith(number) for array in function.module.names):
+            context.lost = True
+        elif name != "fail_in" and len(context.driver.launches) == int(number):
             if name == "hang_at":
                 print("hanging", file=sys.stderr, flush=True)
                 time.sleep(600)

@@ -148,11 +148,14 @@ def _run_of(
 
 
 def _save(outcome: RunOutcome, path: Path | None) -> list[GpudissectError]:
-    """Write what was recorded; the errors of the run and of writing."""
+    """Write what was recorded, beside a file with data if it is not complete; the errors of the run and of writing."""
     errors = list(filter(None, [outcome.error]))
     if path is not None and outcome.profile is not None:
         from gpudissect.explanation.on_gpu import save_profile
+        from gpudissect.results.files import holds_data, partial_path
 
+        is_partial = outcome.is_interrupted or outcome.error is not None
+        path = partial_path(path) if is_partial and holds_data(path) else path
         try:
             save_profile(path, outcome.profile)
             print_note(f"wrote {path}")

@@ -1,14 +1,16 @@
 """Device code in the file of a user: CUDA C++, PTX, or machine code with the PTX that it was assembled from."""
 
+import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudissect.errors import DeviceError, MachineCodeError, UsageError
+from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, UsageError
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.names import choose_name, source_name
-from gpudissect.machine_code.tools import run_tool
+from gpudissect.machine_code.tools import find_tool, run_tool
 from gpudissect.results.files import read_bounded
 
 PTX, CUDA = ".ptx", ".cu"
@@ -35,10 +37,10 @@ def read_user_code(file: Path, kernel: str | None, architecture: str, options: S
     if file.suffix not in (PTX, CUDA):
         return _from_machine_code(file, kernel, architecture)
     if file.suffix == CUDA:
-        text, instance, version = compile_file(file, kernel, architecture, options)
-        tools, kernel = {"nvrtc": version}, instance or kernel
+        text, instance, tools = _compile(file, kernel, architecture, options)
+        kernel = instance or kernel
     else:
-        text, tools = read_text(file), dict[str, str]()
+        text, tools = read_text(file), {}
     module = parse_ptx(text)
     names = kernels_of(module)
     if not names and file.suffix == CUDA:
@@ -52,20 +54,42 @@ def check_options(file: Path, options: Sequence[str]) -> None:
         raise UsageError(f"{file} is not compiled: leave out --compile-option")
 
 
-def compile_file(
-    file: Path, kernel: str | None, architecture: str, options: Sequence[str] = ()
-) -> tuple[str, str | None, str]:
-    """PTX of CUDA C++ by NVRTC, the name of an instance of a template that `kernel` is, and the compiler's version."""
+def _compile(
+    file: Path, kernel: str | None, architecture: str, options: Sequence[str]
+) -> tuple[str, str | None, dict[str, str]]:
+    """PTX of CUDA C++, the mangled name of an instance of a template that `kernel` is, and the compiler's version.
+
+    By NVRTC, or by nvcc if the file includes headers of the host.
+    """
     source = read_text(file)
     instance = kernel if kernel is not None and "<" in kernel else None
     try:
-        from gpudissect.device.cuda.compile import compile_ptx, compiler_version
+        from gpudissect.device.cuda.compile import MissingHeader, compile_ptx, compiler_version
 
         virtual = architecture.replace("sm_", "compute_")
-        text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
-        return text, lowered, compiler_version()
+        try:
+            text, lowered = compile_ptx(source, file.name, virtual, [file.parent], options, instance)
+            return text, lowered, {"nvrtc": compiler_version()}
+        except MissingHeader as error:
+            return _compile_with_nvcc(file, virtual, options, error), None, {"nvcc": _version("nvcc")}
     except ImportError:
         raise DeviceError("the CUDA compiler is missing: pip install 'gpudissect[cuda13]'") from None
+
+
+def _compile_with_nvcc(file: Path, architecture: str, options: Sequence[str], reason: KernelFailed) -> str:
+    """PTX of CUDA C++ by nvcc and the compiler of the host. Raises `KernelFailed`; with `reason` without nvcc."""
+    try:
+        find_tool("nvcc")
+    except MachineCodeError:
+        raise reason from None
+    with tempfile.TemporaryDirectory() as name:
+        ptx = Path(name, "kernel.ptx")
+        command = ["-ptx", f"-arch={architecture}", "-lineinfo", "-std=c++17", *options]
+        try:
+            run_tool("nvcc", [*command, "-o", str(ptx), str(file.resolve())])
+        except MachineCodeError as error:
+            raise KernelFailed(f"{reason}; {error}") from None
+        return ptx.read_text(encoding="utf-8", errors="replace").replace(f'"{file.resolve().parent}/', '"')
 
 
 def kernels_of(module: Module) -> list[str]:
@@ -97,5 +121,9 @@ def _from_machine_code(file: Path, kernel: str | None, architecture: str) -> Use
 
 
 def _assembler() -> dict[str, str]:
-    words = run_tool("ptxas", ["--version"]).decode("ascii", "replace").split()
-    return {"ptxas": next((word for word in words if word.startswith("V")), "")}
+    return {"ptxas": _version("ptxas")}
+
+
+def _version(tool: str) -> str:
+    words = run_tool(tool, ["--version"]).decode("ascii", "replace").split()
+    return next((word for word in words if re.fullmatch(r"V\d+\.\d[\d.]*", word)), "")

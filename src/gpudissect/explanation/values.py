@@ -39,7 +39,7 @@ def _argument(number: int, value: Value, parameter: Parameter | None) -> Argumen
         return Argument(name, _NAMES[array.dtype], array.size, CONTENT, (), array)
     if isinstance(value, np.generic) and value.dtype in _NAMES:
         return parse_argument(f"{name}:{_NAMES[value.dtype]}={value.item()!r}")
-    if isinstance(value, int | float | np.bool):
+    if isinstance(value, int | float | np.bool_):
         number_value = value if isinstance(value, float) else int(value)
         return parse_argument(f"{name}:{_type_of(number_value, parameter)}={number_value!r}")
     raise UsageError(

@@ -58,7 +58,8 @@ def run_tool(name: str, arguments: Sequence[str], folder: Path | None = None) ->
         for file in (output, messages):
             file.seek(0)
         if code:
-            lines = messages.read(1000).decode("ascii", "backslashreplace").splitlines()
-            reason = " ".join(lines[0].split()) if lines else f"exit code {code}"
+            lines = messages.read(10_000).decode("ascii", "backslashreplace").splitlines()
+            first = next((line for line in lines if "error" in line), lines[0] if lines else f"exit code {code}")
+            reason = " ".join(first.split())
             raise MachineCodeError(f"{name} cannot read the device code: {ascii(reason)[1:-1][:200]}")
         return output.read()

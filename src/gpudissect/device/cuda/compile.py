@@ -21,6 +21,7 @@ Code = tuple[str, ...]
 """What a cubin is compiled of: a source in ``kernels/``, and macros."""
 _STANDARD = "c++17"
 _DIGEST_BYTES = 32  # of SHA-256
+_NO_HEADER = "cannot open source file"
 _MAX_ERRORS, _ERROR_CHARACTERS = 3, 200  # of a user's source that does not compile
 _OWN_OPTIONS = (
     "-arch",
@@ -33,6 +34,10 @@ _OWN_OPTIONS = (
     "-rdc",
     "-dc",
 )
+
+
+class MissingHeader(KernelFailed):
+    """CUDA C++ includes a file that NVRTC does not find, such as a header of the host."""
 
 
 def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
@@ -60,7 +65,8 @@ def compile_ptx(
 
     `folders` are searched for files that it includes, after them those of the toolkit. `options` are NVRTC's. The
     `instance` of a template, such as ``scale<float>``, is compiled too; its mangled name is the second result. Raises
-    `KernelFailed` with the first errors, `UsageError` for options that are set here. Needs no GPU and no driver.
+    `KernelFailed` with the first errors (`MissingHeader` for a file that is not found), `UsageError` for options that
+    are set here. Needs no GPU and no driver.
     """
     from cuda.bindings import nvrtc
 
@@ -79,7 +85,8 @@ def compile_ptx(
             log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
             nvrtc.nvrtcGetProgramLog(program, log)
             reason = _first_errors(log.decode("utf-8", "replace")) or status.name
-            raise KernelFailed(f"{name} did not compile for {arch}: {reason}")
+            kind = MissingHeader if _NO_HEADER in reason else KernelFailed
+            raise kind(f"{name} did not compile for {arch}: {reason}")
         ptx = bytearray(nvrtc.nvrtcGetPTXSize(program)[1])
         nvrtc.nvrtcGetPTX(program, ptx)
         lowered = nvrtc.nvrtcGetLoweredName(program, instance.encode())[1].decode() if instance is not None else None
@@ -93,11 +100,8 @@ def _first_errors(log: str) -> str:
     lines = [line.strip() for line in log.rstrip("\0").splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines
     text = "; ".join(ascii(line)[1:-1][:_ERROR_CHARACTERS] for line in errors[:_MAX_ERRORS])
-    if "cannot open source file" in text:
-        text += (
-            "; NVRTC has no headers of the host: leave them out, name a folder with --compile-option=-IDIR, or compile "
-            "with nvcc and explain the executable"
-        )
+    if _NO_HEADER in text:
+        text += "; NVRTC has no headers of the host: name a folder with --compile-option=-IDIR, or leave them out"
     return text
 
 

@@ -147,7 +147,7 @@ class UserKernel:
     def launcher(
         self, grid: Dimensions, block: Dimensions, shared: int, arguments: Sequence[NDArray[Any]]
     ) -> Callable[[], None]:
-        """A function that queues a launch with these arguments, each of shape (1,)."""
+        """A function that queues a launch with these arguments: the bytes of each are those of its parameter."""
         pointers = np.array([argument.ctypes.data for argument in arguments], np.uint64)
         places = int(pointers.ctypes.data) if len(arguments) else 0
         kept = (pointers, tuple(arguments))  # the driver reads them at each launch
