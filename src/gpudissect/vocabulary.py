@@ -1,8 +1,10 @@
 """Names shared by findings, published values and result files: elements, attributes and their units."""
 
-_ARITHMETIC = ("fadd", "fmul", "ffma", "iadd", "imad", "lop", "shift", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
-_SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2")
-_MEMORY = ("shuffle", "lds", "sts", "atoms", "ldg", "atomg", "barrier")
+_FLOATS = ("fadd", "fmul", "ffma")
+_INTEGERS = ("iadd", "imad", "imad_wide", "lop", "shift", "prmt", "fmnmx", "select")
+_ARITHMETIC = (*_FLOATS, *_INTEGERS, "hadd2", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
+_SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2", "popc", "flo")
+_MEMORY = ("shuffle", "vote", "redux", "match", "lds", "sts", "atoms", "ldg", "stg", "atomg", "barrier")
 _MATRIX = ("mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64")
 INSTRUCTIONS = (*_ARITHMETIC, *_SPECIAL, *_MEMORY, *_MATRIX)
 """Warp instructions: the values of `gpudissect.workload.Instruction`."""

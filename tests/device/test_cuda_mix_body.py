@@ -21,7 +21,8 @@ def test_every_instruction_has_a_form():
     assert set(FORMS) == set(Instruction) == set(supported_instructions(HOPPER))
     assert not set(supported_instructions((6, 1)))
     turing = set(Instruction) - set(supported_instructions((7, 5)))
-    assert turing == {instruction for instruction in Instruction if instruction.value.startswith("mma")}
+    matrices = {instruction for instruction in Instruction if instruction.value.startswith("mma")}
+    assert turing == matrices | {Instruction.REDUX}
     for capability in ((8, 6), (12, 0)):
         assert Instruction.MMA_F64 not in supported_instructions(capability)
 

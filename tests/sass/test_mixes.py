@@ -24,6 +24,11 @@ FORMS = {
     Op.IMAD: r"IMAD R\d+,R\d+,R\d+,R\d+",
     Op.LOP: r"LOP3\.LUT R\d+,R\d+,R\d+,R\d+,0xf8,!PT",
     Op.SHIFT: r"SHF\.L\.W\.U32\.HI R.*",
+    Op.IMAD_WIDE: r"IMAD\.WIDE\.U32 R\d+,R\d+,R\d+,RZ",
+    Op.PRMT: r"PRMT R\d+,R\d+,R\d+,R\d+",
+    Op.FMNMX: r"FMNMX R\d+,R\d+,R\d+,!PT",
+    Op.SELECT: r"(ISETP\.(EQ|NE)\.U32\.AND P\d,PT,R\d+,R\d+,PT|SEL R\d+,R\d+,R\d+,!?P\d)",
+    Op.HADD2: r"(HADD2 R\d+,R\d+,R\d+|HFMA2(\.MMA)? R\d+,R\d+,1,1,R\d+)",
     Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*",
     Op.DADD: r"DADD R.*",
     Op.DFMA: r"DFMA R.*",
@@ -35,11 +40,17 @@ FORMS = {
     Op.SIN: r"(FMUL\.RZ R\d+,R\d+,0\.15\d+|MUFU\.SIN R\d+,R\d+)",
     Op.EX2: r"MUFU\.EX2 R\d+,-R\d+",
     Op.LG2: r"MUFU\.LG2 R\d+,\|R\d+\|",
+    Op.POPC: r"POPC R\d+,R\d+",
+    Op.FLO: r"FLO\.U32 R\d+,R\d+",
+    Op.VOTE: r"(ISETP\.NE\.U32\.AND P\d,PT,R\d+,R\d+,PT|VOTE\.ANY R\d+,PT,P\d)",
+    Op.REDUX: r"(REDUX\.OR UR\d+,R\d+|(IMAD\.U32|MOV) R\d+,(RZ,RZ,)?UR\d+)",
+    Op.MATCH: r"MATCH\.ANY R\d+,R\d+",
     Op.SHUFFLE: r"SHFL\.IDX PT,R\d+,R\d+,R\d+,0x1f",
     Op.LDS: r"LDS(\.U)?(\.64|\.128)? R\d+,\[R\d+\]",
     Op.STS: r"STS(\.64|\.128)? \[R\d+(\+0x\w+)?\],R\d+",
     Op.ATOMS: r"ATOMS\.ADD R.*",
     Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*",
+    Op.STG: r"STG\.E(\.64|\.128)?(\.STRONG\.SYS)? .*",
     Op.ATOMG: r"ATOMG\.E\.ADD\.STRONG\.GPU PT,R.*",
     Op.BARRIER: r"BAR\.SYNC(\.DEFER_BLOCKING)? 0x0",
     Op.MMA_F16: r"HMMA\.16816\.F32 R.*",
@@ -48,7 +59,7 @@ FORMS = {
     Op.MMA_S8: r"IMMA\.16832\.S8\.S8 R.*",
     Op.MMA_F64: r"DMMA\.(884|8x8x4) R.*",
 }
-MACHINE_INSTRUCTIONS = {Op.SIN: 2}
+MACHINE_INSTRUCTIONS = {Op.SIN: 2, Op.SELECT: 2, Op.VOTE: 2, Op.REDUX: 2}
 """Machine instructions that one instruction takes, if not one."""
 MAX_CONTROL = 12
 """Instructions in a loop, or before or behind it: its control, convergence, constants and addresses loaded again."""
@@ -99,12 +110,16 @@ def instruction_of(wanted, instruction):
 
 def written_by(instruction):
     """Registers that hold its result; of most wider results the first."""
+    if instruction.name in ("ISETP", "REDUX"):
+        return set(re.findall(r"^U?[PR]\d+", instruction.operands))
     name = instruction.registers[0]
     return {name, f"R{int(name[1:]) + 1}"} if instruction.opcode.startswith("LDG.E.64") else {name}
 
 
 def read_by(instruction):
     """Registers that it reads; of most wider operands the first."""
+    if instruction.name in ("ISETP", "SEL", "VOTE", "REDUX") or "UR" in instruction.operands:
+        return set(re.findall(r"U?[PR]\d+", instruction.operands.partition(",")[2]))
     names = set(instruction.registers[1:])
     return names | {f"R{int(name[1:]) + 1}" for name in names} if instruction.name == "LDG" else names
 
@@ -118,7 +133,7 @@ def follow(wanted, code, chains):
     known = len(chains) == wanted.ilp
     for i in code:
         op = instruction_of(wanted, i)
-        if op in (Op.STS, Op.BARRIER):
+        if op in (Op.STS, Op.STG, Op.BARRIER):
             continue
         if op is not None or is_bond(i):
             assert not i.predicate

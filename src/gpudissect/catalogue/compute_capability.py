@@ -57,9 +57,17 @@ SM_REGISTERS, MAX_THREAD_REGISTERS = 65536, 255
 TEXTURE_BYTES = 4 << 27
 """Largest linear 1D texture: 2^27 texels of 4 bytes."""
 FIRST_WITH_INSTRUCTION = dict.fromkeys(
-    (Instruction.MMA_F16, Instruction.MMA_BF16, Instruction.MMA_TF32, Instruction.MMA_S8, Instruction.MMA_F64), (8, 0)
+    (
+        Instruction.REDUX,
+        Instruction.MMA_F16,
+        Instruction.MMA_BF16,
+        Instruction.MMA_TF32,
+        Instruction.MMA_S8,
+        Instruction.MMA_F64,
+    ),
+    (8, 0),
 )
-"""Capability from which on an instruction exists in the shape that the kernels use (PTX ISA, "mma")."""
+"""Capability from which on an instruction exists in the form that the kernels use (PTX ISA, "mma", "redux.sync")."""
 _A100_MULTIPLY_ADDS = {
     Instruction.MMA_F16: 1024,
     Instruction.MMA_BF16: 1024,

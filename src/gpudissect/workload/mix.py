@@ -24,8 +24,13 @@ class Instruction(StrEnum):
     FFMA = "ffma"
     IADD = "iadd"
     IMAD = "imad"
+    IMAD_WIDE = "imad_wide"  # product of 64 bits, as of addresses
     LOP = "lop"
     SHIFT = "shift"
+    PRMT = "prmt"  # permutes bytes
+    FMNMX = "fmnmx"  # maximum in single precision
+    SELECT = "select"  # a comparison and the selection by it: two machine instructions
+    HADD2 = "hadd2"
     HFMA2 = "hfma2"
     DADD = "dadd"
     DFMA = "dfma"
@@ -37,11 +42,17 @@ class Instruction(StrEnum):
     SIN = "sin"
     EX2 = "ex2"
     LG2 = "lg2"
+    POPC = "popc"  # counts bits
+    FLO = "flo"  # finds the first bit
     SHUFFLE = "shuffle"
+    VOTE = "vote"  # a comparison and the ballot of a warp: two machine instructions
+    REDUX = "redux"  # reduction over a warp, and the move of its result
+    MATCH = "match"  # lanes with the same value
     LDS = "lds"  # load from shared memory
     STS = "sts"  # store to shared memory: no result, so a chain of stores only keeps their order
     ATOMS = "atoms"  # atomic add on shared memory that returns the old value
     LDG = "ldg"  # load from global memory
+    STG = "stg"  # store to global memory: no result
     ATOMG = "atomg"  # atomic add on global memory that returns the old value
     BARRIER = "barrier"  # of all warps of a block
     MMA_F16 = "mma_f16"
@@ -53,7 +64,7 @@ class Instruction(StrEnum):
 
 SHARED_INSTRUCTIONS = (Instruction.LDS, Instruction.STS, Instruction.ATOMS)
 """Instructions with an operand in shared memory."""
-GLOBAL_INSTRUCTIONS = (Instruction.LDG, Instruction.ATOMG)
+GLOBAL_INSTRUCTIONS = (Instruction.LDG, Instruction.STG, Instruction.ATOMG)
 """Instructions with an operand in global memory."""
 MATRIX_MULTIPLY_ADDS = {
     Instruction.MMA_F16: 16 * 8 * 16,

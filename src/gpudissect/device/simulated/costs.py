@@ -71,8 +71,9 @@ def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: H
     pipe, latency, to_core, slots = operation.pipe, operation.latency, operation.latency_to_core, operation.slots
     if instruction in SHARED_INSTRUCTIONS:
         return _shared_cost(instruction, operation, mix, processor)
-    if instruction is Instruction.ATOMG:
-        return Cost(pipe, 1.0, latency, slots=slots, queue=Queue("l2", operation.interval, L2_VARIABILITY))
+    if instruction in (Instruction.ATOMG, Instruction.STG):
+        queue = Queue("l2", operation.interval, L2_VARIABILITY, awaited=instruction is Instruction.ATOMG)
+        return Cost(pipe, 1.0, latency, slots=slots, queue=queue)
     if instruction is Instruction.LDG:
         cost = _random_cost if mix.access is Access.RANDOM else _load_cost
         return cost(operation, mix, processor, hierarchy)

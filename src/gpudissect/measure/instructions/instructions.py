@@ -43,10 +43,16 @@ LATENCY_CAVEATS = {
     "ldg_random": (
         "until the last of 32 lanes has its word, each from its own line; one warp on the whole GPU, as in VV16 s6.7",
     ),
-    "sts": ("stores return no result: the time between two stores of the same warp",),
+    **dict.fromkeys(("sts", "stg"), ("stores return no result: the time between two stores of the same warp",)),
+    "select": ("of two instructions, ISETP and SEL",),
+    "vote": ("of two instructions, ISETP and VOTE",),
+    "redux": ("with the move of the result from a uniform register",),
     **dict.fromkeys((instruction.value for instruction in MATRIX_MULTIPLY_ADDS), (MMA_LATENCY,)),
 }
 RATE_CAVEATS = {
+    "select": ("ISETP and SEL count as one operation",),
+    "vote": ("ISETP and VOTE count as one operation",),
+    "stg": ("words that stay in the L2, those of each warp in lines of its own",),
     "hfma2": (
         "two multiply-adds of a thread count as one operation; some GPUs issue them alternately to two pipelines, so "
         "that the rate depends on how warps are distributed over them",
@@ -58,6 +64,13 @@ RATE_CAVEATS = {
 }
 NO_MATRIX_BOUND = Unbounded("not compared with a bound: the peak of this GPU's tensor cores is not in the catalogue")
 NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedulers of this GPU's SMs is not published")
+
+
+FEW_CHAINS = (
+    *(Instruction.IMAD_WIDE, Instruction.PRMT, Instruction.FMNMX, Instruction.SELECT, Instruction.HADD2),
+    *(Instruction.POPC, Instruction.FLO, Instruction.VOTE, Instruction.REDUX, Instruction.MATCH, Instruction.STG),
+)
+"""Instructions whose rate all warps of an SM reach with two chains each."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,8 @@ class Kind:
             return (1, 2, 4, 8, 12, 16)
         if self.instruction is Instruction.ATOMG:
             return (1, 2, 4, 8)
+        if self.instruction in FEW_CHAINS:
+            return (1, 2)
         return (1, 2, 3, 4, 8) if self.instruction is Instruction.HFMA2 else (1, 2, 4)
 
     def registers(self, chains: int) -> int:

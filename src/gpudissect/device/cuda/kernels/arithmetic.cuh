@@ -40,7 +40,25 @@ ON_WORD(Imad, "mad.lo.u32 %0, %0, %1, %2;", "r"(o.one), "r"(o.zero))
 ON_WORD(Lop, "lop3.b32 %0, %0, %1, %2, 0xf8;", "r"(o.lane), "r"(o.zero))  // word | lane & 0
 ON_WORD(Shift, "shf.l.wrap.b32 %0, %0, %0, %1;", "r"(o.zero))
 ON_WORD(Hfma2, "{\n\t.reg .b32 a;\n\tmov.b32 a, 0x04000400;\n\tfma.rn.f16x2 %0, %0, %1, a;\n\t}", "r"(o.halves))
+ON_FLOAT(Fmnmx, "max.f32 %0, %0, %1;", "f"(o.least))
+ON_WORD(Prmt, "prmt.b32 %0, %0, %1, %2;", "r"(o.lane), "r"(o.selector))
+// ISETP and SEL: without a predicate as state there is no chain of either alone.
+ON_WORD(Select, "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %0, %1;\n\tselp.b32 %0, %2, %0, p;\n\t}", "r"(o.none), "r"(o.zero))
+ON_WORD(Hadd2, "add.rn.f16x2 %0, %0, %1;", "r"(o.minus_halves))
 ON_WORD(Shuffle, "shfl.sync.idx.b32 %0, %0, %1, 31, 0xffffffff;", "r"(o.lane))
+
+// Instructions of a warp. ISETP and VOTE; REDUX and the move of its result from a uniform register.
+ON_WORD(Vote, "{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %0, %1;\n\tvote.sync.ballot.b32 %0, p, 0xffffffff;\n\t}", "r"(o.none))
+#define ON_WORD_ONLY(NAME, PTX)                                                      \
+    struct NAME {                                                                    \
+        static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) { \
+            asm volatile(PTX : "+r"(c.word));                                        \
+        }                                                                            \
+    };
+ON_WORD_ONLY(Redux, "redux.sync.or.b32 %0, %0, 0xffffffff;")
+ON_WORD_ONLY(Match, "match.any.sync.b32 %0, %0, 0xffffffff;")
+ON_WORD_ONLY(Popc, "popc.b32 %0, %0;")
+ON_WORD_ONLY(Flo, "bfind.u32 %0, %0;")
 
 // Instructions that change their chain. Operand modifiers, which cost nothing, keep the values finite: 2^-x, 1/|x| and
 // log2|x| stay numbers.
@@ -77,6 +95,16 @@ struct F2f {
             asm volatile("cvt.rn.f32.f64 %0, %1;" : "=f"(value) : "d"(c.wide));
             c.word = __float_as_uint(value);
         }
+    }
+};
+
+// A product of 64 bits, in the registers of a double: that of its own halves, so that both are needed. (The assembler
+// computes a sum of 64 bits by separate additions.)
+struct ImadWide {
+    static __device__ __forceinline__ void run(Chain& c, const Operands&, u32) {
+        asm volatile("{\n\t.reg .b64 product;\n\t.reg .b32 low, high;\n\tmov.b64 {low, high}, %0;\n\t"
+                     "mul.wide.u32 product, low, high;\n\tmov.b64 %0, product;\n\t}"
+                     : "+d"(c.wide));
     }
 };
 

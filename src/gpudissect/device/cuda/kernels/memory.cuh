@@ -26,19 +26,26 @@ struct Lds {
     }
 };
 
-// Wider than 4 bytes it stores what its place holds already: adjacent registers would need copies.
-struct Sts {
-    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) {
+// Wider than 4 bytes they store what their place holds already: adjacent registers would need copies.
 #if WIDTH == 4
-        asm volatile("st.volatile.shared.u32 [%0], %1;" ::"r"(o.place), "r"(c.word) : "memory");
+#define STORE(SPACE, ADDRESS) \
+    asm volatile("st.volatile." SPACE ".u32 [%0], %1;" ::ADDRESS, "r"(c.word) : "memory")
 #elif WIDTH == 8
-        asm volatile("st.volatile.shared.v2.u32 [%0], {%1, %2};" ::"r"(o.place), "r"(o.held[0]), "r"(o.held[1]) : "memory");
+#define STORE(SPACE, ADDRESS) \
+    asm volatile("st.volatile." SPACE ".v2.u32 [%0], {%1, %2};" ::ADDRESS, "r"(o.held[0]), "r"(o.held[1]) : "memory")
 #else
-        asm volatile("st.volatile.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(o.place), "r"(o.held[0]),
-                     "r"(o.held[1]), "r"(o.held[2]), "r"(o.held[3])
-                     : "memory");
+#define STORE(SPACE, ADDRESS)                                                                       \
+    asm volatile("st.volatile." SPACE ".v4.u32 [%0], {%1, %2, %3, %4};" ::ADDRESS, "r"(o.held[0]), \
+                 "r"(o.held[1]), "r"(o.held[2]), "r"(o.held[3])                                     \
+                 : "memory")
 #endif
-    }
+
+struct Sts {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { STORE("shared", "r"(o.place)); }
+};
+
+struct Stg {
+    static __device__ __forceinline__ void run(Chain& c, const Operands& o, u32) { STORE("global", "l"(o.counter_at)); }
 };
 
 // The old value is added next.

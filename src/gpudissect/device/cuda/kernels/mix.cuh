@@ -22,13 +22,15 @@ struct Chain {
 struct Operands {
     u32 zero, none, one;        // integers 0, 0 and 1
     float minus_zero, unity;
-    u32 halves;  // 1.0 twice, in half precision
+    float least;  // minus infinity
+    u32 halves, minus_halves;  // 1.0 and -0.0 twice, in half precision
+    u32 selector;  // of all four bytes in order
     double wide_minus_zero, wide_unity;
     u32 lane;
     u32 place;                 // STS: address in shared memory
     u32 held[4];               // STS: value stored there
     u32 counter;               // ATOMS: address in shared memory
-    u64 counter_at;            // ATOMG: address in global memory
+    u64 counter_at;            // ATOMG, STG: address in global memory
     u32 factors[4], weights[2];  // matrices
     double factor, weight;
 };

@@ -60,12 +60,14 @@ def _forms(*instructions: Instruction, **fields: Any) -> dict[Instruction, Form]
 
 _I = Instruction
 FORMS = {
-    **_forms(_I.FADD, _I.FMUL, _I.FFMA, _I.IADD, _I.IMAD, _I.LOP, _I.SHIFT, fast=True),
-    **_forms(_I.HFMA2, neutral=False, fast=True),  # half an address may be no number
+    **_forms(_I.FADD, _I.FMUL, _I.FFMA, _I.IADD, _I.IMAD, _I.LOP, _I.SHIFT, _I.PRMT, _I.FMNMX, _I.SELECT, fast=True),
+    **_forms(_I.HADD2, _I.HFMA2, neutral=False, fast=True),  # half an address may be no number
     **_forms(_I.DADD, _I.DFMA, state=State.WIDE, fast=True),
+    **_forms(_I.IMAD_WIDE, state=State.WIDE, neutral=False, fast=True),
     **_forms(_I.F2F, state=State.BOTH),
     **_forms(_I.I2F, _I.F2I, _I.RCP, _I.RSQ, _I.SIN, _I.EX2, _I.LG2, _I.ATOMS, _I.ATOMG, neutral=False),
-    **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.BARRIER),
+    **_forms(_I.POPC, _I.FLO, _I.VOTE, _I.REDUX, _I.MATCH, neutral=False),
+    **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.STG, _I.BARRIER),
     **_forms(_I.MMA_F16, state=State.SUMS, macro="MATRIX_F16"),
     **_forms(_I.MMA_BF16, state=State.SUMS, macro="MATRIX_BF16"),
     **_forms(_I.MMA_TF32, state=State.SUMS, macro="MATRIX_TF32"),
@@ -137,7 +139,7 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     }
     macros += [name for name, present in flags.items() if present]
     counter_stride = 0
-    if Instruction.ATOMG in instructions:
+    if instructions & {Instruction.ATOMG, Instruction.STG}:
         counter_stride = operand_bytes(mix) + (_COUNTER_PADDING if mix.waves == 1 else 0)
         macros.append(f"COUNTER_STRIDE={counter_stride}")
     if mix.sampled:
@@ -204,6 +206,6 @@ def _why_no_chain(mix: Mix, instructions: set[Instruction]) -> str | None:
         return "only loads from global memory can be sampled on this device"
     if mix.access is not Access.RESIDENT and not loads:
         return "only global loads can be streaming or random on this device"
-    if mix.access is not Access.RESIDENT and Instruction.ATOMG in instructions:
-        return "atomics on global memory are resident on this device"
+    if mix.access is not Access.RESIDENT and instructions & {Instruction.ATOMG, Instruction.STG}:
+        return "stores to and atomics on global memory are resident on this device"
     return None
