@@ -11,11 +11,14 @@ from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs, process, record
 from gpudissect.explanation.arguments import parse_argument, parse_arguments
+from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.jobs import Answer
 from gpudissect.explanation.packing import SHARED
 from gpudissect.explanation.profile import Launch
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.sampling import ACCESSES_PER_WARP, MAX_ACCESSES, MAX_WARPS, plan_samples
+from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from tests.explanation.sources import KERNELS
 from tests.support.fake_kernel_process import NVML, context_of
 from tests.support.ptx import ptx_of
@@ -175,6 +178,13 @@ def test_a_launch_that_changes_the_next_one_gets_the_first_data_again(tmp_path):
     profile = record.finish(tmp_path, {})
     assert not profile.results.is_repeatable
     assert {point.launches_per_time for point in profile.sweep} == {1}
+
+
+def test_only_the_kernel_itself_is_assembled(tmp_path):
+    prepared(tmp_path, "divergent")
+    (kernel,) = read_cubin((tmp_path / jobs.PLAIN).read_bytes()).kernels
+    whole = assemble(with_source_lines(parse_ptx(ptx_of(KERNELS, PTX))), "sm_90")
+    assert kernel.code == choose_kernel(whole.kernels, "divergent").code and len(whole.kernels) > 5
 
 
 def test_arguments_that_the_kernel_does_not_take_are_refused(tmp_path):

@@ -130,4 +130,4 @@ def _short(name: str) -> str:
 def _assembled(file: Path, kernel: str | None, architecture: str, options: Sequence[str]) -> tuple[Cubin, Kernel]:
     """The machine code of the PTX of a kernel in a file, as a recorded kernel is assembled."""
     code = read_user_code(file, kernel, architecture, options)
-    return find_kernel([assemble(with_source_lines(code.module), architecture)], code.kernel)
+    return find_kernel([assemble(with_source_lines(code.module), architecture, kernel=code.kernel)], code.kernel)

@@ -64,7 +64,7 @@ def prepare(
     texts |= {jobs.SAMPLED: sampling.ptx} if sampling.accesses else {}
 
     def write(file: str) -> Cubin:
-        cubin = assemble(texts[file], architecture, None if file == jobs.PLAIN else registers)
+        cubin = assemble(texts[file], architecture, None if file == jobs.PLAIN else registers, kernel)
         (folder / file).write_bytes(cubin.data)
         return cubin
 
