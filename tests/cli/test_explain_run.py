@@ -15,8 +15,8 @@ import pytest
 
 import gpudissect as gd
 from gpudissect.device.cuda.driver import GpuLimits
-from gpudissect.errors import KernelFailed
-from gpudissect.explanation import kernel_process, on_gpu, record
+from gpudissect.errors import DeviceError, KernelFailed
+from gpudissect.explanation import inputs, kernel_process, on_gpu, record
 from gpudissect.explanation.profile import read_profile
 from tests.cli.test_explain import H100, H200, OTHER, ROOT, SOURCE
 from tests.support.ptx_interpreter import ARGUMENT_BYTES
@@ -102,6 +102,24 @@ def test_a_kernel_that_fails_costs_one_line_and_keeps_what_was_measured(
         assert not profile.warps
         gpudissect(*command("k.cu", "--limit", "30", "--profile", "p.json"))
         assert (on_fake / "p.partial.json").exists()
+
+
+def test_what_cannot_be_explained_does_not_hide_why_the_kernel_failed(on_fake, gpudissect, monkeypatch):
+    def refuse(*arguments):
+        raise gd.UsageError("nothing to explain")
+
+    monkeypatch.setenv("FAKE_GPU", "fail_at=12")
+    monkeypatch.setattr(inputs, "explain_recorded", refuse)
+    code, out, err = gpudissect(*command())
+    assert (code, out) == (3, "") and "ILLEGAL_ADDRESS" in err and "nothing to explain" in err
+
+
+def test_without_a_gpu_a_profile_is_proposed(on_fake, error_of, monkeypatch):
+    def refuse(index):
+        raise DeviceError("no driver")
+
+    monkeypatch.setattr(on_gpu, "gpu_limits", refuse)
+    assert "no driver" in (error := error_of(*command(), code=3)) and "--profile" in error
 
 
 def test_a_disk_that_fills_up_costs_the_profile_alone(on_fake, gpudissect, monkeypatch):

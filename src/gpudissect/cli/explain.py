@@ -111,8 +111,11 @@ def explain(
     code = DONE
     if outcome.is_explainable and not outcome.is_interrupted and is_shown:
         assert outcome.profile is not None
-        found = explain_recorded(outcome.profile, results, others)
-        code = _show(found, output, html, as_json, everything, condition)
+        try:
+            found = explain_recorded(outcome.profile, results, others)
+            code = _show(found, output, html, as_json, everything, condition)
+        except GpudissectError as error:
+            errors.append(error)
     elif not is_shown and not errors:
         print_note(f"'gpudissect explain {saved} --machine RESULT' explains it")
     return _finish(outcome, errors, saved) or code

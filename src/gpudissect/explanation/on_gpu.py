@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS
 from gpudissect.device.cuda.driver import GpuLimits, gpu_limits
-from gpudissect.errors import GpudissectError, KernelFailed, UsageError
+from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.inputs import PROFILE
 from gpudissect.explanation.jobs import Step
@@ -139,7 +139,10 @@ def record_on_gpu(
     """
     if file.suffix == PROFILE:
         raise UsageError(f"{file} is a profile, which has its launch: leave out --grid and --block")
-    limits = gpu_limits(run.gpu)
+    try:
+        limits = gpu_limits(run.gpu)
+    except DeviceError as error:
+        raise DeviceError(f"{error}; without a GPU, name a recorded --profile") from None
     check_launch(run, limits)
     if results is not None:
         check_machine(results, limits.name, run.gpu)
