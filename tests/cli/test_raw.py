@@ -106,7 +106,7 @@ def test_json_of_a_stream(steady, gpudissect):
         ("mix --run ldg --size=", 2, "not a size: ''"),
         ("mix --size 0", 2, "at least one byte"),
         ("mix --run ldg --access random --size 0KiB", 2, "at least one byte"),
-        ("mix --access random --size 1MiB", 2, "'fadd:64' has none: add ldg or atomg"),
+        ("mix --access random --size 1MiB", 2, "'fadd:64' has none: add ldg or stg or atomg"),
         ("mix --run fadd:1000000", 2, "999999"),
     ],
 )
