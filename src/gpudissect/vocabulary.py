@@ -2,7 +2,7 @@
 
 _FLOATS = ("fadd", "fmul", "ffma")
 _INTEGERS = ("iadd", "imad", "imad_wide", "lop", "shift", "prmt", "fmnmx", "select")
-_ARITHMETIC = (*_FLOATS, *_INTEGERS, "hadd2", "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
+_ARITHMETIC = (*_FLOATS, *_INTEGERS, "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
 _SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2", "popc", "flo")
 _MEMORY = ("shuffle", "vote", "redux", "match", "lds", "sts", "atoms", "ldg", "stg", "atomg", "barrier")
 _MATRIX = ("mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64")
@@ -38,7 +38,7 @@ ELEMENTS = (
     *TLBS,
     *("icache_l0", "icache_l1", "icache_l15"),
     *("spectrum_global", "spectrum_global_l2"),
-    *("cluster", "tma", "hierarchy", "curves", "launch"),
+    *("cluster", "tma", "hierarchy", "curves", "launch", "lsu", "issue"),
     *HIDING,
     *INSTRUCTIONS,
     *ACCESSES,
@@ -84,6 +84,14 @@ ATTRIBUTES = {
     "kernel_interval": "ns",  # between two of many queued empty kernels, several streams in use
     "graph_interval": "ns",
     "block_replacement": "cycles",  # from the end of a block to the start of its successor
+    "ldg_banks": "",  # of the L1, for global loads that hit
+    "ldg_lines_per_cycle": "",  # of the L1, at most, without bank conflicts
+    **dict.fromkeys(("ldg_pass", "lds_pass", "sts_pass", "atoms_pass"), "cycles"),  # of an SM for each bank pass
+    **dict.fromkeys(("ldg_one_address", "lds_one_address", "sts_one_address", "atoms_one_address"), "cycles"),
+    "instructions_per_cycle": "",  # of a scheduler, at most
+    "units": "",  # of a scheduler, among which instructions are distributed
+    "pair_loss": "",  # time of two instructions of separate units beyond that of the slower one, relative
+    **dict.fromkeys(("special_with_shuffle", "special_with_store"), "cycles"),  # added by a special function, per SM
     **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),
 }
 """Properties in the order of display, each with its unit; empty for counts, lists of counts and texts."""

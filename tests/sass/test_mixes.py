@@ -28,7 +28,6 @@ FORMS = {
     Op.PRMT: r"PRMT R\d+,R\d+,R\d+,R\d+",
     Op.FMNMX: r"FMNMX R\d+,R\d+,R\d+,!PT",
     Op.SELECT: r"(ISETP\.(EQ|NE)\.U32\.AND P\d,PT,R\d+,R\d+,PT|SEL R\d+,R\d+,R\d+,!?P\d)",
-    Op.HADD2: r"(HADD2 R\d+,R\d+,R\d+|HFMA2(\.MMA)? R\d+,R\d+,1,1,R\d+)",
     Op.HFMA2: r"HFMA2(\.MMA)? R\d+,R\d+,R\d+,[^R].*",
     Op.DADD: r"DADD R.*",
     Op.DFMA: r"DFMA R.*",

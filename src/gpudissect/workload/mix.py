@@ -30,7 +30,6 @@ class Instruction(StrEnum):
     PRMT = "prmt"  # permutes bytes
     FMNMX = "fmnmx"  # maximum in single precision
     SELECT = "select"  # a comparison and the selection by it: two machine instructions
-    HADD2 = "hadd2"
     HFMA2 = "hfma2"
     DADD = "dadd"
     DFMA = "dfma"

@@ -95,6 +95,9 @@ def _load_cost(operation: Operation, mix: Mix, processor: Processor, hierarchy: 
     """Cost of a load of nearby words: from the nearest tier, or where a footprint fits that all SMs share."""
     tiers, lanes = tiers_of(Path.GLOBAL, processor, hierarchy), lane_addresses(mix.stride)
     if mix.access is Access.RESIDENT and tiers[0].private:
+        if processor.banked_l1:
+            interval = operation.interval * processor.shared.conflict_ways(lanes, mix.width)
+            return Cost(operation.pipe, interval, operation.latency, slots=operation.slots)
         line_cycles = L1_LINE_BYTES / tiers[0].bandwidth.read
         lines = _granules(lanes, mix.width, L1_LINE_BYTES)
         interval = max(operation.interval, lines * line_cycles)

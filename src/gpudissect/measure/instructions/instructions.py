@@ -37,6 +37,7 @@ MIN_CHAINS_WITH_REGISTERS = 3  # through memory: with fewer, all warps of an SM 
 ALL_SMS = "all SMs at once"
 ONE_SM = "one SM, all others idle"
 MMA_LATENCY = "latency of the whole matrix instruction, from its sums to those of the next one"
+ONE_VALUE = "all lanes hold the same value: with more values it may take as many times as long"
 LATENCY_CAVEATS = {
     "barrier": ("of a block of one warp: a larger block waits for its last warp",),
     "ldg": ("words of 4 B: links of 8 B, as in the l1's hit_latency, may take longer",),
@@ -44,12 +45,14 @@ LATENCY_CAVEATS = {
         "until the last of 32 lanes has its word, each from its own line; one warp on the whole GPU, as in VV16 s6.7",
     ),
     **dict.fromkeys(("sts", "stg"), ("stores return no result: the time between two stores of the same warp",)),
+    "match": (ONE_VALUE,),
     "select": ("of two instructions, ISETP and SEL",),
     "vote": ("of two instructions, ISETP and VOTE",),
     "redux": ("with the move of the result from a uniform register",),
     **dict.fromkeys((instruction.value for instruction in MATRIX_MULTIPLY_ADDS), (MMA_LATENCY,)),
 }
 RATE_CAVEATS = {
+    "match": (ONE_VALUE,),
     "select": ("ISETP and SEL count as one operation",),
     "vote": ("ISETP and VOTE count as one operation",),
     "stg": ("words that stay in the L2, those of each warp in lines of its own",),
@@ -67,7 +70,7 @@ NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedul
 
 
 FEW_CHAINS = (
-    *(Instruction.IMAD_WIDE, Instruction.PRMT, Instruction.FMNMX, Instruction.SELECT, Instruction.HADD2),
+    *(Instruction.IMAD_WIDE, Instruction.PRMT, Instruction.FMNMX, Instruction.SELECT),
     *(Instruction.POPC, Instruction.FLO, Instruction.VOTE, Instruction.REDUX, Instruction.MATCH, Instruction.STG),
 )
 """Instructions whose rate all warps of an SM reach with two chains each."""

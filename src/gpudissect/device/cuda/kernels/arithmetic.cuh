@@ -44,7 +44,6 @@ ON_FLOAT(Fmnmx, "max.f32 %0, %0, %1;", "f"(o.least))
 ON_WORD(Prmt, "prmt.b32 %0, %0, %1, %2;", "r"(o.lane), "r"(o.selector))
 // ISETP and SEL: without a predicate as state there is no chain of either alone.
 ON_WORD(Select, "{\n\t.reg .pred p;\n\tsetp.eq.u32 p, %0, %1;\n\tselp.b32 %0, %2, %0, p;\n\t}", "r"(o.none), "r"(o.zero))
-ON_WORD(Hadd2, "add.rn.f16x2 %0, %0, %1;", "r"(o.minus_halves))
 ON_WORD(Shuffle, "shfl.sync.idx.b32 %0, %0, %1, 31, 0xffffffff;", "r"(o.lane))
 
 // Instructions of a warp. ISETP and VOTE; REDUX and the move of its result from a uniform register.

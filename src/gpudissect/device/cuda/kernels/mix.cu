@@ -161,7 +161,6 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Layout&
     o.unity = __uint_as_float(0x3f800000 | o.zero);
     o.least = __uint_as_float(0xff800000 | o.zero);
     o.halves = 0x3c003c00 | o.zero;
-    o.minus_halves = 0x80008000 | o.zero;
     o.selector = 0x3210 | o.zero;
     o.wide_minus_zero = __hiloint2double(0x80000000 | o.zero, o.zero);
     o.wide_unity = __hiloint2double(0x3ff00000 | o.zero, o.zero);

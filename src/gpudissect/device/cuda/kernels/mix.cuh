@@ -23,7 +23,7 @@ struct Operands {
     u32 zero, none, one;        // integers 0, 0 and 1
     float minus_zero, unity;
     float least;  // minus infinity
-    u32 halves, minus_halves;  // 1.0 and -0.0 twice, in half precision
+    u32 halves;  // 1.0 twice, in half precision
     u32 selector;  // of all four bytes in order
     double wide_minus_zero, wide_unity;
     u32 lane;

@@ -61,7 +61,7 @@ def _forms(*instructions: Instruction, **fields: Any) -> dict[Instruction, Form]
 _I = Instruction
 FORMS = {
     **_forms(_I.FADD, _I.FMUL, _I.FFMA, _I.IADD, _I.IMAD, _I.LOP, _I.SHIFT, _I.PRMT, _I.FMNMX, _I.SELECT, fast=True),
-    **_forms(_I.HADD2, _I.HFMA2, neutral=False, fast=True),  # half an address may be no number
+    **_forms(_I.HFMA2, neutral=False, fast=True),  # half an address may be no number
     **_forms(_I.DADD, _I.DFMA, state=State.WIDE, fast=True),
     **_forms(_I.IMAD_WIDE, state=State.WIDE, neutral=False, fast=True),
     **_forms(_I.F2F, state=State.BOTH),
