@@ -18,7 +18,7 @@ import numpy as np
 
 from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.card import card_of
-from gpudissect.explanation.model.predict import roofline, sm_of, volkov
+from gpudissect.explanation.model.predict import roofline, volkov
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.machine_code.program import read_program
@@ -85,13 +85,11 @@ def points_of(gpu: str, kernel: str) -> list[Point]:
     card = card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
     cubin, machine = profile.machine_code()
     found = assess(read_program(cubin, machine), parse_ptx(profile.ptx()), facts_of(profile, card), card)
-    replacement = sm_of(card, 0.0, 1).block_replacement / card.clock_hz * 1e9
     points = []
     for point in profile.sweep:
         largest = point.carveout == 100
-        requests = found.requests(point.blocks_per_sm, largest_carveout=largest)
-        predicted = found.predict(point.blocks_per_sm, requests, largest_carveout=largest)
-        latency = found.latency(requests)
+        predicted = found.predict(point.blocks_per_sm, largest_carveout=largest)
+        latency = found.latency(predicted.requests)
         times = (
             predicted.nanoseconds,
             volkov(predicted, latency, found.launch, card),
@@ -104,7 +102,7 @@ def points_of(gpu: str, kernel: str) -> list[Point]:
                 largest_carveout=largest,
                 measured=point.ns,
                 predicted=dict(zip(MODELS, times, strict=True)),
-                latency_bound=volkov(no_bounds, latency + replacement, found.launch, card),
+                latency_bound=volkov(no_bounds, latency, found.launch, card),
                 throughput_bound=max(predicted.bounds.values()),
                 limiter=predicted.limiter,
             )

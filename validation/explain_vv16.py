@@ -148,8 +148,6 @@ def figures(found: Summaries) -> Iterator[str]:
             for model in ("volkov", "explain")
         )
         yield f"\nAll of them on the {name}: Volkov's model {volkov:.1f} %, explain {explain:.1f} %.\n"
-    link = "[Accuracy of predicted times](validation-explain.md)"
-    yield f"\n{link} has Volkov's model without the replacement of blocks.\n"
 
 
 def tables(gpus: Mapping[str, Measured]) -> Iterator[str]:

@@ -1,11 +1,15 @@
 """The simulated SM gives the rates and latencies of its description."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudissect.explanation.model.engine import Sm, Step, Work, run
+from gpudissect.explanation.model.operands import Reads
+from gpudissect.explanation.model.sample import Sample
 
 SM = Sm(
     schedulers=4,
@@ -117,3 +121,64 @@ def test_work_of_pipes_is_counted():
 def test_without_work_there_is_no_run():
     with pytest.raises(ValueError, match="path, warps and blocks"):
         run(SM, Work((step(),), (np.zeros(0, dtype=np.int64),), 1, 1, 1))
+
+
+def sampled(*requests):
+    """One warp that loads the first sector of these lines, a request after the other."""
+    counts = [len(request) for request in requests]
+    lines = np.concatenate(requests).astype(np.int64)
+    edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    begins, ends = np.zeros((1, 1), dtype=np.int64), np.full((1, 1), len(requests))
+    return Sample(begins, ends, edges, lines, np.ones_like(lines), np.zeros_like(lines))
+
+
+def run_sampled(requests, room, level="l2", waits=1, warps=1):
+    steps = (replace(load(level, waits=waits), access=0, in_sm=0.0, l2_bytes=1.0, dram_bytes=1.0, link_bytes=1.0),)
+    path = np.zeros(len(requests), dtype=np.int64)
+    return run(replace(SM, lines=room), Work(steps, (path,), warps, 1, 1, sampled(*requests)))
+
+
+@pytest.mark.parametrize(("room", "missed"), [(64, 64), (63, 640)])
+def test_the_l1_holds_the_lines_that_it_has_room_for(room, missed):
+    found = run_sampled([[line] for _ in range(10) for line in range(64)], room)
+    assert found.seen[0].tolist() == [640, missed, missed, missed]
+
+
+def test_loads_in_flight_are_limited_by_the_room_of_the_l1():
+    requests = [list(range(32 * k, 32 * k + 32)) for k in range(200)]
+    few, many = (run_sampled(requests, room, waits=0).cycles for room in (64, 1024))
+    assert few == pytest.approx(200 * 32 / 64 * 281, rel=0.02)
+    assert many < few / 10
+
+
+def test_a_line_on_its_way_is_not_fetched_again():
+    found = run_sampled([[7]] * 4, 64, waits=0)
+    assert found.seen[0].tolist() == [4, 1, 1, 1]
+    assert found.cycles == pytest.approx(281, abs=6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 48))
+def test_one_line_at_a_time_replaces_the_least_recently_used(lines, room):
+    cache, missed = [], 0
+    for line in lines:
+        if line in cache:
+            cache.remove(line)
+        else:
+            missed += 1
+            del cache[: max(0, len(cache) - room + 1)]
+        cache.append(line)
+    assert run_sampled([[line] for line in lines], room).seen[0, 2] == missed
+
+
+@pytest.mark.parametrize(("even", "odd", "cycles_each"), [(1, 0, 1), (2, 0, 2), (1, 2, 2), (3, 1, 3)])
+def test_operands_of_one_bank_take_a_cycle_each(even, odd, cycles_each):
+    reads = Reads(even, odd, even, odd)
+    assert cycles([step(operands=reads)], 1000, warps=16) * 4 / 16000 == pytest.approx(cycles_each, rel=0.02)
+
+
+def test_multiply_adds_share_the_second_pipe_with_integers():
+    either, heavy = step(interval=2.0, is_either=True), step(pipe="alu", interval=2.0)
+    assert cycles([either], 1000, warps=16) * 4 / 16000 == pytest.approx(1, rel=0.02)
+    assert cycles([either, heavy], 1000, warps=16) * 4 / 16000 == pytest.approx(2, rel=0.02)
+    assert cycles([either, either, heavy], 1000, warps=16) * 4 / 16000 == pytest.approx(4, rel=0.05)

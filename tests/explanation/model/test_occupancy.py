@@ -21,8 +21,8 @@ def test_blocks_are_those_of_the_driver(file):
 
 
 @pytest.mark.parametrize(
-    ("resident", "shared", "kib"), [(1, 1024, 248), (8, 1024, 248), (8, 20 << 10, 92), (1, 228 << 10, 28)]
+    ("resident", "shared", "kib"), [(1, 1024, 241), (8, 1024, 241), (8, 20 << 10, 85), (1, 228 << 10, 21)]
 )
 def test_the_l1_has_what_the_carveout_leaves(resident, shared, kib):
     assert l1_bytes(CARD, resident, shared, largest_carveout=False) == kib << 10
-    assert l1_bytes(CARD, resident, shared, largest_carveout=True) == 28 << 10
+    assert l1_bytes(CARD, resident, shared, largest_carveout=True) == 21 << 10

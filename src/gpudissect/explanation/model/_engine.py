@@ -1,114 +1,90 @@
 """The compiled loop that runs the warps of one SM by instructions. Imports numba: import it only to simulate.
 
-All warps of a kernel follow one path through its machine code. Time advances from one cycle at which a scheduler may
-issue to the next. All state is in flat arrays of the caller; their columns have names here.
+All warps of a kernel follow one path, or a few, through its machine code. Time advances from one cycle at which a
+scheduler may issue to the next. A scheduler goes on with the warp that issued last while it can. Then comes the oldest
+warp; instructions for a pipe of the SM come last, in the order in which they were ready.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from gpudissect.simulation.cache.compiled import F64, I64, compiled, inlined
-
-Int = int | np.int64
-Float = float | np.float64
-NEVER = 1 << 60
-MIN_HISTORY, MAX_LOAD = 2000.0, 0.95  # cycles from which on the load of memory is known; beyond, its queue limits
-BARRIERS = 6
-LEVELS = 3
-"""Where a request ends: in the SM (L1 or shared memory), in the L2, in device memory."""
-
-# Columns of an instruction. PIPE: of each scheduler, from 0 on; SHARED: of the SM, -1 for none. KIND: see below.
-# SETS and READS: barrier set until the result is there, and until the operands are read, -1 for none.
-# The columns from ONLY_L1 on are of requests: share that ends in the SM and in the L2 at most, bytes from the L2 and
-# from device memory of a request that goes there; LINK: bytes between SM and L2; LINES: lines of the L1
-# that a load holds until its data are there; SPREAD: cycles from the first of them to the last.
-(STALL, WAITS, SETS, READS, PIPE, INTERVAL, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY, KIND, IN_SM, IN_L2) = range(
-    13
+from gpudissect.explanation.model._memory import load, request
+from gpudissect.explanation.model._state import (
+    ACCESS,
+    B_ARRIVED,
+    B_LEFT,
+    B_NUMBER,
+    BARRIER,
+    BARRIERS,
+    EVEN,
+    EVEN_AFTER,
+    FMA,
+    HEAVY,
+    INTERVAL,
+    IS_EITHER,
+    J_BLOCKS,
+    J_PER_BLOCK,
+    J_STARTED,
+    KIND,
+    LATENCY,
+    LOAD,
+    M_BACKLOG,
+    M_DEPTH,
+    M_REPLACEMENT,
+    NEVER,
+    ODD,
+    ODD_AFTER,
+    PIPE,
+    READ_LATENCY,
+    READS,
+    S_FMA,
+    S_LAST,
+    S_NEXT,
+    SETS,
+    SHARED,
+    SHARED_INTERVAL,
+    STALL,
+    STORE,
+    W_AT,
+    W_BARRIERS,
+    W_END,
+    W_LAP,
+    W_NUMBER,
+    W_POSITION,
+    W_SLOT,
+    W_STORED,
+    WAITS,
+    Int,
+    State,
 )
-L2_BYTES, DRAM_BYTES, LINK, LINES, SPREAD, INSTRUCTION = 13, 14, 15, 16, 17, 18
-PLAIN, LOAD, STORE, BARRIER = range(4)
+from gpudissect.simulation.cache.compiled import F64, compiled, inlined
 
-# The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
-# latency of memory rises with the load, times load over what is left of it (VV16 s6.4). CREDIT: cycles by which an SM
-# that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe
-# may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in the SM.
-(M_SCHEDULERS, M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(6)
-(M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT, M_SIZE) = range(6, 12)
-
-# The job: warps of a block, blocks, started blocks, lines filled so far.
-J_PER_BLOCK, J_BLOCKS, J_STARTED, J_FILLED, J_SIZE = range(5)
-
-# Columns of a warp: position on its path and the end of that, when it may issue next, when its
-# stores have reached the L2; then when each barrier is clear.
-W_POSITION, W_END, W_AT, W_STORED, W_BARRIERS = range(5)
-W_SIZE = W_BARRIERS + BARRIERS
-
-# Columns of a resident block: its number, warps not yet ended and at the barrier, begin.
-B_NUMBER, B_LEFT, B_ARRIVED, B_SIZE = range(4)
-
-# Columns of a scheduler: next cycle to look for a warp, warp that issued last.
-S_NEXT, S_LAST, S_SIZE = range(3)
-
-
-class State(NamedTuple):
-    """The arrays of a run; all from `job` on are modified."""
-
-    machine: F64  # (M_SIZE,)
-    instructions: F64  # (instructions, INSTRUCTION)
-    path: I64  # instructions of warps in order, one path after the other
-    starts: I64  # (paths + 1,), where each path starts, and the last one ends
-    job: I64  # (J_SIZE,)
-    warps: I64  # (warps, W_SIZE)
-    residents: I64  # (resident blocks, B_SIZE)
-    schedulers: I64  # (schedulers, S_SIZE)
-    pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
-    shared: F64  # (shared pipes,), the same
-    queues: F64  # (3,), cycle at which the shares of the L2 and of memory, and the link of the SM, have moved all bytes
-    fills: F64  # (lines of the L1,), cycle at which the data of each of the last lines are there
-    ends: I64  # (blocks,), out: end of each block
-    busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together
-    waited: F64  # (instructions, 2), out: cycles that warps waited to issue each: for a barrier, and for a pipe
-    strata: I64  # (instructions,), requests of each instruction so far
+WINDOW = 2.0  # cycles after its issue in which an instruction reads its operands, unless one bank has to read more
 
 
 @inlined
-def _draw(strata: I64, instruction: Int) -> Float:
-    """Next number in [0, 1) of an instruction: multiples of the golden ratio, whose shares are right from the start."""
-    strata[instruction] += 1
-    return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
+def _pipe(state: State, s: Int, row: F64) -> Int:
+    """The pipe of an instruction: of the two for multiply-adds the one that the last of these did not take."""
+    if row[IS_EITHER] > 0.0:
+        return np.int64(FMA + HEAVY - state.schedulers[s, S_FMA])
+    return np.int64(row[PIPE])
 
 
 @inlined
-def _request(state: State, instruction: Int, start: Float) -> Float:
-    """Cycle at which a request that left the pipe at `start` is done."""
-    machine, row, queues, busy = state.machine, state.instructions[instruction], state.queues, state.busy
-    number = _draw(state.strata, instruction)
-    if number < row[IN_SM]:
-        return start + np.float64(row[LATENCY])
-    fills, job, lines = state.fills, state.job, np.int64(row[LINES])
-    for line in range(lines):
-        start = max(start, fills[(job[J_FILLED] + line) % fills.size])
-    credit = start - machine[M_CREDIT]
-    l2, link = row[L2_BYTES] / machine[M_L2_BYTES], row[LINK] / machine[M_LINK_BYTES]
-    queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
-    busy[busy.size - 2] += l2
-    served = max(queues[0], queues[2])
-    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY])
-    if number >= row[IN_L2]:
-        dram = row[DRAM_BYTES] / machine[M_DRAM_BYTES]
-        load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
-        queues[1] = max(queues[1], credit) + dram
-        busy[busy.size - 1] += dram
-        served = max(served, queues[1])
-        rise = machine[M_RISE] * load / (1.0 - load)
-        if row[KIND] == LOAD:
-            done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
-    for line in range(lines):
-        fills[(job[J_FILLED] + line) % fills.size] = done
-    job[J_FILLED] += lines
-    return np.float64(done + row[SPREAD])
+def _read_operands(state: State, s: Int, row: F64, follows: bool, t: Int) -> Int:
+    """Cycle at which the operands of an instruction that is issued at `t` find room in the banks of registers."""
+    even, odd = (row[EVEN_AFTER], row[ODD_AFTER]) if follows else (row[EVEN], row[ODD])
+    banks, window = state.banks, max(WINDOW, even, odd)
+    start = np.float64(t)
+    if even > 0.0:
+        start = max(start, banks[s, 0] + even - window)
+    if odd > 0.0:
+        start = max(start, banks[s, 1] + odd - window)
+    at = np.int64(math.ceil(start))
+    banks[s, 0] = max(banks[s, 0], np.float64(at)) + even
+    banks[s, 1] = max(banks[s, 1], np.float64(at)) + odd
+    return at
 
 
 @inlined
@@ -117,7 +93,9 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
     machine, job, warps = state.machine, state.job, state.warps
     instruction = state.path[warps[w, W_POSITION]]
     row = state.instructions[instruction]
-    pipe, kind = np.int64(row[PIPE]), np.int64(row[KIND])
+    pipe, kind = _pipe(state, s, row), np.int64(row[KIND])
+    if pipe in (FMA, HEAVY):
+        state.schedulers[s, S_FMA] = pipe
     state.pipes[s, pipe] = max(state.pipes[s, pipe], np.float64(t)) + row[INTERVAL]
     state.busy[pipe] += row[INTERVAL]
     start = np.float64(t)
@@ -128,8 +106,10 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
             start = max(start, max(state.queues[0], state.queues[1]) - machine[M_BACKLOG])
         state.shared[place] = start + row[SHARED_INTERVAL]
         state.busy[state.pipes.shape[1] + place] += row[SHARED_INTERVAL]
-    if kind in (LOAD, STORE):
-        done = _request(state, instruction, start + row[SHARED_INTERVAL] - 1.0)
+    if row[ACCESS] >= 0.0:
+        done = load(state, w, instruction, np.int64(row[SHARED]), start + row[SHARED_INTERVAL] - 1.0)
+    elif kind in (LOAD, STORE):
+        done = request(state, instruction, start + row[SHARED_INTERVAL] - 1.0)
     else:
         done = start + max(0.0, row[SHARED_INTERVAL] - 1.0) + row[LATENCY]
     if kind == STORE:
@@ -213,6 +193,10 @@ def _start_block(state: State, resident: Int, t: Int) -> None:
         number = state.residents[resident, B_NUMBER] * per_block + w - resident * per_block
         variant = number % (state.starts.size - 1)
         warps[w, W_STORED] = t
+        warps[w, W_NUMBER] = number
+        warps[w, W_SLOT] = number % state.loads.begins.shape[0]
+        warps[w, W_LAP] = number // state.loads.begins.shape[0]
+        state.loads.cursors[w, :] = 0
         warps[w, W_POSITION], warps[w, W_END] = state.starts[variant], state.starts[variant + 1]
         for barrier in range(BARRIERS):
             warps[w, W_BARRIERS + barrier] = t
@@ -235,28 +219,30 @@ def simulate(state: State) -> None:
         for s in range(count):
             if schedulers[s, S_NEXT] != t:
                 continue
-            soonest, chosen = np.int64(NEVER), np.int64(-1)
-            w = schedulers[s, S_LAST]
-            for _ in range(s, warps.shape[0], count):
-                w += count
-                if w >= warps.shape[0]:
-                    w = s
+            soonest, chosen, rank = np.int64(NEVER), -1, np.int64(NEVER)
+            last = schedulers[s, S_LAST]
+            for w in range(s, warps.shape[0], count):
                 if warps[w, W_AT] > t:
                     soonest = min(soonest, warps[w, W_AT])
                     continue
-                instruction = state.path[warps[w, W_POSITION]]
-                row = state.instructions[instruction]
-                free = pipes[s, np.int64(row[PIPE])]
+                row = state.instructions[state.path[warps[w, W_POSITION]]]
+                free = pipes[s, _pipe(state, s, row)]
                 if row[SHARED] >= 0.0:
                     free = max(free, shared[np.int64(row[SHARED])] - depth)
                 if free >= t + 1:
                     soonest = min(soonest, np.int64(math.floor(free)))
                     continue
-                chosen = schedulers[s, S_LAST] = w
-                break
+                for_sm = row[SHARED] >= 0.0
+                before = warps[w, W_AT] if for_sm else warps[w, W_NUMBER]
+                if w == last and not (for_sm and warps[w, W_AT] < t):
+                    before = np.int64(-1)
+                if before < rank:
+                    rank, chosen = before, w
             if chosen < 0:
                 schedulers[s, S_NEXT] = max(soonest, t + 1)
                 continue
-            schedulers[s, S_NEXT] = t + 1
-            state.waited[state.path[warps[chosen, W_POSITION]], 1] += t - warps[chosen, W_AT]
-            _issue(state, chosen, s, t)
+            row = state.instructions[state.path[warps[chosen, W_POSITION]]]
+            at = _read_operands(state, s, row, chosen == schedulers[s, S_LAST], t)
+            schedulers[s, S_NEXT], schedulers[s, S_LAST] = at + 1, chosen
+            state.waited[state.path[warps[chosen, W_POSITION]], 1] += at - warps[chosen, W_AT]
+            _issue(state, chosen, s, at)

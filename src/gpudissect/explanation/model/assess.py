@@ -1,7 +1,11 @@
 """A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import BehindL1
@@ -11,7 +15,15 @@ from gpudissect.explanation.model.costs import Cost, cost_of
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
-from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic, as_assembled, by_instruction, with_l2
+from gpudissect.explanation.model.traffic import (
+    Accessed,
+    SampledWarp,
+    Traffic,
+    after_l1,
+    as_assembled,
+    by_instruction,
+    with_l2,
+)
 from gpudissect.explanation.model.walk import Path, walk
 from gpudissect.explanation.profile import Profile
 from gpudissect.explanation.ptx import Module
@@ -45,6 +57,7 @@ class Assessment:
     path: Path = field(repr=False)
     costs: tuple[Cost, ...] = field(repr=False)
     traffic: Traffic = field(repr=False)
+    accessed: Mapping[int, int] = field(repr=False)
 
     @property
     def occupancy(self) -> Occupancy:
@@ -61,20 +74,26 @@ class Assessment:
         shared = shared_of_block(self.program.kernel, self.facts.dynamic_shared)
         return l1_bytes(self.card, resident, shared, largest_carveout=largest_carveout)
 
-    def requests(self, resident: int, *, largest_carveout: bool) -> dict[int, Requests]:
-        """What the memory instructions need with `resident` blocks on an SM, by index of instruction."""
-        l1 = self.l1_bytes(resident, largest_carveout=largest_carveout)
-        accesses = with_l2(self.traffic.at(resident, l1), self.facts.behind_l1, self.card)
-        return by_instruction(self.program, self.facts.accesses, accesses)
+    @cached_property
+    def requests(self) -> dict[int, Requests]:
+        """What the memory instructions need if nothing hits the L1, by index of instruction."""
+        found = {}
+        for place, index in self.accessed.items():
+            each = with_l2(self.traffic.outside[index], self.facts.behind_l1.get(index), self.card)
+            found[place] = replace(each, access=index) if index in self.traffic.sample.accesses else each
+        return found
 
     def predict(
         self, resident: int, requests: Mapping[int, Requests] | None = None, *, largest_carveout: bool
     ) -> Prediction:
         """Predicted time with `resident` blocks on an SM; other `requests` than its own show what they would change."""
-        if requests is None:
-            requests = self.requests(resident, largest_carveout=largest_carveout)
         lines = self.l1_bytes(resident, largest_carveout=largest_carveout) // LINE
-        return predict(self.program, self.path, self.costs, requests, self.card, self.launch, resident, lines)
+        requests = self.requests if requests is None else requests
+        kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.traffic.sample)
+        return predict(*kernel, self.card, self.launch, resident, lines)
+
+    def _after_l1(self, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
+        return after_l1(each, seen, self.facts.behind_l1.get(self.accessed[place]), self.card)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
@@ -109,7 +128,8 @@ def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
     l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
     fetched = int(card.values.get(("l2", "fetch_granularity"), float(SECTOR)))
     by_line = profile.lines.behind_l1(max(0.0, l1), capacity, fetched)
-    return {index: by_line[access[0]] for index, access in enumerate(profile.accesses) if access[0] in by_line}
+    few_lines = BehindL1(1.0, 0.0)  # none of them is in the sample
+    return {index: by_line.get(access[0], few_lines) for index, access in enumerate(profile.accesses)}
 
 
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
@@ -120,4 +140,6 @@ def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assess
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
     accesses = as_assembled(program, facts.accesses)
-    return Assessment(program, facts, card, counts, path, costs, Traffic(accesses, facts.warps))
+    traffic = Traffic(accesses, facts.warps)
+    accessed = by_instruction(program, accesses, traffic.outside)
+    return Assessment(program, facts, card, counts, path, costs, traffic, accessed)

@@ -52,8 +52,8 @@ class _Builder:
         if self.own < 1:
             limit = assessment.occupancy.limits[0]
             raise UsageError(f"no block of this kernel fits on an SM of {assessment.card.name}: {limit}")
-        self.requests = assessment.requests(self.own, largest_carveout=False)
-        self.prediction = assessment.predict(self.own, self.requests, largest_carveout=False)
+        self.prediction = assessment.predict(self.own, largest_carveout=False)
+        self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
 
     def explanation(self) -> Explanation:
@@ -190,12 +190,16 @@ class _Builder:
         moved, lines = requests.l2_bytes, requests.lines
         if use.space != "shared":
             moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
-        changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0, partial=0.0)
+        changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0)
         return replace(changed, dram_bytes=min(moved, requests.dram_bytes))
 
     def _advice_for(self, in_shared: bool, access: str, better: dict[int, Requests]) -> Advice:
         instructions = self.assessment.program.instructions
-        time = self.assessment.predict(self.own, {**self.requests, **better}, largest_carveout=False).nanoseconds
+        now_too = {index: self.requests[index] for index in better}  # means as well, not single sampled requests
+        before, time = (
+            self.assessment.predict(self.own, {**self.assessment.requests, **each}, largest_carveout=False).nanoseconds
+            for each in (now_too, better)
+        )
         now = [self.requests[index] for index in better]
         names = [f"{instructions[index].mnemonic} at {instructions[index].address:#x}" for index in better]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -206,7 +210,7 @@ class _Builder:
         else:
             text = f"Let the lanes of {names[0]}{more} access neighbouring words"
             evidence = f"{sum(each.sectors for each in now) / len(now):.3g} sectors for each warp; {evidence}"
-        return Advice(text=text, gain=1 - time / self.prediction.nanoseconds, evidence=evidence)
+        return Advice(text=text, gain=1 - time / before, evidence=evidence)
 
     def _more_blocks(self) -> list[Advice]:
         """More resident blocks, if what limits them is registers or shared memory."""

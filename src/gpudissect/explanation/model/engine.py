@@ -1,9 +1,17 @@
 """Runs the warps of a kernel on one SM: the interface of the compiled loop."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpudissect.explanation.model.operands import NO_READS, Reads
+from gpudissect.explanation.model.sample import Sample, empty_sample
+
+if TYPE_CHECKING:
+    from gpudissect.explanation.model._l1 import L1
+    from gpudissect.explanation.model._state import Loads
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +39,9 @@ class Sm:
     block_replacement: float
     depth: float
     backlog: float
-    lines: int  # of the L1: also the lines that it can wait for
+    lines: int  # that the L1 has room for, also for those that it waits for
+    sets: int = 512  # of the L1's tags
+    ways: int = 4
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class Step:
     reads: int | None
     pipe: str
     interval: float
+    is_either: bool = False  # runs on the first or the second pipe
     shared_pipe: str | None = None
     shared_interval: float = 0.0
     latency: float = 1.0
@@ -54,8 +65,10 @@ class Step:
     l2_bytes: float = 0.0
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
-    lines: float = 0.0  # of the L1, held until the data are there
-    spread: float = 0.0  # cycles from the first of them to the last
+    spread: float = 0.0  # cycles from one line of memory to the next
+    rises: float = 1.0  # factor by which the latency of memory rises more than with contiguous lines
+    access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
+    operands: Reads = NO_READS
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,7 @@ class Work:
     warps_per_block: int
     resident: int
     blocks: int
+    sample: Sample = field(default_factory=empty_sample, repr=False)
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,13 @@ class Run:
     ends: NDArray[np.int64]
     busy: dict[str, float]
     waited: Floats = field(repr=False)
+    seen: Floats = field(repr=False)  # (steps, 4): sampled requests, those that missed, their missed lines and sectors
+
+    def with_more(self, fewer: "Run", times: float) -> "Run":
+        """This run with so many times more of the waits and requests that it has and one of `fewer` turns has not."""
+        pairs = ((self.waited, fewer.waited), (self.seen, fewer.seen))
+        waited, seen = (now + times * np.maximum(now - before, 0.0) for now, before in pairs)
+        return replace(self, waited=waited, seen=seen)
 
     @property
     def cycles(self) -> int:
@@ -92,7 +113,8 @@ KINDS = ("plain", "load", "store", "barrier")
 
 def run(sm: Sm, work: Work) -> Run:
     """Run all blocks on an SM. Raises `ValueError` without a path, warps or blocks."""
-    from gpudissect.explanation.model import _engine as engine
+    from gpudissect.explanation.model import _state as state
+    from gpudissect.explanation.model._engine import simulate
 
     if (
         not work.paths
@@ -102,51 +124,80 @@ def run(sm: Sm, work: Work) -> Run:
         raise ValueError("a run needs a path, warps and blocks")
     resident = min(work.resident, work.blocks)
     warps = resident * work.warps_per_block
-    machine = np.zeros(engine.M_SIZE)
-    machine[engine.M_SCHEDULERS], machine[engine.M_DEPTH], machine[engine.M_BACKLOG] = (
-        sm.schedulers,
-        sm.depth,
-        sm.backlog,
-    )
-    machine[engine.M_REPLACEMENT] = sm.block_replacement
-    machine[engine.M_L2_LATENCY], machine[engine.M_DRAM_LATENCY] = sm.l2_latency, sm.dram_latency
-    machine[engine.M_L2_BYTES], machine[engine.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
-    machine[engine.M_LINK_BYTES], machine[engine.M_RISE], machine[engine.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
-    job = np.zeros(engine.J_SIZE, dtype=np.int64)
-    job[engine.J_PER_BLOCK], job[engine.J_BLOCKS] = work.warps_per_block, work.blocks
-    instructions = np.array([_row(sm, step) for step in work.steps])
-    state = np.zeros((warps, engine.W_SIZE), dtype=np.int64)
-    schedulers = np.zeros((sm.schedulers, engine.S_SIZE), dtype=np.int64)
-    schedulers[:, engine.S_LAST] = np.arange(sm.schedulers) - sm.schedulers
+    job = np.zeros(state.J_SIZE, dtype=np.int64)
+    job[state.J_PER_BLOCK], job[state.J_BLOCKS] = work.warps_per_block, work.blocks
+    schedulers = np.zeros((sm.schedulers, state.S_SIZE), dtype=np.int64)
+    schedulers[:, state.S_LAST] = np.arange(sm.schedulers) - sm.schedulers
     ends = np.zeros(work.blocks, dtype=np.int64)
     names = (*sm.pipes, *sm.shared_pipes, "l2", "memory")
     busy, waited = np.zeros(len(names)), np.zeros((len(work.steps), 2))
-    engine.simulate(
-        engine.State(
-            machine,
-            instructions,
+    loads = _loads(work, warps)
+    simulate(
+        state.State(
+            _machine(sm),
+            np.array([_row(sm, step) for step in work.steps]),
             np.concatenate(work.paths).astype(np.int64),
             np.cumsum([0, *(path.size for path in work.paths)], dtype=np.int64),
             job,
-            state,
-            np.zeros((resident, engine.B_SIZE), dtype=np.int64),
+            np.zeros((warps, state.W_SIZE), dtype=np.int64),
+            np.zeros((resident, state.B_SIZE), dtype=np.int64),
             schedulers,
+            np.zeros((sm.schedulers, 2)),
             np.zeros((sm.schedulers, len(sm.pipes))),
             np.zeros(max(1, len(sm.shared_pipes))),
             np.zeros(3),
-            np.zeros(max(1, sm.lines)),
+            loads,
+            _l1(sm),
             ends,
             busy,
             waited,
             np.zeros(len(work.steps), dtype=np.int64),
         )
     )
-    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited)
+    return Run(ends, dict(zip(names, busy.tolist(), strict=True)), waited, loads.seen)
+
+
+def _machine(sm: Sm) -> Floats:
+    from gpudissect.explanation.model import _state as state
+
+    found = np.zeros(state.M_SIZE)
+    found[state.M_DEPTH], found[state.M_BACKLOG], found[state.M_REPLACEMENT] = (
+        sm.depth,
+        sm.backlog,
+        sm.block_replacement,
+    )
+    found[state.M_L2_LATENCY], found[state.M_DRAM_LATENCY] = sm.l2_latency, sm.dram_latency
+    found[state.M_L2_BYTES], found[state.M_DRAM_BYTES] = sm.l2_bytes, sm.dram_bytes
+    found[state.M_LINK_BYTES], found[state.M_RISE], found[state.M_CREDIT] = sm.link_bytes, sm.rise, sm.credit
+    return found
+
+
+def _loads(work: Work, warps: int) -> "Loads":
+    from gpudissect.explanation.model._state import Loads
+
+    sample = work.sample
+    return Loads(
+        sample.begins,
+        sample.ends,
+        sample.lines,
+        sample.number,
+        sample.sectors,
+        sample.is_shared,
+        np.zeros((warps, sample.begins.shape[1]), dtype=np.int64),
+        np.zeros((len(work.steps), 4)),
+    )
+
+
+def _l1(sm: Sm) -> "L1":
+    from gpudissect.explanation.model._l1 import L1, NONE
+
+    line, sectors, tag, older, newer = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(5))
+    places, ends = np.full((sm.sets, sm.ways), NONE), np.array([NONE, NONE, 0])
+    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, ends)
 
 
 def _row(sm: Sm, step: Step) -> list[float]:
-    """A step in the order of the engine's columns."""
-    shared = -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe)
+    """A step in the order of the compiled loop's columns."""
     return [
         max(1, step.stall),
         step.waits,
@@ -154,7 +205,8 @@ def _row(sm: Sm, step: Step) -> list[float]:
         -1 if step.reads is None else step.reads,
         sm.pipes.index(step.pipe),
         step.interval,
-        shared,
+        step.is_either,
+        -1 if step.shared_pipe is None else sm.shared_pipes.index(step.shared_pipe),
         step.shared_interval,
         step.latency,
         step.read_latency,
@@ -164,6 +216,8 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.l2_bytes,
         step.dram_bytes,
         step.link_bytes,
-        step.lines,
         step.spread,
+        step.rises,
+        -1 if step.access is None else step.access,
+        *step.operands,
     ]

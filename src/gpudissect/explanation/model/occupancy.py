@@ -10,9 +10,6 @@ from gpudissect.units import WARP_SIZE
 SHARED_UNIT, RESERVED_SHARED = 128, 1024
 """Bytes in which shared memory is allocated, and that the system takes of each block from compute capability 8.0 on
 (CUDA C++ Programming Guide, Shared Memory)."""
-ARRAY_UNIT = 32 << 10
-"""Bytes of which the array of the L1 and shared memory is a multiple: 96, 128, 192 or 256 KiB (the same); what the L1
-keeps for itself is not seen in its measured capacity."""
 CARVEOUTS = (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 """KiB of shared memory into which the array of an SM can be divided (the same, capability 9.0)."""
 
@@ -55,13 +52,14 @@ def occupancy_of(kernel: Kernel, threads: int, dynamic: int, card: Card) -> Occu
 
 
 def l1_bytes(card: Card, resident: int, shared: int, *, largest_carveout: bool) -> int:
-    """Bytes of the L1 beside `resident` blocks of `shared` bytes each.
+    """Bytes that the L1 has room for beside `resident` blocks of `shared` bytes each.
 
-    The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++
-    Programming Guide).
+    The driver takes the smallest carveout that holds them, unless the largest is preferred (CUDA C++ Programming
+    Guide). `l1.capacity` is beside the smallest one: on an H200 and an H100 241 KiB, and 21 KiB beside the largest,
+    where a chase through 20 KiB hits and one through 22 KiB does not.
     """
-    capacity = card.values.get(("l1", "capacity"), float(card.shared_bytes))
-    whole = -(-(int(capacity) + smallest_carveout({})) // ARRAY_UNIT) * ARRAY_UNIT
+    capacity = int(card.values.get(("l1", "capacity"), float(card.shared_bytes)))
+    whole = capacity + smallest_carveout({})
     needed = card.shared_bytes if largest_carveout else resident * shared
-    carveouts = (size << 10 for size in CARVEOUTS if size << 10 >= needed)
+    carveouts = (size << 10 for size in CARVEOUTS if size << 10 >= max(needed, smallest_carveout({})))
     return max(0, whole - next(carveouts, card.shared_bytes))

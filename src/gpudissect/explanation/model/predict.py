@@ -1,15 +1,17 @@
 """Predicted time of a kernel at an occupancy: the simulated SM, the bounds of throughput, and what limits it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import PIPES, SHARED_PIPES, Cost
 from gpudissect.explanation.model.engine import Run, Sm, Step, Work, run
-from gpudissect.explanation.model.requests import BANK_BYTES as WORD
+from gpudissect.explanation.model.operands import reads_of
 from gpudissect.explanation.model.requests import SECTOR, Requests
+from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.walk import Path
 from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use
@@ -21,9 +23,15 @@ QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
+SCATTERED_RISE = 3.0  # and for lines far apart: from a random permutation and a hash table on an H200
+ATOMICS_PER_CYCLE = 45.0  # operations of the whole L2, of all lines: measured on an H200, 32 lanes in 4 to 32 sectors
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
+MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
 LIMITING_SHARE = 0.75  # of all cycles that a resource must be busy to be what limits
+
+AfterL1 = Callable[[int, Requests, NDArray[np.float64]], Requests]
+"""Requests of an instruction after the simulated L1 has seen so many: see `traffic.after_l1`."""
 
 
 @dataclass(frozen=True)
@@ -36,46 +44,68 @@ class Launch:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Time of a launch with `resident` blocks on an SM; `bounds`: nanoseconds that each resource needs at least."""
+    """Time of a launch with `resident` blocks on an SM; `bounds`: nanoseconds that each resource needs at least.
+
+    `requests`: of each instruction, with the hits in the simulated L1.
+    """
 
     resident: int
     nanoseconds: float
     limiter: str
     bounds: Mapping[str, float]
     run: Run = field(repr=False)
+    requests: Mapping[int, Requests] = field(repr=False)
 
 
 def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Requests], card: Card) -> tuple[Step, ...]:
     """The instructions of a program as steps of the simulated SM."""
-    steps = []
+    operands = reads_of(program.instructions)
+    spread, steps = _spread(card), []
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index, _NO_REQUEST)
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
         interval = cost.interval / card.schedulers if cost.pipe == "xu" else found.passes * cost.interval
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
-        steps.append(
-            Step(
-                stall=max(1, instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)),
-                waits=instruction.wait_mask,
-                sets=instruction.write_barrier,
-                reads=instruction.read_barrier,
-                pipe="issue" if cost.pipe in SHARED_PIPES else cost.pipe,
-                interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval,
-                shared_pipe=shared,
-                shared_interval=interval if shared else 0.0,
-                latency=card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0,
-                read_latency=8.0,
-                kind=_kind(cost, use, found),
-                in_sm=found.in_sm,
-                in_l2=found.in_l2,
-                l2_bytes=l2_load(found, use.access or "", card),
-                dram_bytes=found.dram_bytes,
-                link_bytes=found.l2_bytes,
-                lines=float(round(found.lines)) if use.access == "load" else 0.0,
-                spread=_spread(found, card),
-            )
+        is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
+        step = Step(
+            stall=max(1, instruction.stall + (TAKEN_BRANCH if instruction.opcode == "BRA" else 0)),
+            waits=instruction.wait_mask,
+            sets=instruction.write_barrier,
+            reads=instruction.read_barrier,
+            pipe="issue" if cost.pipe in SHARED_PIPES else cost.pipe,
+            interval=1.0 if cost.pipe in SHARED_PIPES else cost.interval * (1 + is_either),
+            is_either=is_either,
+            shared_pipe=shared,
+            shared_interval=interval if shared else 0.0,
+            latency=card.value("l1", "hit_latency") if is_memory else cost.latency or 1.0,
+            read_latency=8.0,
+            kind=_kind(cost, use, found),
+            in_sm=found.in_sm,
+            in_l2=found.in_l2,
+            l2_bytes=l2_load(found, use.access or "", card),
+            dram_bytes=found.dram_bytes,
+            link_bytes=found.l2_bytes,
+            spread=spread,
+            rises=1 + SCATTERED_RISE * found.scattered,
+            operands=operands[index],
         )
+        steps.append(step if found.access is None or shared is None else _sampled(step, found))
     return tuple(steps)
+
+
+def _sampled(step: Step, requests: Requests) -> Step:
+    """A load whose sampled lines the simulated L1 looks up."""
+    sectors = requests.l2_bytes / SECTOR
+    return replace(
+        step,
+        kind="load",
+        in_sm=0.0,
+        in_l2=requests.l2_hits,
+        l2_bytes=step.l2_bytes / sectors,
+        dram_bytes=requests.sector_dram_bytes,
+        link_bytes=float(SECTOR),
+        access=requests.access,
+    )
 
 
 def _kind(cost: Cost, use: Use, requests: Requests) -> str:
@@ -87,24 +117,22 @@ def _kind(cost: Cost, use: Use, requests: Requests) -> str:
     return "load" if requests.in_sm < 1 else "plain"
 
 
-def _spread(requests: Requests, card: Card) -> float:
-    """Cycles from the first to the last line of a request: as much for each as for random loads of 32 lines."""
+def _spread(card: Card) -> float:
+    """Cycles from one line of a request to the next: as much for each as for random loads of 32 lines."""
     known = card.values.get(("ldg_random", "latency")), card.values.get(("ldg_streaming", "latency"))
     if known[0] is None or known[1] is None:
         return 0.0
-    return max(0.0, requests.lines - 1) * max(0.0, known[0] - known[1]) / (WARP_SIZE - 1)
+    return max(0.0, known[0] - known[1]) / (WARP_SIZE - 1)
 
 
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
-    Lines of a scattered request take units of `l2.fetch_granularity`. Stores have the write bandwidth; atomics the rate
-    of `atomg` (eight words in a sector), and half of it for sectors of which they change a part.
+    Lines of a scattered request take units of `l2.fetch_granularity`. Stores have the write bandwidth.
     """
-    read, rate = card.value("l2", "read_bandwidth"), card.values.get(("atomg", "rate"))
-    if access in ("atomic", "reduction") and rate:
-        sectors = requests.l2_bytes / SECTOR * (1 + requests.partial)
-        return sectors * SECTOR / WORD / rate * read / (card.sms * card.clock_hz)
+    read = card.value("l2", "read_bandwidth")
+    if access in ("atomic", "reduction"):
+        return requests.operations / ATOMICS_PER_CYCLE * read / card.clock_hz
     unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
     more = max(0.0, unit * requests.units - requests.l2_bytes) if unit > SECTOR else 0.0
     moved = requests.l2_bytes + requests.scattered * more
@@ -124,11 +152,16 @@ def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
         link_bytes=LINK_BYTES,
         rise=RISE * (1 + MIXED_RISE * 4 * write_share * (1 - write_share)) * card.value("dram", "hit_latency"),
         credit=CREDIT,
-        block_replacement=max(0.0, card.value("launch", "block_replacement") - card.value("l2", "hit_latency")),
+        block_replacement=_block_replacement(card),
         depth=QUEUE_DEPTH,
         backlog=BACKLOG,
         lines=l1_lines,
     )
+
+
+def _block_replacement(card: Card) -> float:
+    """Cycles from the end of a block, its stores in the L2, to the next; it was measured with a store at the end."""
+    return max(0.0, card.value("launch", "block_replacement") - card.value("l2", "hit_latency"))
 
 
 def memory_bandwidth(card: Card, write_share: float) -> float:
@@ -143,40 +176,61 @@ def predict(
     path: Path,
     costs: Sequence[Cost],
     requests: Mapping[int, Requests],
+    after_l1: AfterL1,
+    sample: Sample,
     card: Card,
     launch: Launch,
     resident: int,
     l1_lines: int,
 ) -> Prediction:
-    """Predicted time of a launch with this many blocks on each SM beside an L1 of so many lines."""
+    """Predicted time of a launch with this many blocks on each SM beside an L1 with room for so many lines.
+
+    A path that lacks turns of loops gets the time of these from a run with still fewer.
+    """
     steps = steps_of(program, costs, requests, card)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
-    per_sm = launch.blocks / card.sms
-    most = -(-launch.blocks // card.sms)
     length = max(1, int(path.length))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
-    simulated = min(most, affordable)
-    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated)
+    simulated = min(-(-launch.blocks // card.sms), affordable)
+    work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample)
     found = run(sm, work)
-    cycles = float(found.cycles)
-    if simulated < most:
-        half = simulated // 2
-        pace = (found.ends[-1] - np.sort(found.ends)[half - 1]) / (simulated - half)
-        cycles += float(pace) * (per_sm - simulated)
-    cycles /= path.share
+    cycles = _cycles(found, launch.blocks / card.sms)
+    if path.missing_turns:
+        fewer = run(sm, replace(work, paths=path.shorter))
+        cycles += path.missing_turns * max(0.0, cycles - _cycles(fewer, launch.blocks / card.sms))
+        found = found.with_more(fewer, path.missing_turns)
+    requests = {
+        index: each if each.access is None else after_l1(index, each, found.seen[index])
+        for index, each in requests.items()
+    }
+    steps = steps_of(program, costs, requests, card)
     bounds = bounds_of(program, path, costs, steps, sm, launch, card)
     best = max(bounds, key=lambda name: bounds[name])
     nanoseconds = max(cycles / card.clock_hz * 1e9, bounds[best])  # runs are short: their pace has an error
     nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
     limiter = best if bounds[best] >= LIMITING_SHARE * nanoseconds else "latency"
-    return Prediction(resident, nanoseconds, limiter, bounds, found)
+    return Prediction(resident, nanoseconds, limiter, bounds, found, requests)
+
+
+def _cycles(found: Run, blocks: float) -> float:
+    """Cycles of so many blocks of an SM: those of a run, and the pace of its second half for what it lacks."""
+    simulated = found.ends.size
+    if simulated >= blocks:
+        return float(found.cycles)
+    half = simulated // 2
+    pace = (found.ends[-1] - np.sort(found.ends)[half - 1]) / (simulated - half)
+    return float(found.cycles + pace * (blocks - simulated))
 
 
 def volkov(found: Prediction, latency: float, launch: Launch, card: Card) -> float:
-    """Nanoseconds by Volkov's model (VV16 s3.3): the latency of a warp, or the bounds of throughput."""
+    """Nanoseconds by Volkov's model (VV16 s3.3): the bounds of throughput, or the latency of a warp.
+
+    A block is replaced in every wave (VV16 s3.7).
+    """
     waves = max(1.0, launch.blocks / (card.sms * found.resident))
-    return max(waves * latency, *found.bounds.values())
+    replacement = _block_replacement(card) / card.clock_hz * 1e9
+    return max(waves * (latency + replacement), *found.bounds.values())
 
 
 def roofline(found: Prediction) -> float:
@@ -210,9 +264,11 @@ def bounds_of(
         if step.shared_pipe is not None:
             cycles[step.shared_pipe] += count * step.shared_interval
         if step.pipe != "issue":
-            cycles[step.pipe] += count * step.interval / sm.schedulers
+            cycles[step.pipe] += count * step.interval / sm.schedulers / (1 + step.is_either)
         cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
         cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
+    if any(step.is_either for step in steps):
+        cycles["fma"] += cycles["imad"] / 2
     return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}
 
 

@@ -23,8 +23,10 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `partial`:
-    share of the bytes of its sectors that a store or atomic does not have; `units`: different units of two sectors.
+    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `units`:
+    different units of two sectors; `operations`: of an atomic in the L2.
+    `l2_hits`: share of the lines that miss the L1 and hit the L2; `sector_dram_bytes`: bytes of memory for each sector
+    that misses both. `access`: index of its loads in the sample, until the simulated L1 has seen these.
     """
 
     lanes: float
@@ -36,8 +38,11 @@ class Requests:
     dram_bytes: float = 0.0
     lines: float = 1.0
     scattered: float = 0.0
-    partial: float = 0.0
     units: float = 0.0
+    operations: float = 0.0
+    l2_hits: float = 0.0
+    sector_dram_bytes: float = 0.0
+    access: int | None = None
 
 
 def active(lanes: NDArray[np.uint32]) -> Bools:
@@ -97,6 +102,21 @@ def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int
         rows, found = keys[:, 0], keys[:, 1]
     counts = np.bincount(rows * BANKS + found % BANKS, minlength=len(words) * BANKS)
     return np.asarray(counts.reshape(-1, BANKS).max(axis=1))
+
+
+def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDArray[np.int64]:
+    """Operations of the L2 for each atomic request of shape (requests, 32).
+
+    Lanes with different words of a sector share one, lanes with one word take turns: on an H200 32 lanes of one word
+    take as long as 32 lanes of different sectors.
+    """
+    rows = np.repeat(np.arange(len(addresses)), addresses.shape[1]).reshape(addresses.shape)[is_active]
+    words = (addresses[is_active] // np.uint64(size)).astype(np.int64)
+    keys, lanes = np.unique(np.stack([rows, words], axis=1), axis=0, return_counts=True)
+    sectors, of = np.unique(np.stack([keys[:, 0], keys[:, 1] * size // SECTOR], axis=1), axis=0, return_inverse=True)
+    most = np.zeros(len(sectors), dtype=np.int64)
+    np.maximum.at(most, of.ravel(), lanes)
+    return np.bincount(sectors[:, 0], most, minlength=len(addresses)).astype(np.int64)
 
 
 def is_scattered(addresses: Addresses, is_active: Bools, lines: NDArray[np.int64]) -> Bools:

@@ -1,8 +1,7 @@
-"""From the sampled addresses of a kernel to what the requests of each access need: passes, sectors, hits in the L1.
+"""From the sampled addresses of a kernel to what the requests of each access need: passes, sectors, lines.
 
-The warps of a block take turns, one access each, and the blocks that share an SM are equally far apart. The L1 is taken
-to be fully associative with LRU replacement, of lines of four sectors, written through without allocation. Hits in the
-L2 are those of another sample, of the lines of the whole GPU.
+Which loads hit the L1 follows in the simulated SM. Hits in the L2 are those of another sample, of the lines of the
+whole GPU.
 """
 
 from collections import defaultdict
@@ -12,23 +11,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.explanation import reuse
 from gpudissect.explanation.line_records import BehindL1
 from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.requests import (
-    BANK_BYTES,
     LINE,
     SECTOR,
     Requests,
     active,
+    atomic_operations,
     bank_passes,
     distinct,
     is_scattered,
 )
+from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 
 _ALLOCATION_BITS = 40
+RANDOM_SHARE = 0.6  # of the bandwidth of memory: random units of two sectors reach 2.7 of 4.6 TB/s on an H200
 LINES_PER_PASS = 4  # tags that the L1 compares at once: loads with a stride of 3 words take one pass on an H200
 
 
@@ -62,45 +62,18 @@ class _Group:
 
 
 class Traffic:
-    """Requests of each access of a sample, by its index, at any number of resident blocks and capacity of the L1."""
+    """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM."""
 
     def __init__(self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> None:
-        self.blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         self.outside: dict[int, Requests] = {}
         parts: list[NDArray[np.int64]] = []
         for index, group in _groups(accesses, warps).items():
             self.outside[index] = _without_cache(group)
             if group.access.space != "shared" and group.access.kind == "load":
-                rows = _sectors(index, group)
-                parts.append(rows[self.blocks[rows[:, 2]] >= 0])
+                parts.append(_sectors(index, group))
         rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
-        self.index, self.request, self.warp, self.position, self.sector = rows.T.copy()
-        self.request += self.index << 32
-
-    def at(self, resident: int, l1_bytes: int) -> dict[int, Requests]:
-        """Requests with the share that hits the L1, and the sectors of those that miss; all of these go to memory."""
-        blocks = self.blocks[self.warp]
-        waves, places = np.divmod(blocks, resident)
-        apart = (int(self.position.max(initial=0)) + 1) / resident  # blocks replace each other at different times
-        order = np.lexsort((self.warp, self.position + places * apart, waves))
-        address, access = (self.sector[order] * SECTOR).astype(np.uint64), self.index[order].astype(np.uint32)
-        requests_of_sm = reuse.Requests(address, access, np.zeros(len(order), np.uint32), LINE, 1.0)
-        all_use_it = np.ones(int(access.max(initial=0)) + 1, dtype=bool)
-        missed = reuse.l1_reuse(requests_of_sm, all_use_it).distances >= max(LINE, l1_bytes)
-        result = dict(self.outside)
-        requests, of_request = np.unique(self.request[order], return_inverse=True)
-        misses = np.bincount(of_request, missed, minlength=len(requests))
-        accesses = requests >> 32
-        for index in np.unique(accesses).tolist():
-            each = misses[accesses == index]
-            some = float((each > 0).mean())
-            moved = SECTOR * float(each.sum()) / max(1.0, float((each > 0).sum()))
-            found = result[index]
-            lines = found.lines if not some else max(1.0, min(found.lines, moved / SECTOR))
-            units = min(found.units, moved / SECTOR)
-            moves = {"l2_bytes": moved, "dram_bytes": moved}
-            result[index] = replace(found, in_sm=1 - some, in_l2=1 - some, lines=lines, units=units, **moves)
-        return result
+        blocks = np.array([warp.block for warp in warps], dtype=np.int64)
+        self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
 
 
 def _without_cache(group: _Group) -> Requests:
@@ -114,8 +87,10 @@ def _without_cache(group: _Group) -> Requests:
         return Requests(mean_lanes, float(conflicts.mean()), 0.0)
     lines = distinct(group.addresses, lanes, access.size, LINE)
     sectors = distinct(group.addresses, lanes, access.size, SECTOR)
-    touched = distinct(group.addresses, lanes, access.size, BANK_BYTES) * min(access.size, BANK_BYTES)
-    conflicts = bank_passes(group.addresses, lanes, access.size, merged=access.kind != "atomic")
+    is_atomic, operations = access.kind == "atomic", 0.0
+    conflicts = bank_passes(group.addresses, lanes, access.size, merged=not is_atomic)
+    if is_atomic:
+        operations = float(atomic_operations(group.addresses, lanes, access.size).mean())
     mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
     return Requests(
         lanes=mean_lanes,
@@ -128,7 +103,7 @@ def _without_cache(group: _Group) -> Requests:
         lines=float(lines.mean()),
         scattered=float(is_scattered(group.addresses, lanes, lines).mean()),
         units=float(distinct(group.addresses, lanes, access.size, 2 * SECTOR).mean()),
-        partial=max(0.0, 1 - float(touched.mean()) / max(1.0, moved)) if access.kind != "load" else 0.0,
+        operations=operations,
     )
 
 
@@ -168,28 +143,45 @@ def _addresses(trace: Trace, at: NDArray[np.int64]) -> NDArray[np.uint64]:
     return np.asarray((offsets + np.where(allocations >= 0, allocations + 1 << _ALLOCATION_BITS, 0)).astype(np.uint64))
 
 
-def with_l2(requests: Mapping[int, Requests], behind: Mapping[int, BehindL1], card: Card) -> dict[int, Requests]:
-    """Requests of which a share of the sectors hits the L2, by index of access; without a share none does.
+def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
+    """Requests of which a share of the sectors hits the L2; without one none does.
 
-    A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. A line of
-    a scattered request costs as much as one of random loads (`ldg_random.rate`), stated as bytes at the bandwidth of
-    memory.
+    A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. Lines of a
+    scattered request have `RANDOM_SHARE` of the bandwidth of memory.
     """
-    read = card.bytes_per_cycle("dram", "read_bandwidth")
-    random_rate = card.values.get(("ldg_random", "rate"), 0.0)
-    of_random_line = read / random_rate if random_rate else 0.0
-    result = {}
-    for index, each in requests.items():
-        hits, of_sector = behind.get(index, BehindL1(0.0, float(SECTOR)))
-        out, sectors = 1 - each.in_sm, each.l2_bytes / SECTOR
-        if not out or not sectors:
-            result[index] = each
-            continue
-        all_hit = hits**each.lines
-        moved = max(of_sector * sectors, each.scattered * each.lines * (1 - hits) * of_random_line)
-        on = moved / (1 - all_hit) if all_hit < 1 else 0.0
-        result[index] = replace(each, in_l2=1 - out * (1 - all_hit), dram_bytes=on)
-    return result
+    hits, of_sector = behind or BehindL1(0.0, float(SECTOR))
+    out, sectors = 1 - each.in_sm, each.l2_bytes / SECTOR
+    if not out or not sectors:
+        return each
+    of_random_line = card.values.get(("l2", "fetch_granularity"), float(SECTOR)) / RANDOM_SHARE
+    all_hit = hits**each.lines
+    moved = max(of_sector * sectors, each.scattered * each.lines * (1 - hits) * of_random_line)
+    return replace(
+        each,
+        in_l2=1 - out * (1 - all_hit),
+        dram_bytes=moved / (1 - all_hit) if all_hit < 1 else 0.0,
+        l2_hits=hits,
+        sector_dram_bytes=moved / sectors / (1 - hits) if hits < 1 else 0.0,
+    )
+
+
+def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
+    """Requests of which the simulated L1 has `seen` so many: all, those that missed, their missed lines and sectors."""
+    count, missed, lines, sectors = (float(number) for number in seen)
+    if not count:
+        return replace(requests, access=None)
+    moved = SECTOR * sectors / missed if missed else 0.0
+    found = replace(
+        requests,
+        access=None,
+        in_sm=1 - missed / count,
+        in_l2=1 - missed / count,
+        l2_bytes=moved,
+        dram_bytes=moved,
+        lines=lines / missed if missed else requests.lines,
+        units=min(requests.units, moved / SECTOR),
+    )
+    return with_l2(found, behind, card)
 
 
 def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accessed]:
@@ -201,10 +193,8 @@ def as_assembled(program: Program, accesses: Sequence[Accessed]) -> list[Accesse
     return [replace(access, size=max(access.size, sizes[access.instruction])) for access in accesses]
 
 
-def by_instruction(
-    program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]
-) -> dict[int, Requests]:
-    """Requests of the machine instructions, whose lines are the numbers of their PTX instructions."""
+def by_instruction(program: Program, accesses: Sequence[Accessed], requests: Mapping[int, Requests]) -> dict[int, int]:
+    """Index of the access of each machine instruction that has requests; its line is the number of its PTX."""
     of_line = defaultdict[int, list[int]](list)
     for index, access in enumerate(accesses):
         if index in requests:
@@ -216,5 +206,5 @@ def by_instruction(
         candidates = of_line.get(instruction.line, [])
         fitting = [i for i in candidates if use.space in ("generic", accesses[i].space)] or candidates
         if fitting:
-            found[place] = requests[fitting[0]]
+            found[place] = fitting[0]
     return found

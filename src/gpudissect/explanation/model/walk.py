@@ -6,6 +6,7 @@ that half of the warps take each, a path has one. Where a warp diverges it execu
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpudissect.machine_code.program import Program
 
 MAX_TURNS = 1 << 20
 VARIANTS = 4
+MAX_SHARE = 0.99  # of the executed instructions that a path has, below which there are shorter ones
 _ROUNDING = 1e-6
 
 
@@ -24,12 +26,13 @@ class Path:
     """Indices of the instructions of warps in order, one or several `variants` that warps have in turn.
 
     `share`: of all executed instructions, those on the paths. `executed`: how often a warp executes each instruction of
-    the program on average.
+    the program on average. `shorter`: variants with about half as many turns of loops if they lack some, else none.
     """
 
     variants: tuple[NDArray[np.int64], ...]
     share: float
     executed: NDArray[np.float64]
+    shorter: tuple[NDArray[np.int64], ...] = ()
 
     @property
     def instructions(self) -> NDArray[np.int64]:
@@ -39,7 +42,15 @@ class Path:
     @property
     def length(self) -> float:
         """Mean instructions of a variant."""
-        return float(np.mean([variant.size for variant in self.variants]))
+        return _length(self.variants)
+
+    @property
+    def missing_turns(self) -> float:
+        """Instructions that the variants lack, relative to what they have more than the shorter ones."""
+        if not self.shorter:
+            return 0.0
+        more = self.length - _length(self.shorter)
+        return self.length * (1 / self.share - 1) / more if more > 0 else 0.0
 
 
 def walk(program: Program, counts: MachineCounts, warps: int, max_length: int) -> Path:
@@ -54,11 +65,19 @@ def walk(program: Program, counts: MachineCounts, warps: int, max_length: int) -
         turns = _most_turns(walker, max_length)
     phases = (0.5,) if walker.is_uniform else tuple((k + 0.5) / VARIANTS for k in range(VARIANTS))
     variants = tuple(walker.path(turns, 2 * max_length, phase) for phase in phases)
-    length = float(np.mean([variant.size for variant in variants]))
-    return Path(variants, length / total if total else 1.0, executed)
+    share = _length(variants) / total if total else 1.0
+    shorter: tuple[NDArray[np.int64], ...] = ()
+    if share < MAX_SHARE:
+        turns = _most_turns(walker, max_length / 2)
+        shorter = tuple(walker.path(turns, 2 * max_length, phase) for phase in phases)
+    return Path(variants, share, executed, shorter)
 
 
-def _most_turns(walker: "_Walker", max_length: int) -> float:
+def _length(variants: Sequence[NDArray[np.int64]]) -> float:
+    return float(np.mean([variant.size for variant in variants]))
+
+
+def _most_turns(walker: "_Walker", max_length: float) -> float:
     """The limit of turns of each loop at which the path has at most `max_length` instructions, at least two."""
     low, high = 2.0, float(MAX_TURNS)
     while high > 1.02 * low:

@@ -1,0 +1,116 @@
+"""Requests of the simulated SM to the L1, the L2 and device memory, compiled. Imports numba."""
+
+import numpy as np
+
+from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
+from gpudissect.explanation.model._state import (
+    ACCESS,
+    DRAM_BYTES,
+    IN_L2,
+    IN_SM,
+    KIND,
+    L2_BYTES,
+    LATENCY,
+    LINK,
+    LOAD,
+    M_CREDIT,
+    M_DRAM_BYTES,
+    M_DRAM_LATENCY,
+    M_L2_BYTES,
+    M_L2_LATENCY,
+    M_LINK_BYTES,
+    M_RISE,
+    RISES,
+    SPREAD,
+    W_LAP,
+    W_SLOT,
+    Float,
+    Int,
+    State,
+)
+from gpudissect.simulation.cache.compiled import F64, I64, inlined
+
+MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
+LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
+LINE_BITS = 41
+
+
+@inlined
+def _draw(strata: I64, instruction: Int) -> Float:
+    """Next number in [0, 1) of an instruction: multiples of the golden ratio, whose shares are right from the start."""
+    strata[instruction] += 1
+    return np.float64((strata[instruction] * 0.6180339887498949 + instruction * 0.377) % 1.0)
+
+
+@inlined
+def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -> Float:
+    """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
+    machine, queues, busy = state.machine, state.queues, state.busy
+    credit = start - machine[M_CREDIT]
+    l2, link = amount * row[L2_BYTES] / machine[M_L2_BYTES], amount * row[LINK] / machine[M_LINK_BYTES]
+    queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
+    busy[busy.size - 2] += l2
+    served = max(queues[0], queues[2])
+    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY])
+    if goes_on:
+        dram = amount * row[DRAM_BYTES] / machine[M_DRAM_BYTES]
+        load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
+        queues[1] = max(queues[1], credit) + dram
+        busy[busy.size - 1] += dram
+        served = max(served, queues[1])
+        rise = row[RISES] * machine[M_RISE] * load / (1.0 - load)
+        if row[KIND] == LOAD:
+            done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
+    return done
+
+
+@inlined
+def request(state: State, instruction: Int, start: Float) -> Float:
+    """Cycle at which a request without sampled addresses that left its pipe at `start` is done."""
+    row = state.instructions[instruction]
+    number = _draw(state.strata, instruction)
+    if number < row[IN_SM]:
+        return start + np.float64(row[LATENCY])
+    return _fetch(state, row, start, 1.0, number >= row[IN_L2])
+
+
+@inlined
+def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Float:
+    """Cycle at which a sampled load of warp `w` that left its pipe at `start` is done.
+
+    Each line that misses the L1 waits there for room; meanwhile the pipe waits.
+    """
+    row, loads, l1, slot = state.instructions[instruction], state.loads, state.l1, state.warps[w, W_SLOT]
+    access = np.int64(row[ACCESS])
+    begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
+    lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
+    loads.cursors[w, access] += 1
+    fresh = (state.warps[w, W_LAP] * LAPS + lap) << LINE_BITS
+    done, missed, missed_sectors, far = start + row[LATENCY], 0, 0, 0
+    for at in range(loads.lines[number], loads.lines[number + 1]):
+        line = loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh
+        place = find(l1, line)
+        if place == NONE:
+            place = victim(l1, line, start)
+            start = max(start, l1.filled[place])
+            insert(l1, place, line)
+        else:
+            use(l1, place)
+        lacking = loads.sectors[at] & ~l1.sectors[place]
+        if lacking:
+            sectors = (lacking & 1) + (lacking >> 1 & 1) + (lacking >> 2 & 1) + (lacking >> 3 & 1)
+            missed, missed_sectors = missed + 1, missed_sectors + sectors
+            goes_on = _draw(state.strata, instruction) >= row[IN_L2]
+            filled = _fetch(state, row, start, np.float64(sectors), goes_on)
+            if goes_on:
+                filled += far * row[SPREAD]
+                far += 1
+            l1.sectors[place] |= lacking
+            l1.filled[place] = max(l1.filled[place], filled)
+        done = max(done, l1.filled[place])
+    state.shared[pipe] = max(state.shared[pipe], start)
+    loads.seen[instruction, 0] += 1
+    loads.seen[instruction, 1] += missed > 0
+    loads.seen[instruction, 2] += missed
+    loads.seen[instruction, 3] += missed_sectors
+    return np.float64(done)

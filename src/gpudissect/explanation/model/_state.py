@@ -1,0 +1,85 @@
+"""The state of the simulated SM: flat arrays of the caller, whose columns have names here. Imports numba."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpudissect.explanation.model._l1 import L1
+from gpudissect.simulation.cache.compiled import F64, I64
+
+Int = int | np.int64
+Float = float | np.float64
+NEVER = 1 << 60
+BARRIERS = 6
+
+# Columns of an instruction. PIPE: of each scheduler; IS_EITHER: FMA or HEAVY, by what the last multiply-add took.
+# SHARED: pipe of the SM, -1 for none. SETS and READS: barrier set until the result is there, and until the operands are
+# read, -1 for none. EVEN, ODD: cycles that its operands keep the banks of registers busy; _AFTER: if the instruction
+# before it was the last of the scheduler.
+# Columns of requests. ACCESS: of the sample, -1 for none. Without one: IN_SM and IN_L2, shares that end in the SM and
+# in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
+# are shares of lines, and bytes of sectors, that miss the L1. SPREAD: cycles from one line of memory to the next;
+# RISES: factor by which the latency of memory rises more than with contiguous lines.
+(STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
+(KIND, IN_SM, IN_L2, L2_BYTES, DRAM_BYTES, LINK, SPREAD, RISES, ACCESS) = range(11, 20)
+EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(20, 25)
+PLAIN, LOAD, STORE, BARRIER = range(4)
+FMA, HEAVY = 0, 1  # the first pipes of a scheduler
+
+# The machine. LINK_BYTES: bytes per cycle that the SM takes from the L2 and memory at most. RISE: cycles by which the
+# latency of memory rises with the load, times load over what is left of it (VV16 s6.4). CREDIT: cycles by which an SM
+# that was idle may be ahead of its share of the bandwidth. DEPTH: cycles by which the queue in front of a shared pipe
+# may be behind before schedulers wait; BACKLOG: by which the L2 and memory may be before loads wait in the SM.
+(M_DEPTH, M_BACKLOG, M_REPLACEMENT, M_L2_LATENCY, M_DRAM_LATENCY) = range(5)
+(M_L2_BYTES, M_DRAM_BYTES, M_LINK_BYTES, M_RISE, M_CREDIT, M_SIZE) = range(5, 11)
+
+# The job: warps of a block, blocks, started blocks.
+J_PER_BLOCK, J_BLOCKS, J_STARTED, J_SIZE = range(4)
+
+# Columns of a warp: position on its path and the end of that, when it may issue next, when its stores have reached the
+# L2, its number in the order of starts, the sampled warp whose loads it has, how many warps had these before; then when
+# each barrier is clear.
+W_POSITION, W_END, W_AT, W_STORED, W_NUMBER, W_SLOT, W_LAP, W_BARRIERS = range(8)
+W_SIZE = W_BARRIERS + BARRIERS
+
+# Columns of a resident block: its number, warps not yet ended and at the barrier.
+B_NUMBER, B_LEFT, B_ARRIVED, B_SIZE = range(4)
+
+# Columns of a scheduler: next cycle to look for a warp, warp that issued last, pipe of its last multiply-add.
+S_NEXT, S_LAST, S_FMA, S_SIZE = range(4)
+
+
+class Loads(NamedTuple):
+    """The arrays of a `Sample`, and where the warps are in it."""
+
+    begins: I64  # (sampled warps, accesses)
+    ends: I64
+    lines: I64  # (requests + 1,)
+    number: I64  # (lines of requests,)
+    sectors: I64
+    is_shared: I64
+    cursors: I64  # (warps, accesses), requests of each access so far in this block; modified
+    seen: F64  # (instructions, 4), out: requests, those that missed, lines and sectors that missed
+
+
+class State(NamedTuple):
+    """The arrays of a run; all from `job` on are modified."""
+
+    machine: F64  # (M_SIZE,)
+    instructions: F64  # (instructions, INSTRUCTION)
+    path: I64  # instructions of warps in order, one path after the other
+    starts: I64  # (paths + 1,), where each path starts, and the last one ends
+    job: I64  # (J_SIZE,)
+    warps: I64  # (warps, W_SIZE)
+    residents: I64  # (resident blocks, B_SIZE)
+    schedulers: I64  # (schedulers, S_SIZE)
+    banks: F64  # (schedulers, 2), cycle at which each bank of registers has read all operands
+    pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
+    shared: F64  # (shared pipes,), the same
+    queues: F64  # (3,), cycle at which the shares of the L2 and of memory, and the link of the SM, have moved all bytes
+    loads: Loads
+    l1: L1
+    ends: I64  # (blocks,), out: end of each block
+    busy: F64  # (pipes + shared pipes + 2,), out: cycles of work of each, of all schedulers together
+    waited: F64  # (instructions, 2), out: cycles that warps waited to issue each: for a barrier, and for a pipe
+    strata: I64  # (instructions,), random numbers of each instruction so far

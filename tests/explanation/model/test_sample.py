@@ -1,0 +1,56 @@
+"""Sampled loads as lines for the simulated L1."""
+
+import numpy as np
+
+from gpudissect.explanation.model.sample import sample_of
+
+SECTORS = 4
+"""Of a line."""
+
+
+def rows(*loads):
+    """Rows of access, request, warp, position, sector from loads: access, warp, and the sectors of each request."""
+    found, counts = [], {}
+    for access, warp, requests in loads:
+        for sectors in requests:
+            number = counts.setdefault(access, 0)
+            counts[access] += 1
+            found += [(access, number, warp, number, sector) for sector in sectors]
+    return np.array(found, dtype=np.int64)
+
+
+def lines_of(sample, warp, access):
+    """Line and bits of its sectors for each request of a warp."""
+    numbers = range(sample.begins[warp, access], sample.ends[warp, access])
+    spans = [slice(sample.lines[number], sample.lines[number + 1]) for number in numbers]
+    return [list(zip(sample.number[s].tolist(), sample.sectors[s].tolist(), strict=True)) for s in spans]
+
+
+def test_a_request_has_its_lines_with_the_bits_of_their_sectors():
+    sample = sample_of(rows((0, 0, [[0, 1, 7], [9]])), np.array([0]), 1, SECTORS)
+    assert lines_of(sample, 0, 0) == [[(0, 0b11), (1, 0b1000)], [(2, 0b10)]]
+
+
+def test_warps_are_in_the_order_of_their_blocks_on_the_sm():
+    sample = sample_of(rows((0, 0, [[40]]), (0, 1, [[80]]), (0, 2, [[0]])), np.array([1, -1, 0]), 1, SECTORS)
+    assert [lines_of(sample, warp, 0) for warp in range(2)] == [[[(0, 1)]], [[(10, 1)]]]
+
+
+def test_a_warp_without_requests_has_those_of_another():
+    sample = sample_of(rows((0, 0, [[0]]), (1, 1, [[8]])), np.array([0, 0]), 3, SECTORS)
+    assert lines_of(sample, 0, 1) == lines_of(sample, 1, 1) == [[(2, 1)]]
+    assert sample.accesses == {0, 1}
+
+
+def test_lines_that_several_blocks_touch_are_shared():
+    both = rows((0, 0, [[0, 8]]), (0, 1, [[8]]))
+    shared = sample_of(both, np.array([0, 1]), 1, SECTORS)
+    assert dict(zip(shared.number.tolist(), shared.is_shared.tolist(), strict=True)) == {0: 0, 2: 1}
+    same_block = sample_of(rows((0, 0, [[8]]), (0, 1, [[8]]), (0, 2, [[0]])), np.array([0, 0, 1]), 1, SECTORS)
+    assert same_block.is_shared.tolist() == [0, 0, 0]
+    elsewhere = sample_of(both, np.array([0, -1]), 1, SECTORS)
+    assert dict(zip(elsewhere.number.tolist(), elsewhere.is_shared.tolist(), strict=True)) == {0: 0, 2: 1}
+
+
+def test_without_warps_on_the_sm_there_are_no_loads():
+    assert sample_of(rows((0, 0, [[0]])), np.array([-1]), 1, SECTORS).accesses == frozenset()
