@@ -203,6 +203,7 @@ def explain(
     args: Sequence[Any] = (),
     shared: int = 0,
     device: str | None = None,
+    trips: Mapping[str, float] | None = None,
     limit: float | None = None,
     compile_options: Sequence[str] = (),
     profile: Name | None = None,
@@ -211,8 +212,8 @@ def explain(
 ) -> Explanation:
     """Predict the time of a kernel on a measured GPU, and what limits it, as ``gpudissect explain`` does.
 
-    With `grid` and `block` the kernel runs on a GPU, in a process of its own; without them a profile of such a run is
-    needed.
+    With `grid` and `block` the kernel runs on a GPU, in a process of its own. Without them a profile of such a run is
+    needed; with `trips` too it is not run, and the explanation rests on counts that are given, not measured.
 
     Args:
         file: CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any other file with device code.
@@ -223,6 +224,8 @@ def explain(
         args: its arguments: numbers, arrays of numpy (each launch gets their content), or texts as ``--arg`` has them.
         shared: dynamic shared memory of a block in bytes.
         device: the GPU, ``cuda:0`` if None.
+        trips: how often each loop turns per entry, by its name (of `loops` in the result) or the address of its header;
+            {} for a kernel without loops. Code under a condition counts as run by all threads, accesses as contiguous.
         limit: seconds that a launch may take, 60 if None.
         compile_options: options of NVRTC for CUDA C++.
         profile: with `grid`, a file for what is recorded; else what was recorded, needed unless `file` is a profile.
@@ -234,19 +237,25 @@ def explain(
     compiler.
 
     """
-    from gpudissect.explanation.inputs import explain_file, explain_recorded
+    from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
 
     _check_type("file", file, str | Path, "a path")
     results, others = _results_of("machine", machine), _results_of("against", against)
     path, code = _path("profile", profile), Path(file)
     if grid is None or block is None:
-        if grid is not None or block is not None or len(args):
-            raise UsageError("a run on a GPU needs both grid and block")
+        if grid is not None or block is not None or trips is not None or len(args):
+            raise UsageError("a launch needs both grid and block")
         options = tuple(compile_options)
         return Explanation.of(explain_file(code, results, kernel=kernel, profile=path, options=options, against=others))
     from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
 
     run = run_of(grid, block, shared, args, device, limit, compile_options)
+    if trips is not None:
+        if len(args) or path is not None:
+            raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
+        options = run.options
+        found = explain_trips(code, run.launch, trips, results, kernel=kernel, options=options, against=others)
+        return Explanation.of(found)
     check_saved(path, [code])
     outcome = record_on_gpu(code, kernel, run, results, progress or (lambda done, total, stage: None))
     if path is not None and outcome.profile is not None:

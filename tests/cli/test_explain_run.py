@@ -119,7 +119,19 @@ def test_without_a_gpu_a_profile_is_proposed(on_fake, error_of, monkeypatch):
         raise DeviceError("no driver")
 
     monkeypatch.setattr(on_gpu, "gpu_limits", refuse)
-    assert "no driver" in (error := error_of(*command(), code=3)) and "--profile" in error
+    assert "no driver" in (error := error_of(*command(), code=3)) and "--profile" in error and "--trips" in error
+
+
+def test_with_trips_nothing_is_run(on_fake, gpudissect, monkeypatch):
+    monkeypatch.setattr(on_gpu, "gpu_limits", lambda index: pytest.fail("the GPU was used"))
+    code, out, err = gpudissect(*command("k.cu", "--trips", "none", "--all", arguments=()))
+    assert (code, err) == (0, "")
+    assert "counts GIVEN, not measured" in out.splitlines()[0] and "not measured" in out.splitlines()[2]
+    assert "all threads" in out.rpartition("Notes")[2]
+    found = gd.explain("k.cu", grid=4, block=64, trips={}, machine=H200)
+    assert found.counts == "given" and "GIVEN" in str(found)
+    with pytest.raises(gd.UsageError, match="leave out args"):
+        gd.explain("k.cu", grid=4, block=64, trips={}, args=[1], machine=H200)
 
 
 def test_a_disk_that_fills_up_costs_the_profile_alone(on_fake, gpudissect, monkeypatch):
@@ -186,7 +198,12 @@ def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
         (command("k.cu", "--compile-option=-arch=sm_80"), ("-arch=sm_80",)),
         (["explain", "k.cu", "--grid", "4"], ("--grid", "needs --block")),
         (["explain", "k.cu", "--arg", "n:i32=1"], ("--arg", "--grid and --block")),
-        (["explain", "k.cu"], ("--grid and --block", "--profile")),
+        (["explain", "k.cu"], ("--grid and --block", "--profile", "--trips")),
+        (["explain", "k.cu", "--trips", "none"], ("--trips", "--grid and --block")),
+        (command("k.cu", "--trips", "none"), ("--trips", "leave out --arg")),
+        (command("k.cu", "--trips", "k.cu:4=1", arguments=()), ("k.cu:4", "valid: none")),
+        (command("k.cu", "--trips", "none", arguments=(), machine=None), ("--machine",)),
+        (command("p.json", "--trips", "none", arguments=()), ("p.json", "leave out --trips")),
     ],
 )
 def test_what_cannot_work_is_refused_before_the_gpu_is_used(on_fake, monkeypatch, error_of, words, facts):

@@ -125,7 +125,9 @@ def test_without_utf_8_bars_are_number_signs():
 def test_text_from_a_file_never_drives_the_terminal():
     def spoil(value):
         if isinstance(value, dict):
-            return {key: value if key in ("schema", "origin") else spoil(value) for key, value in value.items()}
+            return {
+                key: value if key in ("schema", "origin", "counts") else spoil(value) for key, value in value.items()
+            }
         if isinstance(value, list):
             return [spoil(item) for item in value]
         return NASTY if isinstance(value, str) else value

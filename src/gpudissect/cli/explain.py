@@ -28,7 +28,9 @@ def explain(
     kernel: Annotated[
         str | None, Option(metavar="NAME", help="The kernel, if there are several: 'ns::scale<float>', or mangled.")
     ] = None,
-    grid: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Run it on a GPU, with so many blocks.")] = None,
+    grid: Annotated[
+        str | None, Option(metavar="X[,Y[,Z]]", help="Run it on a GPU, with so many blocks (not run with --trips).")
+    ] = None,
     block: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Threads of a block.")] = None,
     shared: Annotated[str | None, Option(metavar="BYTES", help="Dynamic shared memory of a block, as 48KiB.")] = None,
     arg: Annotated[
@@ -42,6 +44,13 @@ def explain(
     device: Annotated[
         str | None,
         Option("--device", "-d", metavar="DEV", autocompletion=completion.devices, help="The GPU (cuda:0)."),
+    ] = None,
+    trips: Annotated[
+        list[str] | None,
+        Option(
+            metavar="LOOP=N",
+            help="No run: how often a loop turns per entry, such as k.cu:12=1024; 'none' without loops; repeatable.",
+        ),
     ] = None,
     limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of a launch (60).")] = None,
     compile_option: Annotated[
@@ -73,7 +82,8 @@ def explain(
     """Predict the time of a kernel and what limits it.
 
     With --grid and --block the kernel runs on the GPU: executions are counted, times measured at every occupancy, and
-    both explained. Without them a profile of such a run is needed, and no GPU.
+    both explained. Without a GPU a profile of such a run is needed, or the --trips of all loops: then counts are given,
+    not measured.
 
     gpudissect explain k.cu --grid 4096 --block 256 --arg x:f32[1048576]=random --arg n:i32=1048576 --machine r.json
 
@@ -83,13 +93,16 @@ def explain(
     condition false, 130 interrupted.
     """
     from gpudissect.explanation.gate import parse_gate
-    from gpudissect.explanation.inputs import explain_file, explain_recorded
+    from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
     from gpudissect.explanation.on_gpu import check_saved, record_on_gpu
+    from gpudissect.explanation.trips import parse_trips
     from gpudissect.interrupts import uninterrupted
     from gpudissect.results.files import check_apart, check_page, check_writable, load
 
     condition = None if gate is None else parse_gate(gate)
-    run = _run_of(grid, block, shared, arg, device, limit, compile_option)
+    if trips:
+        _check_not_run({"--arg": arg, "-d": device, "--limit": limit, "--profile": profile})
+    run = _run_of(grid, block, shared, arg, device, limit, compile_option, trips)
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
     check_saved(saved, inputs)
@@ -102,6 +115,10 @@ def explain(
     if run is None:
         options = tuple(compile_option or ())
         found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
+        return _show(found, output, html, as_json, everything, condition)
+    if trips:
+        turns, options = parse_trips(trips), run.options
+        found = explain_trips(file, run.launch, turns, results, kernel=kernel, options=options, against=others)
         return _show(found, output, html, as_json, everything, condition)
     is_shown = bool(results or output or html or as_json or condition) or saved is None
     with progress_on_stderr() as progress:
@@ -129,8 +146,9 @@ def _run_of(
     device: str | None,
     limit: float | None,
     options: list[str] | None,
+    trips: list[str] | None,
 ) -> GpuRun | None:
-    """The launch on a GPU; None if none is requested. Raises `UsageError`."""
+    """The launch; None if none is requested. Raises `UsageError`."""
     if grid is None or block is None:
         names = {
             "--block": block,
@@ -139,15 +157,23 @@ def _run_of(
             "--arg": arguments,
             "-d": device,
             "--limit": limit,
+            "--trips": trips,
         }
         given = next((name for name, value in names.items() if value), None)
         if given is not None:
             missing = " and ".join(name for name in ("--grid", "--block") if names[name] is None)
-            raise UsageError(f"{given} belongs to a run on a GPU, which also needs {missing}")
+            raise UsageError(f"{given} belongs to a launch, which also needs {missing}")
         return None
     from gpudissect.explanation.on_gpu import run_of
 
     return run_of(grid, block, shared or 0, arguments or (), device, limit, options or ())
+
+
+def _check_not_run(options: dict[str, object]) -> None:
+    """Raise `UsageError` for an option of a run on a GPU beside --trips."""
+    given = next((name for name, value in options.items() if value), None)
+    if given is not None:
+        raise UsageError(f"with --trips the kernel is not run: leave out {given}, or --trips")
 
 
 def _save(outcome: RunOutcome, path: Path | None) -> list[GpudissectError]:

@@ -2,19 +2,21 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
-from gpudissect.explanation.profile import Profile, read_profile
+from gpudissect.explanation.profile import Launch, Profile, read_profile
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.source import with_sources
+from gpudissect.explanation.trips import executions
 from gpudissect.explanation.user_code import CUDA, PTX, check_options, read_text, read_user_code
-from gpudissect.machine_code.device_code import find_kernel, read_device_code, read_embedded_ptx
+from gpudissect.machine_code.device_code import cubins_for, find_kernel, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.machine_code.names import choose_name
+from gpudissect.machine_code.program import read_program
 from gpudissect.results.model import Result
 
 PROFILE = ".json"
@@ -48,18 +50,58 @@ def explain_recorded(profile: Profile, results: Sequence[Result], against: Seque
     return found.model_copy(update={"against": _explain(profile, against)}) if against else found
 
 
-def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
-    from gpudissect.explanation.model.build import explain_profile
+def explain_trips(
+    file: Path,
+    launch: Launch,
+    trips: Mapping[str, float],
+    results: Sequence[Result],
+    *,
+    kernel: str | None = None,
+    options: Sequence[str] = (),
+    against: Sequence[Result] = (),
+) -> Explanation:
+    """The explanation of a launch that never ran, with loops that turn as often as `trips` say by their names.
+
+    The machine code is that for the GPU of the results. Raises `UsageError` as `explain_file` and `executions` do.
+    """
+    from gpudissect.explanation.model.build import explain_given
     from gpudissect.explanation.model.card import card_of
 
+    if file.suffix == PROFILE:
+        raise UsageError(f"{file} is a profile, which has its counts: leave out --trips, --grid and --block")
+    _check_results(results)
+    check_options(file, options)
+    code = _machine_code_for(file, kernel, f"sm_{card_of(*results).compute_capability}", options)
+    program = read_program(*code)
+
+    def explain(chosen: Sequence[Result]) -> Explanation:
+        _check_results(chosen, code[1].architecture)
+        counts = executions(program, trips, launch.blocks * launch.threads_per_block)
+        return _with_origin(explain_given(program, launch, counts, chosen), chosen)
+
+    found = explain(results)
+    return found.model_copy(update={"against": explain(against)}) if against else found
+
+
+def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
+    from gpudissect.explanation.model.build import explain_profile
+
+    _check_results(results, profile.architecture)
+    return with_sources(_with_origin(explain_profile(profile, results), results), profile)
+
+
+def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explanation:
+    """The explanation with the origin of the values that it rests on."""
+    device = results[0].device
+    origins = {"origin": device.origin, "recorded_origin": device.recorded_origin}
+    return explanation.model_copy(update=origins)
+
+
+def _check_results(results: Sequence[Result], architecture: str | None = None) -> None:
     if not results:
         raise UsageError(f"no values of a GPU: name a result with --machine FILE, or {_MEASURE}")
-    for result in results:
-        check_architecture(profile.architecture, result)
-    device, card = results[0].device, card_of(*results)
-    origins = {"origin": device.origin, "recorded_origin": device.recorded_origin}
-    found = explain_profile(profile, results).model_copy(update=origins | {"max_warps": card.warps})
-    return with_sources(found, profile)
+    for result in results if architecture is not None else ():
+        check_architecture(architecture, result)
 
 
 def check_architecture(architecture: str, result: Result) -> None:
@@ -94,8 +136,8 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
         read_text(file)
     if profile is None:
         raise UsageError(
-            f"how often the instructions of {file} run is not known: run it on a GPU with --grid and --block, or name "
-            "a profile of such a run with --profile FILE"
+            f"how often the instructions of {file} run is not known: run it on a GPU with --grid and --block, name a "
+            "profile of such a run with --profile FILE, or state --grid, --block and --trips LOOP=N of each loop (none)"
         )
     recorded = read_profile(profile)
     if code is None:
@@ -131,3 +173,13 @@ def _assembled(file: Path, kernel: str | None, architecture: str, options: Seque
     """The machine code of the PTX of a kernel in a file, as a recorded kernel is assembled."""
     code = read_user_code(file, kernel, architecture, options)
     return find_kernel([assemble(with_source_lines(code.module), architecture, kernel=code.kernel)], code.kernel)
+
+
+def _machine_code_for(
+    file: Path, kernel: str | None, architecture: str, options: Sequence[str]
+) -> tuple[Cubin, Kernel]:
+    """The machine code of a kernel with its source lines; of another architecture if the file has no other."""
+    if file.suffix not in (PTX, CUDA):
+        return find_kernel(cubins_for(file, architecture) or read_device_code(file), kernel)
+    code = read_user_code(file, kernel, architecture, options)
+    return find_kernel([assemble(code.module.text, architecture, kernel=code.kernel)], code.kernel)

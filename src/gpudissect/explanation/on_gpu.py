@@ -142,7 +142,7 @@ def record_on_gpu(
     try:
         limits = gpu_limits(run.gpu)
     except DeviceError as error:
-        raise DeviceError(f"{error}; without a GPU, name a recorded --profile") from None
+        raise DeviceError(f"{error}; without a GPU, name a recorded --profile, or add --trips of all loops") from None
     check_launch(run, limits)
     if results is not None:
         check_machine(results, limits.name, run.gpu)

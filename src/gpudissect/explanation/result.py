@@ -117,6 +117,8 @@ class Explanation(Record):
     """Whether these values were measured, simulated or replayed."""
     recorded_origin: Origin | None = None
     """Origin of the recording that was replayed."""
+    counts: Literal["measured", "given"] = "measured"
+    """Whether executions were counted on a GPU, or follow from given trips of the loops."""
     max_warps: int | None = None
     """Warps that an SM of it holds at most."""
     grid: tuple[int, int, int]

@@ -47,11 +47,14 @@ def kernel_of(explanation: Explanation) -> str:
 
 
 def gpu_of(explanation: Explanation) -> str:
-    """The GPU and the origin of its values: ``NVIDIA H200, values MEASURED``."""
-    name = brief(explanation.gpu, MAX_NAME_LENGTH)
-    if explanation.origin is None:
-        return name
-    return f"{name}, values {provenance(explanation.origin, explanation.recorded_origin)}"
+    """The GPU and the origin of its values, and of the counts if they are not measured.
+
+    Such as ``NVIDIA H200, values MEASURED; counts GIVEN, not measured``.
+    """
+    text = brief(explanation.gpu, MAX_NAME_LENGTH)
+    if explanation.origin is not None:
+        text += f", values {provenance(explanation.origin, explanation.recorded_origin)}"
+    return text if explanation.counts == "measured" else f"{text}; counts GIVEN, not measured"
 
 
 def launch_of(explanation: Explanation) -> str:

@@ -135,11 +135,17 @@ def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
 def assess(program: Program, module: Module, facts: Facts, card: Card) -> Assessment:
     """What a prediction needs of a program whose lines are the numbers of the PTX instructions of `module`."""
     counts = map_counts(program, module.functions, facts.counts, facts.blocks * facts.threads)
+    accesses = as_assembled(program, facts.accesses)
+    traffic = Traffic(accesses, facts.warps)
+    return assess_counts(program, counts, facts, traffic, by_instruction(program, accesses, traffic.outside), card)
+
+
+def assess_counts(
+    program: Program, counts: MachineCounts, facts: Facts, traffic: Traffic, accessed: Mapping[int, int], card: Card
+) -> Assessment:
+    """The same with known executions; `accessed` has the index of the access of each instruction that makes one."""
     warps = facts.blocks * -(-facts.threads // WARP_SIZE)
     path = walk(program, counts, warps, MAX_PATH)
     pairs = zip(program.instructions, program.uses, strict=True)
     costs = tuple(cost_of(instruction, use, card) for instruction, use in pairs)
-    accesses = as_assembled(program, facts.accesses)
-    traffic = Traffic(accesses, facts.warps)
-    accessed = by_instruction(program, accesses, traffic.outside)
     return Assessment(program, facts, card, counts, path, costs, traffic, accessed)

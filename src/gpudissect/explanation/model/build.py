@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.model.assess import Assessment, assess, facts_of
-from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.model.assess import Assessment, Facts, assess, assess_counts, facts_of
+from gpudissect.explanation.model.card import Card, card_of
+from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
-from gpudissect.explanation.profile import Profile
+from gpudissect.explanation.profile import Launch, Profile
+from gpudissect.explanation.profile import Point as Timed
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
-from gpudissect.machine_code.program import read_program
+from gpudissect.explanation.trips import NOTE
+from gpudissect.machine_code.program import Program, read_program
 from gpudissect.machine_code.units import Use
 from gpudissect.results.model import Result
 
@@ -40,14 +44,46 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     if not profile.counts:
         raise UsageError("the profile has no counts of executions: record it again")
     assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, card), card)
-    return _Builder(profile, assessment).explanation()
+    ran_here = profile.gpu.name == card.name
+    return build(assessment, profile.launch, profile.sweep, _notes(profile, card), has_times=ran_here)
+
+
+def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
+    """What limits a launch that never ran, with counts that were given. Raises `UsageError` as `explain_profile`."""
+    card = card_of(*results)
+    facts = Facts(launch.blocks, launch.threads_per_block, launch.shared_bytes, {}, (), (), {})
+    found = build(assess_counts(program, counts, facts, *contiguous_traffic(program), card), launch, notes=[NOTE])
+    sources = {each.address: {"source_file": each.file, "source_line": each.line} for each in program.instructions}
+    lines = tuple(line.model_copy(update=sources[line.address]) for line in found.lines)
+    return found.model_copy(update={"lines": lines, "counts": "given"})
+
+
+def build(
+    assessment: Assessment,
+    launch: Launch,
+    sweep: Sequence[Timed] = (),
+    notes: Sequence[str] = (),
+    *,
+    has_times: bool = False,
+) -> Explanation:
+    """The explanation of an assessed launch; `sweep`: occupancies at which it ran, with times of this GPU or not."""
+    return _Builder(assessment, launch, sweep, notes, has_times=has_times).explanation()
 
 
 class _Builder:
     """Points, lines and advice of one kernel."""
 
-    def __init__(self, profile: Profile, assessment: Assessment) -> None:
-        self.profile, self.assessment = profile, assessment
+    def __init__(
+        self,
+        assessment: Assessment,
+        launch: Launch,
+        sweep: Sequence[Timed],
+        notes: Sequence[str],
+        *,
+        has_times: bool,
+    ) -> None:
+        self.assessment, self.launch, self.sweep, self.notes = assessment, launch, sweep, notes
+        self.has_times = has_times
         self.own = assessment.occupancy.blocks
         if self.own < 1:
             limit = assessment.occupancy.limits[0]
@@ -57,7 +93,7 @@ class _Builder:
         self.latency = assessment.latency(self.requests)
 
     def explanation(self) -> Explanation:
-        profile, assessment, found = self.profile, self.assessment, self.prediction
+        launch, assessment, found = self.launch, self.assessment, self.prediction
         kernel, card = assessment.program.kernel, assessment.card
         curve = tuple(self._point(blocks) for blocks in _spread(self.own))
         chain, turns = self._chain()
@@ -67,10 +103,11 @@ class _Builder:
             kernel=kernel.short_name,
             architecture=kernel.architecture,
             gpu=card.name,
-            grid=profile.launch.grid,
-            block=profile.launch.block,
+            max_warps=card.warps,
+            grid=launch.grid,
+            block=launch.block,
             registers=kernel.registers,
-            shared_bytes=kernel.shared_bytes + profile.launch.shared_bytes,
+            shared_bytes=kernel.shared_bytes + launch.shared_bytes,
             stack_bytes=kernel.stack_bytes,
             occupancy=assessment.occupancy.by_limit,
             point=curve[-1],
@@ -83,15 +120,14 @@ class _Builder:
             lines=self._lines(chain),
             advice=self._advice(),
             assumptions=self._assumptions(),
-            notes=(*profile.notes, *self._notes()),
+            notes=tuple(self.notes),
         )
 
     def _point(self, blocks: int) -> Point:
         assessment = self.assessment
-        measured = [p for p in self.profile.sweep if p.blocks_per_sm == blocks]
+        measured = [p for p in self.sweep if p.blocks_per_sm == blocks]
         is_own = blocks == self.own
         chosen = [p for p in measured if (p.carveout < 0) == is_own] or measured
-        ran_here = self.profile.gpu.name == assessment.card.name
         found = self.prediction
         if not is_own:
             found = assessment.predict(blocks, largest_carveout=bool(measured))
@@ -102,7 +138,7 @@ class _Builder:
             low=found.nanoseconds * (1 - ERROR),
             high=found.nanoseconds * (1 + ERROR),
             limiter=found.limiter,
-            measured=chosen[0].ns if chosen and ran_here else None,
+            measured=chosen[0].ns if chosen and self.has_times else None,
             volkov=volkov(found, self.latency, assessment.launch, assessment.card),
             roofline=roofline(found),
         )
@@ -235,17 +271,6 @@ class _Builder:
             advice.append(Advice(text=text, gain=gain, evidence=f"{blocks} blocks on an SM instead of {self.own}"))
         return sorted(advice, key=lambda each: -each.gain)[:1]
 
-    def _notes(self) -> list[str]:
-        """What of the profile does not fit, or is missing."""
-        profile, notes = self.profile, []
-        if profile.gpu.name != self.assessment.card.name:
-            notes.append(f"the profile is of {profile.gpu.name}: its times are left out")
-        if not profile.warps:
-            notes.append("the profile has no sampled addresses: accesses are taken to hit the L1")
-        if profile.lines is None:
-            notes.append("the profile has no sampled lines: what misses the L1 is taken to come from memory")
-        return notes
-
     def _assumptions(self) -> tuple[str, ...]:
         names: dict[str, set[str]] = {}
         for count, cost, each in zip(
@@ -255,6 +280,18 @@ class _Builder:
                 source = f"like {cost.element}" if cost.element else cost.assumption
                 names.setdefault(source, set()).add(each.opcode)
         return tuple(f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items()))
+
+
+def _notes(profile: Profile, card: Card) -> list[str]:
+    """The notes of a profile, and what of it does not fit or is missing."""
+    notes = list(profile.notes)
+    if profile.gpu.name != card.name:
+        notes.append(f"the profile is of {profile.gpu.name}: its times are left out")
+    if not profile.warps:
+        notes.append("the profile has no sampled addresses: accesses are taken to hit the L1")
+    if profile.lines is None:
+        notes.append("the profile has no sampled lines: what misses the L1 is taken to come from memory")
+    return notes
 
 
 def _latency(requests: Requests, in_sm: float, assessment: Assessment) -> float:

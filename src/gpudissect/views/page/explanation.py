@@ -53,7 +53,7 @@ def explanation_page(explanation: Explanation) -> str:
 def _header(explanation: Explanation) -> Iterator[Child]:
     yield tag("h1", sentences.kernel_of(explanation))
     is_simulated = Origin.SIMULATED in (explanation.origin, explanation.recorded_origin)
-    style = "simulated" if is_simulated else "measured"
+    style = "simulated" if is_simulated or explanation.counts == "given" else "measured"
     yield tag("p", tag("strong", sentences.gpu_of(explanation), class_=f"origin {style}"), " ", class_="facts")
     yield tag("p", sentences.launch_of(explanation), class_="facts")
 

@@ -1,0 +1,125 @@
+"""Executions that follow from given trips of loops, and explanations without a run."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudissect.errors import UsageError
+from gpudissect.explanation.assemble import assemble
+from gpudissect.explanation.inputs import explain_file, explain_trips
+from gpudissect.explanation.profile import Launch, read_profile
+from gpudissect.explanation.trips import executions, parse_trips
+from gpudissect.machine_code.device_code import find_kernel
+from gpudissect.machine_code.program import read_program
+from gpudissect.results.files import load
+from tests.support.ptx import ptx_of
+
+ROOT = Path(__file__).parents[2]
+H200, H100 = (load(ROOT / "docs" / "results" / f"{name}.json") for name in ("h200", "h100"))
+SOURCE = r"""
+__device__ __noinline__ float power(float x, int n) {
+#pragma unroll 1
+    do { x = x * x + n; } while (--n);
+    return x;
+}
+extern "C" __global__ void nest(float* out, int n, int m) {
+    float s = threadIdx.x;
+    int i = n;
+#pragma unroll 1
+    do {
+        int j = m;
+#pragma unroll 1
+        do { s = s * 0.5f + j; } while (--j);
+        s += power(s, m);
+    } while (--i);
+    if (n > 3) { out[threadIdx.x] = s; __threadfence(); }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = s;
+}
+"""
+OUTER, INNER, CALLED = "kernels.cu:15", "kernels.cu:13", "kernels.cu:3"
+THREADS = 96 * 64
+
+
+@pytest.fixture(scope="module")
+def program():
+    cubin = assemble(ptx_of(SOURCE.lstrip(), "compute_90", "-lineinfo"), "sm_90")
+    return read_program(*find_kernel([cubin], "nest"))
+
+
+def times_at(program, counts, name):
+    """Executions by a thread of the header of a loop."""
+    return counts.threads[program.loops.loops[program.loops.find(name)].header].value / THREADS
+
+
+def test_blocks_of_a_loop_run_as_often_as_it_turns_in_all_loops_around(program):
+    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, THREADS)
+    assert [times_at(program, counts, name) for name in (OUTER, INNER, CALLED)] == [3, 15, 12]
+    loop = program.loops.loops[program.loops.find(INNER)]
+    assert counts.edges[loop.latches[0], loop.header].value == (5 - 1) * 3 * THREADS
+    assert counts.warps[loop.header].value == 15 * THREADS / 32
+
+
+def test_both_ways_of_a_branch_run(program):
+    counts = executions(program, {OUTER: 3, INNER: 5, CALLED: 4}, THREADS)
+    stores = [n for n, each in enumerate(program.instructions) if each.opcode == "STG"]
+    blocks = [n for n, block in enumerate(program.flow.blocks) for s in stores if block.start <= s < block.end]
+    assert len(set(blocks)) == 2 and {counts.threads[n].value for n in blocks} == {THREADS}
+
+
+def test_a_loop_may_turn_never_or_be_named_by_its_address(program):
+    loop = program.loops.loops[program.loops.find(INNER)]
+    address = program.instructions[program.flow.blocks[loop.header].start].address
+    counts = executions(program, {OUTER: 3, hex(address): 0, CALLED: 2.5}, THREADS)
+    assert [times_at(program, counts, name) for name in (INNER, CALLED)] == [0, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("trips", "facts"),
+    [
+        ({OUTER: 3}, ("2 loops", INNER, CALLED, "0x", f"inside {OUTER}", "--trips")),
+        ({OUTER: 3, INNER: 1, CALLED: 1, "x.cu:9": 2}, ("no such loop", "x.cu:9", OUTER)),
+        ({OUTER: -1}, ("-1", OUTER, "0 to")),
+        ({OUTER: "3"}, ("'3'", OUTER)),
+        ({OUTER: float("nan")}, ("nan",)),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(program, trips, facts):
+    with pytest.raises(UsageError) as error:
+        executions(program, trips, THREADS)
+    assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_trips_as_text():
+    assert parse_trips(["k.cu:3#2=12", "0x1a0=2.5", "a=b.cu:3=1e3"]) == {"k.cu:3#2": 12, "0x1a0": 2.5, "a=b.cu:3": 1e3}
+    assert parse_trips(["none"]) == {}
+    for texts, fact in ((["k.cu:3"], "LOOP=N"), (["k=-1"], "LOOP=N"), (["k=1e"], "k=1e"), (["k=1", "k=2"], "twice")):
+        with pytest.raises(UsageError, match=fact):
+            parse_trips(texts)
+
+
+def test_without_a_run_vector_add_is_predicted_as_from_its_profile():
+    """Its accesses are contiguous and come from memory, so that only the origin of the counts differs."""
+    profile = ROOT / "tests" / "recordings" / "kernels" / "h200" / "vector_add.json"
+    recorded = explain_file(profile, [H200])
+    launch = read_profile(profile).launch
+    file = ROOT / "examples" / "kernels" / "vector_add.cu"
+    given = explain_trips(file, launch, {}, [H200], against=[H100])
+    assert (given.counts, recorded.counts) == ("given", "measured")
+    assert given.point.predicted == pytest.approx(recorded.point.predicted, rel=0.02)
+    assert given.point.measured is None and "GIVEN" in given.notes[0]
+    (load_line, *_) = [line for line in given.lines if "LDG" in line.text]
+    assert (load_line.sectors, load_line.l1_hits, load_line.source_line) == (4, 0, 7)
+    assert (
+        given.against is not None and given.against.counts == "given" and given.against.gpu == "NVIDIA H100 80GB HBM3"
+    )
+
+
+def test_machine_code_alone_needs_no_source(tmp_path):
+    (tmp_path / "k.cubin").write_bytes(assemble(ptx_of(SOURCE, "compute_90"), "sm_90").data)
+    launch = Launch(grid=(64, 1, 1), block=(96, 1, 1))
+    with pytest.raises(UsageError, match="3 loops are missing: 0x") as error:
+        explain_trips(tmp_path / "k.cubin", launch, {}, [H200])
+    listed = str(error.value).partition("missing: ")[2].partition(";")[0].split("), ")
+    trips = {text.partition(" ")[0]: 3 for text in listed}
+    found = explain_trips(tmp_path / "k.cubin", launch, trips, [H200])
+    assert max(line.executed for line in found.lines) == 9 and found.lines[0].source_line is None
