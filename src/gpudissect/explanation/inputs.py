@@ -100,8 +100,9 @@ def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explana
 def _check_results(results: Sequence[Result], architecture: str | None = None) -> None:
     if not results:
         raise UsageError(f"no values of a GPU: name a result with --machine FILE, or {_MEASURE}")
-    for result in results if architecture is not None else ():
-        check_architecture(architecture, result)
+    for result in results:
+        if architecture is not None:
+            check_architecture(architecture, result)
 
 
 def check_architecture(architecture: str, result: Result) -> None:
