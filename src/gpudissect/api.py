@@ -1,5 +1,6 @@
 """The Python functions of ``import gpudissect``: what the commands do, with results for values."""
 
+import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -194,7 +195,7 @@ def predict(
 
 
 def explain(
-    file: Name,
+    code: Name | object,
     *,
     machine: Name | Result | Sequence[Name | Result],
     kernel: str | None = None,
@@ -216,19 +217,23 @@ def explain(
     needed; with `trips` too it is not run, and the explanation rests on counts that are given, not measured.
 
     Args:
-        file: CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any other file with device code.
+        code: CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any other file with device code; or a kernel of a
+            package: a compiled kernel of Triton (what ``kernel[grid](...)`` and ``kernel.warmup(...)`` return), a
+            RawKernel of CuPy, a kernel of Numba that was compiled, an ObjectCode of cuda.core.
         machine: results of `discover` of the GPU, and of `hide` too if there are any, or their files.
         kernel: its name, if the file has several, such as ``ns::scale<float>``.
         grid: blocks in x, or in x, y and z.
-        block: threads of a block in x, or in x, y and z.
-        args: its arguments: numbers, arrays of numpy (each launch gets their content), or texts as ``--arg`` has them.
+        block: threads of a block in x, or in x, y and z; a kernel of Triton has them.
+        args: its arguments as its package takes them: numbers, arrays of numpy, CuPy, torch, Numba or others, on a GPU
+            or not, and texts as ``--arg`` has them. Kernels run in another process, on copies of the arrays (8 GiB in
+            all): the arrays of this process stay as they are.
         shared: dynamic shared memory of a block in bytes.
         device: the GPU, ``cuda:0`` if None.
         trips: how often each loop turns per entry, by its name (of `loops` in the result) or the address of its header;
             {} for a kernel without loops. Code under a condition counts as run by all threads, accesses as contiguous.
         limit: seconds that a launch may take, 60 if None.
         compile_options: options of NVRTC for CUDA C++.
-        profile: with `grid`, a file for what is recorded; else what was recorded, needed unless `file` is a profile.
+        profile: with `grid`, a file for what is recorded; else what was recorded, needed unless `code` is a profile.
         against: results of another GPU, for the predicted time on that one.
         progress: called with (done, total, stage).
 
@@ -239,14 +244,34 @@ def explain(
     """
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
 
-    _check_type("file", file, str | Path, "a path")
+    if not isinstance(code, str | Path):
+        from gpudissect.explanation.python_kernels import python_kernel
+
+        held = python_kernel(code, kernel, args)
+        with tempfile.TemporaryDirectory() as folder:
+            return explain(
+                held.write(Path(folder)),
+                machine=machine,
+                kernel=held.name,
+                grid=grid,
+                block=held.block if block is None and grid is not None else block,
+                args=args if grid is None or trips is not None else held.values(args, grid),
+                shared=shared or held.shared_bytes,
+                device=device,
+                trips=trips,
+                limit=limit,
+                compile_options=(*held.options, *compile_options),
+                profile=profile,
+                against=against,
+                progress=progress,
+            )
     results, others = _results_of("machine", machine), _results_of("against", against)
-    path, code = _path("profile", profile), Path(file)
+    path, file = _path("profile", profile), Path(code)
     if grid is None or block is None:
         if grid is not None or block is not None or trips is not None or len(args):
             raise UsageError("a launch needs both grid and block")
         options = tuple(compile_options)
-        return Explanation.of(explain_file(code, results, kernel=kernel, profile=path, options=options, against=others))
+        return Explanation.of(explain_file(file, results, kernel=kernel, profile=path, options=options, against=others))
     from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
 
     run = run_of(grid, block, shared, args, device, limit, compile_options)
@@ -254,10 +279,10 @@ def explain(
         if len(args) or path is not None:
             raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
         options = run.options
-        found = explain_trips(code, run.launch, trips, results, kernel=kernel, options=options, against=others)
+        found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)
         return Explanation.of(found)
-    check_saved(path, [code])
-    outcome = record_on_gpu(code, kernel, run, results, progress or (lambda done, total, stage: None))
+    check_saved(path, [file])
+    outcome = record_on_gpu(file, kernel, run, results, progress or (lambda done, total, stage: None))
     if path is not None and outcome.profile is not None:
         save_profile(path, outcome.profile)
     if outcome.is_interrupted:

@@ -19,6 +19,7 @@ from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.explanation import inputs, kernel_process, on_gpu, record
 from gpudissect.explanation.profile import read_profile
 from tests.cli.test_explain import H100, H200, OTHER, ROOT, SOURCE
+from tests.support.ptx import ptx_of
 from tests.support.ptx_interpreter import ARGUMENT_BYTES
 
 ELEMENTS = ARGUMENT_BYTES // 4
@@ -261,3 +262,20 @@ def test_in_python_arguments_are_values(on_fake, monkeypatch):
     monkeypatch.setenv("FAKE_GPU", "fail_at=1")
     with pytest.raises(KernelFailed, match="ILLEGAL_ADDRESS"):
         gd.explain("k.cu", args=ARGUMENTS, **options)
+
+
+def test_a_compiled_kernel_of_triton_knows_its_block(on_fake):
+    metadata = SimpleNamespace(name="divergent", num_warps=2, shared=0)
+    signature = {"out": "*u32", "in": "*u32", "n": "u32", "BLOCK": "constexpr"}
+    attributes = {"asm": {"ptx": ptx_of(SOURCE, "compute_90")}, "metadata": metadata}
+    attributes |= {"src": SimpleNamespace(signature=signature), "__module__": "triton.compiler.compiler"}
+    kernel = type("CompiledKernel", (), attributes)()
+    found = gd.explain(kernel, machine=H200, grid=4, args=[*ARGUMENTS[:2], 50, 64], profile="p.json")
+    assert (found.kernel, found.grid, found.block) == ("divergent", (4, 1, 1), (64, 1, 1))
+    assert found.point.measured is not None
+    again = gd.explain(kernel, machine=H200, profile="p.json")
+    assert again.point == found.point
+    given = gd.explain(kernel, machine=H200, grid=4, trips={})
+    assert given.counts == "given"
+    with pytest.raises(gd.UsageError, match="not a kernel: dict"):
+        gd.explain({}, machine=H200)

@@ -8,6 +8,7 @@ from gpudissect.errors import MachineCodeError, PtxError
 from gpudissect.machine_code.kernel import Cubin, read_cubin
 from gpudissect.machine_code.tools import run_tool
 
+_SPECIFIC = re.compile(r"^\s*\.target\s+(sm_\d+)([af])\b", re.MULTILINE)  # code for this architecture or family alone
 _NEWER = re.compile(r"Unsupported \.version .* current version is '(\d+\.\d+)'")  # of ptxas
 
 
@@ -16,12 +17,14 @@ def assemble(ptx: str, architecture: str, max_registers: int | None = None, kern
 
     Of all kernels, or of one alone, whose machine code is the same. A thread has at most `max_registers`, where the PTX
     itself does not state the size of a block. PTX of a newer version than ptxas knows is assembled as one of the newest
-    that it knows.
+    that it knows, PTX of ``sm_90a`` for that.
 
     Raises `MachineCodeError` with the first error of ptxas, or if it is missing or does not finish in time.
     """
     if not re.fullmatch(r"sm_\d{2,3}[af]?", architecture):
         raise PtxError(f"no architecture of a GPU: {architecture[:20]!a}; valid: such as sm_90")
+    if (specific := _SPECIFIC.search(ptx)) and specific[1] == architecture:
+        architecture += specific[2]
     try:
         return _assemble(ptx, architecture, max_registers, kernel)
     except MachineCodeError as error:

@@ -1,24 +1,32 @@
-"""Arguments of a launch from values of a program: texts, numbers, and arrays of numpy."""
+"""Arguments of a launch from values of a program: texts, numbers, and arrays of any package, also on a GPU."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.arguments import CONTENT, TYPES, Argument, check_arguments, parse_argument
+from gpudissect.explanation.host_arrays import array_bytes, host_array, is_array
 from gpudissect.explanation.parameters import Parameter
+from gpudissect.units import format_bytes
 
-Value = Argument | str | int | float | np.generic | np.ndarray[Any, Any]
+Value = object
 """An argument: `Argument`, a text as `parse_argument` reads it, a number, or an array with its content."""
+MAX_COPIED_BYTES = 8 << 30
+"""Of all arrays of a program together."""
 _NAMES = {np.dtype(code): name for name, code in TYPES.items()}
 
 
 def arguments_of(values: Sequence[Value], parameters: Sequence[Parameter]) -> tuple[Argument, ...]:
     """The arguments that values are for the parameters of a kernel, which decide the types of plain numbers.
 
-    Raises `UsageError` for a value that is none, as `parse_argument` does, and as `check_arguments` does.
+    Arrays are copied to the host. Raises `UsageError` for a value that is none, arrays that are too large together, as
+    `parse_argument`, `host_array` and `check_arguments` do.
     """
+    total = sum(array_bytes(value) for value in values if is_array(value))
+    if total > MAX_COPIED_BYTES:
+        what = f"the arrays have {format_bytes(total)}, of which at most {format_bytes(MAX_COPIED_BYTES)} are copied"
+        raise UsageError(f"{what}: describe large ones by texts, such as x:f32[COUNT]=random")
     types = [*parameters, *[None] * len(values)]
     found = tuple(_argument(number, *each) for number, each in enumerate(zip(values, types, strict=False), start=1))
     check_arguments(found)
@@ -31,11 +39,12 @@ def _argument(number: int, value: Value, parameter: Parameter | None) -> Argumen
         return value
     if isinstance(value, str):
         return parse_argument(value)
-    if isinstance(value, np.ndarray):
-        if value.dtype.newbyteorder("=") not in _NAMES or value.size == 0:
-            kinds = ", ".join(TYPES)
-            raise UsageError(f"argument {number}: an array of {value.dtype} and {value.size} elements; valid: {kinds}")
-        array = np.ascontiguousarray(value, value.dtype.newbyteorder("=")).reshape(-1)
+    array = host_array(value, number)
+    if array is not None:
+        if array.dtype.hasobject or array.size == 0:
+            raise UsageError(f"argument {number}: an array of {array.dtype} and {array.size} elements; give numbers")
+        array = array.astype(array.dtype.newbyteorder("="), copy=False).reshape(-1)
+        array = array if array.dtype in _NAMES else array.view(np.uint8)  # such as bool and bfloat16
         return Argument(name, _NAMES[array.dtype], array.size, CONTENT, (), array)
     if isinstance(value, np.generic) and value.dtype in _NAMES:
         return parse_argument(f"{name}:{_NAMES[value.dtype]}={value.item()!r}")
