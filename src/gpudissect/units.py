@@ -42,6 +42,12 @@ def format_bytes(count: float) -> str:
     return f"{count:g} B"
 
 
+def format_bytes_rounded(count: float) -> str:
+    """The same in three significant digits, for limits whose last bytes say nothing: ``62.9 GiB``."""
+    scale = next((unit for unit, _ in BYTE_UNITS if count >= unit), 1)
+    return format_bytes(float(f"{count / scale:.3g}") * scale)
+
+
 def format_ns(ns: float) -> str:
     """A time in three significant digits with its unit: ``12.3 us``."""
     value = float(f"{ns:.3g}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "truncated.cubin").write_bytes(whole[: len(whole) // 2])
     content = json.loads(profile.to_json())
     (folder / "damaged.json").write_text(json.dumps(content | {"packed_cubin": content["packed_cubin"][:-40]}))
+    warps = [warp | {"packed": "AAAA"} for warp in content["warps"]]
+    (folder / "traces.json").write_text(json.dumps(content | {"warps": warps}))
     (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
     (folder / "cut.json").write_text(profile.to_json()[:1000])
     return folder
@@ -111,6 +116,18 @@ def test_a_condition_decides_the_exit_code(files, gpudissect, condition, code, f
     assert fact in err and err.count("\n") == 1
 
 
+def test_a_closed_stdout_leaves_file_and_exit_code(files, tmp_path) -> None:
+    page = tmp_path / "out.html"
+    words = ["explain", files / "profile.json", "--machine", H200, "--gate", "warps == 0", "--all", "--html", page]
+    command = [sys.executable, "-m", "gpudissect", *map(str, words)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert done.returncode == 4 and page.is_file()
+    assert b"Traceback" not in done.stderr and done.stderr.count(b"\n") == 2
+
+
 def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
     arguments = ("explain", files / "both.cubin", "--profile", files / "profile.json", "--machine", H200)
     assert all(name in error_of(*arguments) for name in ("--kernel", "divergent", "other"))
@@ -129,8 +146,9 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("divergent.cubin", "--profile", "missing.json"), ("missing.json", "No such file")),
         (("divergent.cubin", "--profile", "cut.json"), ("cut.json", "not a profile")),
         (("divergent.cubin", "--profile", "divergent.cu"), ("divergent.cu", "not a profile")),
-        (("damaged.json", "--machine", H200), ("damaged",)),
-        (("altered.json", "--machine", H200), ("not the one that ran", "record it again")),
+        (("damaged.json", "--machine", H200), ("damaged.json", "packed_cubin", "record it again")),
+        (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
+        (("altered.json", "--machine", H200), ("altered.json", "packed_cubin", "record it again")),
         (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),
         (("both.ptx", "--kernel", "other", "--profile", "profile.json"), ("another kernel, divergent",)),
         (("older.cubin", "--profile", "profile.json"), ("sm_90", "found: sm_80")),

@@ -56,7 +56,7 @@ def test_a_trace_is_unpacked_as_it_was_packed(accesses, visits, seed):
         random.integers(-(2**62), 2**62, (accesses, 32)),
         visits,
     )
-    assert_equal(unpack_trace(pack_trace(trace), visits, accesses), trace)
+    assert_equal(unpack_trace(pack_trace(trace), visits, accesses, "trace"), trace)
 
 
 def test_regular_accesses_take_little_space():
@@ -86,16 +86,16 @@ def test_addresses_are_relative_to_the_allocation_they_fall_in():
 )
 def test_damaged_traces_are_refused_in_one_line(text):
     with pytest.raises(UsageError) as error:
-        unpack_trace(text, 1, 0)
-    assert "\n" not in str(error.value)
+        unpack_trace(text, 1, 0, "a field")
+    assert "\n" not in str(error.value) and "a field" in str(error.value)
     with pytest.raises(UsageError):
-        unpack_trace(pack_bytes(b""), 1 << 40, 0)
+        unpack_trace(pack_bytes(b""), 1 << 40, 0, "a field")
 
 
 def test_decompression_is_bounded():
-    assert unpack_bytes(pack_bytes(b"abc"), 3) == b"abc"
+    assert unpack_bytes(pack_bytes(b"abc"), 3, "a field") == b"abc"
     with pytest.raises(UsageError, match="more than 2 bytes"):
-        unpack_bytes(pack_bytes(b"abc"), 2)
+        unpack_bytes(pack_bytes(b"abc"), 2, "a field")
 
 
 def profile():

@@ -18,7 +18,7 @@ from typer.main import get_command
 import gpudissect
 from gpudissect.cli import chase, discover, explain, get, hide, mix, predict, results, stream
 from gpudissect.cli.completion import bash_words_joined
-from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, print_error, print_note
+from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, discard_output, print_error, print_note
 from gpudissect.errors import GpudissectError
 
 WRITE_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
@@ -88,16 +88,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else DONE
     except BrokenPipeError:
-        return _discard_output(DONE)
+        discard_output()
+        return DONE
     except SystemExit as end:  # raised by click: for a broken pipe, or by shell completion
-        return _discard_output(DONE) if end.code == 1 else int(end.code or 0)
+        if end.code == 1:
+            discard_output()
+            return DONE
+        return int(end.code or 0)
     except (KeyboardInterrupt, typer.Abort):
         print_note("interrupted")
         return INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno in WRITE_ERRORS:
             print_error(f"cannot write the output: {error.strerror}")
-            return _discard_output(GpudissectError.exit_code)
+            discard_output()
+            return GpudissectError.exit_code
         command = next((n for n, word in enumerate(arguments) if not word.startswith("-")), None)
         if "--debug" in arguments[:command]:  # not parsed yet if the command line itself is wrong
             import traceback
@@ -119,9 +124,3 @@ def _report(error: Exception) -> int:
     description = f"{type(error).__name__}: {error}".rstrip(": ")
     print_error(f"unexpected {description}; this is a bug: report it with the output of 'gpudissect --debug ...'")
     return BUG
-
-
-def _discard_output(code: int) -> int:
-    """Return the code; what is left of stdout goes nowhere, as Python flushes it once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import sys
 import threading
@@ -47,6 +48,25 @@ def print_note(message: str) -> None:
         return
     with contextlib.suppress(OSError):  # the exit code still shows it
         print("gpudissect: " + clean(" ".join(message.split())), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def closed_output_discarded() -> Iterator[None]:
+    """Print to stdout inside; if its reader is gone, the rest goes nowhere and the command goes on."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except SystemExit as end:  # raised by click and rich for a broken pipe
+        if end.code != 1:
+            raise
+        discard_output()
+
+
+def discard_output() -> None:
+    """Let the rest of stdout go nowhere, which Python flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def finish(results: Sequence[Result], errors: Sequence[GpudissectError]) -> int:

@@ -10,7 +10,15 @@ import typer
 from typer import Argument, Option
 
 from gpudissect.cli import completion
-from gpudissect.cli.console import DONE, INTERRUPTED, PARTIAL, print_error, print_note, progress_on_stderr
+from gpudissect.cli.console import (
+    DONE,
+    INTERRUPTED,
+    PARTIAL,
+    closed_output_discarded,
+    print_error,
+    print_note,
+    progress_on_stderr,
+)
 from gpudissect.cli.options import ResultOption
 from gpudissect.errors import GpudissectError, UsageError
 
@@ -73,7 +81,7 @@ def explain(
     as_json: Annotated[bool, Option("--json", help="Print the explanation as JSON.")] = False,
     gate: Annotated[
         str | None,
-        Option(metavar="CONDITION", help="Exit with code 4 if it is false: 'spills == 0 and warps_for_90 <= 48'."),
+        Option(metavar="CONDITION", help="Exit with code 4 if it is false: 'spills == 0 and occupancy >= 50%'."),
     ] = None,
     everything: Annotated[
         bool, Option("--all", "-a", help="Also print worksheet, curve, annotated machine code and assumptions.")
@@ -88,9 +96,9 @@ def explain(
     gpudissect explain k.cu --grid 4096 --block 256 --arg x:f32[1048576]=random --arg n:i32=1048576 --machine r.json
 
     The prediction follows from machine code, the profile, and the latencies and rates in the results. Names in a
-    condition: spills, registers, shared, blocks, warps, warps_for_90, occupancy, time, measured, error, critical_path,
-    roofline, limiter. Exit codes: 0 done, 2 wrong usage, 3 the kernel failed or took too long, 4 done in part or
-    condition false, 130 interrupted.
+    condition: spills, shared (bytes, or with a unit); registers, blocks, warps, warps_for_90; occupancy, error,
+    roofline (percent: 50 is 50%); time, measured, critical_path (with a unit: 12us); limiter. Exit codes: 0 done, 2
+    wrong usage, 3 the kernel failed or took too long, 4 done in part or condition false, 130 interrupted.
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
@@ -209,21 +217,22 @@ def _finish(outcome: RunOutcome, errors: list[GpudissectError], path: Path | Non
 def _show(
     found: Explanation, output: Path | None, html: Path | None, as_json: bool, everything: bool, condition: Gate | None
 ) -> int:
-    """Print and write an explanation; the exit code."""
+    """Write and print an explanation; the exit code, also if stdout is closed."""
     from gpudissect.results.files import write_text
     from gpudissect.views.terminal.explanation import print_explanation
     from gpudissect.views.terminal.layout import console
 
-    if as_json:
-        typer.echo(found.to_json())
-    else:
-        print_explanation(console(sys.stdout), found, everything=everything)
     if output is not None:
         write_text(output, found.to_json() + "\n")
     if html is not None:
         from gpudissect.views.page.explanation import explanation_page
 
         write_text(html, explanation_page(found))
+    with closed_output_discarded():
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            print_explanation(console(sys.stdout), found, everything=everything)
     for path in filter(None, (output, html)):
         print_note(f"wrote {path}")
     return DONE if condition is None else _check(condition, found)

@@ -192,7 +192,13 @@ class _Parser:
 
 
 def _check_unit(named: _Operand, other: _Operand) -> None:
-    """Raise `UsageError` if an operand cannot be compared with a name; a time needs its unit."""
+    """Raise `UsageError` if an operand cannot be compared with a name; a time needs its unit.
+
+    A number without a unit counts, or is of bytes or percent. One between 0 and 1 may be meant as a share: refused.
+    """
+    if named.unit == _PERCENT and other.unit is None and isinstance(other.value, float) and 0 < other.value < 1:
+        share, percent = f"{100 * other.value:g}%", f"{other.value:g}%"
+        raise UsageError(f"{named.name} is in percent: write {share} or {percent} instead of {other.value:g}")
     if other.unit == named.unit or (other.unit is None and named.unit in (_COUNT, _BYTES, _PERCENT)):
         return
     if other.unit == _WORD and other.name is None:

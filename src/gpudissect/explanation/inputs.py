@@ -8,6 +8,7 @@ from pathlib import Path
 from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
+from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.source import with_sources
@@ -41,7 +42,10 @@ def explain_file(
     Raises `UsageError` for files that do not belong together or lack something, and what reading and compiling them
     raises: `MachineCodeError`, `PtxError`, `DeviceError`.
     """
-    return explain_recorded(read_profile_of(file, kernel, profile, options), results, against)
+    try:
+        return explain_recorded(read_profile_of(file, kernel, profile, options), results, against)
+    except DamagedProfileError as error:
+        raise UsageError(f"{profile or file}: {error}") from None
 
 
 def explain_recorded(profile: Profile, results: Sequence[Result], against: Sequence[Result] = ()) -> Explanation:

@@ -50,7 +50,7 @@ class LineRecords(Record):
 
     def requests(self) -> Requests:
         """The requests; each allocation has addresses of its own. Raises `UsageError` if the profile is damaged."""
-        data = unpack_bytes(self.packed, self.records * (_RECORD_BYTES + 4))
+        data = unpack_bytes(self.packed, self.records * (_RECORD_BYTES + 4), "packed of lines")
         if len(data) != self.records * (_RECORD_BYTES + 4):
             raise UsageError("sampled lines of another number than stated: record the profile again")
         planes = np.frombuffer(data, np.uint8).reshape(_RECORD_BYTES + 4, self.records)

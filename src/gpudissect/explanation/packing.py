@@ -18,7 +18,13 @@ ELSEWHERE, SHARED, LOCAL = -1, -2, -3
 MAX_EVENTS_PER_WARP = 1 << 16
 _SHARED_BIT, _LOCAL_BIT = np.uint64(1 << 62), np.uint64(1 << 63)  # of generic addresses, see `accesses.Access`
 _SPACE_CODES = {"shared": SHARED, "local": LOCAL}
-_DAMAGED = "the profile is damaged: record it again"
+
+
+class DamagedProfileError(UsageError):
+    """A field of a profile that holds no packed data, or other data than the profile states."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field} {reason}: the profile is damaged, record it again")
 
 
 @dataclass(frozen=True)
@@ -82,18 +88,21 @@ def pack_trace(trace: Trace) -> str:
     return base64.b64encode(zlib.compress(planes, 9)).decode()
 
 
-def unpack_trace(text: str, visits: int, accesses: int) -> Trace:
-    """The trace of `pack_trace` with so many visits and accesses. Raises `UsageError` if it is damaged."""
+def unpack_trace(text: str, visits: int, accesses: int, field: str) -> Trace:
+    """The trace of `pack_trace` with so many visits and accesses.
+
+    Raises `DamagedProfileError`, which names the `field` of the profile that has the text.
+    """
     if not 0 <= visits <= MAX_EVENTS_PER_WARP or not 0 <= accesses <= MAX_EVENTS_PER_WARP:
-        raise UsageError(f"a trace of {visits} visits and {accesses} accesses: {_DAMAGED}")
-    reader = _Reader(unpack_bytes(text, 8 * visits + accesses * (8 + 10 * WARP_THREADS)))
+        raise DamagedProfileError(field, f"has {visits} visits and {accesses} accesses")
+    reader = _Reader(unpack_bytes(text, 8 * visits + accesses * (8 + 10 * WARP_THREADS), field), field)
     visited, visit_lanes = reader.read(np.uint32, visits), reader.read(np.uint32, visits)
     accessed, access_lanes = reader.read(np.uint32, accesses), reader.read(np.uint32, accesses)
     starts, follows = _starts(access_lanes)
     total = int(follows.sum())
     codes, differences = reader.read(np.int16, total), reader.read(np.int64, total)
     if reader.rest:
-        raise UsageError(f"a trace with {reader.rest} more bytes than its events need: {_DAMAGED}")
+        raise DamagedProfileError(field, f"has {reader.rest} more bytes than its events need")
     has_lanes = follows > 0
     firsts = _sums_by_index(differences[starts[has_lanes]], accessed[has_lanes])
     differences[starts[has_lanes]] = 0
@@ -110,23 +119,25 @@ def pack_bytes(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def unpack_bytes(text: str, max_bytes: int) -> bytes:
-    """The bytes of `pack_bytes`. Raises `UsageError` for another text, or more than `max_bytes`."""
+def unpack_bytes(text: str, max_bytes: int, field: str) -> bytes:
+    """The bytes of `pack_bytes`. Raises `DamagedProfileError` for another text, or more than `max_bytes`."""
     try:
         reader = zlib.decompressobj()
         data = reader.decompress(base64.b64decode(text, validate=True), max_bytes + 1)
     except (binascii.Error, ValueError, zlib.error):
-        raise UsageError(f"compressed data that cannot be read: {_DAMAGED}") from None
-    if len(data) > max_bytes or not reader.eof:
-        raise UsageError(f"compressed data of more than {max_bytes} bytes, or cut off: {_DAMAGED}")
+        raise DamagedProfileError(field, "cannot be decompressed") from None
+    if len(data) > max_bytes:
+        raise DamagedProfileError(field, f"has more than {max_bytes} bytes")
+    if not reader.eof:
+        raise DamagedProfileError(field, "is cut off")
     return data
 
 
 class _Reader:
     """Reads arrays whose bytes are ordered by significance."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._place = data, 0
+    def __init__(self, data: bytes, field: str) -> None:
+        self._data, self._place, self._field = data, 0, field
 
     @property
     def rest(self) -> int:
@@ -135,7 +146,7 @@ class _Reader:
     def read(self, kind: Any, count: int) -> NDArray[Any]:
         size = np.dtype(kind).itemsize
         if self.rest < size * count:
-            raise UsageError(f"a trace with fewer bytes than its events need: {_DAMAGED}")
+            raise DamagedProfileError(self._field, "has fewer bytes than its events need")
         planes = np.frombuffer(self._data, np.uint8, size * count, self._place).reshape(size, count)
         self._place += size * count
         values: NDArray[Any] = planes.T.copy(order="C").view(kind).ravel()

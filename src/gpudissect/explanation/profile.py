@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from gpudissect.errors import UsageError
+from gpudissect.errors import MachineCodeError, UsageError
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import Count, LineRecords
-from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, Trace, unpack_bytes, unpack_trace
+from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, DamagedProfileError, Trace, unpack_bytes, unpack_trace
 from gpudissect.explanation.ptx import MAX_PTX_BYTES
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.results.files import read_bounded
@@ -104,8 +104,10 @@ class Warp(Record):
     """See `packing.pack_trace`."""
 
     def trace(self) -> Trace:
-        """What the warp did. Raises `UsageError` if the profile is damaged."""
-        return unpack_trace(self.packed, self.visits, self.accesses)
+        """What the warp did. Raises `DamagedProfileError`."""
+        return unpack_trace(
+            self.packed, self.visits, self.accesses, f"packed of warp {self.warp} in block {self.block}"
+        )
 
 
 class Point(Record):
@@ -202,15 +204,18 @@ class Profile(Record):
         return {(function, block): BlockCount(*rest) for function, block, *rest in self.counts}
 
     def ptx(self) -> str:
-        """The PTX. Raises `UsageError` if the profile is damaged."""
-        return unpack_bytes(self.packed_ptx, MAX_PTX_BYTES).decode("utf-8", "replace")
+        """The PTX. Raises `DamagedProfileError`."""
+        return unpack_bytes(self.packed_ptx, MAX_PTX_BYTES, "packed_ptx").decode("utf-8", "replace")
 
     def machine_code(self) -> tuple[Cubin, Kernel]:
-        """The cubin with numbers of PTX instructions as lines, and its kernel. Raises `UsageError`, if damaged."""
-        cubin = read_cubin(unpack_bytes(self.packed_cubin, MAX_CUBIN_BYTES))
-        kernel = choose_kernel(cubin.kernels, self.kernel)
+        """The cubin with numbers of PTX instructions as lines, and its kernel. Raises `DamagedProfileError`."""
+        try:
+            cubin = read_cubin(unpack_bytes(self.packed_cubin, MAX_CUBIN_BYTES, "packed_cubin"))
+            kernel = choose_kernel(cubin.kernels, self.kernel)
+        except MachineCodeError as error:
+            raise DamagedProfileError("packed_cubin", f"is no cubin of the kernel ({error})") from None
         if hashlib.sha256(kernel.code).hexdigest() != self.code_sha256:
-            raise UsageError(f"the machine code of the profile is not the one that ran: {_RECORD_AGAIN}")
+            raise DamagedProfileError("packed_cubin", "is not the machine code that ran, by code_sha256")
         return cubin, kernel
 
     def to_json(self) -> str:

@@ -19,7 +19,7 @@ from gpudissect.measure.infer_confidence import BRACKETED, DOUBTFUL, EXACT, LATE
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.tlb.infer_miss_penalty import PENALTY_ERROR, MissCosts, MissPenalty, TlbLevel, next_miss_penalty
 from gpudissect.measure.tlb.page_accesses import LAPS, PageAccesses, Pages, Undecided, memory_limit
-from gpudissect.units import MIB, format_bytes
+from gpudissect.units import MIB, format_bytes, format_bytes_rounded
 from gpudissect.vocabulary import TLBS
 
 ATTRIBUTES = ("entries", "page_size", "reach", "miss_penalty")
@@ -62,7 +62,7 @@ def tlb_plan(element: str, bench: Bench, known: Known) -> Plan:
     slow_pages = yield from search.slow_pages()
     if slow_pages is None:
         size, evidence = search.max_fast_bytes, tuple(search.evidence)
-        reason = f"no access within {format_bytes(size)} is slower because of its page"
+        reason = f"no access within {format_bytes_rounded(size)} is slower because of its page"
         absent = without(Status.NOT_FOUND, element, reason, *ATTRIBUTES)
         lows = (None, None, size, None)  # only the reach is known to be larger
         pairs = zip(absent, lows, strict=True)

@@ -46,7 +46,7 @@ from gpudissect.measure.tlb.infer_spectrum import FirstTouches, Hits, Pattern
 from gpudissect.measure.tlb.page_accesses import memory_limit
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.trace import Array
-from gpudissect.units import MIB, format_bytes
+from gpudissect.units import MIB, format_bytes_rounded
 from gpudissect.workload import Chase, Explicit, Path, Shuffled, Timing
 from gpudissect.workload.digest import digest
 
@@ -112,7 +112,7 @@ def spectrum_plan(path: Path, bench: Bench, known: Known) -> Plan:
     second = known[tlb_of("tlb_l2")] if first else None
     shape = _shape(memory_limit(bench), first, second, room, step)
     if shape is None:
-        return Outcome(absent(f"{format_bytes(memory_limit(bench))} hold too few pages", *PATTERNS))
+        return Outcome(absent(f"{format_bytes_rounded(memory_limit(bench))} hold too few pages", *PATTERNS))
     pages, lines = _page_pairs(shape, bench.rng(element, "pairs"))
     chains = [_chain(shape, lines, role, path.word, bench.rng(element, i)) for i, role in enumerate(ROLES)]
     picks = [np.unique(np.concatenate(list(positions.values()))) for _, positions in chains]
