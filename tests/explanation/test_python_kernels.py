@@ -82,12 +82,17 @@ def test_triton(tmp_path):
     assert python_kernel(compiled(asm={"ptx": without}), None).block == (128,)
 
 
-def test_cupy():
+def test_cupy(tmp_path, monkeypatch):
     options = {"code": "source", "options": ("-DN=1",), "file_path": None, "enable_cooperative_groups": False}
     found = python_kernel(instance("cupy._core.raw", "RawKernel", name="plain", **options), None)
     assert (found.name, found.ending, found.options, found.block) == ("plain", ".cu", ("-DN=1",), None)
     found = python_kernel(instance("cupy._core.raw", "RawKernel", name="_Z5scaleIfEvPT_PKS0_", **options), None)
     assert found.name == "scale<float>"
+    headers = tmp_path / "cupy" / "_core" / "include"
+    headers.mkdir(parents=True)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__file__=str(tmp_path / "cupy" / "__init__.py")))
+    found = python_kernel(instance("cupy._core.raw", "RawKernel", name="plain", **options), None)
+    assert found.options == ("-DN=1", f"-I{headers}")
 
 
 def test_cupy_kernel_of_a_file(tmp_path):
@@ -107,7 +112,8 @@ def test_object_code():
     for name in (None, "add<1>", "add"):
         found = python_kernel(code, name)
         assert (found.name, found.ending, found.code) == ("add", ".ptx", TRITON_PTX.encode())
-    assert python_kernel(cuda_core.ObjectCode.from_cubin(b"ELF"), "k").ending == ".cubin"
+    found = python_kernel(cuda_core.ObjectCode.from_cubin(b"ELF\0\0"), "k")
+    assert (found.ending, found.code) == (".cubin", b"ELF\0\0")
     with pytest.raises(UsageError, match="ltoir"):
         python_kernel(cuda_core.ObjectCode.from_ltoir(b"x"), None)
 

@@ -135,8 +135,9 @@ def _cupy(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKern
     path = getattr(kernel, "file_path", None)
     if path is not None:
         return PythonKernel(own, _read(path), Path(path).suffix)
-    headers = Path(getattr(sys.modules.get("cupy"), "__file__", None) or "") / ".." / "_core" / "include"
-    options = (*kernel.options, *([f"-I{headers.resolve()}"] if headers.is_dir() else []))
+    headers = Path(getattr(sys.modules.get("cupy"), "__file__", None) or "").parent / "_core" / "include"
+    folders = [folder for folder in (headers, *sorted(headers.glob("cupy/_cccl/*"))) if folder.is_dir()]
+    options = (*kernel.options, *(f"-I{folder}" for folder in folders))
     return PythonKernel(readable if "<" in readable else own, kernel.code.encode(), CUDA, options=options)
 
 
@@ -156,7 +157,8 @@ def _object_code(kernel: Any, name: str | None, arguments: Sequence[Any]) -> Pyt
     if name is None and len(mangled) == 1:
         found = next(iter(mangled.values()))
     text = found.decode() if isinstance(found, bytes) else found
-    return PythonKernel(text, _read(code) if isinstance(code, str) else bytes(code).rstrip(b"\0"), ending)
+    data = _read(code) if isinstance(code, str) else bytes(code)
+    return PythonKernel(text, data.rstrip(b"\0") if ending == PTX else data, ending)
 
 
 def _numba(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKernel:
