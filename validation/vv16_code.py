@@ -127,7 +127,8 @@ def recorded_code(name: str) -> Code:
     path = walk(program, counts, blocks * -(-threads // WARP_SIZE), MAX_PATH)
     accesses = as_assembled(program, [Accessed(*access) for access in profile.accesses])
     warps = [SampledWarp(0, warp.trace()) for warp in profile.warps]
-    requests = by_instruction(program, accesses, Traffic(accesses, warps).outside)
+    outside = Traffic(accesses, warps).outside
+    requests = {place: outside[index] for place, index in by_instruction(program, accesses, outside).items()}
     return Code(program, _kinds(program, requests), path.variants, path.executed)
 
 

@@ -17,9 +17,11 @@ def is_array(value: object) -> bool:
 
 
 def array_bytes(value: Any) -> int:
-    """Size of an array, without copying it."""
-    size = getattr(value, "nbytes", None)
-    return int(size if size is not None else value.size * value.dtype.itemsize)
+    """Size of an array, without copying it; 0 if it is not stated."""
+    try:
+        return int(value.nbytes)
+    except Exception:  # of another package, such as for sparse arrays
+        return 0
 
 
 def host_array(value: Any, number: int) -> NDArray[Any] | None:
