@@ -9,9 +9,9 @@ from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import pack_bytes
 from gpudissect.explanation.profile import SCHEMA, Gpu, Launch, Profile
 from gpudissect.explanation.ptx import parse_ptx
-from gpudissect.explanation.source import lines_of_ptx, with_sources
+from gpudissect.explanation.source import lines_of_ptx, sources_of
 from gpudissect.machine_code.instructions import read_instructions
-from tests.support.explanations import explanation, line
+from gpudissect.machine_code.lines import source_lines
 from tests.support.ptx import ptx_of
 
 SOURCE = """__device__ __forceinline__ float twice(float x) {
@@ -49,30 +49,26 @@ def profile():
     return profile_of(ptx_of(SOURCE, "compute_90", "-lineinfo"))
 
 
-def explained(profile, **fields):
-    instructions = read_instructions(*profile.machine_code())
-    lines = tuple(line(n, str(each), source_file=None, source_line=None) for n, each in enumerate(instructions))
-    return with_sources(explanation(lines=lines, **fields), profile)
+def sources(profile):
+    code = profile.machine_code()
+    instructions = read_instructions(*code)
+    found = sources_of(parse_ptx(profile.ptx()), source_lines(*code), [each.address for each in instructions])
+    return found, {each.opcode: found.by_address.get(each.address) for each in instructions}
 
 
 def test_instructions_have_the_lines_of_their_source(profile):
-    found = {each.text.partition(".")[0].split()[0]: each for each in explained(profile).lines if each.source_line}
-    assert {name: found[name].source_line for name in EXPECTED} == EXPECTED
-    assert {each.source_file.rpartition("/")[2] for each in found.values()} == {"kernels.cu"}
+    _, found = sources(profile)
+    assert {name: found[name][1] for name in EXPECTED} == EXPECTED
+    assert {each[0].rpartition("/")[2] for each in found.values() if each} == {"kernels.cu"}
 
 
 def test_loops_are_named_by_their_source(profile):
     number = next(n for n, (_, source) in lines_of_ptx(parse_ptx(profile.ptx())).items() if source == 6)
-    names = {
-        f"gpudissect.ptx:{number}": 3.0,
-        f"gpudissect.ptx:{number}#2": 4.0,
-        "0x0040": 5.0,
-        "gpudissect.ptx:9999": 6.0,
-    }
-    expected = {"kernels.cu:6": 3.0, "kernels.cu:6#2": 4.0, "0x0040": 5.0, "gpudissect.ptx:9999": 6.0}
-    assert explained(profile, loops=names).loops == expected
+    names = (f"gpudissect.ptx:{number}", f"gpudissect.ptx:{number}#2", "0x0040", "gpudissect.ptx:9999")
+    expected = ["kernels.cu:6", "kernels.cu:6#2", "0x0040", "gpudissect.ptx:9999"]
+    assert [sources(profile)[0].loop_name(name) for name in names] == expected
 
 
 def test_ptx_without_lines_changes_nothing():
     plain = profile_of(ptx_of(SOURCE, "compute_90"))
-    assert all(each.source_line is None for each in explained(plain).lines)
+    assert sources(plain)[0].by_address == {}

@@ -11,7 +11,6 @@ from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
 from gpudissect.explanation.result import Explanation
-from gpudissect.explanation.source import with_sources
 from gpudissect.explanation.trips import executions
 from gpudissect.explanation.user_code import CUDA, PTX, check_options, read_text, read_user_code
 from gpudissect.machine_code.device_code import cubins_for, find_kernel, read_device_code, read_embedded_ptx
@@ -91,7 +90,7 @@ def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
     from gpudissect.explanation.model.build import explain_profile
 
     _check_results(results, profile.architecture)
-    return with_sources(_with_origin(explain_profile(profile, results), results), profile)
+    return _with_origin(explain_profile(profile, results), results)
 
 
 def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explanation:

@@ -10,6 +10,8 @@ from gpudissect.device_info import Origin
 from gpudissect.results.model import Items, Record
 
 SCHEMA: Literal["gpudissect/explanation/1"] = "gpudissect/explanation/1"
+MIN_GAIN = 0.03
+"""Share of the time that an advice saves at least."""
 
 
 class Point(Record):
@@ -99,6 +101,8 @@ class Advice(Record):
     """What to do."""
     gain: float
     """Time saved relative to now, by the model."""
+    is_limit: bool = False
+    """Whether it is what an ideal change saves, and a real one saves less."""
     evidence: str
     """The numbers behind it."""
 
@@ -142,7 +146,7 @@ class Explanation(Record):
     bounds: dict[str, float] = Field(default_factory=dict)
     """Nanoseconds that each resource needs at least."""
     critical_path: float
-    """Nanoseconds of the longest chain of dependences of a warp."""
+    """Nanoseconds of the longest chain of instructions of a warp that depend on one another through registers."""
     loops: dict[str, float] = Field(default_factory=dict)
     """Cycles that a turn of each loop adds to the longest chain."""
     worksheet: Items[WorksheetRow] = ()
@@ -151,6 +155,8 @@ class Explanation(Record):
     """The machine code."""
     advice: Items[Advice] = ()
     """Ranked, largest gain first."""
+    rejected: Items[Advice] = ()
+    """Other changes that were tried: each saves less than `MIN_GAIN`."""
     assumptions: Items[str] = ()
     """What was not measured, with its source."""
     notes: Items[str] = ()

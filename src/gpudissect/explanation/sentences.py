@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpudissect.explanation.result import Explanation, Line, Point
+from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
 from gpudissect.results.text import brief, clean, provenance
 from gpudissect.units import format_bytes, format_ns
@@ -84,10 +84,55 @@ def limiter_of(explanation: Explanation) -> str:
     if point.limiter != LATENCY:
         name = resource(point.limiter)
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
-        return f"{name}: busy for {min(busy, 1.0):.0%} of the time"
+        return f"{name}: busy for {min(busy, 1.0):.0%} of the time{_most_work(explanation)}"
     wait = _longest_wait(explanation)
     busiest = f"{bounds[0][0]} busy for {bounds[0][2]:.0%}" if bounds else ""
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
+
+
+def _most_work(explanation: Explanation) -> str:
+    """The source line, or instruction, that gives the limiting resource most work, and its share of that."""
+    work = dict[str, float]()
+    for line in explanation.lines:
+        place = source_of(line) or place_of(line)
+        work[place] = work.get(place, 0.0) + _work_of(line, explanation.point.limiter)
+    most = max(work, key=lambda place: work[place], default="")
+    return f", {work[most] / sum(work.values()):.0%} of that by {most}" if most and work[most] else ""
+
+
+def _work_of(line: Line, name: str) -> float:
+    """What an instruction takes of a resource, in any unit."""
+    behind_l1 = line.executed * (line.sectors or 0.0) * (1 - (line.l1_hits or 0.0))
+    if name == "memory":
+        return behind_l1 * (1 - (line.l2_hits or 0.0))
+    if name == "l2":
+        return behind_l1
+    if name == "issue":
+        return line.executed
+    return line.executed * line.issue_cycles if line.unit == name else 0.0
+
+
+def chain_of(explanation: Explanation) -> str:
+    """The longest chain of dependent instructions."""
+    time = format_ns(explanation.critical_path)
+    return f"{time}: dependent instructions of one warp, not through memory or barriers"
+
+
+def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
+    """What each advice saves, and its text; one line that says why there is none."""
+    if explanation.advice:
+        return [(f"Saves {saved_of(each)}", each.text) for each in explanation.advice]
+    if explanation.rejected:
+        best = explanation.rejected[0]
+        count = f"no single change of {len(explanation.rejected)} tried saves {MIN_GAIN:.0%}"
+        return [("Advice", f"{count}; the best, {max(best.gain, 0.0):.1%}: {best.text}")]
+    name = resource(explanation.point.limiter)
+    return [("Advice", f"none: only less work for {name} saves time")]
+
+
+def saved_of(advice: Advice) -> str:
+    """The time that it saves, such as ``7%``, or ``up to 45%``."""
+    return f"{'up to ' if advice.is_limit else ''}{advice.gain:.0%}"
 
 
 def _longest_wait(explanation: Explanation) -> str:

@@ -1,36 +1,42 @@
 """Source lines of an explanation: of machine code by way of the PTX instructions whose numbers its lines are."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from gpudissect.explanation.instrument import LINES_FILE
-from gpudissect.explanation.profile import Profile
-from gpudissect.explanation.ptx import Module, parse_ptx
-from gpudissect.explanation.result import Explanation
-from gpudissect.machine_code.lines import Line, source_lines
+from gpudissect.explanation.ptx import Module
+from gpudissect.machine_code.lines import Line
 
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _LOOP = re.compile(re.escape(LINES_FILE) + r":(\d+)(#\d+)?")
 
 
-def with_sources(explanation: Explanation, profile: Profile) -> Explanation:
-    """The explanation with the source lines of its instructions and loops, as far as the PTX of the profile has them.
+@dataclass(frozen=True)
+class Sources:
+    """Source lines of instructions by their address, and of PTX instructions by their number."""
 
-    Raises `UsageError` for a damaged profile.
+    by_address: Mapping[int, Line]
+    by_number: Mapping[int, Line] = field(default_factory=dict)
+
+    def loop_name(self, name: str) -> str:
+        """The source line of a loop, where it is known."""
+        match = _LOOP.fullmatch(name)
+        source = self.by_number.get(int(match[1])) if match else None
+        return f"{source[0].rpartition('/')[2]}:{source[1]}{match[2] or ''}" if match and source else name
+
+
+def sources_of(module: Module, numbers: Mapping[int, Line], addresses: Iterable[int]) -> Sources:
+    """The source lines of machine code; `numbers`: what `source_lines` finds in it, numbers of PTX instructions.
+
+    An instruction without a number has that of the one before it.
     """
-    sources = lines_of_ptx(parse_ptx(profile.ptx()))
-    if not sources:
-        return explanation
-    numbers = source_lines(*profile.machine_code())
-    lines, number = [], 0
-    for line in sorted(explanation.lines, key=lambda each: each.address):
-        number = numbers.get(line.address, ("", number))[1]
-        file, source = sources.get(number, (None, None))
-        lines.append(line.model_copy(update={"source_file": file, "source_line": source}))
-    loops = {
-        _loop_name(name, sources): cycles for name, cycles in sorted(explanation.loops.items(), key=lambda e: e[1])
-    }
-    return explanation.model_copy(update={"lines": tuple(lines), "loops": loops})
+    by_number, by_address, number = lines_of_ptx(module), dict[int, Line](), 0
+    for address in sorted(addresses):
+        number = numbers.get(address, ("", number))[1]
+        if number in by_number:
+            by_address[address] = by_number[number]
+    return Sources(by_address, by_number)
 
 
 def lines_of_ptx(module: Module) -> dict[int, Line]:
@@ -43,10 +49,3 @@ def lines_of_ptx(module: Module) -> dict[int, Line]:
         for number, each in enumerate(function.instructions, start=function.first)
         if each.source is not None and each.source[0] in files
     }
-
-
-def _loop_name(name: str, sources: Mapping[int, Line]) -> str:
-    """The source line of a loop, where it is known. Of several loops of a line the longest chain counts."""
-    match = _LOOP.fullmatch(name)
-    source = sources.get(int(match[1])) if match else None
-    return f"{source[0].rpartition('/')[2]}:{source[1]}{match[2] or ''}" if match and source else name

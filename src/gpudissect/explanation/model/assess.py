@@ -44,6 +44,7 @@ class Facts:
     accesses: Sequence[Accessed] = field(repr=False)
     warps: Sequence[SampledWarp] = field(repr=False)
     behind_l1: Mapping[int, BehindL1] = field(repr=False)  # by index of access
+    allocated: int = 0  # bytes of the arrays of its arguments, 0 if not known
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def facts_of(profile: Profile, card: Card) -> Facts:
         accesses=[Accessed(*access) for access in profile.accesses],
         warps=warps,
         behind_l1=_behind_l1(profile, card),
+        allocated=sum(each.bytes for each in profile.allocations),
     )
 
 

@@ -1,32 +1,30 @@
 """From a profile and the results of a GPU to an explanation."""
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.mapping import MachineCounts
+from gpudissect.explanation.model.advice import advise
 from gpudissect.explanation.model.assess import Assessment, Facts, assess, assess_counts, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
-from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.requests import Requests
 from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.profile import Point as Timed
 from gpudissect.explanation.ptx import parse_ptx
-from gpudissect.explanation.result import SCHEMA, Advice, Explanation, Line, Point, WorksheetRow
+from gpudissect.explanation.result import MIN_GAIN, SCHEMA, Explanation, Line, Point, WorksheetRow
+from gpudissect.explanation.source import Sources, sources_of
 from gpudissect.explanation.trips import NOTE
+from gpudissect.machine_code.lines import source_lines
 from gpudissect.machine_code.program import Program, read_program
-from gpudissect.machine_code.units import Use
 from gpudissect.results.model import Result
 
 ERROR = 0.2
 """Half of the bracket relative to the time: nine of ten times of the recorded kernels lie within it, on both GPUs
 (docs/validation-explain.md)."""
 MAX_POINTS = 16
-MIN_GAIN = 0.03
-MIN_PASSES = 1.5  # relative to the fewest, from which an access is named
 MIN_SHARE_OF_BEST = 0.9
 
 
@@ -43,31 +41,35 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
         raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
     if not profile.counts:
         raise UsageError("the profile has no counts of executions: record it again")
-    assessment = assess(read_program(cubin, kernel), parse_ptx(profile.ptx()), facts_of(profile, card), card)
+    program, module = read_program(cubin, kernel), parse_ptx(profile.ptx())
+    addresses = (instruction.address for instruction in program.instructions)
+    sources = sources_of(module, source_lines(cubin, kernel), addresses)
+    assessment = assess(program, module, facts_of(profile, card), card)
     ran_here = profile.gpu.name == card.name
-    return build(assessment, profile.launch, profile.sweep, _notes(profile, card), has_times=ran_here)
+    return build(assessment, profile.launch, sources, profile.sweep, _notes(profile, card), has_times=ran_here)
 
 
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
     """What limits a launch that never ran, with counts that were given. Raises `UsageError` as `explain_profile`."""
     card = card_of(*results)
     facts = Facts(launch.blocks, launch.threads_per_block, launch.shared_bytes, {}, (), (), {})
-    found = build(assess_counts(program, counts, facts, *contiguous_traffic(program), card), launch, notes=[NOTE])
-    sources = {each.address: {"source_file": each.file, "source_line": each.line} for each in program.instructions}
-    lines = tuple(line.model_copy(update=sources[line.address]) for line in found.lines)
-    return found.model_copy(update={"lines": lines, "counts": "given"})
+    pairs = ((each.address, each.file, each.line) for each in program.instructions)
+    sources = Sources({address: (file, line) for address, file, line in pairs if file is not None and line is not None})
+    assessment = assess_counts(program, counts, facts, *contiguous_traffic(program), card)
+    return build(assessment, launch, sources, notes=[NOTE]).model_copy(update={"counts": "given"})
 
 
 def build(
     assessment: Assessment,
     launch: Launch,
+    sources: Sources,
     sweep: Sequence[Timed] = (),
     notes: Sequence[str] = (),
     *,
     has_times: bool = False,
 ) -> Explanation:
     """The explanation of an assessed launch; `sweep`: occupancies at which it ran, with times of this GPU or not."""
-    return _Builder(assessment, launch, sweep, notes, has_times=has_times).explanation()
+    return _Builder(assessment, launch, sources, sweep, notes, has_times=has_times).explanation()
 
 
 class _Builder:
@@ -77,12 +79,14 @@ class _Builder:
         self,
         assessment: Assessment,
         launch: Launch,
+        sources: Sources,
         sweep: Sequence[Timed],
         notes: Sequence[str],
         *,
         has_times: bool,
     ) -> None:
-        self.assessment, self.launch, self.sweep, self.notes = assessment, launch, sweep, notes
+        self.assessment, self.launch, self.sources = assessment, launch, sources
+        self.sweep, self.notes = sweep, notes
         self.has_times = has_times
         self.own = assessment.occupancy.blocks
         if self.own < 1:
@@ -97,7 +101,9 @@ class _Builder:
         kernel, card = assessment.program.kernel, assessment.card
         curve = tuple(self._point(blocks) for blocks in _spread(self.own))
         chain, turns = self._chain()
-        loops = assessment.program.loops.loops
+        lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
+        loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())
+        advice = advise(assessment, found, lines)
         return Explanation(
             schema=SCHEMA,
             kernel=kernel.short_name,
@@ -115,10 +121,11 @@ class _Builder:
             warps_for_90=_warps_for(curve, MIN_SHARE_OF_BEST),
             bounds={name: value for name, value in found.bounds.items() if value > 0},
             critical_path=chain.cycles / assessment.path.share / card.clock_hz * 1e9,
-            loops={loops[number].name: cycles for number, cycles in turns.items()},
+            loops={name: cycles for cycles, name in loops},  # of several of a line the longest chain
             worksheet=self._worksheet(),
-            lines=self._lines(chain),
-            advice=self._advice(),
+            lines=lines,
+            advice=tuple(each for each in advice if each.gain >= MIN_GAIN),
+            rejected=tuple(each for each in advice if each.gain < MIN_GAIN),
             assumptions=self._assumptions(),
             notes=tuple(self.notes),
         )
@@ -182,12 +189,13 @@ class _Builder:
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
             requests, step = self.requests.get(index), steps[index]
             stalled, contended = found.run.waited[index]
+            file, number = self.sources.by_address.get(instruction.address, (None, None))
             lines.append(
                 Line(
                     address=instruction.address,
                     text=str(instruction),
-                    source_file=None,
-                    source_line=None,
+                    source_file=file,
+                    source_line=number,
                     executed=float(assessment.path.executed[index]),
                     unit=cost.pipe,
                     issue_cycles=step.shared_interval or step.interval,
@@ -204,72 +212,6 @@ class _Builder:
                 )
             )
         return tuple(lines)
-
-    def _advice(self) -> tuple[Advice, ...]:
-        found = [*self._fewer_passes(), *self._more_blocks()]
-        return tuple(sorted((a for a in found if a.gain >= MIN_GAIN), key=lambda advice: -advice.gain))
-
-    def _fewer_passes(self) -> list[Advice]:
-        """Accesses without bank conflicts, and with lanes side by side: all of one kind together."""
-        uses, groups = self.assessment.program.uses, defaultdict[tuple[bool, str], dict[int, Requests]](dict)
-        for index, requests in self.requests.items():
-            use = uses[index]
-            fewest = max(1.0, requests.lanes * (use.bytes or 4) / LINE)
-            has_more = requests.passes >= MIN_PASSES * fewest
-            if use.space != "shared":
-                has_more = requests.sectors * SECTOR >= MIN_PASSES * max(SECTOR, requests.lanes * (use.bytes or 4))
-            if has_more and self.assessment.path.executed[index]:
-                groups[use.space == "shared", use.access or ""][index] = self._side_by_side(requests, use, fewest)
-        return [self._advice_for(*key, better) for key, better in groups.items()]
-
-    def _side_by_side(self, requests: Requests, use: Use, fewest: float) -> Requests:
-        moved, lines = requests.l2_bytes, requests.lines
-        if use.space != "shared":
-            moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
-        changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0)
-        return replace(changed, dram_bytes=min(moved, requests.dram_bytes))
-
-    def _advice_for(self, in_shared: bool, access: str, better: dict[int, Requests]) -> Advice:
-        instructions = self.assessment.program.instructions
-        now_too = {index: self.requests[index] for index in better}  # means as well, not single sampled requests
-        before, time = (
-            self.assessment.predict(self.own, {**self.assessment.requests, **each}, largest_carveout=False).nanoseconds
-            for each in (now_too, better)
-        )
-        now = [self.requests[index] for index in better]
-        names = [f"{instructions[index].mnemonic} at {instructions[index].address:#x}" for index in better]
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        passes, fewest = (sum(each.passes for each in group) / len(now) for group in (now, better.values()))
-        evidence = f"{passes:.3g} passes for each warp instead of {fewest:.3g}"
-        if in_shared:
-            text = f"Avoid bank conflicts of {names[0]}{more}"
-        else:
-            text = f"Let the lanes of {names[0]}{more} access neighbouring words"
-            evidence = f"{sum(each.sectors for each in now) / len(now):.3g} sectors for each warp; {evidence}"
-        return Advice(text=text, gain=1 - time / before, evidence=evidence)
-
-    def _more_blocks(self) -> list[Advice]:
-        """More resident blocks, if what limits them is registers or shared memory."""
-        assessment = self.assessment
-        occupancy, card = assessment.occupancy, assessment.card
-        if self.prediction.limiter != "latency":
-            return []
-        others = [blocks for name, blocks in occupancy.by_limit.items() if name not in occupancy.limits]
-        if len(occupancy.limits) != 1 or occupancy.limits[0] in ("warps", "blocks") or min(others) <= self.own:
-            return []
-        advice = []
-        for blocks in range(self.own + 1, min(min(others), self.own + 4) + 1):
-            time = assessment.predict(blocks, largest_carveout=False).nanoseconds
-            warps = blocks * assessment.launch.warps_per_block
-            if occupancy.limits[0] == "registers":
-                each = card.registers // card.schedulers // (-(-warps // card.schedulers) * 32) // 8 * 8
-                text = f"{each} registers instead of {assessment.program.kernel.registers} allow {warps} warps"
-            else:
-                most = card.shared_bytes // blocks
-                text = f"{most} bytes of shared memory for each block allow {warps} warps"
-            gain = 1 - time / self.prediction.nanoseconds
-            advice.append(Advice(text=text, gain=gain, evidence=f"{blocks} blocks on an SM instead of {self.own}"))
-        return sorted(advice, key=lambda each: -each.gain)[:1]
 
     def _assumptions(self) -> tuple[str, ...]:
         names: dict[str, set[str]] = {}

@@ -13,13 +13,14 @@ from gpudissect.views.plots.explanation import figures_of
 from gpudissect.views.terminal.explanation import (
     CURVE,
     WORKSHEET,
-    critical_path,
     curve_rows,
+    dependence_chain,
     worksheet_rows,
 )
 
 MAX_CODE_BYTES, MAX_PLOT_BYTES, MAX_OTHER_BYTES = 300_000, 60_000, 60_000  # with style and script below 500 kB
 MAX_ITEMS = 200  # of a list
+MAX_ADVICE = 3  # beside the limiter
 MAX_TEXT_LENGTH, MAX_WAITS, MAX_HOTTEST = 200, 3, 5  # characters of an instruction; its producers; links
 BAR_SCALE = 100
 _CODE = (
@@ -59,13 +60,14 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 
 
 def answers(explanation: Explanation) -> Markup:
-    """Time, limiter, occupancy, warps needed, critical path, as a list of terms."""
+    """Limiter, advice, time, occupancy, warps needed, dependence chain, as a list of terms."""
     terms = [
-        ("Predicted time", sentences.time_of(explanation.point)),
         ("Limited by", sentences.limiter_of(explanation)),
+        *sentences.advice_of(explanation)[:MAX_ADVICE],
+        ("Predicted time", sentences.time_of(explanation.point)),
         ("Occupancy", sentences.occupancy_of(explanation)),
         ("Warps needed", sentences.warps_of(explanation)),
-        ("Critical path", f"{format_ns(explanation.critical_path)} for a warp"),
+        ("Dependence chain", sentences.chain_of(explanation)),
         ("Loop-carried", sentences.loop_of(explanation)),
     ]
     if (other := explanation.against) is not None:
@@ -81,18 +83,20 @@ def _bounds(explanation: Explanation) -> Markup:
 
 
 def _advice(explanation: Explanation) -> Markup | None:
-    if not explanation.advice:
+    tried = [*explanation.advice, *explanation.rejected]
+    if not tried:
         return None
-    rows = [(f"{each.gain:.0%}", each.text, each.evidence) for each in explanation.advice[:MAX_ITEMS]]
+    rows = [(sentences.saved_of(each), each.text, each.evidence) for each in tried[:MAX_ITEMS]]
     cut_rows = [[cut(text, MAX_TEXT_LENGTH) for text in row] for row in rows]
-    return tag("section", tag("h2", "Advice"), table("Advice", ("time saved", "what to do", "evidence"), cut_rows))
+    grid = table("Changes", ("time saved", "what to do", "evidence"), cut_rows)
+    return tag("section", tag("h2", "Changes, with the time saved by the model"), grid)
 
 
 def _parts(explanation: Explanation) -> Iterator[Markup]:
     yield _section("Worksheet", table("Worksheet", WORKSHEET, worksheet_rows(explanation)[:MAX_ITEMS]))
     yield _section("Time against occupancy", table("Curve", CURVE, curve_rows(explanation)[:MAX_ITEMS]))
-    first, *chain = critical_path(explanation)
-    yield _section("Critical path", tag("p", first), _list(chain))
+    first, *chain = dependence_chain(explanation)
+    yield _section("Longest dependence chain", tag("p", first), _list(chain))
     if explanation.loops:
         items = [f"{brief(name, MAX_TEXT_LENGTH)}: {cycles:.4g}" for name, cycles in explanation.loops.items()]
         yield _section("Loop-carried cycles per iteration", _list(items))
@@ -116,7 +120,7 @@ def _code(explanation: Explanation) -> Markup:
     lines = sentences.executed_lines(explanation)
     rows = {line.address: _row(line) for line in lines}
     kept = _fitting(lines, rows)
-    note = "* on the critical path; stall: waiting for a result or a barrier; contended: for a unit or an issue slot."
+    note = "* in the dependence chain; stall: waiting for a result or a barrier; contended: for a unit or issue slot."
     if len(kept) < len(lines):
         note += f" The {len(kept)} of {len(lines)} instructions at which warps spend most time."
     head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))

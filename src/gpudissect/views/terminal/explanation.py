@@ -13,7 +13,7 @@ from gpudissect.units import format_ns
 from gpudissect.views.terminal.layout import fitting_table, print_table
 
 MAX_SCREEN_LINES = 25
-LABEL_WIDTH = 16  # characters
+LABEL_WIDTH = 17  # characters
 MAX_CHART_ROWS, BAR_WIDTH = 6, 30
 MAX_ADVICE, MAX_ADVICE_LINES = 3, 2  # on the screen; lines of each
 MAX_BOUNDS = 2
@@ -46,18 +46,10 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
     lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
     for label, text, count in _facts(explanation):
         lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
-    advice = explanation.advice[:MAX_ADVICE]
-    left = MAX_SCREEN_LINES - 1 - len(lines) - (2 + len(advice) if advice else 0)  # the last line is a hint
+    left = MAX_SCREEN_LINES - 1 - len(lines)  # the last line is a hint
     if explanation.curve:
         chart = _chart(explanation, min(MAX_CHART_ROWS, left - 2), "#" if is_plain else "█")
         lines += [("", ""), *chart]
-        left -= 1 + len(chart)
-    if advice:
-        lines += [("", ""), ("Advice, with the time saved", "")]
-    for each in advice:
-        advised = _labelled(f"{each.gain:>4.0%}  ", each.text, width, min(MAX_ADVICE_LINES, 1 + left))
-        lines += advised
-        left -= len(advised) - 1
     return lines
 
 
@@ -70,8 +62,10 @@ def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, 
 
 def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
     """Label, text and the most lines that it may take."""
+    yield "Limited by", sentences.limiter_of(explanation), 3
+    for label, text in sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]:
+        yield label, text, MAX_ADVICE_LINES
     yield "Predicted time", sentences.time_of(explanation.point), 1
-    yield "Limited by", sentences.limiter_of(explanation), 2
     if explanation.against is not None:
         yield "Other GPU", sentences.gpu_of(explanation.against), 1
         yield "", sentences.against_of(explanation, explanation.against), 1
@@ -79,7 +73,7 @@ def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
     yield "Warps needed", sentences.warps_of(explanation), 1
     bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
     yield "Lower bounds", ", ".join(bounds) if bounds else "none", 1
-    yield "Critical path", f"{format_ns(explanation.critical_path)} for a warp", 1
+    yield "Dependence chain", sentences.chain_of(explanation), 1
     yield "Loop-carried", sentences.loop_of(explanation), 1
 
 
@@ -113,12 +107,13 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     _print_table(out, "Time against occupancy", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
     _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
-    count = f"{len(explanation.lines)} instructions; *: on the critical path"
+    count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
     _print_table(out, f"Machine code: {count}", CODE, code_rows(sentences.executed_lines(explanation)), CODE_OPTIONAL)
-    _print_list(out, "Critical path", critical_path(explanation))
+    _print_list(out, "Longest dependence chain", dependence_chain(explanation))
     loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
     _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
-    _print_list(out, "Advice", [f"{each.gain:.0%}  {each.text}: {each.evidence}" for each in explanation.advice])
+    for title, found in (("Advice", explanation.advice), ("Also tried", explanation.rejected)):
+        _print_list(out, title, [f"{sentences.saved_of(each)}  {each.text}: {each.evidence}" for each in found])
     _print_list(out, "Assumed, not measured", explanation.assumptions)
     _print_list(out, "Notes", explanation.notes)
 
@@ -179,10 +174,10 @@ def _waits(line: Line) -> str:
     return f"{shown} +{more}" if more > 0 else shown
 
 
-def critical_path(explanation: Explanation) -> list[str]:
-    """The time of the longest chain of dependences, and its instructions."""
+def dependence_chain(explanation: Explanation) -> list[str]:
+    """The longest chain of dependent instructions: its time and what it leaves out, and its instructions."""
     chain = [sentences.place_of(line) for line in explanation.lines if line.is_critical]
-    return [f"{format_ns(explanation.critical_path)} for a warp, through {len(chain)} instructions", *chain]
+    return [f"{sentences.chain_of(explanation)}; {len(chain)} instructions", *chain]
 
 
 def _print_table(
