@@ -1,6 +1,7 @@
 """What each instruction costs on a measured GPU, and whether that was measured or taken from a similar instruction."""
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,10 @@ _TABLE = Path(__file__).with_name("costs.toml")
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
 PIPES = ("fma", "imad", "alu", "fp64", "xu", "uniform", "cbu", "issue")
+
+
+_Entry = tuple[str, str, bool, float]
+"""Element, pipe, whether it is that very instruction, factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +40,17 @@ class Cost:
 
 def cost_of(instruction: Instruction, use: Use, card: Card) -> Cost:
     """The cost of an instruction on a GPU."""
-    entry = _find(instruction)
     if use.unit == "issue" or instruction.predicate in ("!PT", "!UPT"):
         return Cost("issue", 1.0, None, None, False, "an issue slot only")
     if use.unit == "tensor":
         return _matrix(instruction, card)
-    if entry is None:
-        return _other(use, card)
-    element, pipe, is_measured, factor = entry
-    rate = card.values.get((element, "rate"))
-    latency = card.values.get((element, "latency"))
-    if rate is None:
-        return _other(use, card)
-    lanes = rate if pipe in SHARED_PIPES else rate / card.schedulers
-    return Cost(pipe, factor * WARP_SIZE / lanes, latency, element, is_measured)
+    for element, pipe, is_measured, factor in _entries_of(instruction):
+        rate = card.values.get((element, "rate"))
+        if rate is not None:
+            lanes = rate if pipe in SHARED_PIPES else rate / card.schedulers
+            latency = card.values.get((element, "latency"))
+            return Cost(pipe, factor * WARP_SIZE / lanes, latency, element, is_measured)
+    return _other(use, card)
 
 
 def _matrix(instruction: Instruction, card: Card) -> Cost:
@@ -75,20 +77,22 @@ def _other(use: Use, card: Card) -> Cost:
     return Cost(pipe, interval, card.values.get(("lds", "latency")), None, False, f"{interval:g} cycles, not measured")
 
 
-def _find(instruction: Instruction) -> tuple[str, str, bool, float] | None:
-    """Element, pipe, whether it is that very instruction, factor; the most specific entry of the table."""
+def _entries_of(instruction: Instruction) -> Iterator[_Entry]:
+    """Entries of the table for an instruction: the most specific name first, measured before like."""
     table = _entries()
-    mnemonic = instruction.mnemonic
-    names = [instruction.opcode, *(f"{instruction.opcode}.{modifier}" for modifier in instruction.modifiers)]
-    return next((table[name] for name in (mnemonic, *names[::-1]) if name in table), None)
+    names = [f"{instruction.opcode}.{modifier}" for modifier in instruction.modifiers]
+    for name in (instruction.mnemonic, *names[::-1], instruction.opcode):
+        yield from table.get(name, ())
 
 
 @cache
-def _entries() -> dict[str, tuple[str, str, bool, float]]:
-    found: dict[str, tuple[str, str, bool, float]] = {}
-    for element, row in tomllib.loads(_TABLE.read_text(encoding="utf-8")).items():
-        for entry in (row, *(each for each in row.values() if isinstance(each, dict))):
-            for kind in ("measured", "like"):
-                each = (element, entry["pipe"], kind == "measured", float(entry.get("factor", 1)))
-                found |= dict.fromkeys(entry.get(kind, "").split(), each)
+def _entries() -> dict[str, tuple[_Entry, ...]]:
+    found: dict[str, tuple[_Entry, ...]] = {}
+    table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    rows = [(element, row) for element, each in table.items() for row in (each, *each.values()) if isinstance(row, dict)]
+    for kind in ("measured", "like"):
+        for element, row in rows:
+            entry = (element, row["pipe"], kind == "measured", float(row.get("factor", 1)))
+            for name in row.get(kind, "").split():
+                found[name] = (*found.get(name, ()), entry)
     return found

@@ -25,6 +25,7 @@ RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`h
 MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 SCATTERED_RISE = 3.0  # and for lines far apart: from a random permutation and a hash table on an H200
 ATOMICS_PER_CYCLE = 45.0  # operations of the whole L2, of all lines: measured on an H200, 32 lanes in 4 to 32 sectors
+SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
 _NO_REQUEST = Requests(lanes=0.0, passes=1.0, sectors=0.0, lines=0.0)  # of an instruction without a sample
@@ -61,10 +62,11 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
     """The instructions of a program as steps of the simulated SM."""
     operands = reads_of(program.instructions)
     spread, steps = _spread(card), []
+    special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index, _NO_REQUEST)
         shared = cost.pipe if cost.pipe in SHARED_PIPES else "lsu" if cost.pipe == "xu" else None
-        interval = cost.interval / card.schedulers if cost.pipe == "xu" else found.passes * cost.interval
+        interval = special if cost.pipe == "xu" else found.passes * cost.interval
         is_memory = use.space in ("global", "generic", "local", "texture") and use.access is not None
         is_either = cost.pipe == "fma" and cost.interval <= MAX_DUAL_INTERVAL
         step = Step(
