@@ -89,7 +89,8 @@ def _entries_of(instruction: Instruction) -> Iterator[_Entry]:
 def _entries() -> dict[str, tuple[_Entry, ...]]:
     found: dict[str, tuple[_Entry, ...]] = {}
     table = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-    rows = [(element, row) for element, each in table.items() for row in (each, *each.values()) if isinstance(row, dict)]
+    both = [(element, row) for element, each in table.items() for row in (each, *each.values())]
+    rows = [(element, row) for element, row in both if isinstance(row, dict)]
     for kind in ("measured", "like"):
         for element, row in rows:
             entry = (element, row["pipe"], kind == "measured", float(row.get("factor", 1)))
