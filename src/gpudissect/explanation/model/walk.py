@@ -99,13 +99,15 @@ class _Walker:
             if block in headers:
                 self.children[loops[headers[block]].parent].append(("loop", headers[block]))
             self.children[inside].append(("block", block))
+        predecessors = flow.predecessors()
         self.turns = np.ones(len(loops))
         self.entries = np.zeros(len(loops))
         for number, loop in enumerate(loops):
             threads = counts.threads[loop.header].value
             around = sum(counts.edges[latch, loop.header].value for latch in loop.latches)
             share = max(0.0, 1 - around / threads) if threads > 0 else 0.0
-            entries = frequency[loop.header] * share
+            entering = sum(frequency[block] for block in predecessors[loop.header] if block not in loop.blocks)
+            entries = min(frequency[loop.header] * share, entering)  # lanes that diverge enter together
             self.entries[number] = entries
             self.turns[number] = frequency[loop.header] / entries if entries > _ROUNDING else 1.0
 
