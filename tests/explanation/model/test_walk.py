@@ -49,3 +49,12 @@ def test_producers_come_before_their_consumers():
     for each in program.dependences.dependences:
         if each.loop is None and {each.producer, each.consumer} <= first.keys():
             assert first[each.producer] < first[each.consumer]
+
+
+def test_lanes_that_diverge_enter_a_loop_together():
+    _, _, program, counts = mapped("nest", "sm_90")
+    loop = program.loops.loops[0]
+    longest_lane = [1.25 * each.value if n in loop.blocks else each.value for n, each in enumerate(counts.warps)]
+    changed = replace(counts, warps=tuple(Count(value, value, value) for value in longest_lane))
+    lengths = [variant.size for variant in walk(program, changed, WARPS, 200).variants]
+    assert max(lengths) < 1.5 * min(lengths)
