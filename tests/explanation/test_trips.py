@@ -7,6 +7,7 @@ import pytest
 from gpudissect.errors import UsageError
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.inputs import explain_file, explain_trips
+from gpudissect.explanation.model.build import GIVEN_FACTOR
 from gpudissect.explanation.profile import Launch, read_profile
 from gpudissect.explanation.trips import executions, parse_trips
 from gpudissect.machine_code.device_code import find_kernel
@@ -107,6 +108,9 @@ def test_without_a_run_vector_add_is_predicted_as_from_its_profile():
     assert (given.counts, recorded.counts) == ("given", "measured")
     assert given.point.predicted == pytest.approx(recorded.point.predicted, rel=0.02)
     assert given.point.measured is None and "GIVEN" in given.notes[0]
+    for point in (given.point, *given.curve):
+        bracket = point.low * GIVEN_FACTOR, point.high / GIVEN_FACTOR
+        assert bracket == pytest.approx((point.predicted, point.predicted))
     (load_line, *_) = [line for line in given.lines if "LDG" in line.text]
     assert (load_line.sectors, load_line.l1_hits, load_line.source_line) == (4, 0, 7)
     assert (

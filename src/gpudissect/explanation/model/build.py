@@ -24,6 +24,9 @@ from gpudissect.results.model import Result
 ERROR = 0.2
 """Half of the bracket relative to the time: nine of ten times of the recorded kernels lie within it, on both GPUs
 (docs/validation-explain.md)."""
+GIVEN_FACTOR = 3.5
+"""By which times from given counts are off, to either side: nine of ten recorded kernels with the exact trips of their
+loops lie within it (validation/given_counts.py)."""
 MAX_POINTS = 16
 MIN_SHARE_OF_BEST = 0.9
 
@@ -56,7 +59,16 @@ def explain_given(program: Program, launch: Launch, counts: MachineCounts, resul
     pairs = ((each.address, each.file, each.line) for each in program.instructions)
     sources = Sources({address: (file, line) for address, file, line in pairs if file is not None and line is not None})
     assessment = assess_counts(program, counts, facts, *contiguous_traffic(program), card)
-    return build(assessment, launch, sources, notes=[NOTE]).model_copy(update={"counts": "given"})
+    found = build(assessment, launch, sources, notes=[NOTE])
+    curve = tuple(map(_with_wide_bracket, found.curve))
+    changes = {"curve": curve, "point": _with_wide_bracket(found.point), "counts": "given"}
+    return found.model_copy(update=changes)
+
+
+def _with_wide_bracket(point: Point) -> Point:
+    """A point whose time rests on given counts and unknown addresses."""
+    low, high = point.predicted / GIVEN_FACTOR, point.predicted * GIVEN_FACTOR
+    return point.model_copy(update={"low": low, "high": high})
 
 
 def build(
