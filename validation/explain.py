@@ -49,7 +49,7 @@ had seen while the model was made; each time the model changed afterwards, for r
 | **unseen, H100** | **the same** | **12.0 %** | **10.1 %** | **27.0 %** | **66 %** |
 
 The mistake: warps whose lanes diverge entered a loop too often (`varint_decode`, +66 %, now +6 %). `binary_search`
-stays up to 45 % too fast: its table is as large as the L2, of which each of the two partitions keeps copies.
+stays up to 47 % too fast: its table is as large as the L2, of which each of the two partitions keeps copies.
 
 Set on the kernels of the tuning and development groups, and on `permute_random` and `hash_table`: how latency of memory
 rises if reads and writes share it, or if lines are far apart. Measured by hand on an H200, not by `discover`: the order

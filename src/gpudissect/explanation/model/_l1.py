@@ -11,7 +11,9 @@ from typing import NamedTuple
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 NONE = -1
-OLDEST, NEWEST, FREE = 0, 1, 2  # of `ends`
+OLDEST, NEWEST, FREE, USES = 0, 1, 2, 3  # of `ends`
+LISTED = 8  # places looked at in the order of their use before all are
+NEVER_USED = 1 << 62
 
 
 class L1(NamedTuple):
@@ -24,7 +26,8 @@ class L1(NamedTuple):
     tag: I64  # (pool,), set * ways + way
     older: I64  # (pool,), the line used before it
     newer: I64  # (pool,)
-    ends: I64  # (3,), least and most recently used place, number of places taken so far
+    used: I64  # (pool,), number of the last use
+    ends: I64  # (4,), least and most recently used place, places taken and uses so far
 
 
 @inlined
@@ -58,8 +61,11 @@ def victim(l1: L1, line: int, now: float) -> int:
         has_free_way |= l1.places[s, way] == NONE
     if has_free_way and l1.ends[FREE] < l1.line.size:
         return int(l1.ends[FREE])
-    place, soonest = l1.ends[OLDEST], NONE
+    place, soonest, left = l1.ends[OLDEST], NONE, LISTED
     while place != NONE:
+        left -= 1
+        if left < 0 and has_free_way:
+            return _searched(l1, now)
         if has_free_way or l1.tag[place] // ways == s:
             if l1.filled[place] <= now:
                 return int(place)
@@ -67,6 +73,18 @@ def victim(l1: L1, line: int, now: float) -> int:
                 soonest = place
         place = l1.newer[place]
     return int(soonest)
+
+
+@inlined
+def _searched(l1: L1, now: float) -> int:
+    """The same place of any set, from all places in their order, which is faster if many wait for data."""
+    ready, oldest, soonest = NONE, NEVER_USED, 0
+    for place in range(l1.line.size):
+        if l1.filled[place] <= now and l1.used[place] < oldest:
+            ready, oldest = place, l1.used[place]
+        if l1.filled[place] < l1.filled[soonest]:
+            soonest = place
+    return ready if ready != NONE else soonest
 
 
 @inlined
@@ -111,6 +129,8 @@ def _unlink(l1: L1, place: int) -> None:
 @inlined
 def _link(l1: L1, place: int) -> None:
     newest = l1.ends[NEWEST]
+    l1.ends[USES] += 1
+    l1.used[place] = l1.ends[USES]
     l1.older[place], l1.newer[place] = newest, NONE
     if newest == NONE:
         l1.ends[OLDEST] = place

@@ -1,6 +1,8 @@
 """From a profile and the results of a GPU to an explanation."""
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.mapping import MachineCounts
@@ -111,7 +113,8 @@ class _Builder:
     def explanation(self) -> Explanation:
         launch, assessment, found = self.launch, self.assessment, self.prediction
         kernel, card = assessment.program.kernel, assessment.card
-        curve = tuple(self._point(blocks) for blocks in _spread(self.own))
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_POINTS)) as pool:
+            curve = tuple(pool.map(self._point, _spread(self.own)))
         chain, turns = self._chain()
         lines, names = self._lines(chain), [loop.name for loop in assessment.program.loops.loops]
         loops = sorted((cycles, self.sources.loop_name(names[number])) for number, cycles in turns.items())

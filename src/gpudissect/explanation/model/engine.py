@@ -191,9 +191,9 @@ def _loads(work: Work, warps: int) -> "Loads":
 def _l1(sm: Sm) -> "L1":
     from gpudissect.explanation.model._l1 import L1, NONE
 
-    line, sectors, tag, older, newer = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(5))
-    places, ends = np.full((sm.sets, sm.ways), NONE), np.array([NONE, NONE, 0])
-    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, ends)
+    line, sectors, tag, older, newer, used = (np.zeros(max(1, sm.lines), dtype=np.int64) for _ in range(6))
+    places, ends = np.full((sm.sets, sm.ways), NONE), np.array([NONE, NONE, 0, 0])
+    return L1(places, line, sectors, np.zeros(line.size), tag, older, newer, used, ends)
 
 
 def _row(sm: Sm, step: Step) -> list[float]:

@@ -17,7 +17,7 @@ from gpudissect.machine_code.program import Program
 from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
-MAX_ISSUES = 600_000  # simulated one by one at an occupancy
+MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line counts as a third of one
 MIN_WAVES = 4
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
@@ -192,7 +192,7 @@ def predict(
     steps = steps_of(program, costs, requests, card)
     written, moved = _traffic(program, requests, path)
     sm = sm_of(card, written / moved if moved else 0.0, l1_lines)
-    length = max(1, int(path.length))
+    length = max(1, int(path.length + path.share * _lookups(requests, path) / 3))
     affordable = max(MIN_WAVES * resident, MAX_ISSUES // (length * launch.warps_per_block))
     simulated = min(-(-launch.blocks // card.sms), affordable)
     work = Work(steps, path.variants, launch.warps_per_block, resident, simulated, sample)
@@ -213,6 +213,11 @@ def predict(
     nanoseconds += card.values.get(("launch", "kernel_interval"), 0.0)
     limiter = best if bounds[best] >= LIMITING_SHARE * nanoseconds else "latency"
     return Prediction(resident, nanoseconds, limiter, bounds, found, requests)
+
+
+def _lookups(requests: Mapping[int, Requests], path: Path) -> float:
+    """Lines that a warp looks up in the simulated L1."""
+    return float(sum(path.executed[index] * each.lines for index, each in requests.items() if each.access is not None))
 
 
 def _cycles(found: Run, blocks: float) -> float:

@@ -12,6 +12,7 @@ SECTOR, LINE = 32, 128
 BANKS, BANK_BYTES = 32, 4
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
+_NO_WORD = np.uint64(2**63)
 
 Bools = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]
@@ -95,13 +96,13 @@ def _is_paired(addresses: Addresses, on: Bools) -> Bools:
 
 def _most_in_a_bank(words: Addresses, on: Bools, merged: bool) -> NDArray[np.int64]:
     """The largest number of words (of different ones, if merged) that one bank must serve, for each request."""
-    rows = np.repeat(np.arange(len(words)), words.shape[1]).reshape(words.shape)[on]
-    found = words[on].astype(np.int64)
+    ordered = np.sort(np.where(on, words, _NO_WORD), axis=1)
+    counts = ordered != _NO_WORD
     if merged:
-        keys = np.unique(np.stack([rows, found], axis=1), axis=0)
-        rows, found = keys[:, 0], keys[:, 1]
-    counts = np.bincount(rows * BANKS + found % BANKS, minlength=len(words) * BANKS)
-    return np.asarray(counts.reshape(-1, BANKS).max(axis=1))
+        counts[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    banks = np.arange(len(words))[:, None] * BANKS + (ordered % np.uint64(BANKS)).astype(np.int64)
+    found = np.bincount(banks[counts], minlength=len(words) * BANKS)
+    return np.asarray(found.reshape(-1, BANKS).max(axis=1))
 
 
 def atomic_operations(addresses: Addresses, is_active: Bools, size: int) -> NDArray[np.int64]:

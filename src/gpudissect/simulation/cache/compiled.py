@@ -1,13 +1,15 @@
 """Compilation of inner loops, their arrays and their random numbers. Imports numba: import it only to simulate.
 
 Compiled functions take arrays of fixed types (contiguous, writeable), so that each is compiled once and then found in
-numba's cache on disk. That cache notices changes only in the file of the called function: keep an inner loop, with
-everything it calls, in one file.
+numba's cache on disk. That cache notices changes only in the file of the called function; a digest of all modules of
+its folder is part of its place: keep an inner loop, with everything it calls, in one folder.
 """
 
+import hashlib
 import inspect
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +30,7 @@ config: Any = numba.config
 
 # Divisions need no test for zero. Without numba's runtime (_nrt) nothing can be allocated, and in return arrays are not
 # reference-counted, which took two thirds of the time.
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "nogil": True}
 
 
 class Arrays(NamedTuple):
@@ -57,7 +59,7 @@ def compiled(function: Function) -> Function:
     if folder is None:
         return called(function)
     configured = config.CACHE_DIR
-    config.CACHE_DIR = "" if folder == beside else str(folder)  # numba chooses the folder when it decorates
+    config.CACHE_DIR = str(folder / _digest(Path(inspect.getfile(function)).parent))  # read when numba decorates
     try:
         cached: Any = njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder can be written to
@@ -68,6 +70,15 @@ def compiled(function: Function) -> Function:
         return function
     # Where numba cannot write to this folder, it uses others, which are not checked.
     return cached if Path(cached.stats.cache_path).is_relative_to(folder) else called(function)
+
+
+@cache
+def _digest(folder: Path) -> str:
+    """Of all modules of a folder."""
+    found = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _numba_folder(beside: Path) -> Path | None:
