@@ -16,8 +16,6 @@ PLAIN, COUNTED, TRACED, SAMPLED = "plain.cubin", "counted.cubin", "traced.cubin"
 COUNTERS = "counters.npy"
 LINES = "lines.npz"
 CONTENTS = "contents.npz"
-STAGES = ("launch", "counts", "sweep", "trace", "lines")
-"""In this order; the first one is always done."""
 INSTRUMENTED = ("counts", "trace", "lines")
 """Stages with a kernel that is not quite the user's."""
 _CONFIG = ConfigDict(frozen=True, strict=True)

@@ -29,7 +29,7 @@ def instruction(text, reuse=0):
     ],
 )
 def test_each_bank_reads_its_registers_once(text, even, odd):
-    (found,) = reads_of([instruction(text)])
+    (found,) = reads_of((instruction(text),))
     assert (found.even, found.odd) == (even, odd)
     assert (found.even_after, found.odd_after) == (even, odd)
 
@@ -37,7 +37,7 @@ def test_each_bank_reads_its_registers_once(text, even, odd):
 def test_an_operand_kept_in_its_slot_is_not_read_again():
     first = instruction("FFMA R0, R2, R4, R6", reuse=0b001)
     after, other = instruction("FFMA R8, R2, R4, R8"), instruction("FFMA R8, R10, R2, R8")
-    kept = reads_of([first, after])[1]
+    kept = reads_of((first, after))[1]
     assert (kept.even, kept.even_after) == (3, 2)
-    in_another_slot = reads_of([first, other])[1]
+    in_another_slot = reads_of((first, other))[1]
     assert (in_another_slot.even, in_another_slot.even_after) == (3, 3)

@@ -78,10 +78,10 @@ class Assessment:
     @cached_property
     def requests(self) -> dict[int, Requests]:
         """What the memory instructions need if nothing hits the L1, by index of instruction."""
-        found = {}
+        found, sampled = {}, self.traffic.sample.accesses
         for place, index in self.accessed.items():
             each = with_l2(self.traffic.outside[index], self.facts.behind_l1.get(index), self.card)
-            found[place] = replace(each, access=index) if index in self.traffic.sample.accesses else each
+            found[place] = replace(each, access=index) if index in sampled else each
         return found
 
     def predict(

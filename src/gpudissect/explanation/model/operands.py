@@ -8,6 +8,7 @@ marked ``.reuse`` stays in a cache of its slot for the next instruction of the s
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpudissect.machine_code.instructions import Instruction
@@ -32,7 +33,8 @@ class Reads(NamedTuple):
 NO_READS = Reads(0.0, 0.0, 0.0, 0.0)
 
 
-def reads_of(instructions: Sequence[Instruction]) -> list[Reads]:
+@lru_cache(8)
+def reads_of(instructions: tuple[Instruction, ...]) -> tuple[Reads, ...]:
     """The reads of each instruction of a program."""
     found = []
     kept: dict[int, str] = {}
@@ -45,7 +47,7 @@ def reads_of(instructions: Sequence[Instruction]) -> list[Reads]:
         after = _by_bank([name for name in (*names, *twice) if name not in reused])
         found.append(Reads(*plain, *after))
         kept = {slot: name for slot, name in slots.items() if name and instruction.reuse >> slot & 1}
-    return found
+    return tuple(found)
 
 
 def _is_wide(instruction: Instruction) -> bool:
