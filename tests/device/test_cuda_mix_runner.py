@@ -107,6 +107,19 @@ def test_wrong_shares_are_refused_after_three_attempts():
     assert np.bincount(run(context).sm).tolist() == [8] * SMS
 
 
+def test_random_loads_leave_the_l1_as_large_as_they_can():
+    context = MixContext()
+    mixes, random = runner(context), replace(LOADS, access=Access.RANDOM)
+    mixes.run(random)
+    assert [mix["shared"] for mix in context.mixes] == [512]
+    kernel = next(kernel for (source, *_), kernel in context.kernels.items() if source == "mix.cu")
+    assert kernel.carveout == 5, "percent: two blocks of 512 B and 1 KiB of 64 KiB"
+    context.tamper_reports = lambda reports: reports["sm"].put(0, 3) if context.mixes[-1]["shared"] == 512 else None
+    mixes.run(random)
+    assert [mix["shared"] for mix in context.mixes[1:]] == [512] * 3 + [65536 // 2 - 1024], "limited by shared memory"
+    assert kernel.carveout == 100
+
+
 def test_a_broken_chain_is_an_error():
     context = MixContext()
     context.tamper_reports = lambda reports: reports["broken"].put(3, 1)

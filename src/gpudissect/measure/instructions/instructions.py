@@ -56,6 +56,7 @@ RATE_CAVEATS = {
     "select": ("ISETP and SEL count as one operation",),
     "vote": ("ISETP and VOTE count as one operation",),
     "stg": ("words that stay in the L2, those of each warp in lines of its own",),
+    "ldg_streaming": ("with the smallest L1: with the largest, an H200 reaches at least 2 % more",),
     "hfma2": (
         "two multiply-adds of a thread count as one operation; some GPUs issue them alternately to two pipelines, so "
         "that the rate depends on how warps are distributed over them",
