@@ -8,7 +8,8 @@ import re
 
 import numpy as np
 
-TYPES = {"f32": np.float32, "f64": np.float64}
+TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_WORDS = {"f16": np.uint16, "f32": np.uint32, "f64": np.uint64}
 _FUNCTIONS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "min": np.fmin, "max": np.fmax,
     "fma": lambda a, b, c: a * np.float64(b) + c, "neg": np.negative, "abs": np.abs, "sqrt": np.sqrt,
@@ -29,17 +30,18 @@ def immediate(operand):
 
 def numbers(bits, kind):
     """Lanes' bits as numbers of a type."""
-    return bits.astype(np.uint32).view(np.float32) if kind == "f32" else bits.view(np.float64)
+    return bits.astype(_WORDS[kind]).view(TYPES[kind])
 
 
 def bits(values, kind):
     """Lanes' numbers as bits."""
-    values = np.asarray(values, TYPES[kind])
-    return values.view(np.uint32 if kind == "f32" else np.uint64).astype(np.uint64)
+    return np.asarray(values, TYPES[kind]).view(_WORDS[kind]).astype(np.uint64)
 
 
 def arithmetic(name, kind):
     """Function of lanes' bits that an instruction computes, or None if it is not one of floating point."""
+    if kind == "f16x2":
+        return in_pairs(arithmetic(name, "f16"))
     if kind not in TYPES or name not in _FUNCTIONS:
         return None
 
@@ -48,6 +50,16 @@ def arithmetic(name, kind):
             return bits(_FUNCTIONS[name](*(numbers(operand, kind) for operand in operands)), kind)
 
     return compute
+
+
+def in_pairs(function):
+    """A function of the bits of a number in FP16 as one of those of two numbers in a word."""
+    low, place = np.uint64(0xFFFF), np.uint64(16)
+
+    def compute(*words):
+        return function(*(word & low for word in words)) | function(*(word >> place for word in words)) << place
+
+    return function and compute
 
 
 def compare(name, a, b, kind):

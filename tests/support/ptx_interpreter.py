@@ -262,7 +262,9 @@ class Warp:
                     if name == "ld":
                         continue
                     operand = int(self._read(others[-1])[lane])
-                    new = max(old, operand) if "max" in modifiers else old + operand
+                    add = ptx_floats.arithmetic("add", modifiers[-1])
+                    total = int(add(np.uint64(old), np.uint64(operand))) if add else old + operand
+                    new = max(old, operand) if "max" in modifiers else total
                     assert {"add", "max"} & set(modifiers) and "s32" not in modifiers
                 view[:] = np.frombuffer((new & (1 << 8 * size) - 1).to_bytes(size, "little"), np.uint8)
 
@@ -386,4 +388,6 @@ class Warp:
         value, by = self._read(operands[1]), self._read(operands[2])
         if "up" in modifiers:
             return np.where(by <= LANES, value[LANES.astype(int) - by.astype(int)], value)
+        if "down" in modifiers:
+            return np.where(LANES + by < 32, value[(LANES + by).astype(int) % 32], value)
         return value[(by if "idx" in modifiers else LANES ^ by).astype(int)]
