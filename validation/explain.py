@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 RECORDINGS, TABLE = ROOT / "tests" / "recordings" / "kernels", ROOT / "examples" / "kernels" / "kernels.toml"
 PAGE = ROOT / "docs" / "validation-explain.md"
 GPUS = {"h200": "H200", "h100": "H100"}
-GROUPS = ("tuning", "held out", "development", "unseen")
+GROUPS = ("tuning", "held out", "development", "unseen", "second unseen")
 MODELS = ("explain", "Volkov", "roofline")
 INTRODUCTION = """# Accuracy of predicted times
 
