@@ -65,6 +65,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     warps = [warp | {"packed": "AAAA"} for warp in content["warps"]]
     (folder / "traces.json").write_text(json.dumps(content | {"warps": warps}))
     (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
+    (folder / "lines.json").write_text(json.dumps(content | {"lines": content["lines"] | {"accesses": []}}))
+    slow = json.loads(H200.read_text())
+    bandwidth = next(f for f in slow["findings"] if (f["element"], f["attribute"]) == ("dram", "read_bandwidth"))
+    bandwidth["value"] = 0
+    (folder / "slow.json").write_text(json.dumps(slow))
     (folder / "cut.json").write_text(profile.to_json()[:1000])
     return folder
 
@@ -147,6 +152,9 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("divergent.cubin", "--profile", "cut.json"), ("cut.json", "not a profile")),
         (("divergent.cubin", "--profile", "divergent.cu"), ("divergent.cu", "not a profile")),
         (("damaged.json", "--machine", H200), ("damaged.json", "packed_cubin", "record it again")),
+        (("lines.json", "--machine", H200), ("lines.json", "packed of lines", "record it again")),
+        (("profile.json", "--machine", "slow.json"), ("dram.read_bandwidth is 0", "NVIDIA H200")),
+        (("profile.json", "--machine", H200, "--gate", "limiter == memry"), ("memry", "did you mean memory?")),
         (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
         (("altered.json", "--machine", H200), ("altered.json", "packed_cubin", "record it again")),
         (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),

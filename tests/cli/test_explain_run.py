@@ -24,7 +24,7 @@ from tests.support.ptx_interpreter import ARGUMENT_BYTES
 
 ELEMENTS = ARGUMENT_BYTES // 4
 ARGUMENTS = (f"out:u32[{ELEMENTS}]", f"in:u32[{ELEMENTS}]=random", "n:u32=50")
-LIMITS = GpuLimits("NVIDIA H200", (9, 0), 1024, 232448, (2**31 - 1, 65535, 65535), (1024, 1024, 64))
+LIMITS = GpuLimits("NVIDIA H200", (9, 0), 232448)
 
 
 @pytest.fixture
@@ -121,6 +121,8 @@ def test_without_a_gpu_a_profile_is_proposed(on_fake, error_of, monkeypatch):
 
     monkeypatch.setattr(on_gpu, "gpu_limits", refuse)
     assert "no driver" in (error := error_of(*command(), code=3)) and "--profile" in error and "--trips" in error
+    assert "cannot read missing.cu" in error_of(*command("missing.cu"))
+    assert "NAME:TYPE" in error_of(*command(arguments=("x",)))
 
 
 def test_with_trips_nothing_is_run(on_fake, gpudissect, monkeypatch):
@@ -185,9 +187,9 @@ def test_ctrl_c_ends_the_process_and_keeps_what_was_measured(on_fake):
         (command(machine=H100), ("H100", "H200", "discover -d cuda:0")),
         (command(grid="0"), ("grid", "1 to")),
         (command(grid="4,0.5"), ("not a grid", "X,Y,Z")),
-        (command(grid="1,65536"), ("65535 in y",)),
-        (command(block="1025"), ("1025 threads", "1024")),
-        (command(block="1,1,65"), ("64 in z",)),
+        (command(grid="1,65536"), ("in y", "65535")),
+        (command(block="1025"), ("block 1025", "1024")),
+        (command(block="1,1,65"), ("in z", "64")),
         (command("k.cu", "--shared", "300K"), ("307200 B", "232448 B")),
         (command("k.cu", "--limit", "0"), ("time limit",)),
         (command("k.cu", "-d", "sim:h200"), ("sim:h200", "cuda:0")),

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.errors import UsageError
 from gpudissect.explanation.accesses import Access
 from gpudissect.explanation.line_records import LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled
+from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.reuse import Requests
 
 START, SIZE = 0x7F0000000000, 1 << 26
@@ -56,5 +56,5 @@ def test_a_sample_in_a_sample_has_a_lower_rate():
 @pytest.mark.parametrize("change", [{"records": 5}, {"accesses": ()}, {"packed": "AAAA"}])
 def test_damaged_records_are_refused(change):
     good = packed(START + 32 * np.arange(10), access=1)
-    with pytest.raises(UsageError, match="record"):
+    with pytest.raises(DamagedProfileError, match="packed of lines"):
         good.model_copy(update=change).requests()

@@ -93,7 +93,12 @@ def test_what_is_missing_or_wrong_is_named(program, trips, facts):
 def test_trips_as_text():
     assert parse_trips(["k.cu:3#2=12", "0x1a0=2.5", "a=b.cu:3=1e3"]) == {"k.cu:3#2": 12, "0x1a0": 2.5, "a=b.cu:3": 1e3}
     assert parse_trips(["none"]) == {}
-    for texts, fact in ((["k.cu:3"], "LOOP=N"), (["k=-1"], "LOOP=N"), (["k=1e"], "k=1e"), (["k=1", "k=2"], "twice")):
+    for texts, fact in (
+        (["k.cu:3"], "LOOP=N"),
+        (["k=-1"], "LOOP=N"),
+        (["k=1e"], "k=1e"),
+        (["k=1", "k=2"], "two trip"),
+    ):
         with pytest.raises(UsageError, match=fact):
             parse_trips(texts)
 
@@ -121,9 +126,9 @@ def test_without_a_run_vector_add_is_predicted_as_from_its_profile():
 def test_machine_code_alone_needs_no_source(tmp_path):
     (tmp_path / "k.cubin").write_bytes(assemble(ptx_of(SOURCE, "compute_90"), "sm_90").data)
     launch = Launch(grid=(64, 1, 1), block=(96, 1, 1))
-    with pytest.raises(UsageError, match="3 loops are missing: 0x") as error:
+    with pytest.raises(UsageError, match="no trip count of 3 loops: 0x") as error:
         explain_trips(tmp_path / "k.cubin", launch, {}, [H200])
-    listed = str(error.value).partition("missing: ")[2].partition(";")[0].split("), ")
+    listed = str(error.value).partition("loops: ")[2].partition(";")[0].split("), ")
     trips = {text.partition(" ")[0]: 3 for text in listed}
     found = explain_trips(tmp_path / "k.cubin", launch, trips, [H200])
     assert max(line.executed for line in found.lines) == 9 and found.lines[0].source_line is None

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gpudissect.errors import UsageError, unknown_name
 from gpudissect.explanation.result import Explanation
+from gpudissect.explanation.sentences import LATENCY, RESOURCES
 from gpudissect.units import BYTE_UNITS, TIME_UNITS, format_bytes, format_ns
 
 MAX_LENGTH = 1000  # characters
@@ -56,18 +57,14 @@ _KEYWORDS = ("and", "or", "not")
 
 @dataclass(frozen=True)
 class Gate:
-    """A parsed condition, the names in it, and the words that limiters are compared with."""
+    """A parsed condition and the names in it."""
 
     text: str
     names: tuple[str, ...]
-    words: tuple[str, ...]
     _test: Test
 
     def holds(self, explanation: Explanation) -> bool:
-        """Whether it is true. Raises `UsageError` if a value is not known, or no resource has the name of a word."""
-        for word in self.words:
-            if word not in (known := [*explanation.bounds, "latency"]):
-                raise unknown_name("limiter", word, known)
+        """Whether it is true. Raises `UsageError` if a value is not known."""
         return self._test({name: _value(name, explanation) for name in self.names})
 
     def values(self, explanation: Explanation) -> str:
@@ -83,7 +80,10 @@ def parse_gate(text: str) -> Gate:
     test = parser.condition(0)
     if parser.token[0]:
         raise parser.error("'and', 'or' or the end")
-    return Gate(text, tuple(dict.fromkeys(parser.names)), tuple(parser.words), test)
+    for word in parser.words:
+        if word not in (LATENCY, *RESOURCES):
+            raise unknown_name("limiter", word, (LATENCY, *RESOURCES))
+    return Gate(text, tuple(dict.fromkeys(parser.names)), test)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _check_unit(named: _Operand, other: _Operand) -> None:
 def _value(name: str, explanation: Explanation) -> Value:
     value = _NAMES[name][1](explanation)
     if value is None:
-        raise UsageError(f"{name} is not known of this kernel; the condition cannot be checked")
+        raise UsageError(f"the condition cannot be evaluated: {name} of this kernel is not known")
     return value
 
 

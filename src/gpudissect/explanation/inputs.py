@@ -1,6 +1,7 @@
 """From the files of a user to an explanation: a kernel, its profile and results of a GPU, checked with one another."""
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from gpudissect.results.model import Result
 
 PROFILE = ".json"
 """Ending of profiles."""
+_PLAUSIBLE = {"latency": (1e-2, 1e7), "rate": (1e-3, 1e18), "bandwidth": (1e6, 1e18)}
+"""Values of attributes by their last word: cycles, operations per cycle or second, bytes per second."""
 _MEASURE = "measure with 'gpudissect discover -o FILE'"
 
 
@@ -102,10 +105,22 @@ def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explana
 
 def _check_results(results: Sequence[Result], architecture: str | None = None) -> None:
     if not results:
-        raise UsageError(f"no values of a GPU: name a result with --machine FILE, or {_MEASURE}")
+        raise UsageError(f"no measured values of a GPU: add --machine RESULT, or {_MEASURE}")
     for result in results:
+        _check_values(result)
         if architecture is not None:
             check_architecture(architecture, result)
+
+
+def _check_values(result: Result) -> None:
+    """Raise `UsageError` for a latency, rate or bandwidth that no GPU has: its simulation would not end."""
+    for each in result.findings:
+        low, high = _PLAUSIBLE.get(each.attribute.rpartition("_")[2], (-math.inf, math.inf))
+        if isinstance(each.value, int | float) and not low <= each.value <= high:
+            name = f"{each.element}.{each.attribute}"
+            raise UsageError(
+                f"{name} is {each.value:g} in the result of {result.device.name}, which no GPU has: {_MEASURE}"
+            )
 
 
 def check_architecture(architecture: str, result: Result) -> None:
@@ -121,7 +136,7 @@ def check_architecture(architecture: str, result: Result) -> None:
     if code[1] != gpu[1] or int(code[2]) > int(gpu[2]):
         raise UsageError(
             f"machine code of {architecture} does not run on {result.device.name} (sm_{gpu[1]}{gpu[2]}): "
-            "use a result of a GPU that it was compiled for"
+            "name the result of a GPU that runs it"
         )
 
 
@@ -132,7 +147,7 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
         if profile is not None:
             raise UsageError(f"{file} is a profile itself: leave out --profile")
         recorded = read_profile(file)
-        _check_name(recorded, kernel)
+        _check_name(file, recorded, kernel)
         return recorded
     is_machine_code = file.suffix not in (PTX, CUDA)
     code = find_kernel(read_device_code(file), kernel) if is_machine_code else None
@@ -140,8 +155,8 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
         read_text(file)
     if profile is None:
         raise UsageError(
-            f"how often the instructions of {file} run is not known: run it on a GPU with --grid and --block, name a "
-            "profile of such a run with --profile FILE, or state --grid, --block and --trips LOOP=N of each loop (none)"
+            f"execution counts of {file} are not known: add --grid and --block to run it on a GPU, --profile FILE of "
+            "an earlier run, or --grid, --block and --trips LOOP=N of each loop ('none' without loops)"
         )
     recorded = read_profile(profile)
     if code is None:
@@ -153,7 +168,7 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
     if _digest(code[1]) != recorded.code_sha256:
         same = code[1].name == recorded.kernel
         what = f"other machine code of {_short(code[1].name)}" if same else f"another kernel, {_short(recorded.kernel)}"
-        raise UsageError(f"{profile} is a profile of {what}: record one of this file, or name the right profile")
+        raise UsageError(f"{profile} is a profile of {what}: name the profile of this kernel, or record one")
     return recorded
 
 
@@ -161,12 +176,13 @@ def _digest(kernel: Kernel) -> str:
     return hashlib.sha256(kernel.code).hexdigest()
 
 
-def _check_name(profile: Profile, name: str | None) -> None:
+def _check_name(file: Path, profile: Profile, name: str | None) -> None:
     profile.machine_code()  # raises for a damaged one
     try:
         choose_name([profile.kernel], name)
     except MachineCodeError:
-        raise UsageError(f"the profile is one of {_short(profile.kernel)}, not of {ascii(name)[:60]}") from None
+        what = f"{file} is a profile of {_short(profile.kernel)}, not of {ascii(name)[:60]}"
+        raise UsageError(f"{what}: leave out --kernel, or name the profile of that kernel") from None
 
 
 def _short(name: str) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from gpudissect.errors import UsageError
 from gpudissect.explanation.line_sample import LineSampled, is_sampled
-from gpudissect.explanation.packing import pack_bytes, unpack_bytes
+from gpudissect.explanation.packing import DamagedProfileError, pack_bytes, unpack_bytes
 from gpudissect.explanation.reuse import SECTOR_BYTES, Requests, behind_l1, l2_reuse
 from gpudissect.results.model import Items, Record
 
@@ -49,16 +48,16 @@ class LineRecords(Record):
     """See `pack`."""
 
     def requests(self) -> Requests:
-        """The requests; each allocation has addresses of its own. Raises `UsageError` if the profile is damaged."""
+        """The requests; each allocation has addresses of its own. Raises `DamagedProfileError`."""
         data = unpack_bytes(self.packed, self.records * (_RECORD_BYTES + 4), "packed of lines")
         if len(data) != self.records * (_RECORD_BYTES + 4):
-            raise UsageError("sampled lines of another number than stated: record the profile again")
+            raise DamagedProfileError("packed of lines", f"has other than {self.records} records")
         planes = np.frombuffer(data, np.uint8).reshape(_RECORD_BYTES + 4, self.records)
         rows = np.ascontiguousarray(planes.T)
         sectors = np.cumsum(np.ascontiguousarray(rows[:, :8]).view(np.int64).ravel()).astype(np.uint64)
         access, sm = (np.ascontiguousarray(rows[:, at : at + 2]).view(np.uint16).ravel() for at in (8, 10))
         if access.max(initial=0) >= max(1, len(self.accesses)):
-            raise UsageError("sampled lines of unknown accesses: record the profile again")
+            raise DamagedProfileError("packed of lines", "has records of unknown accesses")
         kinds = access.astype(np.uint32), sm.astype(np.uint32)
         return Requests(sectors * np.uint64(SECTOR_BYTES), *kinds, self.line_bytes, self.rate, self.more)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS
-from gpudissect.device.cuda.driver import GpuLimits, gpu_limits
+from gpudissect.device.cuda.driver import SIMULATED_HINT, GpuLimits, gpu_limits
 from gpudissect.errors import DeviceError, GpudissectError, KernelFailed, UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.inputs import PROFILE
@@ -19,16 +19,18 @@ from gpudissect.explanation.kernel_process import KernelProcess, StageFailed
 from gpudissect.explanation.parameters import parameters_of
 from gpudissect.explanation.profile import MAX_BLOCK_THREADS, MAX_PROFILE_BYTES, Launch, Profile
 from gpudissect.explanation.record import DEFAULT_LIMIT_S, finish, prepare
-from gpudissect.explanation.user_code import CUDA, PTX, UserCode, read_user_code
-from gpudissect.explanation.values import Value, arguments_of
+from gpudissect.explanation.user_code import CUDA, PTX, UserCode, check_options, read_user_code
+from gpudissect.explanation.values import Value, arguments_of, check_texts
 from gpudissect.interrupts import uninterrupted
 from gpudissect.machine_code.kernel import Kernel
-from gpudissect.results.files import check_apart, check_ending, check_writable, write_text
+from gpudissect.results.files import check_apart, check_ending, check_readable, check_writable, write_text
 from gpudissect.results.model import Result
-from gpudissect.units import WARP_SIZE, parse_bytes
+from gpudissect.units import WARP_SIZE, format_bytes, parse_bytes
 
 Sizes = str | int | Sequence[int]
 MAX_LIMIT_S = 86_400.0
+MAX_GRID, MAX_BLOCK = ((1 << 31) - 1, 65_535, 65_535), (1024, 1024, 64)
+"""Of every GPU in x, y and z (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
 Progress = Callable[[int, int, str], None]
 _STAGES = {
     "compile": (1, "compiling"),
@@ -79,24 +81,25 @@ def run_of(
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
     if not 0 < limit_s <= MAX_LIMIT_S:
         raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
-    sizes, threads = _sizes("grid", grid), _sizes("block", block)
+    sizes, threads = _sizes("grid", grid, MAX_GRID), _sizes("block", block, MAX_BLOCK)
     if math.prod(threads) > MAX_BLOCK_THREADS:
         raise UsageError(f"a block of {math.prod(threads)} threads: at most {MAX_BLOCK_THREADS}")
     shared_bytes = parse_bytes(shared) if isinstance(shared, str) else shared
     if not 0 <= shared_bytes < 1 << 31:
-        raise UsageError(f"{shared_bytes} B of shared memory: valid: 0 and more")
+        raise UsageError(f"{format_bytes(shared_bytes)} of dynamic shared memory: no SM has as much")
     launch = Launch(grid=sizes, block=threads, shared_bytes=shared_bytes)
     return GpuRun(launch, tuple(arguments), int(index[1]), limit_s, tuple(options))
 
 
-def _sizes(what: str, given: Sizes) -> tuple[int, int, int]:
+def _sizes(what: str, given: Sizes, maxima: Sequence[int]) -> tuple[int, int, int]:
     parts = re.split(r"[,x]", given) if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
     texts = [str(part).strip() for part in parts]
     if not 1 <= len(texts) <= 3 or not all(re.fullmatch(r"[0-9]{1,10}", text, re.ASCII) for text in texts):
         raise UsageError(f"not a {what}: {ascii(given)[:60]}; write X, X,Y or X,Y,Z")
     x, y, z = [*map(int, texts), 1, 1][:3]
-    if not all(1 <= size < 1 << 31 for size in (x, y, z)):
-        raise UsageError(f"{what} {given}: each size is 1 to {(1 << 31) - 1}")
+    for axis, size, maximum in zip("xyz", (x, y, z), maxima, strict=True):
+        if not 1 <= size <= maximum:
+            raise UsageError(f"{what} {given}: valid in {axis}: 1 to {maximum}")
     return x, y, z
 
 
@@ -139,10 +142,14 @@ def record_on_gpu(
     """
     if file.suffix == PROFILE:
         raise UsageError(f"{file} is a profile, which has its launch: leave out --grid and --block")
+    check_options(file, run.options)
+    check_readable(file)
+    check_texts(run.arguments)
     try:
         limits = gpu_limits(run.gpu)
     except DeviceError as error:
-        raise DeviceError(f"{error}; without a GPU, name a recorded --profile, or add --trips of all loops") from None
+        hint = "without a GPU, give --profile FILE of an earlier run, or --trips of all loops"
+        raise DeviceError(f"{str(error).removesuffix(SIMULATED_HINT)}; {hint}") from None
     check_launch(run, limits)
     if results is not None:
         check_machine(results, limits.name, run.gpu)
@@ -197,16 +204,9 @@ def save_profile(path: Path, profile: Profile) -> None:
 
 def check_launch(run: GpuRun, limits: GpuLimits) -> None:
     """Raise `UsageError` for a launch that no kernel can have on a GPU."""
-    launch = run.launch
-    for what, sizes, maxima in (("grid", launch.grid, limits.grid), ("block", launch.block, limits.block)):
-        for axis, size, maximum in zip("xyz", sizes, maxima, strict=True):
-            if size > maximum:
-                raise UsageError(f"{what} {sizes}: {limits.name} has at most {maximum} in {axis}")
-    if launch.threads_per_block > limits.threads:
-        raise UsageError(f"a block of {launch.threads_per_block} threads: {limits.name} has at most {limits.threads}")
-    if launch.shared_bytes > limits.shared_bytes:
+    if run.launch.shared_bytes > limits.shared_bytes:
         raise UsageError(
-            f"{launch.shared_bytes} B of dynamic shared memory: a block has at most {limits.shared_bytes} B "
+            f"{run.launch.shared_bytes} B of dynamic shared memory: a block has at most {limits.shared_bytes} B "
             f"on {limits.name}"
         )
 

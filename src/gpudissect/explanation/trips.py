@@ -17,8 +17,8 @@ NO_LOOPS = "none"
 MAX_TRIPS = 1e12
 MAX_LISTED, MAX_NAME = 12, 60
 NOTE = (
-    "counts of executions are GIVEN, not measured: loops turn as often as stated, code under a condition runs for all "
-    "threads, accesses are contiguous and come from device memory (those to local memory from the L1)"
+    "execution counts are GIVEN, not measured: trip counts as stated, conditional code executed by all threads, "
+    "accesses contiguous and to device memory (local memory: L1 hits)"
 )
 
 
@@ -30,13 +30,13 @@ def parse_trips(texts: Sequence[str]) -> dict[str, float]:
     for text in texts:
         name, _, number = text.rpartition("=")
         if not name or not re.fullmatch(r"[0-9.e+]{1,20}", number, re.ASCII):
-            raise UsageError(f"not the trips of a loop: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024")
+            raise UsageError(f"not a trip count: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024")
         if name in found:
-            raise UsageError(f"trips of the loop {ascii(name)[1:-1][:MAX_NAME]} are given twice")
+            raise UsageError(f"two trip counts of the loop {ascii(name)[1:-1][:MAX_NAME]}: give one")
         try:
             found[name] = float(number)
         except ValueError:
-            raise UsageError(f"not a number of trips: {ascii(text)[:60]}") from None
+            raise UsageError(f"not a trip count: {ascii(text)[:60]}; write LOOP=N, such as kernel.cu:12=1024") from None
     return found
 
 
@@ -49,7 +49,7 @@ def executions(program: Program, trips: Mapping[str, float], threads: int) -> Ma
     turns = _turns_by_loop(program, trips)
     flow, loops = program.flow, program.loops
     if loops.has_irreducible or any(flow.blocks[number].has_unknown_successors for number in flow.order):
-        raise UsageError("executions of this machine code do not follow from trips of its loops: record them on a GPU")
+        raise UsageError("trip counts do not determine the executions of this machine code: record it on a GPU")
     per_entry = [_per_entry(loops.loops, turns, loop) for loop in loops.innermost]
     calls = _calls(program, per_entry)
     times = [per_entry[n] * calls[_function_of(program, n)] for n in range(len(flow.blocks))]
@@ -73,7 +73,7 @@ def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
     found: dict[int, float] = {}
     for name, number in trips.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= MAX_TRIPS:
-            what = f"{ascii(number)[:40]} trips of the loop {ascii(name)[1:-1][:MAX_NAME]}"
+            what = f"trip count {ascii(number)[:40]} of the loop {ascii(name)[1:-1][:MAX_NAME]}"
             raise UsageError(f"{what}: valid: 0 to {MAX_TRIPS:g}")
         found[_find(program, name)] = float(number)
     missing = [number for number in range(len(loops)) if number not in found]
@@ -82,8 +82,8 @@ def _turns_by_loop(program: Program, trips: Mapping[str, float]) -> list[float]:
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
         example = brief(loops[missing[0]].name, MAX_NAME)
         raise UsageError(
-            f"trips of {len(missing)} loop{'s' * (len(missing) > 1)} are missing: {', '.join(listed)}{more}; add how "
-            f"often each turns per entry, such as --trips {example}=100"
+            f"no trip count of {len(missing)} loop{'s' * (len(missing) > 1)}: {', '.join(listed)}{more}; add the "
+            f"iterations per entry of each, such as --trips {example}=100"
         )
     return [found[number] for number in range(len(loops))]
 

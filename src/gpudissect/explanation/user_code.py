@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, UsageError
+from gpudissect.errors import DeviceError, KernelFailed, MachineCodeError, PtxError, UsageError
 from gpudissect.explanation.ptx import MAX_PTX_BYTES, Module, parse_ptx
 from gpudissect.machine_code.device_code import cubins_for, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.names import choose_name, source_name
@@ -41,7 +41,10 @@ def read_user_code(file: Path, kernel: str | None, architecture: str, options: S
         kernel = instance or kernel
     else:
         text, tools = read_text(file), {}
-    module = parse_ptx(text)
+    try:
+        module = parse_ptx(text)
+    except PtxError as error:
+        raise PtxError(f"{file}: {error}") from None
     names = kernels_of(module)
     if not names and file.suffix == CUDA:
         raise MachineCodeError(f"{file} has no kernel; a template is compiled for --kernel 'NAME<ARGUMENTS>'")

@@ -33,6 +33,13 @@ def arguments_of(values: Sequence[Value], parameters: Sequence[Parameter]) -> tu
     return found
 
 
+def check_texts(values: Sequence[Value]) -> None:
+    """Raise `UsageError` for a text among values that is no argument."""
+    for value in values:
+        if isinstance(value, str):
+            parse_argument(value)
+
+
 def _argument(number: int, value: Value, parameter: Parameter | None) -> Argument:
     name = f"p{number}"
     if isinstance(value, Argument):

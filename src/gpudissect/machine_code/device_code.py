@@ -19,6 +19,7 @@ _HOST_HEADER = struct.Struct("<40xQ10xHH2x")  # Elf64_Ehdr: e_shoff, e_shentsize
 _ELF_64 = 2
 _PTX_TARGET = re.compile(r"\.sm_(\d{2,3})([af]?)\.ptx$")  # of the name of an extracted file
 _MAX_PTX_FILES = 4096
+_NO_DEVICE_CODE = "does not contain device code"  # in the message of cuobjdump
 
 
 def read_device_code(path: Path, architecture: str | None = None) -> tuple[Cubin, ...]:
@@ -91,7 +92,12 @@ def _embedded_cubins(path: Path, architecture: str | None) -> tuple[Cubin, ...]:
     chosen = ["-arch", architecture] if architecture else []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run_tool("cuobjdump", [*chosen, "-xelf", "all", str(path.resolve())], folder)
+        try:
+            run_tool("cuobjdump", [*chosen, "-xelf", "all", str(path.resolve())], folder)
+        except MachineCodeError as error:
+            if _NO_DEVICE_CODE in str(error):
+                raise MachineCodeError(f"no device code in {path.name!a}: name the file with the kernels") from None
+            raise
         files = sorted(folder.iterdir(), key=lambda file: _number(file.name))
         return tuple(read_cubin(file.read_bytes()) for file in files if file.suffix == ".cubin")
 

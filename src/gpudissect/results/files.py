@@ -52,18 +52,27 @@ def load(path: Path) -> Result:
 
 def read_bounded(path: Path, max_bytes: int, kind: str) -> bytes:
     """The content of a file of this kind. Raises `UsageError` if it cannot be read or is larger."""
+    data = _read(path, max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UsageError(f"{path} is not a {kind}: larger than {max_bytes >> 20} MiB")
+    return data
+
+
+def check_readable(path: Path) -> None:
+    """Make sure, before anything is measured, that a file can be read. Raises `UsageError`."""
+    _read(path, 0)
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
+            return file.read(max_bytes)
     except IsADirectoryError:
         if is_recording(path):
             raise UsageError(f"cannot read {path}: it is a recording; -d rec:{path} replays it") from None
         raise UsageError(f"cannot read {path}: it is a folder; name a file in it") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    if len(data) > max_bytes:
-        raise UsageError(f"{path} is not a {kind}: larger than {max_bytes >> 20} MiB")
-    return data
 
 
 def _parse(data: bytes) -> Any:

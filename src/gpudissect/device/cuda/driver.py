@@ -6,7 +6,8 @@ from typing import Any
 from gpudissect.device.cuda.compile import choose_arch, supported_archs
 from gpudissect.errors import DeviceError
 
-_NO_DRIVER = "no NVIDIA driver (libcuda was not found): install it, or use a simulated GPU such as sim:gtx980"
+SIMULATED_HINT = ", or use a simulated GPU such as sim:gtx980"
+_NO_DRIVER = f"no NVIDIA driver (libcuda was not found): install it{SIMULATED_HINT}"
 _NO_PACKAGE = "the CUDA packages are missing: pip install 'gpudissect[cuda13]' (or [cuda12] for drivers before R580)"
 _NO_GPU = "the NVIDIA driver finds no GPU: is it visible here (CUDA_VISIBLE_DEVICES, container flags)?"
 
@@ -50,14 +51,11 @@ def check(driver: Any, status: Any, what: str, error: type[DeviceError] = Device
 
 @dataclass(frozen=True)
 class GpuLimits:
-    """A GPU and what a launch may have: threads and shared memory of a block in bytes, sizes of grid and block."""
+    """A GPU, and the bytes of shared memory that a block may have."""
 
     name: str
     capability: tuple[int, int]
-    threads: int
     shared_bytes: int
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
 
 
 def gpu_limits(index: int) -> GpuLimits:
@@ -69,14 +67,10 @@ def gpu_limits(index: int) -> GpuLimits:
 
     device = Device(index)
     properties = device.properties
-    grid, block = ([int(getattr(properties, f"max_{what}_dim_{axis}")) for axis in "xyz"] for what in ("grid", "block"))
     return GpuLimits(
         device.name,
         (int(properties.compute_capability_major), int(properties.compute_capability_minor)),
-        int(properties.max_threads_per_block),
         int(properties.max_shared_memory_per_block_optin or properties.max_shared_memory_per_block),
-        (grid[0], grid[1], grid[2]),
-        (block[0], block[1], block[2]),
     )
 
 
