@@ -138,7 +138,7 @@ def record_on_gpu(
     """Record a kernel of a file on a GPU. `results` are of a GPU of its model; None if nothing is to be predicted.
 
     What cannot work is refused before the GPU is used: raises `UsageError` as `read_user_code`, `prepare` and
-    `check_launch` do, `DeviceError` without a GPU or compiler, `KernelFailed` for CUDA C++ that does not compile.
+    `check_kernel` do, `DeviceError` without a GPU or compiler, `KernelFailed` for CUDA C++ that does not compile.
     """
     if file.suffix == PROFILE:
         raise UsageError(f"{file} is a profile, which has its launch: leave out --grid and --block")
@@ -150,7 +150,6 @@ def record_on_gpu(
     except DeviceError as error:
         hint = "without a GPU, give --profile FILE of an earlier run, or --trips of all loops"
         raise DeviceError(f"{str(error).removesuffix(SIMULATED_HINT)}; {hint}") from None
-    check_launch(run, limits)
     if results is not None:
         check_machine(results, limits.name, run.gpu)
     architecture = "sm_{}{}".format(*limits.capability)
@@ -200,15 +199,6 @@ def save_profile(path: Path, profile: Profile) -> None:
     if len(text) > MAX_PROFILE_BYTES:
         raise UsageError(f"cannot write {path}: the profile has {len(text)} B, at most {MAX_PROFILE_BYTES} are read")
     write_text(path, text)
-
-
-def check_launch(run: GpuRun, limits: GpuLimits) -> None:
-    """Raise `UsageError` for a launch that no kernel can have on a GPU."""
-    if run.launch.shared_bytes > limits.shared_bytes:
-        raise UsageError(
-            f"{run.launch.shared_bytes} B of dynamic shared memory: a block has at most {limits.shared_bytes} B "
-            f"on {limits.name}"
-        )
 
 
 def check_kernel(kernel: Kernel, launch: Launch, limits: GpuLimits) -> None:
