@@ -8,11 +8,13 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation.result import Advice, Explanation
+from gpudissect.explanation.sentences import hits_of, latency_of
 from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point
 
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
+ATOMIC = line(0, "REDG.E.ADD [R2], R3", unit="lsu", sectors=32.0, l1_hits=0.0, l2_hits=0.0)
 SMALL = Advice(text="unroll the loop", gain=0.02, evidence="more loads in flight")
 
 
@@ -31,7 +33,13 @@ def text_of(shown: Explanation) -> str:
 def test_the_screen_answers_in_this_order():
     facts = [
         *("add on NVIDIA H200, values MEASURED", "grid 4096, block 256, 16 registers, sm_90"),
-        *("device memory: busy for 90%", "of that by add.cu:4", "Saves 31% move fewer bytes", "Saves 5% use loads"),
+        *(
+            "device memory: busy for 90%",
+            "100% of its work is LDG.E at add.cu:4",
+            "Saves 31% move fewer bytes",
+            "are used; x 2",
+            "Saves 5% use loads",
+        ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
         *("100%, 64 of 64 warps per SM; limited by warps per SM", "40 warps per SM reach 90 %"),
         *("9 us (device memory), 4 us (L2 cache)", "1.5 us: dependent instructions", "570 cycles per iteration"),
@@ -84,8 +92,12 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"loops": {}}, "Loop-carried none"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
-        ({"advice": ()}, "Advice none: only less work for device memory saves time"),
-        ({"advice": (), "rejected": (SMALL, SMALL)}, "no single change of 2 tried saves 3%; the best, 2.0%: unroll"),
+        ({"advice": ()}, "Advice move fewer bytes"),
+        ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of 2 changes tried saves 3%"),
+        ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
+        ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),
+        ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
+        ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),
         ({"advice": (SMALL.model_copy(update={"is_limit": True, "gain": 0.5}),)}, "Saves up to 50% unroll"),
         ({"against": explanation(gpu="NVIDIA H100", point=point(4))}, "12.5 us, 1.25 x the time; limited by latency"),
     ],
@@ -118,8 +130,21 @@ def test_code_without_padding_rare_executions_and_few_producers():
     assert "NOP" not in text and "<0.001" in text and "0x0010 0x0020 +2" in text and "0.0%" not in text
 
 
+def test_the_grid_of_full_waves_is_not_mentioned():
+    assert "Grid" not in text_of(explanation(sms=128)) and "Grid" not in text_of(explanation(sms=None))
+
+
+def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():
+    load = explanation().lines[1]
+    latencies = {"l2": 300.0, "memory": 700.0}
+    assert latency_of(load, latencies) == pytest.approx(0.25 * 563 + 0.75 * (0.125 * 300 + 0.875 * 700))
+    in_shared_memory = load.model_copy(update={"sectors": 0.0, "l1_hits": 1.0})
+    assert latency_of(in_shared_memory, latencies) == latency_of(load, {}) == 563
+    assert hits_of(load) == ("25%", "12%") and hits_of(in_shared_memory) == ("", "")
+
+
 def test_an_assumed_cost_is_marked():
-    costs = [row[-1] for row in code_rows(explanation().lines)]
+    costs = [row[-1] for row in code_rows(explanation().lines, {})]
     assert costs == ["imad.rate", "ldg.e.rate", "fadd.rate", "assumed: 2 cycles, not measured"]
 
 

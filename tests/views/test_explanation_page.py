@@ -45,9 +45,9 @@ def test_a_page_has_the_answers_plots_bounds_advice_and_code():
     text = explanation_page(explanation(against=explanation(gpu="NVIDIA H100", point=point(4))))
     assert_harmless(text)
     facts = [
-        *("NVIDIA H200, values MEASURED", "use loads of 16 bytes", "bracket 9 us to 11 us", "error -4.8%"),
+        *("NVIDIA H200, values MEASURED", "bracket 9 us to 11 us", "error -4.8%", "use loads of 16 bytes"),
         *("On NVIDIA H100", "1.25 x the time"),
-        *("Bounds of throughput", "Time against occupancy", "Roofline", "Changes"),
+        *("Bounds of throughput", "Time against occupancy", "Roofline", ">Advice<"),
         *("Machine code", "FADD R5, R2, R4", "Worksheet", "2 instructions", "Assumed, not measured", "Notes"),
     ]
     places = [text.find(fact) for fact in facts]

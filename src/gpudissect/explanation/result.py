@@ -73,7 +73,7 @@ class Line(Record):
     issue_cycles: float
     """Cycles until its unit accepts the next one, conflicts included."""
     latency: float | None = None
-    """Cycles until a dependent instruction may issue, unloaded; None if stall counts fix it."""
+    """Cycles until a dependent instruction may issue, unloaded, of a load an L1 hit; None if stall counts fix it."""
     waits_for: Items[int] = ()
     """Addresses of the instructions whose results it waits for."""
     stall: float
@@ -123,6 +123,10 @@ class Explanation(Record):
     """Origin of the recording that was replayed."""
     counts: Literal["measured", "given"] = "measured"
     """Whether executions were counted on a GPU, or follow from given trips of the loops."""
+    sms: int | None = None
+    """SMs of the GPU."""
+    latencies: dict[str, float] = Field(default_factory=dict)
+    """Cycles from a load to its use, unloaded, that hits the `l2` or comes from `memory`."""
     max_warps: int | None = None
     """Warps that an SM of it holds at most."""
     grid: tuple[int, int, int]

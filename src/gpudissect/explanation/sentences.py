@@ -1,6 +1,8 @@
 """What an explanation says in sentences and short texts: one wording for the terminal, the page and notebooks."""
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
@@ -26,6 +28,22 @@ RESOURCES = {
     "tex": "TEX pipe",
 }
 """Names of resources as in the Nsight Compute Profiling Guide."""
+_LESS_WORK = {
+    "memory": "move fewer bytes: smaller types, fewer passes over the arrays, fused kernels",
+    "l2": "access the L2 less: coalesce, and reuse data in registers or shared memory",
+    "issue": "execute fewer instructions: less divergence, invariants out of loops, wider loads",
+    "fma": "execute fewer multiplications and additions, or use tensor cores or a smaller type",
+    "imad": "execute fewer integer multiplications: simpler or 32-bit indices, invariants out of loops",
+    "alu": "execute fewer integer, logic and comparison instructions: invariants out of loops",
+    "fp64": "use float where its precision suffices: FP64 units are few",
+    "xu": "execute fewer special functions and conversions: approximations, polynomials, values computed once",
+    "lsu": "execute fewer memory instructions: 8 or 16 bytes each, data in registers, several results per thread",
+    "tensor": "use a smaller type, or fewer multiplications",
+}
+"""What reduces the work of a resource."""
+_ATOMICS, _FEWER_ATOMICS = ("ATOM", "RED"), "execute fewer atomics: combine in registers or shared memory first"
+_FULL_WAVES = 0.9
+"""Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
     "warps": "warps per SM",
     "blocks": "blocks per SM",
@@ -59,10 +77,23 @@ def gpu_of(explanation: Explanation) -> str:
 
 def launch_of(explanation: Explanation) -> str:
     """Grid, block and what a thread and a block take."""
-    spills = f", {format_bytes(explanation.stack_bytes)} of local memory" if explanation.stack_bytes else ""
+    spills = f", {format_bytes(explanation.stack_bytes)} of local memory per thread" if explanation.stack_bytes else ""
     shared = f", {format_bytes(explanation.shared_bytes)} of shared memory" if explanation.shared_bytes else ""
     sizes = f"grid {_dimensions(explanation.grid)}, block {_dimensions(explanation.block)}"
     return f"{sizes}, {explanation.registers} registers{shared}{spills}, {brief(explanation.architecture, 20)}"
+
+
+def grid_of(explanation: Explanation) -> str:
+    """How the grid leaves SMs idle; empty if its waves are nearly full or the SMs are not known."""
+    blocks, capacity = math.prod(explanation.grid), (explanation.sms or 0) * explanation.point.blocks_per_sm
+    if not capacity or blocks / capacity >= _FULL_WAVES * math.ceil(blocks / capacity):
+        return ""
+    waves, sms = blocks / capacity, explanation.sms or 0
+    if blocks < sms:
+        return f"{blocks} blocks for {sms} SMs: {sms - blocks} SMs are idle"
+    if waves < 1:
+        return f"{waves:.2f} waves: {blocks} blocks, {capacity} fit on the GPU at once"
+    return f"{waves:.2f} waves of {capacity} blocks: the last wave fills {waves % 1:.0%} of the GPU"
 
 
 def _dimensions(sizes: Sequence[int]) -> str:
@@ -84,20 +115,25 @@ def limiter_of(explanation: Explanation) -> str:
     if point.limiter != LATENCY:
         name = resource(point.limiter)
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
-        return f"{name}: busy for {min(busy, 1.0):.0%} of the time{_most_work(explanation)}"
+        place, opcode, share = _most_work(explanation)
+        most = f"; {share:.0%} of its work is {f'{opcode} at ' if opcode else ''}{place}" if share else ""
+        return f"{name}: busy for {min(busy, 1.0):.0%} of the time{most}"
     wait = _longest_wait(explanation)
     busiest = f"{bounds[0][0]} busy for {bounds[0][2]:.0%}" if bounds else ""
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
 
 
-def _most_work(explanation: Explanation) -> str:
-    """The source line, or instruction, that gives the limiting resource most work, and its share of that."""
-    work = dict[str, float]()
+def _most_work(explanation: Explanation) -> tuple[str, str, float]:
+    """The source line with most work of the limiting resource, the opcode of most of that, and the line's share."""
+    work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))
     for line in explanation.lines:
-        place = source_of(line) or place_of(line)
-        work[place] = work.get(place, 0.0) + _work_of(line, explanation.point.limiter)
-    most = max(work, key=lambda place: work[place], default="")
-    return f", {work[most] / sum(work.values()):.0%} of that by {most}" if most and work[most] else ""
+        work[source_of(line) or address_of(line.address)][opcode_of(line)] += _work_of(line, explanation.point.limiter)
+    totals = {place: sum(by_opcode.values()) for place, by_opcode in work.items()}
+    place = max(totals, key=lambda each: totals[each], default="")
+    if not totals or not totals[place]:
+        return "", "", 0.0
+    opcode = max(work[place], key=lambda each: work[place][each])
+    return place, opcode if work[place][opcode] > totals[place] / 2 else "", totals[place] / sum(totals.values())
 
 
 def _work_of(line: Line, name: str) -> float:
@@ -121,13 +157,12 @@ def chain_of(explanation: Explanation) -> str:
 def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
     """What each advice saves, and its text; one line that says why there is none."""
     if explanation.advice:
-        return [(f"Saves {saved_of(each)}", each.text) for each in explanation.advice]
-    if explanation.rejected:
-        best = explanation.rejected[0]
-        count = f"no single change of {len(explanation.rejected)} tried saves {MIN_GAIN:.0%}"
-        return [("Advice", f"{count}; the best, {max(best.gain, 0.0):.1%}: {best.text}")]
-    name = resource(explanation.point.limiter)
-    return [("Advice", f"none: only less work for {name} saves time")]
+        return [(f"Saves {saved_of(each)}", f"{each.text}; {each.evidence}") for each in explanation.advice]
+    limiter, opcode = explanation.point.limiter, _most_work(explanation)[1]
+    hint = _FEWER_ATOMICS if opcode.startswith(_ATOMICS) else _LESS_WORK.get(limiter)
+    if limiter != LATENCY and hint:
+        return [("Advice", f"{hint}; the saving is not predicted")]
+    return [("Advice", f"none of {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%}")]
 
 
 def saved_of(advice: Advice) -> str:
@@ -143,7 +178,7 @@ def _longest_wait(explanation: Explanation) -> str:
     same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
     together = sum(line.stall for line in same)
     producers = {line.address: line for line in explanation.lines if line.address in hot.waits_for}
-    slowest = max(producers.values(), key=lambda line: line.latency or 0.0, default=None)
+    slowest = max(producers.values(), key=lambda line: latency_of(line, explanation.latencies) or 0.0, default=None)
     cause = f" for {place_of(slowest)}" if slowest is not None else ""
     if together > 2 * hot.stall:
         place = f"{clean(hot.source_file or '')}:{hot.source_line}"
@@ -218,9 +253,29 @@ def executions_of(line: Line) -> str:
     return f"{line.executed:.4g}" if line.executed >= MIN_EXECUTIONS or not line.executed else f"<{MIN_EXECUTIONS:g}"
 
 
+def number_of(value: float | None) -> str:
+    """A number in four digits; empty without one."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def hits_of(line: Line) -> tuple[str, str]:
+    """Hit rates in the L1 and, of its misses, in the L2; empty for other instructions and for shared memory."""
+    rates = (line.l1_hits, line.l2_hits) if line.sectors else (None, None)
+    return "" if rates[0] is None else f"{rates[0]:.0%}", "" if rates[1] is None else f"{rates[1]:.0%}"
+
+
 def share_of(share: float) -> str:
     """A share in percent; empty if it rounds to zero."""
     return f"{share:.1%}" if share >= MIN_SHARE else ""
+
+
+def latency_of(line: Line, latencies: Mapping[str, float]) -> float | None:
+    """Cycles until a dependent instruction may issue, unloaded: of a load the mean by where its requests end."""
+    if line.latency is None or not line.sectors or line.l1_hits is None or not latencies:
+        return line.latency
+    hits = line.l2_hits or 0.0
+    behind_l1 = hits * latencies["l2"] + (1 - hits) * latencies["memory"]
+    return line.l1_hits * line.latency + (1 - line.l1_hits) * behind_l1
 
 
 def place_of(line: Line) -> str:

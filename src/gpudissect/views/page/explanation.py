@@ -1,6 +1,6 @@
 """An explanation as one page: answers, curve and roofline, bounds, advice, annotated machine code."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation import sentences
@@ -25,7 +25,12 @@ MAX_TEXT_LENGTH, MAX_WAITS, MAX_HOTTEST = 200, 3, 5  # characters of an instruct
 BAR_SCALE = 100
 _CODE = (
     *("address", "instruction", "source", "stall", "contended", "waits for", "executed", "unit", "issue cycles"),
-    *("latency", "memory", "cost"),
+    *("latency", "sectors", "L1 hits", "L2 hits", "cost"),
+)
+NOTE_ON_CODE = (
+    "*: in the longest dependence chain; stall: share of a warp's time that it waits for a result or a barrier; "
+    "contended: that it waits for a unit or an issue slot; issue cycles: of the unit, bank conflicts and uncoalesced "
+    "accesses included; latency: cycles without load, of loads the mean over L1, L2 and device memory"
 )
 
 
@@ -41,13 +46,17 @@ def explanation_page(explanation: Explanation) -> str:
         tag("header", *_header(explanation)),
         tag(
             "main",
-            tag("div", tag("section", answers(explanation)), tag("section", _bounds(explanation)), class_="first"),
-            tag("section", plotted, aria_label="Plots"),
+            tag(
+                "div",
+                tag("section", answers(explanation), _bounds(explanation)),
+                tag("section", plotted, aria_label="Plots"),
+                class_="first explained",
+            ),
             _advice(explanation),
             _code(explanation),
             *parts,
         ),
-        tag("footer", tag("p", "Made by gpudissect. Times are predicted unless they are named measured.")),
+        tag("footer", tag("p", "Made by gpudissect. Times are predicted unless labeled measured.")),
     )
 
 
@@ -61,10 +70,12 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 
 def answers(explanation: Explanation) -> Markup:
     """Limiter, advice, time, occupancy, warps needed, dependence chain, as a list of terms."""
+    grid = sentences.grid_of(explanation)
     terms = [
-        ("Limited by", sentences.limiter_of(explanation)),
-        *sentences.advice_of(explanation)[:MAX_ADVICE],
         ("Predicted time", sentences.time_of(explanation.point)),
+        ("Limited by", sentences.limiter_of(explanation)),
+        *([("Grid", grid)] if grid else []),
+        *sentences.advice_of(explanation)[:MAX_ADVICE],
         ("Occupancy", sentences.occupancy_of(explanation)),
         ("Warps needed", sentences.warps_of(explanation)),
         ("Dependence chain", sentences.chain_of(explanation)),
@@ -88,8 +99,8 @@ def _advice(explanation: Explanation) -> Markup | None:
         return None
     rows = [(sentences.saved_of(each), each.text, each.evidence) for each in tried[:MAX_ITEMS]]
     cut_rows = [[cut(text, MAX_TEXT_LENGTH) for text in row] for row in rows]
-    grid = table("Changes", ("time saved", "what to do", "evidence"), cut_rows)
-    return tag("section", tag("h2", "Changes, with the time saved by the model"), grid)
+    grid = table("Advice", ("predicted saving", "change", "evidence"), cut_rows)
+    return tag("section", tag("h2", "Advice"), grid)
 
 
 def _parts(explanation: Explanation) -> Iterator[Markup]:
@@ -118,9 +129,9 @@ def _list(texts: Sequence[str]) -> Markup:
 def _code(explanation: Explanation) -> Markup:
     """The machine code by address; of a long kernel the instructions at which most time is spent."""
     lines = sentences.executed_lines(explanation)
-    rows = {line.address: _row(line) for line in lines}
+    rows = {line.address: _row(line, explanation.latencies) for line in lines}
     kept = _fitting(lines, rows)
-    note = "* in the dependence chain; stall: waiting for a result or a barrier; contended: for a unit or issue slot."
+    note = f"{NOTE_ON_CODE}."
     if len(kept) < len(lines):
         note += f" The {len(kept)} of {len(lines)} instructions at which warps spend most time."
     head = tag("tr", *(tag("th", name, scope="col") for name in _CODE))
@@ -143,7 +154,7 @@ def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
     return kept
 
 
-def _row(line: Line) -> Markup:
+def _row(line: Line, latencies: Mapping[str, float]) -> Markup:
     waits: list[Child] = []
     for address in line.waits_for[:MAX_WAITS]:
         waits += [_link(address, sentences.address_of(address)), " "]
@@ -159,8 +170,9 @@ def _row(line: Line) -> Markup:
         sentences.executions_of(line),
         brief(line.unit, MAX_TEXT_LENGTH),
         f"{line.issue_cycles:.3g}",
-        "" if line.latency is None else f"{line.latency:.4g}",
-        _memory(line),
+        sentences.number_of(sentences.latency_of(line, latencies)),
+        f"{line.sectors:.3g}" if line.sectors else "",
+        *sentences.hits_of(line),
         cost if line.is_measured else tag("em", f"assumed: {cost}"),
     ]
     name = sentences.address_of(line.address) + ("*" if line.is_critical else "")
@@ -169,16 +181,6 @@ def _row(line: Line) -> Markup:
 
 def _link(address: int, text: str) -> Markup:
     return tag("a", text, href=f"#i{address:x}")
-
-
-def _memory(line: Line) -> str:
-    """Sectors of a request and where requests end; empty for other instructions."""
-    texts = (
-        f"{line.sectors:.3g} sectors" if line.sectors else "",
-        "" if line.l1_hits is None else f"L1 {line.l1_hits:.0%}",
-        "" if line.l2_hits is None else f"L2 {line.l2_hits:.0%}",
-    )
-    return ", ".join(filter(None, texts))
 
 
 def _bar(share: float) -> Markup:

@@ -1,7 +1,7 @@
 """An explanation on a terminal: one screen; on request the worksheet, the curve, the machine code and the rest."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -63,6 +63,8 @@ def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, 
 def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
     """Label, text and the most lines that it may take."""
     yield "Limited by", sentences.limiter_of(explanation), 3
+    if grid := sentences.grid_of(explanation):
+        yield "Grid", grid, 1
     for label, text in sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]:
         yield label, text, MAX_ADVICE_LINES
     yield "Predicted time", sentences.time_of(explanation.point), 1
@@ -106,9 +108,10 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     _print_table(out, "Worksheet", WORKSHEET, worksheet_rows(explanation))
     _print_table(out, "Time against occupancy", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
-    _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
+    _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest, explanation.latencies), CODE_OPTIONAL)
     count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
-    _print_table(out, f"Machine code: {count}", CODE, code_rows(sentences.executed_lines(explanation)), CODE_OPTIONAL)
+    rows = code_rows(sentences.executed_lines(explanation), explanation.latencies)
+    _print_table(out, f"Machine code: {count}", CODE, rows, CODE_OPTIONAL)
     _print_list(out, "Longest dependence chain", dependence_chain(explanation))
     loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
     _print_list(out, "Loop-carried, cycles per iteration", [f"{cycles:.4g}  {name}" for name, cycles in loops])
@@ -144,21 +147,20 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     ]
 
 
-def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
-    """A row of `CODE` for each instruction."""
+def code_rows(lines: Sequence[Line], latencies: Mapping[str, float]) -> list[tuple[str, ...]]:
+    """A row of `CODE` for each instruction; `latencies` as in `Explanation`."""
     return [
         (
             sentences.address_of(line.address) + ("*" if line.is_critical else ""),
             sentences.executions_of(line),
             clean(line.unit),
             f"{line.issue_cycles:.3g}",
-            "" if line.latency is None else f"{line.latency:.4g}",
+            sentences.number_of(sentences.latency_of(line, latencies)),
             _waits(line),
             sentences.share_of(line.stall),
             sentences.share_of(line.contended),
             f"{line.sectors:.3g}" if line.sectors else "",
-            "" if line.l1_hits is None else f"{line.l1_hits:.0%}",
-            "" if line.l2_hits is None else f"{line.l2_hits:.0%}",
+            *sentences.hits_of(line),
             clean(line.text),
             sentences.source_of(line),
             clean(line.cost_source) if line.is_measured else f"assumed: {clean(line.cost_source)}",
