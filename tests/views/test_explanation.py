@@ -15,6 +15,8 @@ from tests.support.explanations import explanation, line, point
 
 NASTY = "[bold red]x[/]\x1b[2J\r\n\t\x07\u202e\u0000[link=file:///etc/passwd]:smile: é"
 ATOMIC = line(0, "REDG.E.ADD [R2], R3", unit="lsu", sectors=32.0, l1_hits=0.0, l2_hits=0.0)
+SPILLS = tuple(line(1, f"{each} R3, [R1]", unit="lsu", executed=9.0) for each in ("STL", "LDL.LU"))
+BUSY_LSU = point(8).model_copy(update={"limiter": "lsu"})
 SMALL = Advice(text="unroll the loop", gain=0.02, evidence="more loads in flight")
 
 
@@ -85,7 +87,7 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             {"occupancy": {"warps": 8, "shared memory": 5}, "shared_bytes": 4096, "point": point(5)},
             "shared memory (4 KiB per block)",
         ),
-        ({"point": point(2)}, "limited by the number of blocks in the grid"),
+        ({"sms": 1024}, "32 warps per SM: limited by the number of blocks in the grid; theoretical: 100%, 64 of 64"),
         ({"max_warps": None}, "64 warps per SM; limited"),
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
@@ -95,6 +97,9 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"advice": ()}, "Advice move fewer bytes"),
         ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of 2 changes tried saves 3%"),
         ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
+        ({"lines": (ATOMIC,)}, "100% of its work is atomics at add.cu:3"),
+        ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "avoid spills"),
+        ({"lines": SPILLS, "point": BUSY_LSU}, "of its work is local memory at add.cu:4"),
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),
         ({"sms": 1024}, "0.50 waves: 4096 blocks, 8192 fit on the GPU"),
         ({"sms": 132, "grid": (1584, 1, 1)}, "1.50 waves of 1056 blocks: the last wave fills 50% of the GPU"),

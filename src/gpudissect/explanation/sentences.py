@@ -34,14 +34,19 @@ _LESS_WORK = {
     "issue": "execute fewer instructions: less divergence, invariants out of loops, wider loads",
     "fma": "execute fewer multiplications and additions, or use tensor cores or a smaller type",
     "imad": "execute fewer integer multiplications: simpler or 32-bit indices, invariants out of loops",
-    "alu": "execute fewer integer, logic and comparison instructions: invariants out of loops",
+    "alu": "execute fewer integer, logic and comparison instructions: no division or modulo in loops",
     "fp64": "use float where its precision suffices: FP64 units are few",
     "xu": "execute fewer special functions and conversions: approximations, polynomials, values computed once",
     "lsu": "execute fewer memory instructions: 8 or 16 bytes each, data in registers, several results per thread",
     "tensor": "use a smaller type, or fewer multiplications",
 }
 """What reduces the work of a resource."""
-_ATOMICS, _FEWER_ATOMICS = ("ATOM", "RED"), "execute fewer atomics: combine in registers or shared memory first"
+_KINDS = {"ATOM": "atomics", "RED": "atomics", "LDL": "local memory", "STL": "local memory"}
+"""Instructions by the beginning of their opcode that have a name of their own."""
+_LESS_OF_KIND = {
+    "atomics": "execute fewer atomics: combine in registers or shared memory first",
+    "local memory": "avoid spills: fewer live values, or more registers (__launch_bounds__, -maxrregcount)",
+}
 _FULL_WAVES = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -115,8 +120,8 @@ def limiter_of(explanation: Explanation) -> str:
     if point.limiter != LATENCY:
         name = resource(point.limiter)
         busy = explanation.bounds.get(point.limiter, 0.0) / point.predicted if point.predicted else 0.0
-        place, opcode, share = _most_work(explanation)
-        most = f"; {share:.0%} of its work is {f'{opcode} at ' if opcode else ''}{place}" if share else ""
+        place, kind, share = _most_work(explanation)
+        most = f"; {share:.0%} of its work is {f'{kind} at ' if kind else ''}{place}" if share else ""
         return f"{name}: busy for {min(busy, 1.0):.0%} of the time{most}"
     wait = _longest_wait(explanation)
     busiest = f"{bounds[0][0]} busy for {bounds[0][2]:.0%}" if bounds else ""
@@ -124,16 +129,18 @@ def limiter_of(explanation: Explanation) -> str:
 
 
 def _most_work(explanation: Explanation) -> tuple[str, str, float]:
-    """The source line with most work of the limiting resource, the opcode of most of that, and the line's share."""
-    work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))
+    """The source line with most work of the limiting resource, opcode or kind of most of that, and the line's share."""
+    work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))  # by source line and opcode
     for line in explanation.lines:
-        work[source_of(line) or address_of(line.address)][opcode_of(line)] += _work_of(line, explanation.point.limiter)
-    totals = {place: sum(by_opcode.values()) for place, by_opcode in work.items()}
+        opcode = opcode_of(line)
+        kind = next((name for start, name in _KINDS.items() if opcode.startswith(start)), opcode)
+        work[source_of(line) or address_of(line.address)][kind] += _work_of(line, explanation.point.limiter)
+    totals = {place: sum(each.values()) for place, each in work.items()}
     place = max(totals, key=lambda each: totals[each], default="")
     if not totals or not totals[place]:
         return "", "", 0.0
-    opcode = max(work[place], key=lambda each: work[place][each])
-    return place, opcode if work[place][opcode] > totals[place] / 2 else "", totals[place] / sum(totals.values())
+    kind = max(work[place], key=lambda each: work[place][each])
+    return place, kind if work[place][kind] > totals[place] / 2 else "", totals[place] / sum(totals.values())
 
 
 def _work_of(line: Line, name: str) -> float:
@@ -158,8 +165,8 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
     """What each advice saves, and its text; one line that says why there is none."""
     if explanation.advice:
         return [(f"Saves {saved_of(each)}", f"{each.text}; {each.evidence}") for each in explanation.advice]
-    limiter, opcode = explanation.point.limiter, _most_work(explanation)[1]
-    hint = _FEWER_ATOMICS if opcode.startswith(_ATOMICS) else _LESS_WORK.get(limiter)
+    limiter, kind = explanation.point.limiter, _most_work(explanation)[1]
+    hint = _LESS_OF_KIND.get(kind) or _LESS_WORK.get(limiter)
     if limiter != LATENCY and hint:
         return [("Advice", f"{hint}; the saving is not predicted")]
     return [("Advice", f"none of {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%}")]
@@ -197,10 +204,12 @@ def occupancy_of(explanation: Explanation) -> str:
     if explanation.max_warps:
         share = point.warps_per_sm / explanation.max_warps
         text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
+    resident = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
+    if resident < point.blocks_per_sm:
+        warps = resident * point.warps_per_sm // point.blocks_per_sm
+        return f"{warps} warps per SM: limited by the number of blocks in the grid; theoretical: {text}"
     if not limits:
         return text
-    if point.blocks_per_sm < min(limits.values()):
-        return f"{text}; limited by the number of blocks in the grid"
     sizes = {"registers": explanation.registers, "shared": format_bytes(explanation.shared_bytes)}
     names = [_OCCUPANCY_LIMITS.get(name, clean(name)) for name, each in limits.items() if each == min(limits.values())]
     return f"{text}; limited by {' and '.join(name.format(**sizes) for name in names)}"
