@@ -156,7 +156,7 @@ def page(rows: Sequence[Row]) -> str:
         "\n## By kernel\n\nMean absolute error of `explain`, the error farthest from zero, and what limits the kernel"
     )
     text += " at its own occupancy by the model.\n\n"
-    text += "| kernel | half | H200 mean | worst | H100 mean | worst | limiter on the H200 |\n"
+    text += "| kernel | group | H200 mean | worst | H100 mean | worst | limiter on the H200 |\n"
     text += "| --- | --- | --- | --- | --- | --- | --- |\n"
     for kernel in dict.fromkeys(row.kernel for row in rows):
         both = {row.gpu: row for row in rows if row.kernel == kernel}

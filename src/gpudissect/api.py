@@ -213,8 +213,8 @@ def explain(
 ) -> Explanation:
     """Predict the time of a kernel on a measured GPU, and what limits it, as ``gpudissect explain`` does.
 
-    With `grid` and `block` the kernel runs on a GPU, in a process of its own. Without them a profile of such a run is
-    needed; with `trips` too it is not run, and the explanation rests on counts that are given, not measured.
+    With `grid` and `block` the kernel runs on a GPU, in a separate process. Without them a profile of an earlier run is
+    needed. With `trips` it is not run: execution counts are given, not measured.
 
     Args:
         code: CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any other file with device code; or a kernel of a
@@ -225,15 +225,15 @@ def explain(
         grid: blocks in x, or in x, y and z.
         block: threads of a block in x, or in x, y and z; a kernel of Triton has them.
         args: its arguments as its package takes them: numbers, arrays of numpy, CuPy, torch, Numba or others, on a GPU
-            or not, and texts as ``--arg`` has them. Kernels run in another process, on copies of the arrays (8 GiB in
-            all): the arrays of this process stay as they are.
+            or not, and texts in the format of ``--arg``. The kernel runs in another process, on copies of the arrays
+            (8 GiB in all).
         shared: dynamic shared memory of a block in bytes.
         device: the GPU, ``cuda:0`` if None.
-        trips: how often each loop turns per entry, by its name (of `loops` in the result) or the address of its header;
-            {} for a kernel without loops. Code under a condition counts as run by all threads, accesses as contiguous.
+        trips: iterations per entry of each loop, by its name (of `loops` in the result) or the address of its header;
+            {} for a kernel without loops. Conditional code counts as executed by all threads, accesses as contiguous.
         limit: seconds that a launch may take, 60 if None.
         compile_options: options of NVRTC for CUDA C++.
-        profile: with `grid`, a file for what is recorded; else what was recorded, needed unless `code` is a profile.
+        profile: with `grid`, the file to save the profile to; else the profile to read, unless `code` is one.
         against: results of another GPU, for the predicted time on that one.
         progress: called with (done, total, stage).
 

@@ -46,7 +46,7 @@ def job(folder, stage="launch"):
 
 
 @pytest.mark.parametrize(
-    ("name", "fact"), [("hangs", "1 s"), ("crashes", "code 7"), ("fails", "it failed"), ("noise", "no answer")]
+    ("name", "fact"), [("hangs", "1 s"), ("crashes", "code 7"), ("fails", "it failed"), ("noise", "no valid response")]
 )
 def test_a_process_that_fails_costs_one_kernel(stub, tmp_path, name, fact):
     stub.measure(tmp_path / "well", 20.0)

@@ -34,71 +34,80 @@ def explain(
         Argument(metavar="FILE", help="CUDA C++ (.cu), PTX (.ptx), a profile (.json), or any file with device code."),
     ],
     kernel: Annotated[
-        str | None, Option(metavar="NAME", help="The kernel, if there are several: 'ns::scale<float>', or mangled.")
+        str | None, Option(metavar="NAME", help="Kernel, if FILE has several: 'ns::scale<float>', or the mangled name.")
     ] = None,
     grid: Annotated[
-        str | None, Option(metavar="X[,Y[,Z]]", help="Run it on a GPU, with so many blocks (not run with --trips).")
+        str | None, Option(metavar="X[,Y[,Z]]", help="Grid size; FILE is run on the GPU, unless --trips is given.")
     ] = None,
-    block: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Threads of a block.")] = None,
-    shared: Annotated[str | None, Option(metavar="BYTES", help="Dynamic shared memory of a block, as 48KiB.")] = None,
+    block: Annotated[str | None, Option(metavar="X[,Y[,Z]]", help="Block size.")] = None,
+    shared: Annotated[
+        str | None, Option(metavar="BYTES", help="Dynamic shared memory per block, such as 48KiB.")
+    ] = None,
     arg: Annotated[
         list[str] | None,
         Option(
             metavar="SPEC",
-            help="An argument, in the kernel's order: n:i32=1024, x:f32[1024]=random, i:u32[64]=permutation, "
-            "out:f64[8]; a structure: v:f32x3=1:2:3.",
+            help="Kernel argument, in the order of the parameters: n:i32=1024, x:f32[1024]=random, "
+            "i:u32[64]=permutation, out:f64[8]; a structure: v:f32x3=1:2:3.",
         ),
     ] = None,
     device: Annotated[
         str | None,
-        Option("--device", "-d", metavar="DEV", autocompletion=completion.devices, help="The GPU (cuda:0)."),
+        Option(
+            "--device",
+            "-d",
+            metavar="DEV",
+            autocompletion=completion.devices,
+            help="GPU that runs the kernel (cuda:0).",
+        ),
     ] = None,
     trips: Annotated[
         list[str] | None,
         Option(
             metavar="LOOP=N",
-            help="No run: how often a loop turns per entry, such as k.cu:12=1024; 'none' without loops; repeatable.",
+            help="Do not run it. Iterations per entry of a loop: k.cu:12=1024; 'none' without loops; repeatable.",
         ),
     ] = None,
     limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of a launch (60).")] = None,
     compile_option: Annotated[
         list[str] | None,
-        Option(metavar="OPTION", help="An option of NVRTC for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
+        Option(metavar="OPTION", help="Option of NVRTC for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
     ] = None,
     machine: Annotated[
         list[Path] | None,
-        Option(metavar="RESULT", help="A result of 'discover' of the GPU, and of 'hide' too if there is one."),
+        Option(
+            metavar="RESULT", help="Result of 'discover' on the GPU to predict for; also one of 'hide'; repeatable."
+        ),
     ] = None,
     profile: Annotated[
         Path | None,
-        Option(metavar="FILE.json", help="With --grid: keep what is recorded here. Without: use what was recorded."),
+        Option(metavar="FILE.json", help="With --grid: save the recorded profile. Without: read it."),
     ] = None,
     against: Annotated[
-        list[Path] | None, Option(metavar="RESULT", help="Results of another GPU, to compare the predicted times.")
+        list[Path] | None, Option(metavar="RESULT", help="Result of another GPU: also predict the time there.")
     ] = None,
     output: ResultOption = None,
     html: Annotated[Path | None, Option(metavar="FILE", help="Write an HTML report.")] = None,
     as_json: Annotated[bool, Option("--json", help="Print the explanation as JSON.")] = False,
     gate: Annotated[
         str | None,
-        Option(metavar="CONDITION", help="Exit with code 4 if it is false: 'spills == 0 and occupancy >= 50%'."),
+        Option(metavar="CONDITION", help="Exit code 4 if false: 'spills == 0 and occupancy >= 50%'."),
     ] = None,
     everything: Annotated[
-        bool, Option("--all", "-a", help="Also print worksheet, curve, annotated machine code and assumptions.")
+        bool, Option("--all", "-a", help="Also print the worksheet, the curve, annotated machine code and assumptions.")
     ] = False,
 ) -> int:
     """Predict the time of a kernel and what limits it.
 
-    With --grid and --block the kernel runs on the GPU: executions are counted, times measured at every occupancy, and
-    both explained. Without a GPU a profile of such a run is needed, or the --trips of all loops: then counts are given,
-    not measured.
+    With --grid and --block the kernel runs on the GPU: instrumented copies count executions and sample addresses, and
+    the unmodified kernel is timed at every occupancy. Without a GPU, give a --profile of an earlier run, or the --trips
+    of all loops: then execution counts are given, not measured.
 
     gpudissect explain k.cu --grid 4096 --block 256 --arg x:f32[1048576]=random --arg n:i32=1048576 --machine r.json
 
-    The prediction follows from machine code, the profile, and the latencies and rates in the results. Names in a
-    condition: spills, shared (bytes, or with a unit); registers, blocks, warps, warps_for_90; occupancy, error,
-    roofline (percent: 50 is 50%); time, measured, critical_path (with a unit: 12us); limiter. Exit codes: 0 done, 2
-    wrong usage, 3 the kernel failed or took too long, 4 done in part or condition false, 130 interrupted.
+    Names in a condition: spills, shared (bytes, or with a unit); registers, blocks, warps, warps_for_90; occupancy,
+    error, roofline (percent: 50 is 50%); time, measured, critical_path (with a unit: 12us); limiter. Exit codes: 0
+    done, 2 wrong usage, 3 the kernel failed or took too long, 4 done in part or condition false, 130 interrupted.
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips

@@ -136,7 +136,7 @@ def check_arguments(arguments: Sequence[Argument]) -> None:
         raise UsageError(f"{len(arguments)} arguments: at most {MAX_ARGUMENTS}")
     names = [argument.name for argument in arguments]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError(f"two arguments of the name {twice[0]}: each needs a name of its own")
+        raise UsageError(f"two arguments named {twice[0]}: names must differ")
     total = sum(argument.array_bytes for argument in arguments)
     if total > MAX_ARRAY_BYTES:
         raise UsageError(f"the arrays have {format_bytes(total)}: at most {format_bytes(MAX_ARRAY_BYTES)} in all")
@@ -175,7 +175,7 @@ def _values(name: str, kind: str, text: str, lanes: int) -> tuple[Number, ...]:
 def _array(name: str, kind: str, count_text: str, rest: str | None) -> Argument:
     limit = MAX_ARRAY_BYTES // np.dtype(TYPES[kind]).itemsize
     if not re.fullmatch(r"[0-9]{1,20}", count_text, re.ASCII) or not 1 <= int(count_text) <= limit:
-        raise UsageError(f"argument {name}: not a number of elements: {count_text!a}; valid: 1 to {limit}")
+        raise UsageError(f"argument {name}: not an element count: {count_text!a}; valid: 1 to {limit}")
     count = int(count_text)
     fill, *texts = (rest or "zeros").split(":")
     if fill not in _VALUES_OF_FILL or len(texts) not in _VALUES_OF_FILL[fill]:
@@ -186,7 +186,7 @@ def _array(name: str, kind: str, count_text: str, rest: str | None) -> Argument:
     if fill == "random" and values and not values[0] < values[1]:
         raise UsageError(f"argument {name}: {rest}: LOW must be less than HIGH")
     if fill == "permutation" and _largest(kind) < count - 1:
-        raise UsageError(f"argument {name}: {kind} has no {count} different whole numbers for a permutation")
+        raise UsageError(f"argument {name}: {kind} does not hold the numbers 0 to {count - 1} of a permutation")
     return Argument(name, kind, count, fill, values)
 
 

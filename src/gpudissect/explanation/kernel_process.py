@@ -78,7 +78,7 @@ class KernelProcess:
             data = os.read(running.stdout.fileno(), _MAX_LINE_BYTES) if ready else b""
             if not data or len(self._received) > _MAX_LINE_BYTES:
                 self.kill()
-                how = f"ended with code {running.returncode}" if ready else f"gave no answer within {limit_s:.4g} s"
+                how = f"ended with code {running.returncode}" if ready else f"did not respond within {limit_s:.4g} s"
                 raise KernelFailed(f"the process that ran the kernel {how}")
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
@@ -86,7 +86,7 @@ class KernelProcess:
             return _LINE.validate_json(line)
         except ValidationError:
             self.kill()
-            raise KernelFailed("the process that ran the kernel gave no answer") from None
+            raise KernelFailed("the process that ran the kernel sent no valid response") from None
 
     def _start(self) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-P", "-m", process.__name__, str(self._gpu)]

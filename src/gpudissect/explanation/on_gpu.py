@@ -77,7 +77,7 @@ def run_of(
     """
     index = re.fullmatch(r"cuda:(\d{1,5})", device or "cuda:0")
     if index is None:
-        raise UsageError(f"a kernel runs on a GPU of this machine, such as cuda:0, not on {ascii(device)[:60]}")
+        raise UsageError(f"{ascii(device)[:60]} cannot run a kernel: name a GPU of this machine, such as cuda:0")
     limit_s = DEFAULT_LIMIT_S if limit_s is None else limit_s
     if not 0 < limit_s <= MAX_LIMIT_S:
         raise UsageError(f"a time limit of {limit_s} s: valid: more than 0, up to {MAX_LIMIT_S:.0f}")
@@ -214,7 +214,8 @@ def check_kernel(kernel: Kernel, launch: Launch, limits: GpuLimits) -> None:
     registers = launch.warps_per_block * WARP_SIZE * kernel.registers
     if registers > SM_REGISTERS:
         raise UsageError(
-            f"a block of {threads} threads with {kernel.registers} registers each: an SM has {SM_REGISTERS} registers"
+            f"a block of {threads} threads with {kernel.registers} registers each: an SM has {SM_REGISTERS} registers; "
+            "use smaller blocks"
         )
 
 
@@ -224,13 +225,13 @@ def check_machine(results: Sequence[Result], gpu_name: str, gpu: int) -> None:
 
     if not results:
         raise UsageError(
-            f"no values of {gpu_name}: measure them once with 'gpudissect discover -d cuda:{gpu} -o result.json', then "
-            "add --machine result.json"
+            f"no measured values of {gpu_name}: measure with 'gpudissect discover -d cuda:{gpu} -o result.json', "
+            "then add --machine result.json"
         )
     for result in results:
         if result.device.name != gpu_name:
             raise UsageError(
-                f"the result is one of {result.device.name}, cuda:{gpu} is {gpu_name}: measure it with "
+                f"the result is of {result.device.name}, but cuda:{gpu} is {gpu_name}: measure that with "
                 f"'gpudissect discover -d cuda:{gpu} -o FILE'"
             )
     card_of(*results)
@@ -255,10 +256,10 @@ def _notes(file: Path, code: UserCode, plain: Kernel) -> list[str]:
     if file.suffix in (PTX, CUDA) or code.machine_code == plain.code:
         return []
     version = code.tools.get("ptxas", "")
-    what = f"{file.name} has no machine code for {plain.architecture}"
+    what = f"the file has no machine code for {plain.architecture}"
     if code.machine_code is not None:
-        what = f"the machine code in {file.name} is another one (other version or options of the compiler)"
-    return [f"explained is machine code that ptxas {version} assembled from the PTX in {file.name}: {what}"]
+        what = "that in the file differs (version or options of the compiler)"
+    return [f"the explained machine code was assembled by ptxas {version} from the PTX in {file.name}; {what}"]
 
 
 def _explained(failure: KernelFailed, folder: Path) -> KernelFailed:

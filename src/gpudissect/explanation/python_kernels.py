@@ -77,12 +77,12 @@ def _triton(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKe
         raise UsageError("this Triton kernel is not compiled for an NVIDIA GPU: it has no PTX")
     cluster = tuple(getattr(metadata, "cluster_dims", ()) or ())
     if getattr(metadata, "num_ctas", 1) > 1 or any(size > 1 for size in cluster):
-        raise UsageError("this Triton kernel runs in clusters of blocks (num_ctas), which are not run here")
+        raise UsageError("this Triton kernel uses clusters of blocks (num_ctas), which are not supported")
     if getattr(metadata, "launch_cooperative_grid", False):
-        raise UsageError("this Triton kernel is launched cooperatively, which is not done here")
+        raise UsageError("this Triton kernel is launched cooperatively, which is not supported")
     signature = dict(getattr(getattr(kernel, "src", None), "signature", {}))
     if any(not isinstance(each, str) or each.startswith(("tensordesc", "nvTmaDesc")) for each in signature.values()):
-        raise UsageError("this Triton kernel takes a tuple or a tensor descriptor, which cannot be passed here")
+        raise UsageError("this Triton kernel takes a tuple or a tensor descriptor, which is not supported")
     ptx = kernel.asm["ptx"]
     declared = re.search(rf"\.entry\s+{re.escape(metadata.name)}\s*\(([^)]*)\)", ptx)
     count = declared[1].count(".param") if declared else 0
@@ -129,7 +129,7 @@ def _of_type(value: Any, kind: str) -> Any:
 def _cupy(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKernel:
     for attribute in ("enable_cooperative_groups", "translate_cucomplex", "jitify"):
         if getattr(kernel, attribute, False):
-            raise UsageError(f"a RawKernel with {attribute} cannot be explained: give one without")
+            raise UsageError(f"a RawKernel with {attribute} is not supported: give one without")
     own = str(kernel.name)
     readable = source_name(own)
     path = getattr(kernel, "file_path", None)
@@ -165,7 +165,7 @@ def _numba(kernel: Any, name: str | None, arguments: Sequence[Any]) -> PythonKer
     chosen = _overload(kernel, arguments)
     overload = kernel.overloads[chosen]
     if getattr(overload, "cooperative", False):
-        raise UsageError("this Numba kernel is launched cooperatively, which is not done here")
+        raise UsageError("this Numba kernel is launched cooperatively, which is not supported")
     if getattr(kernel, "extensions", None):
         raise UsageError("this Numba kernel has extensions that change its arguments: give one without")
     ptx = kernel.inspect_asm(chosen)
@@ -192,7 +192,9 @@ def _overload(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
     found = signatures if len(signatures) == 1 else fitting
     if len(found) != 1:
         listed = "; ".join(", ".join(map(str, each)) for each in signatures[:_MAX_LISTED])
-        raise UsageError(f"{len(signatures)} versions of this Numba kernel, for ({listed[:300]}): give args of one")
+        raise UsageError(
+            f"this Numba kernel has {len(signatures)} versions, for ({listed[:300]}): give args that match one"
+        )
     return tuple(found[0])
 
 
@@ -223,7 +225,7 @@ def _numba_values(given: Sequence[Any], types: Sequence[str]) -> list[Any]:
         elif kind.startswith("complex"):
             values += [complex(value).real, complex(value).imag]
         elif kind.startswith(("Tuple", "UniTuple", "Record", "datetime", "timedelta")) or isinstance(value, tuple):
-            raise UsageError(f"argument {number} of this Numba kernel is {kind[:60]}, which cannot be passed here")
+            raise UsageError(f"argument {number} of this Numba kernel is {kind[:60]}, which is not supported")
         elif kind.startswith("array("):
             raise UsageError(f"argument {number} of a Numba kernel is {kind[:60]}: give an array, not a text")
         else:
