@@ -42,12 +42,13 @@ def assert_harmless(text: str) -> None:
 
 
 def test_a_page_has_the_answers_plots_bounds_advice_and_code():
-    text = explanation_page(explanation(against=explanation(gpu="NVIDIA H100", point=point(4))))
+    tried = Advice(text="unroll the loop", gain=0.02, evidence="more loads in flight")
+    text = explanation_page(explanation(against=explanation(gpu="NVIDIA H100", point=point(4)), rejected=(tried,)))
     assert_harmless(text)
     facts = [
         *("NVIDIA H200, values MEASURED", "bracket 9 us to 11 us", "error -4.8%", "use loads of 16 bytes"),
         *("On NVIDIA H100", "1.25 x the time"),
-        *("Bounds of throughput", "Time against occupancy", "Roofline", ">Advice<"),
+        *("Bounds of throughput", "Time against occupancy", "Roofline", "Other changes", "unroll the loop"),
         *("Machine code", "FADD R5, R2, R4", "Worksheet", "2 instructions", "Assumed, not measured", "Notes"),
     ]
     places = [text.find(fact) for fact in facts]
@@ -99,6 +100,8 @@ def test_the_curve_has_prediction_with_band_measured_points_and_models():
     assert figure.columns["predicted"][:2] == (50.0, 25.0) and figure.unit("predicted") == "us"
     assert figure.columns["low"][0] == 45.0 and figure.band == ("low", "high")
     assert [mark for mark, _ in figure.marks] == [64.0, 40.0]
+    low = point(2).model_copy(update={"roofline": 1.0})
+    assert "roofline" not in curve(explanation(curve=(low,))).ys
     without = curve(explanation(curve=tuple(point(n, measured=False) for n in (1, 2))))
     assert "measured" not in without.ys
 

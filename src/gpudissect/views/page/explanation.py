@@ -1,4 +1,4 @@
-"""An explanation as one page: answers, curve and roofline, bounds, advice, annotated machine code."""
+"""An explanation as one page: answers with advice, bounds, curve and roofline, annotated machine code."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -52,7 +52,7 @@ def explanation_page(explanation: Explanation) -> str:
                 tag("section", plotted, aria_label="Plots"),
                 class_="first explained",
             ),
-            _advice(explanation),
+            _tried(explanation),
             _code(explanation),
             *parts,
         ),
@@ -93,14 +93,15 @@ def _bounds(explanation: Explanation) -> Markup:
     return Markup(tag("h2", "Bounds of throughput") + grid)
 
 
-def _advice(explanation: Explanation) -> Markup | None:
-    tried = [*explanation.advice, *explanation.rejected]
+def _tried(explanation: Explanation) -> Markup | None:
+    """Changes that the answers do not show."""
+    tried = [*explanation.advice[MAX_ADVICE:], *explanation.rejected]
     if not tried:
         return None
     rows = [(sentences.saved_of(each), each.text, each.evidence) for each in tried[:MAX_ITEMS]]
     cut_rows = [[cut(text, MAX_TEXT_LENGTH) for text in row] for row in rows]
-    grid = table("Advice", ("predicted saving", "change", "evidence"), cut_rows)
-    return tag("section", tag("h2", "Advice"), grid)
+    grid = table("Other changes", ("predicted saving", "change", "evidence"), cut_rows)
+    return tag("section", tag("h2", "Other changes"), grid)
 
 
 def _parts(explanation: Explanation) -> Iterator[Markup]:

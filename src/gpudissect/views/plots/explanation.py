@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from gpudissect.explanation.result import Explanation, Point
 from gpudissect.explanation.sentences import resource
-from gpudissect.units import TIME_UNITS
+from gpudissect.units import TIME_UNITS, format_ns
 from gpudissect.views.plots.figure import Column, Figure, Kind
 
 ARITHMETIC = ("fma", "fp64", "tensor")
 """Resources whose work is arithmetic under a roofline."""
 ROOF_REACH = 16.0  # how far the roof goes to either side of the launch or the ridge
+MIN_HEIGHT = 0.05  # of the fastest predicted time, below which the roofline would make the axis logarithmic
 MIN_SHARE = 1e-4  # of the predicted time, below which memory or arithmetic counts as unused
 
 
@@ -34,7 +35,10 @@ def curve(explanation: Explanation) -> Figure:
         "high": tuple(_number(point.high / scale) for point in points),
         "limited by": tuple(resource(point.limiter) for point in points),
     }
-    ys = tuple(name for name in ("predicted", "measured", "Volkov", "roofline") if any(columns[name]))
+    highest = max(point.roofline for point in points)
+    is_visible = highest >= MIN_HEIGHT * min(point.predicted for point in points)
+    ys = ("predicted", "measured", "Volkov", *(["roofline"] if is_visible else []))
+    ys = tuple(name for name in ys if any(columns[name]))
     own = [(float(explanation.point.warps_per_sm), "this launch")]
     if explanation.warps_for_90 not in (None, explanation.point.warps_per_sm):
         own.append((float(explanation.warps_for_90 or 0), "90 %"))
@@ -48,7 +52,8 @@ def curve(explanation: Explanation) -> Figure:
         kinds={"predicted": Kind.LINES, "measured": Kind.DOTS},
         marks=own,
         band=("low", "high"),
-        note="band: bracket of the prediction; Volkov: VV16 s3.3; roofline: memory or arithmetic alone",
+        note="band: bracket of the prediction; Volkov: VV16 s3.3; roofline: "
+        + ("memory or arithmetic alone" if is_visible else f"below the plot, {format_ns(highest)}"),
     )
 
 
