@@ -167,15 +167,8 @@ def _run_of(
 ) -> GpuRun | None:
     """The launch; None if none is requested. Raises `UsageError`."""
     if grid is None or block is None:
-        names = {
-            "--block": block,
-            "--grid": grid,
-            "--shared": shared,
-            "--arg": arguments,
-            "-d": device,
-            "--limit": limit,
-            "--trips": trips,
-        }
+        names: dict[str, object] = {"--block": block, "--grid": grid, "--shared": shared, "--arg": arguments}
+        names |= {"-d": device, "--limit": limit, "--trips": trips}
         given = next((name for name, value in names.items() if value), None)
         if given is not None:
             missing = " and ".join(name for name in ("--grid", "--block") if names[name] is None)
