@@ -92,6 +92,8 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
         ({"loops": {}}, "Loop-carried none"),
+        ({"loops": {"k.cu:3": 0.0}}, "Loop-carried none"),
+        ({"against": explanation(gpu="NVIDIA H100")}, "10 us, the same time; limited by"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
         ({"stack_bytes": 16}, "16 B of local memory"),
         ({"advice": ()}, "Advice move fewer bytes"),

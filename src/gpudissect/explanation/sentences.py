@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
 from gpudissect.results.text import brief, clean, provenance
-from gpudissect.units import format_bytes, format_ns
+from gpudissect.units import format_bytes, format_bytes_rounded, format_ns
 
 LATENCY = "latency"
 RESOURCES = {
@@ -34,7 +34,7 @@ _LESS_WORK = {
     "issue": "execute fewer instructions: less divergence, invariants out of loops, wider loads",
     "fma": "execute fewer multiplications and additions, or use tensor cores or a smaller type",
     "imad": "execute fewer integer multiplications: simpler or 32-bit indices, invariants out of loops",
-    "alu": "execute fewer integer, logic and comparison instructions: no division or modulo in loops",
+    "alu": "execute fewer integer, logic and comparison instructions, such as division and modulo",
     "fp64": "use float where its precision suffices: FP64 units are few",
     "xu": "execute fewer special functions and conversions: approximations, polynomials, values computed once",
     "lsu": "execute fewer memory instructions: 8 or 16 bytes each, data in registers, several results per thread",
@@ -47,6 +47,7 @@ _LESS_OF_KIND = {
     "atomics": "execute fewer atomics: combine in registers or shared memory first",
     "local memory": "avoid spills: fewer live values, or more registers (__launch_bounds__, -maxrregcount)",
 }
+_SAME_TIME = 0.005  # relative difference
 _FULL_WAVES = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
@@ -83,7 +84,7 @@ def gpu_of(explanation: Explanation) -> str:
 def launch_of(explanation: Explanation) -> str:
     """Grid, block and what a thread and a block take."""
     spills = f", {format_bytes(explanation.stack_bytes)} of local memory per thread" if explanation.stack_bytes else ""
-    shared = f", {format_bytes(explanation.shared_bytes)} of shared memory" if explanation.shared_bytes else ""
+    shared = f", {format_bytes_rounded(explanation.shared_bytes)} of shared memory" if explanation.shared_bytes else ""
     sizes = f"grid {_dimensions(explanation.grid)}, block {_dimensions(explanation.block)}"
     return f"{sizes}, {explanation.registers} registers{shared}{spills}, {brief(explanation.architecture, 20)}"
 
@@ -210,7 +211,7 @@ def occupancy_of(explanation: Explanation) -> str:
         return f"{warps} warps per SM: limited by the number of blocks in the grid; theoretical: {text}"
     if not limits:
         return text
-    sizes = {"registers": explanation.registers, "shared": format_bytes(explanation.shared_bytes)}
+    sizes = {"registers": explanation.registers, "shared": format_bytes_rounded(explanation.shared_bytes)}
     names = [_OCCUPANCY_LIMITS.get(name, clean(name)) for name, each in limits.items() if each == min(limits.values())]
     return f"{text}; limited by {' and '.join(name.format(**sizes) for name in names)}"
 
@@ -231,9 +232,9 @@ def bounds_of(explanation: Explanation) -> list[tuple[str, float, float]]:
 
 def loop_of(explanation: Explanation) -> str:
     """The loop with the longest chain from one iteration to the next; empty without a loop."""
-    if not explanation.loops:
+    name = max(explanation.loops, key=lambda each: explanation.loops[each], default="")
+    if not name or not explanation.loops[name]:
         return "none"
-    name = max(explanation.loops, key=lambda each: explanation.loops[each])
     return f"{explanation.loops[name]:.4g} cycles per iteration of the loop at {brief(name, MAX_NAME_LENGTH)}"
 
 
@@ -241,6 +242,7 @@ def against_of(explanation: Explanation, other: Explanation) -> str:
     """The prediction for another GPU."""
     ratio = other.point.predicted / explanation.point.predicted if explanation.point.predicted else 1.0
     change = f"{ratio:.2f} x the time" if ratio >= 1 else f"{1 / ratio:.2f} x as fast"
+    change = "the same time" if abs(ratio - 1) < _SAME_TIME else change
     return f"{format_ns(other.point.predicted)}, {change}; limited by {limiter_of(other)}"
 
 

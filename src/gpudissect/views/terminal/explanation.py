@@ -124,7 +124,12 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
 def worksheet_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     """A row of `WORKSHEET` for each unit (VV16 table 3.2)."""
     return [
-        (sentences.resource(row.unit), f"{row.instructions:.4g}", f"{row.cycles:.4g}", f"{row.share:.0%}")
+        (
+            sentences.resource(row.unit),
+            sentences.number_of(row.instructions or None),
+            f"{row.cycles:.4g}",
+            f"{row.share:.0%}",
+        )
         for row in explanation.worksheet
     ]
 
