@@ -66,6 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "traces.json").write_text(json.dumps(content | {"warps": warps}))
     (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
     (folder / "lines.json").write_text(json.dumps(content | {"lines": content["lines"] | {"accesses": []}}))
+    (folder / "counts.json").write_text(json.dumps(content | {"counts": [["divergent", 99, 1, 1, 1]]}))
     slow = json.loads(H200.read_text())
     bandwidth = next(f for f in slow["findings"] if (f["element"], f["attribute"]) == ("dram", "read_bandwidth"))
     bandwidth["value"] = 0
@@ -91,6 +92,7 @@ def test_the_explanation_is_of_the_kernel_and_the_gpu(explained) -> None:
     assert (short_name(explained.kernel), explained.gpu, explained.origin) == ("divergent", "NVIDIA H200", "measured")
     assert (explained.grid, explained.block, explained.max_warps) == ((4, 1, 1), (64, 1, 1), 64)
     assert explained.point.low < explained.point.predicted < explained.point.high
+    assert explained.active_threads is not None and 8 < explained.active_threads < 24 and explained.sms == 132
     assert len(explained.lines) > 10 and explained.curve
 
 
@@ -155,6 +157,7 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("lines.json", "--machine", H200), ("lines.json", "packed of lines", "record it again")),
         (("profile.json", "--machine", "slow.json"), ("dram.read_bandwidth is 0", "NVIDIA H200")),
         (("profile.json", "--machine", H200, "--gate", "limiter == memry"), ("memry", "did you mean memory?")),
+        (("counts.json", "--machine", H200), ("counts.json", "packed_ptx", "record it again")),
         (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
         (("altered.json", "--machine", H200), ("altered.json", "packed_cubin", "record it again")),
         (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),

@@ -92,6 +92,9 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
         ({"loops": {}}, "Loop-carried none"),
+        ({"active_threads": 16.0, "advice": (), "point": BUSY_LSU}, "take the same path"),
+        ({"active_threads": 16.0, "advice": ()}, "move fewer bytes"),
+        ({"active_threads": 16.04}, "Divergence on average 16 of 32 threads of a warp are active"),
         ({"loops": {"k.cu:3": 0.0}}, "Loop-carried none"),
         ({"against": explanation(gpu="NVIDIA H100")}, "10 us, the same time; limited by"),
         ({"origin": Origin.SIMULATED}, "values SIMULATED"),
@@ -139,6 +142,7 @@ def test_code_without_padding_rare_executions_and_few_producers():
 
 def test_the_grid_of_full_waves_is_not_mentioned():
     assert "Grid" not in text_of(explanation(sms=128)) and "Grid" not in text_of(explanation(sms=None))
+    assert "Divergence" not in text_of(explanation(active_threads=31.0))
 
 
 def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():

@@ -93,7 +93,8 @@ def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
     from gpudissect.explanation.model.build import explain_profile
 
     _check_results(results, profile.architecture)
-    return _with_gpu(explain_profile(profile, results), results)
+    active = profile.active_threads()
+    return _with_gpu(explain_profile(profile, results), results).model_copy(update={"active_threads": active})
 
 
 def _with_gpu(explanation: Explanation, results: Sequence[Result]) -> Explanation:

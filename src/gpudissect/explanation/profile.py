@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from gpudissect.errors import MachineCodeError, UsageError
+from gpudissect.errors import MachineCodeError, PtxError, UsageError
 from gpudissect.explanation.instrument import BlockCount
 from gpudissect.explanation.line_records import Count, LineRecords
 from gpudissect.explanation.packing import MAX_EVENTS_PER_WARP, DamagedProfileError, Trace, unpack_bytes, unpack_trace
-from gpudissect.explanation.ptx import MAX_PTX_BYTES
+from gpudissect.explanation.ptx import MAX_PTX_BYTES, parse_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 from gpudissect.results.files import read_bounded
 from gpudissect.results.model import Items, Record
@@ -202,6 +202,21 @@ class Profile(Record):
     def block_counts(self) -> dict[tuple[str, int], BlockCount]:
         """Executions of PTX blocks in a launch, by function and index of the block."""
         return {(function, block): BlockCount(*rest) for function, block, *rest in self.counts}
+
+    def active_threads(self) -> float | None:
+        """Threads of a warp that execute an instruction, on average over the PTX; None if no warp was counted.
+
+        Raises `DamagedProfileError` for counts that are not of the blocks of the PTX.
+        """
+        module, warps, threads = parse_ptx(self.ptx()), 0, 0
+        for (name, number), count in self.block_counts().items():
+            try:
+                block = module.function(name).blocks[number]
+            except (PtxError, IndexError):
+                raise DamagedProfileError("counts", "has blocks that are not in packed_ptx") from None
+            warps += count.warps * (block.end - block.start)
+            threads += count.threads * (block.end - block.start)
+        return threads / warps if warps else None
 
     def ptx(self) -> str:
         """The PTX. Raises `DamagedProfileError`."""

@@ -123,6 +123,8 @@ class Explanation(Record):
     """Origin of the recording that was replayed."""
     counts: Literal["measured", "given"] = "measured"
     """Whether executions were counted on a GPU, or follow from given trips of the loops."""
+    active_threads: float | None = None
+    """Threads of a warp that execute an instruction, on average over the PTX; None if executions were not counted."""
     sms: int | None = None
     """SMs of the GPU."""
     latencies: dict[str, float] = Field(default_factory=dict)

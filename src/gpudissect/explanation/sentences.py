@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
 from gpudissect.results.text import brief, clean, provenance
-from gpudissect.units import format_bytes, format_bytes_rounded, format_ns
+from gpudissect.units import WARP_SIZE, format_bytes, format_bytes_rounded, format_ns
 
 LATENCY = "latency"
 RESOURCES = {
@@ -47,6 +47,7 @@ _LESS_OF_KIND = {
     "atomics": "execute fewer atomics: combine in registers or shared memory first",
     "local memory": "avoid spills: fewer live values, or more registers (__launch_bounds__, -maxrregcount)",
 }
+_CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
 _SAME_TIME = 0.005  # relative difference
 _FULL_WAVES = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
@@ -129,6 +130,14 @@ def limiter_of(explanation: Explanation) -> str:
     return ": ".join(filter(None, (LATENCY, "; ".join(filter(None, (wait, busiest))))))
 
 
+def divergence_of(explanation: Explanation) -> str:
+    """Active threads of a warp on average; empty if nearly all are active, or if they were not counted."""
+    active = explanation.active_threads
+    if active is None or active >= _CONVERGED_THREADS:
+        return ""
+    return f"on average {active:.3g} of {WARP_SIZE} threads of a warp are active"
+
+
 def _most_work(explanation: Explanation) -> tuple[str, str, float]:
     """The source line with most work of the limiting resource, opcode or kind of most of that, and the line's share."""
     work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))  # by source line and opcode
@@ -168,6 +177,8 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
         return [(f"Saves {saved_of(each)}", f"{each.text}; {each.evidence}") for each in explanation.advice]
     limiter, kind = explanation.point.limiter, _most_work(explanation)[1]
     hint = _LESS_OF_KIND.get(kind) or _LESS_WORK.get(limiter)
+    if divergence_of(explanation) and limiter not in ("memory", "l2"):
+        hint = "let the threads of a warp take the same path: order the data by it, or use a kernel for each"
     if limiter != LATENCY and hint:
         return [("Advice", f"{hint}; the saving is not predicted")]
     return [("Advice", f"none of {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%}")]

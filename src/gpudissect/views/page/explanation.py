@@ -70,11 +70,11 @@ def _header(explanation: Explanation) -> Iterator[Child]:
 
 def answers(explanation: Explanation) -> Markup:
     """Limiter, advice, time, occupancy, warps needed, dependence chain, as a list of terms."""
-    grid = sentences.grid_of(explanation)
+    optional = ("Grid", sentences.grid_of(explanation)), ("Divergence", sentences.divergence_of(explanation))
     terms = [
         ("Predicted time", sentences.time_of(explanation.point)),
         ("Limited by", sentences.limiter_of(explanation)),
-        *([("Grid", grid)] if grid else []),
+        *((name, text) for name, text in optional if text),
         *sentences.advice_of(explanation)[:MAX_ADVICE],
         ("Occupancy", sentences.occupancy_of(explanation)),
         ("Warps needed", sentences.warps_of(explanation)),

@@ -63,8 +63,9 @@ def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, 
 def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
     """Label, text and the most lines that it may take."""
     yield "Limited by", sentences.limiter_of(explanation), 3
-    if grid := sentences.grid_of(explanation):
-        yield "Grid", grid, 1
+    for label, text in (("Grid", sentences.grid_of(explanation)), ("Divergence", sentences.divergence_of(explanation))):
+        if text:
+            yield label, text, 1
     for label, text in sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]:
         yield label, text, MAX_ADVICE_LINES
     yield "Predicted time", sentences.time_of(explanation.point), 1
