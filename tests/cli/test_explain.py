@@ -67,6 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "altered.json").write_text(json.dumps(content | {"code_sha256": "0" * 64}))
     (folder / "lines.json").write_text(json.dumps(content | {"lines": content["lines"] | {"accesses": []}}))
     (folder / "counts.json").write_text(json.dumps(content | {"counts": [["divergent", 99, 1, 1, 1]]}))
+    (folder / "early.json").write_text(json.dumps(content | {"counts": []}))
     slow = json.loads(H200.read_text())
     bandwidth = next(f for f in slow["findings"] if (f["element"], f["attribute"]) == ("dram", "read_bandwidth"))
     bandwidth["value"] = 0
@@ -158,6 +159,7 @@ def test_several_kernels_need_a_name(files, gpudissect, error_of) -> None:
         (("profile.json", "--machine", "slow.json"), ("dram.read_bandwidth is 0", "NVIDIA H200")),
         (("profile.json", "--machine", H200, "--gate", "limiter == memry"), ("memry", "did you mean memory?")),
         (("counts.json", "--machine", H200), ("counts.json", "packed_ptx", "record it again")),
+        (("early.json", "--machine", H200), ("early.json", "execution counts", "record it again")),
         (("traces.json", "--machine", H200), ("traces.json", "packed of warp ", "cannot be decompressed")),
         (("altered.json", "--machine", H200), ("altered.json", "packed_cubin", "record it again")),
         (("other.cubin", "--profile", "profile.json"), ("another kernel, divergent",)),

@@ -45,7 +45,10 @@ def explain_file(
     raises: `MachineCodeError`, `PtxError`, `DeviceError`.
     """
     try:
-        return explain_recorded(read_profile_of(file, kernel, profile, options), results, against)
+        recorded = read_profile_of(file, kernel, profile, options)
+        if not recorded.counts:
+            raise UsageError(f"{profile or file} has no execution counts, because its run ended early: record it again")
+        return explain_recorded(recorded, results, against)
     except DamagedProfileError as error:
         raise UsageError(f"{profile or file}: {error}") from None
 
