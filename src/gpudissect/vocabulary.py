@@ -38,7 +38,7 @@ ELEMENTS = (
     *TLBS,
     *("icache_l0", "icache_l1", "icache_l15"),
     *("spectrum_global", "spectrum_global_l2"),
-    *("cluster", "tma", "hierarchy", "curves", "launch", "lsu", "issue"),
+    *("cluster", "tma", "hierarchy", "curves", "launch", "lsu", "issue", "registers"),
     *HIDING,
     *INSTRUCTIONS,
     *ACCESSES,
@@ -90,6 +90,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("ldg_one_address", "lds_one_address", "sts_one_address", "atoms_one_address"), "cycles"),
     "instructions_per_cycle": "",  # of a scheduler, at most
     "units": "",  # of a scheduler, among which instructions are distributed
+    "read_interval": "cycles",  # of a bank of registers, from one to the next
     "pair_loss": "",  # time of two instructions of separate units beyond that of the slower one, relative
     **dict.fromkeys(("special_with_shuffle", "special_with_store"), "cycles"),  # added by a special function, per SM
     **dict.fromkeys(("p1", "p2", "p3", "p4", "p5", "p6"), "cycles"),

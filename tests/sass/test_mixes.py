@@ -249,3 +249,13 @@ def test_many_chains_stay_in_registers(ilp):
     for op in (Op.FFMA, Op.MMA_F16):
         check(mix(op, ilp=ilp), "sm_90")
         assert window_of(mix(op, ilp=ilp), "sm_90").registers < 128
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_multiply_adds_read_the_registers_that_were_chosen(arch):
+    wanted = mix(Op.FFMA, iterations=128, ilp=4, source_registers=(4, 6, 8))
+    loop = window_of(wanted, arch).loop
+    adds = [i for i in loop if i.name == "FFMA"]
+    assert len(adds) == 4 * unrolled(wanted)[0]
+    assert all(re.fullmatch(r"FFMA R\d+,R4,R6,-?R8", i.operands.join(("FFMA ", ""))) for i in adds)
+    assert sum(i.name not in CONTROL and i.opcode not in MOVES for i in loop) <= len(adds) + MAX_CONTROL

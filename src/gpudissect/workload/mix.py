@@ -130,6 +130,8 @@ class Mix:
         repetition: distinguishes mixes that are otherwise equal.
         cold: no cache holds anything of the footprint at the start.
         sampled: one warp per SM times one in so many of its loads from global memory (VV16 s6.6); 0 for none.
+        source_registers: numbers of the three registers that each multiply-add reads, whatever wrote them: no chains.
+            Empty for chains.
 
     Raises `WorkloadError` for parameters that no GPU supports.
     """
@@ -148,6 +150,7 @@ class Mix:
     repetition: int = 0
     cold: bool = False
     sampled: int = 0
+    source_registers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for problem in self._problems():
@@ -180,6 +183,10 @@ class Mix:
             yield f"a mix times one load in 1 to {MAX_SAMPLE_INTERVAL}, got {self.sampled}"
         if self.sampled and (self.ilp > 1 or self.waves > 1 or self.access is Access.RESIDENT):
             yield "single loads are timed in mixes of one chain per warp and one wave, streaming or random"
+        if self.source_registers and {step.instruction for step in self.body} != {Instruction.FFMA}:
+            yield "source registers are chosen for multiply-adds alone (ffma)"
+        if self.source_registers and (len(self.source_registers) != 3 or not 0 <= min(self.source_registers) < 255):
+            yield f"a multiply-add reads three registers, got {list(self.source_registers)}"
 
     def min_footprint(self, sms: int) -> int:
         """Bytes that chains on so many SMs need to have disjoint operands; 0 for resident ones.

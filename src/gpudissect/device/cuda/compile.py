@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gpudissect.cache_folder import cache_folder, private_folder
+from gpudissect.device.cuda.mix.registers import registers_in, with_source_registers
 from gpudissect.errors import DeviceError, KernelFailed, UsageError
 
 KERNELS = FilePath(__file__).parent / "kernels"
@@ -47,10 +48,12 @@ def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
     options = ProgramOptions(std=_STANDARD, arch=arch, include_path=[str(KERNELS)], define_macro=list(macros) or None)
     try:
         program = Program((KERNELS / source).read_text(), "c++", options)
-        return bytes(program.compile("cubin").code)
+        cubin = bytes(program.compile("cubin").code)
     except Exception as error:
         reason = next((line for line in str(error).splitlines() if "error" in line), str(error).partition("\n")[0])
         raise KernelFailed(f"{source} did not compile for {arch}: {reason.strip()}") from error
+    registers = registers_in(macros)
+    return with_source_registers(cubin, registers) if registers else cubin
 
 
 def compile_ptx(

@@ -1,6 +1,7 @@
 """Costs of memory accesses on a simulated SM: the tiers that serve them, and the instructions of a mix."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpudissect.workload import SHARED_INSTRUCTIONS, Access, Instruction, Mix, P
 L2_VARIABILITY = 0.6  # of the services of an L2, see `MemorySystem`: nearly equal
 L1_LINE_BYTES = 128  # of one look-up in an L1
 SECTOR_BYTES = 32  # minimum transfer from an L2 to an SM
+MAX_REGISTERS = 256  # of a thread
 WORD_BYTES = 4  # that each lane of a random access loads
 
 
@@ -77,6 +79,10 @@ def _cost(instruction: Instruction, mix: Mix, processor: Processor, hierarchy: H
     if instruction is Instruction.LDG:
         cost = _random_cost if mix.access is Access.RANDOM else _load_cost
         return cost(operation, mix, processor, hierarchy)
+    if mix.source_registers:
+        banks = processor.register_banks or MAX_REGISTERS
+        reads = Counter(register % banks for register in set(mix.source_registers))
+        return Cost(pipe, operation.interval, 1.0, slots=max(slots, *reads.values()))
     is_barrier = instruction is Instruction.BARRIER
     return Cost(pipe, operation.interval, latency, to_core, slots, core=pipe is Pipe.CORE, barrier=is_barrier)
 

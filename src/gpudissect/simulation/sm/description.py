@@ -160,6 +160,7 @@ class Processor:
     l1: Bandwidth | None = None  # of one SM; None without an L1
     issue_interval: int = 1  # cycles from one issue of a scheduler to the next
     issue_width: int = 1  # independent instructions of one warp that may be issued at once
+    register_banks: int | None = None  # of a scheduler; each reads one register per cycle. None for no limit
     banked_l1: bool = False  # loads that hit the L1 conflict in its banks, which are those of shared memory
     reissue: int = 1  # cycles from one issue of a warp to its next, even if independent (VV16 s3.7)
     single: frozenset[Pipe] = frozenset({Pipe.MEMORY, Pipe.BARRIER})  # shared by all schedulers; others have their own

@@ -12,6 +12,7 @@ from gpudissect.catalogue.compute_capability import (
     max_sm_threads,
 )
 from gpudissect.device.cuda.compile import Code
+from gpudissect.device.cuda.mix.registers import MACRO
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
@@ -133,7 +134,9 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
         "IN_GLOBAL": in_global,
         "PLACES": in_shared or Instruction.STS in instructions,
         "STORES": Instruction.STS in instructions,
-        "NEUTRAL": not has_address and all(FORMS[instruction].neutral for instruction in instructions),
+        "NEUTRAL": not has_address
+        and not mix.source_registers
+        and all(FORMS[instruction].neutral for instruction in instructions),
         "TILES": in_global and mix.access is Access.STREAMING,
         "LINES": in_global and mix.access is Access.RANDOM,
     }
@@ -142,6 +145,8 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     if instructions & {Instruction.ATOMG, Instruction.STG}:
         counter_stride = operand_bytes(mix) + (_COUNTER_PADDING if mix.waves == 1 else 0)
         macros.append(f"COUNTER_STRIDE={counter_stride}")
+    if mix.source_registers:
+        macros.append(f"{MACRO}{'.'.join(map(str, mix.source_registers))}")
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
     if in_global and mix.ilp <= _MAX_CAPPED_CHAINS:
