@@ -54,8 +54,7 @@ still predicted up to 47 % too fast: its table is as large as the L2, and each o
 Fitted to the tuning and development groups, and to `permute_random` and `hash_table`: how memory latency rises if reads
 and writes are mixed, or if lines are far apart. Determined by hand on an H200, not by `discover`: the issue order of a
 scheduler, inferred from the kernels, and the rates of atomics and of random lines, measured with probes. **The tables
-below are for the model after all changes.** Results: `docs/results/h200.json`, `docs/results/h200-instructions.json`,
-and those of the H100.
+below are for the model after all changes.** Results: `docs/results/h200.json` and `docs/results/h100.json`.
 
 Published errors are not directly comparable, because kernels and GPUs differ: 14 % for a simulator that models control
 words (Huerta et al., MICRO 2025, RTX A6000); 24 % for an analytic model over occupancies on 14 Rodinia kernels, and 27
@@ -94,7 +93,7 @@ class Point:
 def points_of(gpu: str, kernel: str) -> list[Point]:
     """A recorded kernel at all its occupancies, measured and predicted."""
     profile = read_profile(RECORDINGS / gpu / f"{kernel}.json")
-    card = card_of(*(load(ROOT / "docs" / "results" / f"{name}.json") for name in (gpu, f"{gpu}-instructions")))
+    card = card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
     cubin, machine = profile.machine_code()
     found = assess(read_program(cubin, machine), parse_ptx(profile.ptx()), facts_of(profile, card), card)
     points = []

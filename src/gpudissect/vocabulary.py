@@ -4,7 +4,21 @@ _FLOATS = ("fadd", "fmul", "ffma")
 _INTEGERS = ("iadd", "imad", "imad_wide", "lop", "shift", "prmt", "fmnmx", "select")
 _ARITHMETIC = (*_FLOATS, *_INTEGERS, "hfma2", "dadd", "dfma", "i2f", "f2i", "f2f")
 _SPECIAL = ("rcp", "rsq", "sin", "ex2", "lg2", "popc", "flo")
-_MEMORY = ("shuffle", "vote", "redux", "match", "lds", "sts", "atoms", "ldg", "stg", "atomg", "barrier")
+_MEMORY = (
+    "shuffle",
+    "vote",
+    "redux",
+    "match",
+    "lds",
+    "sts",
+    "atoms",
+    "ldg",
+    "stg",
+    "atomg",
+    "redg",
+    "barrier",
+    "branch",
+)
 _MATRIX = ("mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_f64")
 INSTRUCTIONS = (*_ARITHMETIC, *_SPECIAL, *_MEMORY, *_MATRIX)
 """Warp instructions: the values of `gpudissect.workload.Instruction`."""
@@ -66,6 +80,10 @@ ATTRIBUTES = {
     "latency": "cycles",  # from one instruction to the next that depends on it
     "rate": "ops/cycle",  # per SM: operations of single threads; of matrix instructions multiply-adds
     "gpu_rate": "ops/s",  # the same of all SMs at once
+    **dict.fromkeys(("latency_64", "latency_128"), "cycles"),  # of a load of so many bits by each thread
+    **dict.fromkeys(("contiguous_rate", "random_rate", "line_rate", "word_rate"), "ops/cycle"),  # of the whole GPU
+    "block_latency": "cycles",  # of a barrier of the largest block
+    "arrival_interval": "cycles",  # of an SM, for each warp that arrives at a barrier
     "warps_needed": "",  # per SM, to reach that rate with one chain per warp
     "access_latency": "cycles",  # latency hiding: of the accesses between additions, unloaded
     **dict.fromkeys(("access_rate", "arithmetic_rate", "issue_rate"), "ops/cycle"),  # per SM: of single threads
@@ -84,6 +102,7 @@ ATTRIBUTES = {
     "kernel_interval": "ns",  # between two of many queued empty kernels, several streams in use
     "graph_interval": "ns",
     "block_replacement": "cycles",  # from the end of a block to the start of its successor
+    "store_wait": "cycles",  # of that, for the last stores of a block
     "ldg_banks": "",  # of the L1, for global loads that hit
     "ldg_lines_per_cycle": "",  # of the L1, at most, without bank conflicts
     **dict.fromkeys(("ldg_pass", "lds_pass", "sts_pass", "atoms_pass"), "cycles"),  # of an SM for each bank pass

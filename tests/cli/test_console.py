@@ -95,7 +95,7 @@ def test_no_line_is_wider_than_the_terminal(columns):
     lines = printed_lines(on_terminal(columns, "show", "-a", H200))
     assert max(map(len, lines)) <= columns
     header = next(line for line in lines if " attribute " in line)
-    assert ("published" in header) == (columns >= 120)
+    assert ("published" in header) == (columns >= 200)
     assert any("capacity" in line and shown(load(H200), "l1.capacity") in line for line in lines)
 
 

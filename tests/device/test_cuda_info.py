@@ -1,5 +1,6 @@
 """What NVML reports, or does not; the clock rate; shared memory beside the L1."""
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -56,7 +57,13 @@ def test_nvml_reports_throttling_and_processes(monkeypatch):
     first = NvmlMonitor("0000:00:00.0")
     assert first.driver() == "580.1" and first.throttling() == "power cap, thermal (hardware)"
     assert first.other_processes() is None
-    for processes, others in (([1, 2, 3], "2"), (object(), None)):  # a single process has no length
+
+    class Processes(list):
+        pid = property(list)
+
+    parent = os.getppid()  # which holds arrays
+    several, single = Processes([-1, -2, -3]), object()  # a single process has no length
+    for processes, others in ((several, "2"), (Processes([-1, parent, -3]), "1"), (single, None)):
         nvml.device_get_compute_running_processes_v3 = lambda handle, processes=processes: processes
         monitor = NvmlMonitor("0000:00:00.0")
         assert monitor.other_processes() == others

@@ -99,16 +99,23 @@ def test_instructions_that_the_gpu_lacks(wanted, capability, message):
     assert "\n" not in str(caught.value) and not isinstance(caught.value, UnsupportedWorkload)
 
 
+@pytest.mark.parametrize(("access", "spread"), [(Access.RANDOM, 4), (Access.STREAMING, 128)])
+def test_atomics_on_a_footprint_share_its_words_or_lines(access, spread):
+    body = build_body(mix(Instruction.REDG, access=access, footprint=1 << 20), HOPPER)
+    assert body.spread == spread and f"SPREAD={spread}" in body.macros and not body.counter_stride
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
         (mix(Instruction.LDS, Instruction.LDG, width=8, stride=2), "no chain through all of"),
         (mix(Instruction.MMA_F16, Instruction.MMA_BF16), "no chain through all of"),
         (mix(Instruction.DADD, Instruction.FADD), "no chain through all of"),
-        (mix(Instruction.LDG, width=16, stride=4), "4 or 8 bytes"),
+        (mix(Instruction.LDG, Instruction.FADD, width=16, stride=4), "alone in their mix"),
         (mix(Instruction.ATOMS, width=8, stride=2), "4 bytes"),
         (mix(Instruction.FADD, access=Access.RANDOM, footprint=1 << 20), "only global loads"),
-        (mix(Instruction.ATOMG, access=Access.RANDOM, footprint=1 << 20), "only global loads"),
+        (mix(Instruction.ATOMG, access=Access.RANDOM, footprint=1 << 20, stride=2), "one word apart"),
+        (mix(Instruction.STG, access=Access.RANDOM, footprint=1 << 20), "are resident"),
         (mix(Instruction.FADD, sampled=8, **LOADS), "sampled"),
         (mix(Instruction.LDG, Instruction.ATOMG, access=Access.RANDOM, footprint=1 << 20), "are resident"),
         (mix(Step(Instruction.FADD, 5000), ilp=4), "at most 8192"),

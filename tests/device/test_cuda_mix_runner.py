@@ -120,6 +120,29 @@ def test_random_loads_leave_the_l1_as_large_as_they_can():
     assert kernel.carveout == 100
 
 
+def test_atomics_share_the_counters_of_a_footprint():
+    context = MixContext()
+    run(context, mix(Instruction.REDG, warps=8, access=Access.RANDOM, footprint=128))
+    run(context, mix(Instruction.REDG, warps=8, access=Access.STREAMING, footprint=1 << 12))
+    assert [mix["count"] for mix in context.mixes] == [32, 32]
+    assert "write_lines" not in context.launches
+
+
+def test_a_silent_mix_has_the_warps_of_its_last_wave():
+    context, silent = MixContext(), replace(ADDS, waves=3, silent=True)
+
+    def silence(reports):
+        reports["end"][: -SMS * 8] = 0
+
+    context.tamper_reports = silence
+    trace = run(context, silent)
+    assert trace.begin.tolist() == [1000 + SMS * 8 * 2 + w for w in range(SMS * 8)]
+    assert trace.nanoseconds.tolist() == [4500 + SMS * 8 * 3 - 1 - 500]
+    context.tamper_reports = lambda reports: reports["end"].fill(0)
+    with pytest.raises(DeviceError, match="0 warps of the last wave"):
+        run(context, silent)
+
+
 def test_a_broken_chain_is_an_error():
     context = MixContext()
     context.tamper_reports = lambda reports: reports["broken"].put(3, 1)

@@ -50,6 +50,7 @@ FORMS = {
     Op.ATOMS: r"ATOMS\.ADD R.*",
     Op.LDG: r"LDG\.E(\.64)?\.STRONG\.(SM|CTA) R.*",
     Op.STG: r"STG\.E(\.64|\.128)?(\.STRONG\.SYS)? .*",
+    Op.REDG: r"REDG?\.E\.ADD\.STRONG\.GPU .*",
     Op.ATOMG: r"ATOMG\.E\.ADD\.STRONG\.GPU PT,R.*",
     Op.BARRIER: r"BAR\.SYNC(\.DEFER_BLOCKING)? 0x0",
     Op.MMA_F16: r"HMMA\.16816\.F32 R.*",
@@ -132,7 +133,7 @@ def follow(wanted, code, chains):
     known = len(chains) == wanted.ilp
     for i in code:
         op = instruction_of(wanted, i)
-        if op in (Op.STS, Op.STG, Op.BARRIER):
+        if op in (Op.STS, Op.STG, Op.REDG, Op.BARRIER):
             continue
         if op is not None or is_bond(i):
             assert not i.predicate
@@ -187,15 +188,19 @@ def check(wanted, arch, bonds=0):
     assert all(chain & stored for chain in ends), "the second clock read must wait for every chain"
 
 
+CHAINED = set(Op) - {Op.BRANCH}
+"""Instructions of chains; a branch has no operand."""
 OTHER_ON_86 = (Op.HFMA2, Op.I2F, Op.F2F, Op.RCP, Op.RSQ, Op.EX2, Op.LG2, Op.SHUFFLE, Op.LDG, Op.MMA_F16)
 """Instructions whose loops differ from those of sm_80 in an opcode, and two whose loops do not."""
 CASES = [
     (arch, op, 1)
     for arch in ARCHS
     for op in supported_instructions(capability(arch))
-    if arch != "sm_86" or op in OTHER_ON_86
+    if op in CHAINED and (arch != "sm_86" or op in OTHER_ON_86)
 ]
-CASES += [(arch, op, 3) for arch in ("sm_90", "sm_120") for op in supported_instructions(capability(arch))]
+CASES += [
+    (arch, op, 3) for arch in ("sm_90", "sm_120") for op in supported_instructions(capability(arch)) if op in CHAINED
+]
 CASES += [("sm_100", op, 2) for op in (Op.FADD, Op.LDG, Op.SHUFFLE, Op.MMA_F16, Op.MMA_F64)]
 
 
@@ -259,3 +264,32 @@ def test_multiply_adds_read_the_registers_that_were_chosen(arch):
     assert len(adds) == 4 * unrolled(wanted)[0]
     assert all(re.fullmatch(r"FFMA R\d+,R4,R6,-?R8", i.operands.join(("FFMA ", ""))) for i in adds)
     assert sum(i.name not in CONTROL and i.opcode not in MOVES for i in loop) <= len(adds) + MAX_CONTROL
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_branches_lead_to_the_next_instruction(arch):
+    wanted = mix(Step(Op.BRANCH, 64), iterations=6)
+    code = kernels_of("mix.cu", build_body(wanted, capability(arch)).macros, arch)["mix"]
+    assert sum(i.name == "BRA" and i.target == at + 1 and not i.predicate for at, i in enumerate(code)) == 2 * 64
+    assert not any(i.name == "PMTRIG" for i in code)
+    assert unrolled(wanted) == (2, 3, 0)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+def test_loads_of_16_bytes_have_two_operations_between_them(arch):
+    loop = window_of(mix(Step(Op.LDG, 64), iterations=2, width=16, stride=4), arch).loop
+    names = [i.name for i in loop if i.name in ("LDG", "LOP3")]
+    assert [i.opcode.split(".")[2] for i in loop if i.name == "LDG"] == ["128"] * 128
+    assert sum(name == "LOP3" for name in names) - 2 * 128 in (0, 1)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("op", [Op.ATOMG, Op.REDG])
+@pytest.mark.parametrize("access", [Access.RANDOM, Access.STREAMING])
+def test_random_counters_take_three_multiplications(arch, op, access):
+    wanted = mix(Step(op, 4), ilp=4, iterations=24, access=access, footprint=1 << 20)
+    loop = window_of(wanted, arch).loop
+    atomics = sum(instruction_of(wanted, i) is op for i in loop)
+    multiplications = sum(i.opcode in ("IMAD", "IMAD.HI.U32", "IMAD.WIDE.U32") for i in loop)
+    assert atomics == 4 * 4 * unrolled(wanted)[0] and multiplications == 3 * atomics
+    assert len(loop) < 4 * atomics + 32

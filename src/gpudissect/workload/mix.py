@@ -53,7 +53,9 @@ class Instruction(StrEnum):
     LDG = "ldg"  # load from global memory
     STG = "stg"  # store to global memory: no result
     ATOMG = "atomg"  # atomic add on global memory that returns the old value
+    REDG = "redg"  # the same without result
     BARRIER = "barrier"  # of all warps of a block
+    BRANCH = "branch"  # taken, to the next instruction
     MMA_F16 = "mma_f16"
     MMA_BF16 = "mma_bf16"
     MMA_TF32 = "mma_tf32"
@@ -63,7 +65,7 @@ class Instruction(StrEnum):
 
 SHARED_INSTRUCTIONS = (Instruction.LDS, Instruction.STS, Instruction.ATOMS)
 """Instructions with an operand in shared memory."""
-GLOBAL_INSTRUCTIONS = (Instruction.LDG, Instruction.STG, Instruction.ATOMG)
+GLOBAL_INSTRUCTIONS = (Instruction.LDG, Instruction.STG, Instruction.ATOMG, Instruction.REDG)
 """Instructions with an operand in global memory."""
 MATRIX_MULTIPLY_ADDS = {
     Instruction.MMA_F16: 16 * 8 * 16,
@@ -86,7 +88,11 @@ MATRIX_NAMES = {
 
 
 class Access(StrEnum):
-    """Distribution of the lanes of a warp over global memory."""
+    """Distribution of the lanes of a warp over global memory.
+
+    Atomics on a footprint choose at random, all warps in the same: a line of 32 words (STREAMING) or a word for each
+    lane (RANDOM).
+    """
 
     RESIDENT = "resident"  # each lane its own word, `stride` apart, always the same: hits in the nearest cache
     STREAMING = "streaming"  # each lane its own word, `stride` apart, other lines in every access: no reuse
@@ -132,6 +138,7 @@ class Mix:
         sampled: one warp per SM times one in so many of its loads from global memory (VV16 s6.6); 0 for none.
         source_registers: numbers of the three registers that each multiply-add reads, whatever wrote them: no chains.
             Empty for chains.
+        silent: blocks store nothing when they end, except those of the last wave: the trace has only these.
 
     Raises `WorkloadError` for parameters that no GPU supports.
     """
@@ -151,6 +158,7 @@ class Mix:
     cold: bool = False
     sampled: int = 0
     source_registers: tuple[int, ...] = ()
+    silent: bool = False
 
     def __post_init__(self) -> None:
         for problem in self._problems():
@@ -183,6 +191,8 @@ class Mix:
             yield f"a mix times one load in 1 to {MAX_SAMPLE_INTERVAL}, got {self.sampled}"
         if self.sampled and (self.ilp > 1 or self.waves > 1 or self.access is Access.RESIDENT):
             yield "single loads are timed in mixes of one chain per warp and one wave, streaming or random"
+        if self.silent and (self.waves < 2 or self.sms is not None):
+            yield f"a silent mix has several waves on all SMs, got {self.waves} on {self.sms}"
         if self.source_registers and {step.instruction for step in self.body} != {Instruction.FFMA}:
             yield "source registers are chosen for multiply-adds alone (ffma)"
         if self.source_registers and (len(self.source_registers) != 3 or not 0 <= min(self.source_registers) < 255):

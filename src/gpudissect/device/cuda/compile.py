@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path as FilePath
 
 from gpudissect.cache_folder import cache_folder, private_folder
-from gpudissect.device.cuda.mix.registers import registers_in, with_source_registers
+from gpudissect.device.cuda.mix.patches import patched
 from gpudissect.errors import DeviceError, KernelFailed, UsageError
 
 KERNELS = FilePath(__file__).parent / "kernels"
@@ -52,8 +52,7 @@ def compile_cubin(source: str, macros: tuple[str, ...], arch: str) -> bytes:
     except Exception as error:
         reason = next((line for line in str(error).splitlines() if "error" in line), str(error).partition("\n")[0])
         raise KernelFailed(f"{source} did not compile for {arch}: {reason.strip()}") from error
-    registers = registers_in(macros)
-    return with_source_registers(cubin, registers) if registers else cubin
+    return patched(cubin, macros)
 
 
 def compile_ptx(

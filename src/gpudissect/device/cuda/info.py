@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -173,12 +174,16 @@ class NvmlMonitor:
         return ", ".join(text for bit, text in _THROTTLE_REASONS.items() if (bits or 0) & bit) or None
 
     def other_processes(self) -> str | None:
-        """Number of other processes on this GPU, None if 0 or unknown. Queried once a second: that takes long."""
+        """Number of other processes on this GPU, None if 0 or unknown. Queried once a second: that takes long.
+
+        The process that started this one does not count: it may hold the arrays that a kernel is explained with.
+        """
         now = time.monotonic()
         if now - self._processes_at >= 1:
             self._processes_at = now
             # A single process may come as a plain struct, without a length: then the query fails.
-            count = self._query(lambda nvml: len(nvml.device_get_compute_running_processes_v3(self._handle)))
+            running = self._query(lambda nvml: nvml.device_get_compute_running_processes_v3(self._handle))
+            count = self._query(lambda _: len(running) - (os.getppid() in list(running.pid)))
             self._other_processes = max((count or 1) - 1, 0)
         return str(self._other_processes) if self._other_processes else None
 

@@ -44,8 +44,9 @@ LATENCY_CAVEATS = {
     "ldg_random": (
         "until the last of 32 lanes has its word, each from its own line; one warp on the whole GPU, as in VV16 s6.7",
     ),
-    **dict.fromkeys(("sts", "stg"), ("stores return no result: the time between two stores of the same warp",)),
+    **dict.fromkeys(("sts", "stg", "redg"), ("stores return no result: the time between two stores of the same warp",)),
     "match": (ONE_VALUE,),
+    "branch": ("to the next instruction, with nothing between two branches: others between add one or two cycles",),
     "select": ("of two instructions, ISETP and SEL",),
     "vote": ("of two instructions, ISETP and VOTE",),
     "redux": ("with the move of the result from a uniform register",),
@@ -55,7 +56,7 @@ RATE_CAVEATS = {
     "match": (ONE_VALUE,),
     "select": ("ISETP and SEL count as one operation",),
     "vote": ("ISETP and VOTE count as one operation",),
-    "stg": ("words that stay in the L2, those of each warp in lines of its own",),
+    **dict.fromkeys(("stg", "redg"), ("words that stay in the L2, those of each warp in lines of its own",)),
     "ldg_streaming": ("with the smallest L1: with the largest, an H200 reaches at least 2 % more",),
     "hfma2": (
         "two multiply-adds of a thread count as one operation; some GPUs issue them alternately to two pipelines, so "
@@ -72,7 +73,8 @@ NO_SCHEDULER_BOUND = Unbounded("not compared with a bound: the number of schedul
 
 FEW_CHAINS = (
     *(Instruction.IMAD_WIDE, Instruction.PRMT, Instruction.FMNMX, Instruction.SELECT),
-    *(Instruction.POPC, Instruction.FLO, Instruction.VOTE, Instruction.REDUX, Instruction.MATCH, Instruction.STG),
+    *(Instruction.POPC, Instruction.FLO, Instruction.VOTE, Instruction.REDUX, Instruction.MATCH),
+    *(Instruction.STG, Instruction.REDG, Instruction.BRANCH),
 )
 """Instructions whose rate all warps of an SM reach with two chains each."""
 
@@ -90,6 +92,11 @@ class Kind:
     def operations(self) -> int:
         """Operations of one instruction of a warp: one per thread, or the multiply-adds of a matrix instruction."""
         return MATRIX_MULTIPLY_ADDS.get(self.instruction, WARP_SIZE)
+
+    @property
+    def count(self) -> int:
+        """Instructions of an iteration. Of branches fewer: longer code is not fetched in time."""
+        return LONG_BODY // 4 if self.instruction is Instruction.BRANCH else LONG_BODY
 
     @property
     def quick(self) -> bool:
@@ -151,7 +158,8 @@ def pattern_of(kind: Kind, bench: Bench, layout: Layout | None) -> tuple[Mix | N
 
     `layout`: the banks of the shared memory, None if unknown.
     """
-    plain = Mix(body=(Step(kind.instruction, LONG_BODY),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
+    body = (Step(kind.instruction, kind.count),)
+    plain = Mix(body=body, warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
     if kind.bank_passes > 1:
         if layout is None:
             return replace(plain, stride=kind.bank_passes), ("two words between lanes; the banks were not found",)

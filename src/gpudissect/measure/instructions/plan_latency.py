@@ -13,6 +13,7 @@ from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT, Latency, lap_laten
 from gpudissect.measure.instructions.infer_issue import Lifetimes, NearFarLatency, median_duration, near_far_latency
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
+    ITERATIONS,
     KINDS,
     LATENCY_CAVEATS,
     LONG_BODY,
@@ -23,14 +24,18 @@ from gpudissect.measure.instructions.instructions import (
     why_unsupported,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
+from gpudissect.measure.shared_memory.infer_banks import WORD
 from gpudissect.measure.shared_memory.plan_shared import BANK_LAYOUT
-from gpudissect.workload import Access, Instruction, Mix
+from gpudissect.units import WARP_SIZE
+from gpudissect.workload import Access, Instruction, Mix, Step
 from gpudissect.workload.digest import digest
 
 REPETITIONS = 5
 ERROR_AMPLIFICATION = (LONG_BODY + SHORT_BODY) / (LONG_BODY - SHORT_BODY)
 """Relative error of the difference of two mixes over that of either, if their clocks differ."""
 MIN_ERROR_CYCLES = 0.02
+WIDTHS = {"latency_64": 8, "latency_128": 16}  # bytes of a lane
+LOGIC_ITERATIONS, LOGIC_ERROR_CYCLES = 1024, 0.3  # the cost of loops does not cancel
 MIN_MEMORY_ERROR = 0.01  # of the latency
 METHOD = (
     f"one warp, {LONG_BODY} dependent instructions per iteration less {SHORT_BODY}; "
@@ -108,6 +113,35 @@ def _estimate(
     return found(kind.element, "latency", latency.cycles, low, latency.high, TIMED, method, evidence, caveats)
 
 
+def width_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
+    """Latency of loads of 64 and 128 bits of each lane, side by side, cycles."""
+    if (reason := why_unsupported(kind.instruction, bench.info)) is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, kind.element, reason, *WIDTHS))
+    plain = Mix(body=(Step(kind.instruction, LONG_BODY),), warps=1, block_size=WARP_SIZE, iterations=ITERATIONS, sms=1)
+    estimates = []
+    for attribute, width in WIDTHS.items():
+        latency, evidence = yield from _latency_of_difference(kind, replace(plain, width=width, stride=width // WORD))
+        method, caveats = METHOD, (f"{width} bytes of each lane, side by side",)
+        if kind.instruction is Instruction.LDG and attribute == "latency_128":
+            added, more = yield from _logic_between_loads(plain)
+            lower = latency.low - added - LOGIC_ERROR_CYCLES
+            latency = Latency(latency.cycles - added, lower, latency.high - added + LOGIC_ERROR_CYCLES)
+            method, evidence = f"{METHOD}; less the two LOP3 between them", (*evidence, *more)
+        estimates.append(replace(_estimate(kind, latency, evidence, method, caveats), attribute=attribute))
+    return Outcome(tuple(estimates))
+
+
+def _logic_between_loads(plain: Mix) -> Ask[tuple[float, tuple[str, ...]]]:
+    """Cycles that two logical operations on the address add to the latency of a load."""
+    load, logic = Step(Instruction.LDG), Step(Instruction.LOP, 2)
+    bodies = [replace(plain, body=body, iterations=LOGIC_ITERATIONS) for body in ((load, logic), (load,))]
+    mixes = [replace(body, repetition=repetition) for body in bodies for repetition in range(REPETITIONS)]
+    traces = yield mixes
+    durations = np.reshape([median_duration(trace.begin, trace.end) for trace in traces], (2, REPETITIONS))
+    both, alone = np.median(durations, axis=1).tolist()
+    return (both - alone) / LOGIC_ITERATIONS, tuple(map(digest, mixes))
+
+
 EXPERIMENTS = tuple(
     Experiment(
         instruction_latency_of(kind.element),
@@ -117,4 +151,8 @@ EXPERIMENTS = tuple(
         quick=kind.quick,
     )
     for kind in KINDS
+) + tuple(
+    Experiment(Key(f"widths.{kind.element}"), partial(width_plan, kind), tuple(WIDTHS))
+    for kind in KINDS
+    if kind.element in (Instruction.LDS, Instruction.LDG)
 )

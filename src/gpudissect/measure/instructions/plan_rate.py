@@ -21,7 +21,6 @@ from gpudissect.measure.instructions.infer_issue import (
 from gpudissect.measure.instructions.instructions import (
     ALL_SMS,
     KINDS,
-    LONG_BODY,
     ONE_SM,
     RATE_CAVEATS,
     Kind,
@@ -100,7 +99,7 @@ def instruction_rate_plan(kind: Kind, bench: Bench, known: Known) -> Plan:
 def _iterations(kind: Kind, latency: Latency) -> int:
     if kind.access is Access.STREAMING:
         return STREAMING_ITERATIONS
-    return max(1, min(MAX_ITERATIONS, round(MIN_WARP_CYCLES / (LONG_BODY * max(latency.cycles, 1.0)))))
+    return max(1, min(MAX_ITERATIONS, round(MIN_WARP_CYCLES / (kind.count * max(latency.cycles, 1.0)))))
 
 
 def _block_sizes(surface: Surface, bench: Bench) -> str:

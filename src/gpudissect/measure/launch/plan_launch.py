@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from gpudissect.device_info import Origin
 from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.instructions.instructions import why_unsupported
@@ -64,6 +65,15 @@ REPLACEMENT_METHOD = (
 )
 REPLACEMENT_CAVEAT = "from the last timed instruction to the first: includes the end of a block, the start of the next"
 
+STORE_WAVES = 64
+STORE_METHOD = (
+    f"{STORE_WAVES} waves of blocks that store their times when they end, less as many of which only the last does, "
+    f"per wave; median and range of {REPLACEMENT_REPETITIONS} runs of either"
+)
+STORE_CAVEAT = "five stores and a reduction of one thread of each warp, in the L2"
+STORE_ERROR_NS = 64.0  # of both times: two steps of the global timer of an H200
+SIMULATED = "blocks of simulated GPUs store nothing"
+
 
 def launch_plan(method: LaunchMethod, bench: Bench, known: Known) -> Plan:
     """Time to start one kernel, and one more, ns, by calls or by a graph."""
@@ -120,9 +130,7 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     """Cycles from the end of a block to the begin of its successor."""
     if (reason := why_unsupported(INSTRUCTION, bench.info)) is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "block_replacement"))
-    body, warps, block_size = (Step(INSTRUCTION, COUNT),), RESIDENT_BLOCKS * BLOCK_WARPS, WARP_SIZE * BLOCK_WARPS
-    mix = Mix(body=body, warps=warps, block_size=block_size, iterations=ITERATIONS, waves=WAVES)
-    mixes = [replace(mix, repetition=repetition) for repetition in range(REPLACEMENT_REPETITIONS)]
+    mixes = [replace(_mix(WAVES), repetition=repetition) for repetition in range(REPLACEMENT_REPETITIONS)]
     traces = yield mixes
     waits = [block_replacement(trace.begin, trace.end, trace.sm, trace.block, RESIDENT_BLOCKS) for trace in traces]
     kept = sorted((wait for wait in waits if wait is not None), key=lambda wait: wait.cycles)
@@ -132,6 +140,38 @@ def replacement_plan(bench: Bench, known: Known) -> Plan:
     bracket = Duration(kept[len(kept) // 2].cycles, min(wait.low for wait in kept), max(wait.high for wait in kept))
     evidence = tuple(map(digest, mixes))
     return Outcome((_estimate("block_replacement", bracket, REPLACEMENT_METHOD, evidence, (REPLACEMENT_CAVEAT,)),))
+
+
+def store_plan(bench: Bench, known: Known) -> Plan:
+    """Cycles by which the last stores of a block delay its successor."""
+    reason = why_unsupported(INSTRUCTION, bench.info)
+    if reason is None and Origin.SIMULATED in (bench.info.origin, bench.info.recorded_origin):
+        reason = SIMULATED
+    if reason is not None:
+        return Outcome(without(Status.NOT_SUPPORTED, "launch", reason, "store_wait"))
+    mixes = [
+        replace(_mix(STORE_WAVES), silent=silent, repetition=repetition)
+        for repetition in range(REPLACEMENT_REPETITIONS)
+        for silent in (False, True)
+    ]
+    traces = yield mixes
+    clocks = [trace.context.clock_hz for trace in traces]
+    ghz = float(np.median([clock for clock in clocks if clock] or [0.0])) / 1e9
+    times = np.reshape([float(trace.nanoseconds[0]) for trace in traces], (-1, 2))
+    waits = (times[:, 0] - times[:, 1]) * ghz / (STORE_WAVES - 1)
+    evidence, error = tuple(map(digest, mixes)), STORE_ERROR_NS * ghz / (STORE_WAVES - 1)
+    if np.median(waits) <= 0:
+        reason = "blocks that store take no longer"
+        return Outcome(without(Status.NOT_FOUND, "launch", reason, "store_wait", evidence=evidence))
+    low, high = max(0.0, float(waits.min()) - error), float(waits.max()) + error
+    wait = Duration(float(np.median(waits)), low, high)
+    return Outcome((_estimate("store_wait", wait, STORE_METHOD, evidence, (STORE_CAVEAT,)),))
+
+
+def _mix(waves: int) -> Mix:
+    warps, block_size = RESIDENT_BLOCKS * BLOCK_WARPS, WARP_SIZE * BLOCK_WARPS
+    body = (Step(INSTRUCTION, COUNT),)
+    return Mix(body=body, warps=warps, block_size=block_size, iterations=ITERATIONS, waves=waves)
 
 
 def _estimate(
@@ -144,6 +184,7 @@ def _estimate(
 _experiment = partial(Experiment, element="launch", quick=True)
 EXPERIMENTS = (
     _experiment(Key("launch.block"), replacement_plan, ("block_replacement",)),
+    Experiment(Key("stores.launch"), store_plan, ("store_wait",)),
     *(
         _experiment(Key(f"launch.{name}"), partial(launch_plan, method), (f"{name}_start", f"{name}_interval"))
         for method, name in NAMES.items()

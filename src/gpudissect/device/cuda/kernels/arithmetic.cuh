@@ -119,6 +119,11 @@ struct Dfma {
     }
 };
 
+// Changed to a branch in the machine code, see mix/patches.py.
+struct Branch {
+    static __device__ __forceinline__ void run(Chain&, const Operands&, u32) { asm volatile("pmevent 7;" ::: "memory"); }
+};
+
 struct Barrier {
     static __device__ __forceinline__ void run(Chain&, const Operands&, u32) { asm volatile("bar.sync 0;" ::: "memory"); }
 };

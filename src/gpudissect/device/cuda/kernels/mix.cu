@@ -9,7 +9,9 @@
 //   SAMPLED    one warp of an SM times one load in so many by itself, see sampled.cuh
 //   REGISTERS  maximum for a thread, so that an SM can be full
 //   PLACES     the body loads from or stores to a word of each lane in shared memory; STORES if it stores
-//   COUNTER_STRIDE bytes between the counters of two warps in global memory
+//   COUNTER_STRIDE bytes between the counters of two warps in global memory; or SPREAD, the bytes of one counter or line
+//              of them, for random ones that all warps share
+//   SILENT     blocks from which no one needs a report end without
 //   NEUTRAL    the body leaves the chain unchanged
 //
 // tests/sass checks that between the two clock reads the machine code has the copies of the body, each instruction
@@ -176,10 +178,24 @@ __device__ __forceinline__ Operands operands_of(u32 zero, u32 one, const Layout&
     o.counter = base + warp * lane_bytes + o.lane * layout.stride;
 #endif
     const u64 warp_of_grid = blockIdx.x * (blockDim.x / MIX_LANES) + warp;
+#ifdef SPREAD
+    o.counter_at = layout.memory + (SPREAD > 4 ? o.lane * layout.stride : 0);
+    o.counters = layout.count;
+#else
     o.counter_at = layout.memory + warp_of_grid * COUNTER_STRIDE + o.lane * layout.stride;
+#endif
     fill_matrices(o);
     return o;
 }
+
+#ifdef SPREAD
+// The last step of MurmurHash3: neighbouring numbers become independent.
+__device__ __forceinline__ u32 scrambled(u32 number) {
+    number = (number ^ number >> 16) * 0x85ebca6bu;
+    number = (number ^ number >> 13) * 0xc2b2ae35u;
+    return number ^ number >> 16;
+}
+#endif
 
 // All chains begin equal, which the compiler must not know.
 __device__ __forceinline__ void begin_chain(Chain& chain, const Operands& o, u32 i) {
@@ -191,6 +207,10 @@ __device__ __forceinline__ void begin_chain(Chain& chain, const Operands& o, u32
     chain.products[0] = chain.products[1] = zero;
 #ifdef IN_SHARED
     chain.word = o.place + zero;
+#endif
+#ifdef SPREAD
+    const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    chain.rest = scrambled((SPREAD > 4 ? thread / MIX_LANES : thread) * ILP + i);
 #endif
 }
 
@@ -334,6 +354,9 @@ extern "C" __global__ void MAX_REGISTERS
     for (const Chain& chain : chains) broken |= !unchanged(chain, __float_as_uint(operands.unity));
 #endif
     broken = __any_sync(0xffffffff, broken);
+#ifdef SILENT
+    if (blockIdx.x < last && !broken) return;
+#endif
     if (threadIdx.x % MIX_LANES == 0) {
         if (first) report->begin = begin;
         report->end = end;

@@ -12,7 +12,7 @@
 // One chain of one lane. The compiler leaves out what a body does not use.
 struct Chain {
     u32 word;           // operand of 32-bit instructions; in a chain of loads, the lower half of the address
-    u32 rest;           // LDG: the other half
+    u32 rest;           // LDG: the other half; SPREAD: the state of random numbers
     double wide;
     u32 sums[4];        // a matrix of sums
     double products[2];  // one in double precision
@@ -30,7 +30,8 @@ struct Operands {
     u32 place;                 // STS: address in shared memory
     u32 held[4];               // STS: value stored there
     u32 counter;               // ATOMS: address in shared memory
-    u64 counter_at;            // ATOMG, STG: address in global memory
+    u64 counter_at;            // ATOMG, REDG, STG: address in global memory; SPREAD: of the first counter or line
+    u32 counters;              // SPREAD: their number
     u32 factors[4], weights[2];  // matrices
     double factor, weight;
 };

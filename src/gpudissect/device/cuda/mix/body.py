@@ -12,7 +12,7 @@ from gpudissect.catalogue.compute_capability import (
     max_sm_threads,
 )
 from gpudissect.device.cuda.compile import Code
-from gpudissect.device.cuda.mix.registers import MACRO
+from gpudissect.device.cuda.mix.patches import BRANCHES, SOURCE_REGISTERS
 from gpudissect.errors import DeviceError, UnsupportedWorkload
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix, Step
@@ -29,6 +29,7 @@ _COUNTER_PADDING = 160 * 128
 """Bytes of global memory between the counters of one warp and those of the next. Side by side those of 64 warps all lie
 in one partition of an H200's L2: with one chain each 6.1 operations a cycle of an SM in the near one, 3.9 in the far
 one, by chance. With several waves of blocks there are too many counters for that."""
+COUNTER_BYTES, COUNTER_LINE_BYTES = 4, 128
 _MAX_CAPPED_CHAINS = 2  # whose state fits into the registers that a full SM has for a thread
 
 
@@ -68,7 +69,8 @@ FORMS = {
     **_forms(_I.F2F, state=State.BOTH),
     **_forms(_I.I2F, _I.F2I, _I.RCP, _I.RSQ, _I.SIN, _I.EX2, _I.LG2, _I.ATOMS, _I.ATOMG, neutral=False),
     **_forms(_I.POPC, _I.FLO, _I.VOTE, _I.REDUX, _I.MATCH, neutral=False),
-    **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.STG, _I.BARRIER),
+    **_forms(_I.SHUFFLE, _I.LDS, _I.STS, _I.LDG, _I.STG, _I.REDG, _I.BARRIER),
+    **_forms(_I.BRANCH, macro=BRANCHES),
     **_forms(_I.MMA_F16, state=State.SUMS, macro="MATRIX_F16"),
     **_forms(_I.MMA_BF16, state=State.SUMS, macro="MATRIX_BF16"),
     **_forms(_I.MMA_TF32, state=State.SUMS, macro="MATRIX_TF32"),
@@ -105,7 +107,8 @@ class Body:
     loops: int  # iterations of its loop; with the copies behind it, that makes the iterations of the mix
     shared: int  # bytes of shared memory that a block needs
     uses_links: bool  # chains go through global memory
-    counter_stride: int  # bytes from the counters of one warp to those of the next, 0 without counters
+    counter_stride: int  # bytes from the counters of one warp to those of the next, 0 without counters of its own
+    spread: int = 0  # bytes of one of the counters, or lines of them, that all warps share; 0 without
 
     @property
     def code(self) -> Code:
@@ -142,11 +145,17 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
     }
     macros += [name for name, present in flags.items() if present]
     counter_stride = 0
-    if instructions & {Instruction.ATOMG, Instruction.STG}:
+    counted = not in_global and mix.access is not Access.RESIDENT
+    spread = (COUNTER_BYTES if mix.access is Access.RANDOM else COUNTER_LINE_BYTES) if counted else 0
+    if spread:
+        macros.append(f"SPREAD={spread}")
+    elif instructions & {Instruction.ATOMG, Instruction.STG, Instruction.REDG}:
         counter_stride = operand_bytes(mix) + (_COUNTER_PADDING if mix.waves == 1 else 0)
         macros.append(f"COUNTER_STRIDE={counter_stride}")
+    if mix.silent:
+        macros.append("SILENT")
     if mix.source_registers:
-        macros.append(f"{MACRO}{'.'.join(map(str, mix.source_registers))}")
+        macros.append(f"{SOURCE_REGISTERS}{'.'.join(map(str, mix.source_registers))}")
     if mix.sampled:
         macros.append(f"SAMPLED={mix.sampled}")
     if in_global and mix.ilp <= _MAX_CAPPED_CHAINS:
@@ -156,7 +165,7 @@ def build_body(mix: Mix, capability: tuple[int, int]) -> Body:
         macros.append(f"LOADS={sum(step.count for step in mix.body if step.instruction is Instruction.LDG)}")
     operands = flags["PLACES"] + (mix.block_size // WARP_SIZE if Instruction.ATOMS in instructions else 0)
     shared = SINK_BYTES * (2 if mix.sampled else 1) + operands * operand_bytes(mix)
-    return Body(tuple(macros), loops, shared, uses_links=in_global, counter_stride=counter_stride)
+    return Body(tuple(macros), loops, shared, uses_links=in_global, counter_stride=counter_stride, spread=spread)
 
 
 def operand_bytes(mix: Mix) -> int:
@@ -203,14 +212,17 @@ def _why_no_chain(mix: Mix, instructions: set[Instruction]) -> str | None:
         return f"this device has no chain through all of {names}: run them in separate mixes"
     if mix.ilp * sum(step.count for step in mix.body) > _MAX_BODY:
         return f"a body has at most {_MAX_BODY} instructions on this device, those of all chains together"
-    if mix.width != 4 and atomics:
+    if mix.width != 4 and atomics | (instructions & {Instruction.REDG}):
         return f"atomics on this device have operands of 4 bytes, got {mix.width}"
-    if mix.width == 16 and loads:
-        return "global loads of a mix on this device have 4 or 8 bytes (an address, or half of one), got 16"
+    if mix.width == 16 and loads and (mix.access is not Access.RESIDENT or len(instructions) > 1):
+        return "global loads of 16 bytes are resident on this device, and alone in their mix"
     if mix.sampled and not loads:
         return "only loads from global memory can be sampled on this device"
-    if mix.access is not Access.RESIDENT and not loads:
-        return "only global loads can be streaming or random on this device"
-    if mix.access is not Access.RESIDENT and instructions & {Instruction.ATOMG, Instruction.STG}:
-        return "stores to and atomics on global memory are resident on this device"
+    counters = instructions & {Instruction.ATOMG, Instruction.REDG, Instruction.STG}
+    if mix.access is not Access.RESIDENT and not loads and not counters:
+        return "only global loads and atomics can be streaming or random on this device"
+    if mix.access is not Access.RESIDENT and counters and (loads or Instruction.STG in counters):
+        return "stores to global memory, and atomics beside loads, are resident on this device"
+    if mix.access is not Access.RESIDENT and counters and mix.stride != 1:
+        return f"atomics on a footprint are one word apart on this device, got {mix.stride}"
     return None

@@ -23,7 +23,7 @@ class Operands:
     """Words in memory that lead to one another, or counters."""
 
     address: int
-    count: int = 0  # tiles or lines; 0 where every lane has one word that leads to itself
+    count: int = 0  # tiles, lines, or counters that all share; 0 where every lane has one word
     half: int = 0  # lines: bits of half a Feistel network, see ``kernels/permutation.cuh``
 
 

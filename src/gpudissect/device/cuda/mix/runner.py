@@ -133,6 +133,8 @@ class MixRunner:
         """Write what chains go through in global memory, or reserve counters."""
         if not body.uses_links:
             self._links = None
+            if body.spread:
+                return Operands(self.arena.reserve(mix.footprint), mix.footprint // body.spread)
             warps = grid.blocks * mix.block_size // WARP_SIZE
             return Operands(self.arena.reserve(max(body.counter_stride, 1) * warps))
         chains = grid.sms * mix.warps * mix.ilp
@@ -190,6 +192,9 @@ class MixRunner:
 def _wrong_shares(mix: Mix, grid: Grid, reports: NDArray[Any]) -> str | None:
     """How the distribution of warps over SMs differs from the requested one, None if it does not."""
     ran = reports["end"] > 0
+    if mix.silent:
+        warps, expected = int(ran.sum()), grid.sms * mix.warps
+        return None if warps == expected else f"{warps} warps of the last wave of a mix ran, not {expected}"
     first_wave = np.arange(ran.size) < grid.resident * mix.block_size // WARP_SIZE
     sms, counts = np.unique(reports["sm"][ran & first_wave], return_counts=True)
     if sms.size != grid.sms or (counts != mix.warps).any():
@@ -218,7 +223,7 @@ def _arrays(mix: Mix, reports: NDArray[Any]) -> dict[str, Array]:
     warps = reports[ran]
     if warps["broken"].any():
         raise KernelFailed("chain broken: a mix did not give the result of its instructions")
-    begin_ns, end_ns = warps["begin_ns"], warps["end_ns"]
+    begin_ns, end_ns = reports["begin_ns"], warps["end_ns"]
     blocks = np.unique(ran * WARP_SIZE // mix.block_size, return_inverse=True)[1]
     arrays: dict[str, Array] = {name: warps[name].astype(np.int64) for name in ("begin", "end", "sm")}
     span = int(end_ns.max()) - int(begin_ns[begin_ns > 0].min())
