@@ -1,0 +1,182 @@
+"""Times of prepared variants on a GPU: ``python validation/limiter_timing.py FOLDER OUT.json``.
+
+Batches of launches of all variants follow one another in random order, several rounds of them. Kernels that OUT.json
+has already are left out, so that a run which a kernel ended goes on when it is started again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpudissect.device.cuda.context import CudaContext
+from gpudissect.device.cuda.info import NvmlMonitor
+from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT, UserKernel
+from gpudissect.explanation.arguments import Argument, parse_arguments
+
+ROUNDS, BATCH_NS, MIN_LAUNCHES, LIMIT_S = 5, 4e6, 2, 20.0
+LEVEL_NAME = "gpudissect_0_level"
+ALIGNMENT = 512
+
+
+class Runner:
+    """Runs the variants of one kernel; its arrays lie side by side, and a copy of them behind them."""
+
+    def __init__(self, context: CudaContext, folder: Path, row: dict[str, Any], data: Sequence[Any]) -> None:
+        self._context, self._folder, self._row = context, folder, row
+        arguments = parse_arguments(row["arguments"])
+        self._arena = context.allocate(2 * row["offset"])
+        self.values, at, arrays = list[Any](), self._arena, iter(data)
+        for argument in arguments:
+            if argument.count is None:
+                self.values.append(argument.scalar())
+                continue
+            content = next(arrays)
+            if isinstance(content, int):
+                context.fill_zeros(at, content)
+            else:
+                context.upload(at, content)
+            self.values.append(np.array([at], np.uint64))
+            at += -(-argument.array_bytes // ALIGNMENT) * ALIGNMENT
+        context.copy(self._arena + row["offset"], self._arena, row["offset"])
+        context.wait(LIMIT_S)
+
+    def run(self, gpu: str) -> dict[str, Any]:
+        """Nanoseconds of each variant at each occupancy: the median of the rounds, and their spread relative to it."""
+        points = []
+        with self._kernels() as kernels:
+            for blocks, carveout in self._row["points"][gpu]:
+                points.append(self._point(kernels, blocks, carveout))
+        return {"points": points}
+
+    @contextmanager
+    def _kernels(self) -> Iterator[dict[str, UserKernel]]:
+        kernels = {}
+        for variant in self._row["variants"]:
+            code = (self._folder / variant["file"]).read_bytes()
+            for level in (0, 1) if variant["accesses"] else (None,):
+                name = variant["name"] if level is None else f"{variant['name']}:{level}"
+                kernels[name] = kernel = UserKernel(self._context, code, self._row["kernel"])
+                if level is not None:
+                    self._context.upload(kernel.array(LEVEL_NAME)[0], np.array([level], np.uint32))
+                    self._context.wait(LIMIT_S)
+        yield kernels
+        for kernel in kernels.values():
+            kernel.unload()
+
+    def _point(self, kernels: dict[str, UserKernel], blocks: int, carveout: int) -> dict[str, Any]:
+        grid, block, own = self._row["grid"], self._row["block"], self._row["shared"]
+        threads, launches, left_out = int(np.prod(block)), dict[str, Callable[[], None]](), dict[str, int]()
+        for name, kernel in kernels.items():
+            shared = own
+            if carveout == FULL_CARVEOUT:
+                found = kernel.shared_for(blocks, threads, own)
+                shared = own if found is None else found
+            kernel.configure(shared=shared, carveout=carveout)
+            resident = kernel.max_blocks(threads, shared)
+            if resident == blocks:
+                launches[name] = kernel.launcher(grid, block, shared, self.values)
+            else:
+                left_out[name] = resident
+        if not launches:
+            return {"blocks": blocks, "left_out": left_out}
+        times = self._times(launches)
+        medians = {name: float(np.median(each)) for name, each in times.items()}
+        return {
+            "blocks": blocks,
+            "ns": {name: round(ns) for name, ns in medians.items()},
+            "spread": {name: round(float(np.ptp(each)) / medians[name], 4) for name, each in times.items()},
+            **({"left_out": left_out} if left_out else {}),
+        }
+
+    def _times(self, launches: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
+        driver, stream = self._context.driver, self._context.stream.handle
+        events = {name: (driver.cuEventCreate(0)[1], driver.cuEventCreate(0)[1]) for name in launches}
+
+        def batch(name: str, count: int) -> None:
+            launches[name]()
+            driver.cuEventRecord(events[name][0], stream)
+            for _ in range(count):
+                launches[name]()
+            driver.cuEventRecord(events[name][1], stream)
+
+        def elapsed(name: str, count: int) -> float:
+            return 1e6 * float(driver.cuEventElapsedTime(*events[name])[1]) / count
+
+        names, times = list(launches), {name: list[float]() for name in launches}
+        for name in names:
+            batch(name, 1)
+        self._context.wait(LIMIT_S)
+        counts = {name: max(MIN_LAUNCHES, round(BATCH_NS / max(1.0, elapsed(name, 1)))) for name in names}
+        for number in range(ROUNDS):
+            random.Random(number).shuffle(names)
+            for name in names:
+                batch(name, counts[name])
+            self._context.wait(LIMIT_S)
+            for name in names:
+                times[name].append(elapsed(name, counts[name]))
+        for pair in events.values():
+            for event in pair:
+                driver.cuEventDestroy(event)
+        return times
+
+    def free(self) -> None:
+        """Free the arrays."""
+        self._context.free(self._arena)
+
+
+def data_of(row: dict[str, Any]) -> list[Any]:
+    """The data of the arrays of a kernel; the number of bytes for zeros."""
+
+    def data(argument: Argument) -> Any:
+        return argument.array_bytes if argument.fill == "zeros" else argument.data(0)
+
+    return [data(argument) for argument in parse_arguments(row["arguments"]) if argument.count is not None]
+
+
+def measure(folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
+    """Time all kernels; the exit code."""
+    rows = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    done = json.loads(out.read_text()) if out.exists() else {"gpu": gpu, "kernels": {}}
+    names = [name for name in rows if name not in done["kernels"] and (not only or name in only)]
+    context = CudaContext(0)
+    nvml = NvmlMonitor(context.device.pci_bus_id)
+    done |= {"name": str(context.device.name), "driver": nvml.driver() or ""}
+    assert DEFAULT_CARVEOUT == -1
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(data_of, rows[names[0]]) if names else None
+        for number, name in enumerate(names):
+            begin = time.perf_counter()
+            assert following is not None
+            data = following.result()
+            following = pool.submit(data_of, rows[names[number + 1]]) if number + 1 < len(names) else None
+            waited = time.perf_counter() - begin
+            try:
+                runner = Runner(context, folder, rows[name], data)
+                done["kernels"][name] = runner.run(gpu)
+                runner.free()
+            except Exception as error:
+                done["kernels"][name] = {"error": str(error)[:300]}
+                print(f"{name}: {error}", flush=True)
+            reasons = nvml.throttling()
+            if reasons:
+                done["kernels"][name]["throttled"] = reasons
+            out.write_text(json.dumps(done))
+            print(f"{name}: {time.perf_counter() - begin:.1f} s, {waited:.1f} s for data {reasons or ''}", flush=True)
+            if context.is_lost():
+                os._exit(3)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(measure(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))

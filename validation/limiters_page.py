@@ -1,0 +1,132 @@
+"""Is the limiter that `explain` names the true one? ``python validation/limiters_page.py``, without a GPU.
+
+Judges the times of `limiters` (validation/limiters-GPU.json) and writes docs/validation-limiters.md.
+
+The rule, written before any time was measured. The elasticity of a resource is the relative slowdown of the variant
+that needs more of it, over the relative demand that was added: 1 if it alone limits, 0 if it is never waited for. What
+a variant also adds of resources whose elasticity is known is taken off first, in the order of `ORDER`. Times relative
+to the same code without the additions: ``setup`` for inserted work, level 0 for repeated accesses. The elasticity of
+latency is what the others leave of 1. A resource that is busy for less than a fifth of the time is not tried.
+
+The true limiters are the resources with at least `TRUE`, and whatever has the largest elasticity; latency is one if it
+has the largest elasticity or no resource has `TRUE`. Strictly, the limiter alone that has the largest elasticity.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from limiters import GPUS, Kernel
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "validation-limiters.md"
+NAMES = {"h200": "H200", "h100": "H100"}
+LATENCY = "latency"
+ORDER = ("issue", "lsu", "l1", "fma", "alu", "imad", "xu", "fp64", "l2", "memory")
+TRUE = 0.5
+MIN_ADDED = 0.1  # relative to the demand of the kernel: less is not judged
+CHANGED = 0.15  # by which the time of a variant without its additions may differ from the kernel's
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What limits a kernel at one occupancy, by elasticities, and what `explain` says."""
+
+    gpu: str
+    kernel: str
+    warps: int
+    is_own: bool
+    elasticities: dict[str, float]
+    named: str
+    second: str
+    slope: float | None
+    changed: tuple[str, ...]
+    error: float
+
+    @property
+    def largest(self) -> str:
+        """What has the largest elasticity."""
+        return max(self.elasticities, key=lambda name: self.elasticities[name])
+
+    @property
+    def limiters(self) -> tuple[str, ...]:
+        """The true limiters, the largest elasticity first."""
+        found = [n for n, e in self.elasticities.items() if (e >= TRUE and n != LATENCY) or n == self.largest]
+        if not any(e >= TRUE for n, e in self.elasticities.items() if n != LATENCY):
+            found.append(LATENCY)
+        return tuple(sorted(dict.fromkeys(found), key=lambda name: -self.elasticities[name]))
+
+    @property
+    def is_right(self) -> bool:
+        """Whether `explain` names a true limiter."""
+        return self.named in self.limiters
+
+    @property
+    def is_largest(self) -> bool:
+        """Whether it names the one with the largest elasticity."""
+        return self.named == self.largest
+
+
+def elasticities(ns: Mapping[str, float], demand: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The elasticity of each resource that was tried, and of latency; 1 in all unless resources limit together.
+
+    `ns` has the time of each variant, `demand` what each adds, relative to the demand of the kernel.
+    """
+    found: dict[str, float] = {}
+    for resource in ORDER:
+        before, after = ("setup", resource) if f"{resource}:0" not in ns else (f"{resource}:0", f"{resource}:1")
+        unit = "lsu" if resource == "l1" else resource
+        more = demand.get(resource, {})
+        if before not in ns or after not in ns or more.get(unit, 0.0) < MIN_ADDED:
+            continue
+        others = sum(found[name] * more.get(name, 0.0) for name in found if name != unit)
+        own = max(0.0, (ns[after] / ns[before] - 1 - others) / more[unit])
+        found[unit] = max(own, found.get(unit, 0.0))
+    found[LATENCY] = max(0.0, 1 - sum(min(1.0, each) for each in found.values()))
+    return found
+
+
+def judgements(gpu: str, name: str, measured: Mapping[str, Any]) -> list[Judgement]:
+    """A kernel on a GPU at the occupancies that were measured."""
+    kernel = Kernel(gpu, name)
+    found = []
+    for point, prediction, row in zip(kernel.points, kernel.predictions, measured["points"], strict=True):
+        ns = row.get("ns", {})
+        if "plain" not in ns:
+            continue
+        bases = [each for each in ns if each == "setup" or each.endswith(":0")]
+        by_bound = sorted(prediction.bounds, key=lambda each: -prediction.bounds[each])
+        found.append(
+            Judgement(
+                gpu=gpu,
+                kernel=name,
+                warps=point.warps_per_sm,
+                is_own=point is kernel.points[0],
+                elasticities=elasticities(ns, row["demand"]),
+                named=prediction.limiter,
+                second=next(each for each in by_bound if each != prediction.limiter),
+                slope=_slope(kernel, point.blocks_per_sm),
+                changed=tuple(each for each in bases if abs(ns[each] / ns["plain"] - 1) > CHANGED),
+                error=prediction.nanoseconds / ns["plain"] - 1,
+            )
+        )
+    return found
+
+
+def _slope(kernel: Kernel, blocks: int) -> float | None:
+    """How the recorded time falls with more warps, from the next lower occupancy: 1 if latency alone limits."""
+    sweep = kernel.profile.sweep
+    here = next(p for p in reversed(sweep) if p.blocks_per_sm == blocks)
+    lower = [p for p in sweep if p.blocks_per_sm < blocks]
+    if not lower:
+        return None
+    other = max(lower, key=lambda p: p.blocks_per_sm)
+    return math.log(other.ns / here.ns) / math.log(here.blocks_per_sm / other.blocks_per_sm)
