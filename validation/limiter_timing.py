@@ -24,18 +24,20 @@ from gpudissect.device.cuda.info import NvmlMonitor
 from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT, UserKernel
 from gpudissect.explanation.arguments import Argument, parse_arguments
 
-ROUNDS, BATCH_NS, MIN_LAUNCHES, LIMIT_S = 5, 4e6, 2, 20.0
-LEVEL_NAME = "gpudissect_0_level"
+ROUNDS, BATCH_NS, MIN_LAUNCHES, LIMIT_S = 7, 4e6, 2, 20.0
+LEVEL, STREAM, STREAM_BYTES = "gpudissect_0_level", "gpudissect_0_stream", 1 << 30
+MAX_SPREAD, MAX_TRIES, PAUSE_S = 0.02, 3, 0.5  # of the rounds: where power or another process disturbs, once more
 ALIGNMENT = 512
 
 
 class Runner:
-    """Runs the variants of one kernel; its arrays lie side by side, and a copy of them behind them."""
+    """Runs the variants of one kernel; its arrays lie side by side, behind them what only variants load."""
 
     def __init__(self, context: CudaContext, folder: Path, row: dict[str, Any], data: Sequence[Any]) -> None:
         self._context, self._folder, self._row = context, folder, row
         arguments = parse_arguments(row["arguments"])
-        self._arena = context.allocate(2 * row["offset"])
+        sizes = [-(-a.array_bytes // ALIGNMENT) * ALIGNMENT for a in arguments if a.count is not None]
+        self._arena = context.allocate(sum(sizes) + STREAM_BYTES + ALIGNMENT)
         self.values, at, arrays = list[Any](), self._arena, iter(data)
         for argument in arguments:
             if argument.count is None:
@@ -48,7 +50,8 @@ class Runner:
                 context.upload(at, content)
             self.values.append(np.array([at], np.uint64))
             at += -(-argument.array_bytes // ALIGNMENT) * ALIGNMENT
-        context.copy(self._arena + row["offset"], self._arena, row["offset"])
+        self._stream = at
+        context.fill_zeros(at, STREAM_BYTES)
         context.wait(LIMIT_S)
 
     def run(self, gpu: str) -> dict[str, Any]:
@@ -68,7 +71,9 @@ class Runner:
                 name = variant["name"] if level is None else f"{variant['name']}:{level}"
                 kernels[name] = kernel = UserKernel(self._context, code, self._row["kernel"])
                 if level is not None:
-                    self._context.upload(kernel.array(LEVEL_NAME)[0], np.array([level], np.uint32))
+                    self._context.upload(kernel.array(LEVEL)[0], np.array([level], np.uint32))
+                    if variant["width"]:
+                        self._context.upload(kernel.array(STREAM)[0], np.array([self._stream], np.uint64))
                     self._context.wait(LIMIT_S)
         yield kernels
         for kernel in kernels.values():
@@ -90,7 +95,11 @@ class Runner:
                 left_out[name] = resident
         if not launches:
             return {"blocks": blocks, "left_out": left_out}
-        times = self._times(launches)
+        for trial in range(MAX_TRIES):
+            times = self._times(launches)
+            if max(float(np.ptp(each) / np.median(each)) for each in times.values()) <= MAX_SPREAD:
+                break
+            time.sleep(PAUSE_S * (trial + 1))
         medians = {name: float(np.median(each)) for name, each in times.items()}
         return {
             "blocks": blocks,
@@ -146,7 +155,7 @@ def data_of(row: dict[str, Any]) -> list[Any]:
 
 def measure(folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
     """Time all kernels; the exit code."""
-    rows = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    rows = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stem != "demand"}
     done = json.loads(out.read_text()) if out.exists() else {"gpu": gpu, "kernels": {}}
     names = [name for name in rows if name not in done["kernels"] and (not only or name in only)]
     context = CudaContext(0)

@@ -6,21 +6,21 @@ has the instructions of that at level 1, so that their times differ by the acces
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudissect.explanation.insertion import Names
 from gpudissect.explanation.profile import Launch
 from gpudissect.explanation.ptx import Function, Instruction, Module, edit
+from gpudissect.units import WARP_SIZE
 
-LEVEL = "level"
-"""Suffix of the constant that says how many quarters of the warps repeat accesses."""
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
 ACCESSES = ("l1", "l2", "memory")
-_REGISTERS = """.reg .pred {r}p<4>; .reg .b32 {r}i<8>; .reg .f32 {r}f<2>; .reg .f64 {r}g<2>; .reg .b64 {r}d<4>;
-.reg .b32 {r}y<16>; .reg .b64 {r}z<16>; mov.u32 {r}i0, %tid.x;"""
-_FLOATS = "cvt.rn.f32.u32 {r}f0, {r}i0; add.f32 {r}f1, {r}f0, 0f3F800000;"
-_INTEGERS = "mov.u32 {r}i1, {r}i0; not.b32 {r}i2, {r}i0;"
+_REGISTERS = """.reg .pred {r}p<4>; .reg .b32 {r}i<8>; .reg .b32 {r}a<4>; .reg .f32 {r}f<4>; .reg .f64 {r}g<2>;
+.reg .b64 {r}d<4>; .reg .b32 {r}y<16>; .reg .b64 {r}z<16>; mov.u32 {r}i0, %tid.x;"""
+_FLOATS = """cvt.rn.f32.u32 {r}f0, {r}i0; add.f32 {r}f1, {r}f0, 0f3F800000; add.f32 {r}f2, {r}f0, 0f40000000;
+add.f32 {r}f3, {r}f0, 0f40400000;"""
+_INTEGERS = "mov.u32 {r}a0, {r}i0; not.b32 {r}a1, {r}i0; xor.b32 {r}a2, {r}i0, 0x55; xor.b32 {r}a3, {r}i0, 0xAA00;"
 _SETUP = {
     "fma": _FLOATS,
     "xu": _FLOATS,
@@ -33,22 +33,32 @@ _SETUP = {
 _WORK = {
     "fma": "fma.rn.f32 {r}f{k}, {r}f{k}, 0f3F7FFFFF, {r}f{k};",
     "xu": "ex2.approx.ftz.f32 {r}f{k}, {r}f{k};",
-    "alu": "lop3.b32 {r}i{j}, {r}i{j}, {r}i0, {number}, {table};",
-    "imad": "mad.lo.u32 {r}i{j}, {r}i{j}, {r}i{j}, {r}i0;",
-    "fp64": "fma.rn.f64 {r}g{k}, {r}g{k}, {r}g{k}, {r}g{k};",
+    "alu": "lop3.b32 {r}a{k}, {r}a{k}, {r}i0, {number}, {table};",
+    "imad": "mad.lo.u32 {r}a{k}, {r}a{k}, {r}a{k}, {r}i0;",
+    "fp64": "fma.rn.f64 {r}g{h}, {r}g{h}, {r}g{h}, {r}g{h};",
     "lsu": "st.volatile.shared.u32 [{r}i1], 0;",
 }
+_STREAM = """mov.u32 {r}i1, %ctaid.z; mov.u32 {r}i2, %nctaid.y; mov.u32 {r}i3, %ctaid.y;
+mad.lo.u32 {r}i1, {r}i1, {r}i2, {r}i3; mov.u32 {r}i2, %nctaid.x; mov.u32 {r}i3, %ctaid.x;
+mad.lo.u32 {r}i1, {r}i1, {r}i2, {r}i3; mad.lo.u32 {r}i1, {r}i1, {warps}, {r}i4; mul.lo.u32 {r}i5, {r}i1, {bytes};
+and.b32 {r}i5, {r}i5, {mask}; mov.u32 {r}i1, %laneid; mul.wide.u32 {r}d1, {r}i1, {width};
+ld.const.u64 {r}d0, [{name}_stream]; add.s64 {r}d1, {r}d1, {r}d0;"""
+_NEXT = """cvt.u64.u32 {r}d0, {r}i5; add.s64 {r}d0, {r}d0, {r}d1; @{r}p1 ld.volatile.global.{kind} {result}, [{r}d0];
+add.u32 {r}i5, {r}i5, {step}; and.b32 {r}i5, {r}i5, {mask};"""
+_RESULTS = {4: ("b32", "{r}y0"), 8: ("v2.b32", "{{{r}y0, {r}y1}}"), 16: ("v4.b32", "{{{r}y0, {r}y1, {r}y2, {r}y3}}")}
+STREAM_BYTES = 1 << 30
 _TABLES = (0xE8, 0x1E, 0x78, 0x6A)  # functions of three bits that are not linear, so that none can be joined
 _USE = {  # results are stored under a condition that hardly ever holds
-    "i": "xor.b32 {r}i1, {r}i1, {r}i2;",
-    "f": "add.f32 {r}f0, {r}f0, {r}f1; mov.b32 {r}i1, {r}f0;",
+    "i": "xor.b32 {r}a0, {r}a0, {r}a1; xor.b32 {r}a2, {r}a2, {r}a3; xor.b32 {r}i1, {r}a0, {r}a2;",
+    "s": "mov.u32 {r}i1, {r}i2;",
+    "f": "add.f32 {r}f0, {r}f0, {r}f1; add.f32 {r}f2, {r}f2, {r}f3; add.f32 {r}f0, {r}f0, {r}f2; mov.b32 {r}i1, {r}f0;",
     "g": "add.f64 {r}g0, {r}g0, {r}g1; cvt.rn.f32.f64 {r}f0, {r}g0; mov.b32 {r}i1, {r}f0;",
     "y": "mov.u32 {r}i1, {r}i2;",
 }
-_CLASS = {"fma": "f", "xu": "f", "fp64": "g"}
+_CLASS = {"fma": "f", "xu": "f", "fp64": "g", "lsu": "s"}
 _END = "setp.eq.u32 {r}p0, {r}i1, 0x7FC12345; @{r}p0 st.global.u32 [{name}_sink], {r}i1;"
 # Of four warps one, of each block with a multiple of four warps as many, and not always on the same scheduler.
-_CHOOSE = """{warp} shr.u32 {r}i1, {r}i0, 2; xor.b32 {r}i0, {r}i0, {r}i1; mov.u32 {r}i1, %ctaid.x;
+_CHOOSE = """{warp} mov.u32 {r}i4, {r}i0; shr.u32 {r}i1, {r}i0, 2; xor.b32 {r}i0, {r}i0, {r}i1; mov.u32 {r}i1, %ctaid.x;
 xor.b32 {r}i0, {r}i0, {r}i1; mov.u32 {r}i1, %ctaid.y; xor.b32 {r}i0, {r}i0, {r}i1; and.b32 {r}i0, {r}i0, 3;
 ld.const.u32 {r}i1, [{name}_level]; setp.lt.u32 {r}p1, {r}i0, {r}i1;"""
 _WARP = "shr.u32 {r}i0, {r}i0, 5;"
@@ -73,6 +83,7 @@ class Variant:
     name: str
     ptx: str = field(repr=False)
     accesses: tuple[int, ...] = ()
+    width: int = 0  # bytes that a lane loads at each of them, if it does not repeat them
 
 
 def with_work(
@@ -91,15 +102,9 @@ def with_work(
     """
     function, names = module.function(kernel), Names(module)
     edits = _frame(function, names, units, "".join(_SETUP[unit] for unit in dict.fromkeys(units or ["fma"])))
-    missing, number = 0.0, 0
-    cycles = demand.cycles.get(resource, {})
-    for index in sorted(cycles, key=lambda index: -cycles[index]) if units else ():
-        executions, block = demand.executions.get(index, 0.0), function.blocks[index]
-        if executions <= 0:
-            continue
-        missing += share * cycles[index]
-        count = max(0, round(missing / (executions * cost)))
-        missing -= count * executions * cost
+    number = 0
+    for index, count in _counts(demand, demand.cycles.get(resource, {}), share, cost) if units else ():
+        block = function.blocks[index]
         for place in range(count):
             at = function.instructions[block.start + (2 * place + 1) * (block.end - block.start) // (2 * count)].start
             edits.append((at, at, _work(names, units[number % len(units)], number // len(units))))
@@ -107,9 +112,25 @@ def with_work(
     return Variant(name, _apply(module, function, names, edits))
 
 
+def _counts(
+    demand: Demand, needs: Mapping[int, float], share: float, cost: float, of: Mapping[int, int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """How many instructions to insert in each block (or at each place, whose block is `of` it), the largest first."""
+    missing = 0.0
+    for place in sorted(needs, key=lambda place: (-needs[place], place)):
+        executions = demand.executions.get(of[place] if of else place, 0.0)
+        if executions <= 0:
+            continue
+        missing += share * needs[place]
+        count = max(0, round(missing / (executions * cost)))
+        missing -= count * executions * cost
+        if count:
+            yield place, count
+
+
 def _work(names: Names, unit: str, number: int) -> str:
-    values = {"k": number % 2, "j": 1 + number % 2, "number": 0x12345679 + 0x1F35B * number}
-    return names.fill(_WORK[unit], table=_TABLES[number // 2 % len(_TABLES)], **values)
+    values = {"k": number % 4, "h": number % 2, "number": 0x12345679 + 0x1F35B * number}
+    return names.fill(_WORK[unit], table=_TABLES[number // 4 % len(_TABLES)], **values)
 
 
 def _frame(function: Function, names: Names, units: Sequence[str], setup: str) -> list[tuple[int, int, str]]:
@@ -124,26 +145,25 @@ def _ends(function: Function, names: Names, code: str) -> list[tuple[int, int, s
 
 
 def _apply(module: Module, function: Function, names: Names, edits: list[tuple[int, int, str]]) -> str:
-    declarations = f".global .align 4 .u32 {names.name}_sink;\n.shared .align 128 .b32 {names.name}_word[32];\n"
-    declarations += f".visible .const .align 4 .u32 {names.name}_{LEVEL};\n"
-    start = module.functions[0].start
-    unused = [f".shared .align 128 .b32 {names.name}_word[32];\n"]
     text = "".join(code for _, _, code in edits)
-    if f"{names.name}_word" not in text:
-        declarations = declarations.replace(unused[0], "")
-    return edit(module.text, [(start, start, declarations), *edits])
+    arrays = {
+        "sink": ".global .align 4 .u32 {}_sink;",
+        "word": ".shared .align 128 .b32 {}_word[32];",
+        "level": ".visible .const .align 4 .u32 {}_level;",
+        "stream": ".visible .const .align 8 .u64 {}_stream;",
+    }
+    used = [each.format(names.name) for array, each in arrays.items() if f"{names.name}_{array}" in text]
+    start = module.functions[0].start
+    return edit(module.text, [(start, start, "\n".join([*used, ""])), *edits])
 
 
-def with_accesses(
-    module: Module, kernel: str, name: str, launch: Launch, chosen: Callable[[int], bool], offset: int
-) -> Variant:
-    """The kernel whose `chosen` accesses of global memory are repeated `offset` bytes further on, by number.
+def with_accesses(module: Module, kernel: str, name: str, launch: Launch, chosen: Callable[[int], bool]) -> Variant:
+    """The kernel whose `chosen` accesses of global memory are repeated, by number of their PTX instruction.
 
     Loads of the variant ``l1`` may hit the L1, others go to the L2; what they load is not waited for.
     """
     function, names = module.function(kernel), Names(module)
-    warp = _WARP if launch.block[1:] == (1, 1) else _WARP_OF_3D + _WARP
-    setup = _REGISTERS + _CHOOSE.replace("{warp}", warp)
+    setup = _REGISTERS + _choose(launch)
     is_cached = name == "l1"
     if is_cached:
         setup += "mov.u32 {r}i2, {r}i0;"
@@ -155,7 +175,7 @@ def with_accesses(
         number = function.first + index
         if not chosen(number):
             continue
-        code = _repeated(function, instruction, offset, len(found) if is_cached else None)
+        code = _repeated(function, instruction, len(found) if is_cached else None)
         if code:
             base = _ADDRESS.search(" ".join(instruction.operands))
             overwrites = base is not None and base[1] in instruction.operands[0] and instruction.name == "ld"
@@ -165,8 +185,44 @@ def with_accesses(
     return Variant(name, _apply(module, function, names, edits), tuple(found))
 
 
-def _repeated(function: Function, instruction: Instruction, offset: int, cached: int | None) -> str:
-    """Code that repeats an access; empty if it cannot be. With `cached` its result is used by the fourth one after it."""
+def _choose(launch: Launch) -> str:
+    """Code that leaves in ``{r}p1`` whether the level chooses this warp, and in ``{r}i4`` its number in the block."""
+    return _CHOOSE.replace("{warp}", _WARP if launch.block[1:] == (1, 1) else _WARP_OF_3D + _WARP)
+
+
+def with_stream(
+    module: Module, kernel: str, name: str, launch: Launch, demand: Demand, needs: Mapping[int, float], share: float
+) -> Variant:
+    """The kernel with loads of lines that nothing else loads, behind accesses that need memory.
+
+    `needs`: bytes of memory of all executions of an access by a warp, by number of its PTX instruction. A quarter of
+    the warps loads, at level 1, so many that the kernel moves about `share` more.
+    """
+    function, names = module.function(kernel), Names(module)
+    total = sum(needs.values())
+    width = next((width for width in (16, 8) if WARP_SIZE * width / 4 <= 1.4 * share * total), 4)
+    block_of = {
+        function.first + index: number
+        for number, block in enumerate(function.blocks)
+        for index in range(block.start, block.end)
+    }
+    places = {number: need for number, need in needs.items() if number in block_of}
+    warps = launch.blocks * launch.warps_per_block
+    values: dict[str, object] = {"mask": STREAM_BYTES - 1, "bytes": WARP_SIZE * width, "width": width}
+    values |= {"warps": launch.warps_per_block, "step": warps * WARP_SIZE * width % STREAM_BYTES}
+    setup = names.fill(_REGISTERS + _choose(launch) + _STREAM, **values)
+    edits, found = [(function.body, function.body, setup)], list[int]()
+    kind, result = _RESULTS[width]
+    for number, count in _counts(demand, places, share, WARP_SIZE * width / 4, block_of):
+        place = function.instructions[number - function.first].end
+        code = names.fill(_NEXT.replace("{result}", result), kind=kind, **values)
+        edits.append((place, place, "\n" + code * count))
+        found += [number] * count
+    return Variant(name, _apply(module, function, names, edits), tuple(found), width)
+
+
+def _repeated(function: Function, instruction: Instruction, cached: int | None) -> str:
+    """Code that repeats an access; empty if it cannot be. With `cached` the fourth one after it uses its result."""
     place = next((operand for operand in instruction.operands if operand.startswith("[")), "")
     match, kind = _ADDRESS.fullmatch(place), instruction.name
     if match is None or "global" not in instruction.modifiers or kind not in ("ld", "st", "red", "atom"):
@@ -179,9 +235,6 @@ def _repeated(function: Function, instruction: Instruction, offset: int, cached:
         code += f"{negation}.pred {{r}}p2, {instruction.guard.lstrip('!')}; and.pred {{r}}p2, {{r}}p2, {{r}}p1;"
         guard = "{r}p2"
     address = f"[{match[1]}+{int(match[2] or 0)}]"
-    if offset:
-        code += f"add.s64 {{r}}d0, {match[1]}, {int(match[2] or 0) + offset};"
-        address = "[{r}d0]"
     vector = next((modifier for modifier in instruction.modifiers if modifier in ("v2", "v4")), "")
     bits = _BITS.get(re.sub(r"\D", "", instruction.modifiers[-1]))
     if not bits:

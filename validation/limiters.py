@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from kernels import read_entries
+from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, with_stream, with_work
 
-from gpudissect.explanation.arguments import parse_arguments
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.mapping import map_counts
@@ -29,11 +31,9 @@ from gpudissect.explanation.model.predict import Prediction, bounds_of, l2_load,
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import Point, Profile, read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx
-from gpudissect.machine_code.kernel import choose_kernel, read_cubin
+from gpudissect.machine_code.kernel import Cubin, choose_kernel, read_cubin
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.files import load
-from kernels import read_entries
-from limiter_variants import LEVEL, UNITS, Demand, Variant, with_accesses, with_work
 
 ROOT = Path(__file__).parents[1]
 RECORDINGS = ROOT / "tests" / "recordings" / "kernels"
@@ -41,9 +41,9 @@ GPUS = ("h200", "h100")
 MIN_SHARE = 0.2  # of the time that a resource must be busy to be tried
 MORE_WORK = 0.3  # relative to the demand of the kernel
 MORE_ISSUES = 0.25
+MORE_BYTES = 0.3
 LEVEL_SHARE = 0.25  # of the warps that repeat accesses at level 1
 MAX_L1_HITS = 0.5  # of a load that is repeated from the L2 or memory
-ALIGNMENT = 512
 
 
 def chosen_points(profile: Profile) -> list[Point]:
@@ -63,12 +63,6 @@ def assessed(gpu: str, kernel: str) -> tuple[Profile, Module, Assessment]:
     cubin, machine = profile.machine_code()
     module = parse_ptx(profile.ptx())
     return profile, module, assess(read_program(cubin, machine), module, facts_of(profile, card), card)
-
-
-def offset_of(specs: Sequence[str]) -> int:
-    """Bytes from an array to its copy: all arrays lie side by side."""
-    sizes = [argument.array_bytes for argument in parse_arguments(specs) if argument.count is not None]
-    return sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes) + (1 << 21)
 
 
 class Kernel:
@@ -124,25 +118,48 @@ class Kernel:
         steps = steps_of(program, costs, {}, self.card)
         return bounds_of(program, path, costs, steps, sm_of(self.card, 0.0, 1), launch, self.card)
 
-    def access_share(self, resource: str, numbers: Sequence[int], point: int) -> dict[str, float]:
-        """What accesses of a share of the warps add to the demand for each resource, relative to that of the kernel."""
+    def bytes_of_memory(self) -> dict[int, float]:
+        """Bytes of memory of all executions of each access by a warp, by number of its PTX instruction."""
+        found, needs = self.found, defaultdict[int, float](float)
+        steps = steps_of(found.program, found.costs, self.predictions[0].requests, self.card)
+        for place, index in found.accessed.items():
+            moved = found.path.executed[place] * (1 - steps[place].in_l2) * steps[place].dram_bytes
+            needs[found.facts.accesses[index].instruction] += moved
+        return {number: need for number, need in needs.items() if need > 0}
+
+    def repeated_share(self, is_cached: bool, numbers: Sequence[int], point: int) -> dict[str, float]:
+        """What repeated accesses add to the demand for each resource, relative to that of the kernel."""
         prediction, found = self.predictions[point], self.found
         steps = steps_of(found.program, found.costs, prediction.requests, self.card)
-        sm, added = sm_of(self.card, 0.0, 1), defaultdict[str, float](float)
-        accesses = found.facts.accesses
+        sm, more = sm_of(self.card, 0.0, 1), defaultdict[str, float](float)
         for place, index in found.accessed.items():
-            if accesses[index].instruction not in numbers:
+            if found.facts.accesses[index].instruction not in numbers:
                 continue
-            outside, step = found.traffic.outside[index], steps[place]
             use, count = found.program.uses[place], found.path.executed[place]
-            added["lsu"] += count * step.shared_interval
-            if resource != "l1":
-                added["l2"] += count * l2_load(outside, use.access or "", self.card) / sm.l2_bytes
-            if resource == "memory":
-                added["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
-        launch = found.launch
+            more["lsu"] += count * steps[place].shared_interval
+            if not is_cached:
+                more["l2"] += count * l2_load(found.traffic.outside[index], use.access or "", self.card) / sm.l2_bytes
+        return self._relative(more, prediction)
+
+    def streamed_share(self, numbers: Sequence[int], width: int, point: int) -> dict[str, float]:
+        """The same for loads of `width` bytes of a lane from lines of their own."""
+        prediction, found, more = self.predictions[point], self.found, defaultdict[str, float](float)
+        bandwidth = self.card.bytes_per_cycle("dram", "read_bandwidth")
+        places = {found.facts.accesses[index].instruction: place for place, index in found.accessed.items()}
+        counts = self.demand().executions
+        for number in numbers:
+            lanes = prediction.requests[places[number]].lanes
+            block = next(n for n, b in enumerate(self.function.blocks) if number - self.function.first < b.end)
+            moved = counts[block] * lanes * width
+            more["lsu"] += counts[block] * max(1, width // 4)
+            more["l2"] += moved / self.card.bytes_per_cycle("l2", "read_bandwidth")
+            more["memory"] += moved / bandwidth
+        return self._relative(more, prediction)
+
+    def _relative(self, cycles: dict[str, float], prediction: Prediction) -> dict[str, float]:
+        launch = self.found.launch
         scale = LEVEL_SHARE * launch.blocks * launch.warps_per_block / self.card.sms / self.card.clock_hz * 1e9
-        return {name: scale * each / prediction.bounds[name] for name, each in added.items() if prediction.bounds[name]}
+        return {n: scale * each / prediction.bounds[n] for n, each in cycles.items() if prediction.bounds[n] > 0}
 
 
 def busy_unit(shares: dict[str, float]) -> str:
@@ -166,13 +183,13 @@ def variants_of(kernel: Kernel, shares: dict[str, float]) -> list[Variant]:
     accesses, requests = kernel.found.facts.accesses, kernel.predictions[0].requests
     hits = {accesses[index].instruction: requests[place].in_sm for place, index in kernel.found.accessed.items()}
     far = {number for number, share in hits.items() if share <= MAX_L1_HITS}
-    chosen = {"l1": set(hits), "l2": far, "memory": far}
-    for resource, busy in (("l1", "lsu"), ("l2", "l2"), ("memory", "memory")):
-        if shares.get(busy, 0.0) >= MIN_SHARE:
-            offset = offset_of(kernel.profile.arguments) if resource == "memory" else 0
-            variant = with_accesses(module, name, resource, launch, chosen[resource].__contains__, offset)
-            found += [variant] if variant.accesses else []
-    return found
+    if shares.get("lsu", 0.0) >= MIN_SHARE:
+        found.append(with_accesses(module, name, "l1", launch, set(hits).__contains__))
+    if shares.get("l2", 0.0) >= MIN_SHARE:
+        found.append(with_accesses(module, name, "l2", launch, far.__contains__))
+    if shares.get("memory", 0.0) >= MIN_SHARE:
+        found.append(with_stream(module, name, "memory", launch, demand, kernel.bytes_of_memory(), MORE_BYTES))
+    return [each for each in found if each.accesses or each.name not in ACCESSES]
 
 
 def max_registers(kernel: Kernel) -> int:
@@ -182,71 +199,70 @@ def max_registers(kernel: Kernel) -> int:
     return min(255, kernel.card.registers // (warps * 32) // 8 * 8)
 
 
+def assembled(ptx: str, symbol: str, limit: int, blocks: int) -> Cubin:
+    """Machine code with at most `limit` registers of a thread where that is possible, so that `blocks` fit on an SM."""
+    text = with_source_lines(parse_ptx(ptx))
+    bounded = re.sub(r"(\.maxntid[^{\n]*)", rf"\1\n.minnctapersm {blocks}", text)
+    for code, registers in ((text, None), (text, limit), (bounded, None)):
+        cubin = assemble(code, "sm_90", registers, symbol)
+        if choose_kernel(cubin.kernels, symbol).registers <= limit:
+            break
+    return cubin
+
+
 def prepare_kernel(name: str, folder: Path) -> str:
     """Assemble the variants of a kernel and describe them in a file; a few words on it."""
-    kernels = {gpu: Kernel(gpu, name) for gpu in GPUS}
-    first = kernels[GPUS[0]]
-    shares: dict[str, float] = defaultdict(float)
-    for kernel in kernels.values():
-        for resource, share in kernel.shares().items():
-            shares[resource] = max(shares[resource], share)
-    symbol, limit = first.profile.kernel, max_registers(first)
-    plain = Variant("plain", first.module.text)
-    rows, notes, bounds = [], list[str](), dict[str, dict[str, dict[str, float]]]()
-    for variant in [plain, *variants_of(first, shares)]:
-        module = parse_ptx(variant.ptx)
-        cubin = assemble(with_source_lines(module), "sm_90", limit, symbol)
-        machine = choose_kernel(cubin.kernels, symbol)
-        is_too_large = machine.registers > limit
-        notes += [f"{variant.name}: {machine.registers} registers of {limit}"] if is_too_large else []
-        file = f"{name}.{variant.name}.cubin"
-        (folder / file).write_bytes(cubin.data)
-        program = read_program(read_cubin(cubin.data), machine)
-        bounds[variant.name] = {gpu: kernel.unit_bounds(program, module) for gpu, kernel in kernels.items()}
+    kernel = Kernel(GPUS[0], name)
+    symbol, launch, limit = kernel.profile.kernel, kernel.profile.launch, max_registers(kernel)
+    rows, notes = list[dict[str, Any]](), list[str]()
+    for variant in [Variant("plain", kernel.module.text), *variants_of(kernel, kernel.shares())]:
+        cubin = assembled(variant.ptx, symbol, limit, kernel.profile.blocks_per_sm)
+        registers = choose_kernel(cubin.kernels, symbol).registers
+        notes.append(f"{variant.name} {registers}")
+        file = f"{name}.{variant.name}"
+        (folder / f"{file}.cubin").write_bytes(cubin.data)
+        (folder / f"{file}.ptx").write_text(variant.ptx, encoding="utf-8")
         rows.append(
-            {"name": variant.name, "file": file, "accesses": list(variant.accesses), "registers": machine.registers}
+            {"name": variant.name, "file": f"{file}.cubin", "accesses": variant.accesses, "width": variant.width}
         )
-    demand = {
-        gpu: [
-            {
-                row["name"]: added(kernel, row, bounds, gpu, point)
-                for row in rows
-                if row["name"] not in ("plain", "setup")
-            }
-            for point in range(len(kernel.points))
-        ]
-        for gpu, kernel in kernels.items()
-    }
-    launch = first.profile.launch
-    points = {gpu: [[p.blocks_per_sm, p.carveout] for p in kernel.points] for gpu, kernel in kernels.items()}
+    profiles = {gpu: read_profile(RECORDINGS / gpu / f"{name}.json") for gpu in GPUS}
     description = {
         "kernel": symbol,
         "grid": launch.grid,
         "block": launch.block,
         "shared": launch.shared_bytes,
-        "arguments": first.profile.arguments,
-        "offset": offset_of(first.profile.arguments),
-        "points": points,
+        "arguments": kernel.profile.arguments,
+        "points": {gpu: [[p.blocks_per_sm, p.carveout] for p in chosen_points(each)] for gpu, each in profiles.items()},
         "variants": rows,
-        "demand": demand,
     }
     (folder / f"{name}.json").write_text(json.dumps(description), encoding="utf-8")
-    text = "; ".join(
-        f"{row['name']} "
-        + ",".join(f"{k} {100 * v:.0f}" for k, v in demand["h200"][0].get(row["name"], {}).items() if v > 0.02)
-        for row in rows
-    )
-    return f"{name}: {text}; {notes}"
+    return f"{name}: registers of {limit}: {', '.join(notes)}"
 
 
-def added(kernel: Kernel, row: dict[str, Any], bounds: Any, gpu: str, point: int) -> dict[str, float]:
-    """What a variant adds to the demand for each resource, relative to that of the kernel."""
-    if row["accesses"]:
-        share = kernel.access_share(row["name"], row["accesses"], point)
-        return {name: round(value, 4) for name, value in share.items()}
-    own = kernel.predictions[point].bounds
-    more = {name: bounds[row["name"]][gpu][name] - bounds["setup"][gpu][name] for name in (*UNITS, "issue")}
-    return {name: round(value / own[name], 4) for name, value in more.items() if own[name] > 0 and abs(value) > 0}
+def added(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
+    """What each variant of a kernel adds to the demand for each resource, by GPU and occupancy."""
+    rows = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["variants"]
+    kernels = {gpu: Kernel(gpu, name) for gpu in GPUS}
+    found: dict[str, Any] = {gpu: [{} for _ in kernel.points] for gpu, kernel in kernels.items()}
+    setup: dict[str, dict[str, float]] = {}
+    for row in rows[1:]:
+        if not row["accesses"]:
+            module = parse_ptx((folder / f"{name}.{row['name']}.ptx").read_text(encoding="utf-8"))
+            cubin = read_cubin((folder / row["file"]).read_bytes())
+            program = read_program(cubin, choose_kernel(cubin.kernels, kernels[GPUS[0]].profile.kernel))
+        for gpu, kernel in kernels.items():
+            bounds = {} if row["accesses"] else kernel.unit_bounds(program, module)
+            setup.setdefault(gpu, bounds)
+            for point, prediction in enumerate(kernel.predictions):
+                if row["width"]:
+                    more = kernel.streamed_share(row["accesses"], row["width"], point)
+                elif row["accesses"]:
+                    more = kernel.repeated_share(row["name"] == "l1", row["accesses"], point)
+                else:
+                    own = {n: prediction.bounds[n] for n in (*UNITS, "issue") if prediction.bounds[n] > 0}
+                    more = {n: (bounds[n] - setup[gpu][n]) / each for n, each in own.items()}
+                found[gpu][point][row["name"]] = {n: round(each, 4) for n, each in more.items() if abs(each) > 0.001}
+    return name, found
 
 
 def prepare(folder: Path, only: Sequence[str]) -> None:
@@ -254,28 +270,37 @@ def prepare(folder: Path, only: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     names = [entry.name for entry in read_entries() if not only or entry.name in only]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        for future in [pool.submit(prepare_kernel, name, folder) for name in names]:
-            print(future.result(), flush=True)
+        for text in pool.map(prepare_kernel, names, [folder] * len(names)):
+            print(text, flush=True)
+
+
+def demand(folder: Path) -> None:
+    """Write what all variants add to demand.json of the folder."""
+    names = [entry.name for entry in read_entries() if (folder / f"{entry.name}.json").exists()]
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        found = dict(pool.map(added, names, [folder] * len(names)))
+    (folder / "demand.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def collect(folder: Path, times: Path) -> None:
     """Write the times of a GPU with the demand of each variant to validation/limiters-GPU.json."""
     measured = json.loads(times.read_text(encoding="utf-8"))
-    gpu = measured["gpu"]
+    gpu, more = measured["gpu"], json.loads((folder / "demand.json").read_text(encoding="utf-8"))
     for name, row in measured["kernels"].items():
-        demand = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["demand"][gpu]
-        for point, more in zip(row.get("points", ()), demand, strict=False):
-            point["demand"] = more
+        for point, each in zip(row.get("points", ()), more[name][gpu], strict=False):
+            point["demand"] = each
     path = ROOT / "validation" / f"limiters-{gpu}.json"
     path.write_text(json.dumps(measured, separators=(",", ":")) + "\n", encoding="utf-8")
     print(path, path.stat().st_size)
 
 
 def main() -> None:
-    """Prepare or collect."""
+    """Read the command line."""
     command, folder, *rest = sys.argv[1:]
     if command == "prepare":
         prepare(Path(folder), rest)
+    elif command == "demand":
+        demand(Path(folder))
     else:
         collect(Path(folder), Path(rest[0]))
 
