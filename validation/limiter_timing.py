@@ -67,8 +67,8 @@ class Runner:
         kernels = {}
         for variant in self._row["variants"]:
             code = (self._folder / variant["file"]).read_bytes()
-            for level in (0, 1) if variant["accesses"] else (None,):
-                name = variant["name"] if level is None else f"{variant['name']}:{level}"
+            for level in (0, variant["level"]) if variant["accesses"] else (None,):
+                name = variant["name"] if level is None else f"{variant['name']}:{min(level, 1)}"
                 kernels[name] = kernel = UserKernel(self._context, code, self._row["kernel"])
                 if level is not None:
                     self._context.upload(kernel.array(LEVEL)[0], np.array([level], np.uint32))

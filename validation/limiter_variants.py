@@ -15,9 +15,9 @@ from gpudissect.explanation.ptx import Function, Instruction, Module, edit
 from gpudissect.units import WARP_SIZE
 
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
-ACCESSES = ("l1", "l2", "memory")
+ACCESSES = ("l1", "l2", "memory", "stream")
 _REGISTERS = """.reg .pred {r}p<4>; .reg .b32 {r}i<8>; .reg .b32 {r}a<4>; .reg .f32 {r}f<4>; .reg .f64 {r}g<2>;
-.reg .b64 {r}d<4>; .reg .b32 {r}y<16>; .reg .b64 {r}z<16>; mov.u32 {r}i0, %tid.x;"""
+.reg .b64 {r}d<4>; .reg .b32 {r}q<32>; .reg .b32 {r}y<16>; .reg .b64 {r}z<16>; mov.u32 {r}i0, %tid.x;"""
 _FLOATS = """cvt.rn.f32.u32 {r}f0, {r}i0; add.f32 {r}f1, {r}f0, 0f3F800000; add.f32 {r}f2, {r}f0, 0f40000000;
 add.f32 {r}f3, {r}f0, 0f40400000;"""
 _INTEGERS = "mov.u32 {r}a0, {r}i0; not.b32 {r}a1, {r}i0; xor.b32 {r}a2, {r}i0, 0x55; xor.b32 {r}a3, {r}i0, 0xAA00;"
@@ -40,11 +40,17 @@ _WORK = {
 }
 _STREAM = """mov.u32 {r}i1, %ctaid.z; mov.u32 {r}i2, %nctaid.y; mov.u32 {r}i3, %ctaid.y;
 mad.lo.u32 {r}i1, {r}i1, {r}i2, {r}i3; mov.u32 {r}i2, %nctaid.x; mov.u32 {r}i3, %ctaid.x;
-mad.lo.u32 {r}i1, {r}i1, {r}i2, {r}i3; mad.lo.u32 {r}i1, {r}i1, {warps}, {r}i4; mul.lo.u32 {r}i5, {r}i1, {bytes};
+mad.lo.u32 {r}i1, {r}i1, {r}i2, {r}i3; mad.lo.u32 {r}i1, {r}i1, {warps}, {r}i4; mov.u32 {r}i6, {r}i1;
+mul.lo.u32 {r}i5, {r}i1, {bytes};
 and.b32 {r}i5, {r}i5, {mask}; mov.u32 {r}i1, %laneid; mul.wide.u32 {r}d1, {r}i1, {width};
 ld.const.u64 {r}d0, [{name}_stream]; add.s64 {r}d1, {r}d1, {r}d0;"""
-_NEXT = """cvt.u64.u32 {r}d0, {r}i5; add.s64 {r}d0, {r}d0, {r}d1; @{r}p1 ld.volatile.global.{kind} {result}, [{r}d0];
-add.u32 {r}i5, {r}i5, {step}; and.b32 {r}i5, {r}i5, {mask};"""
+_RANDOM = """mov.u32 {r}i2, %laneid; shl.b32 {r}i1, {r}i6, 5; add.u32 {r}i1, {r}i1, {r}i2;
+mul.lo.u32 {r}i5, {r}i1, 0x9E3779B1; xor.b32 {r}i5, {r}i5, 0x5BD1E995; ld.const.u64 {r}d1, [{name}_stream];"""
+_ADDRESS_OF_NEXT = "cvt.u64.u32 {r}d0, {r}i5; add.s64 {r}d0, {r}d0, {r}d1;"
+_STEP = "add.u32 {r}i5, {r}i5, {step}; and.b32 {r}i5, {r}i5, {mask};"
+_RANDOM_ADDRESS = """mad.lo.u32 {r}i5, {r}i5, 0x19660D, 0x3C6EF35F; and.b32 {r}i1, {r}i5, {lines};
+cvt.u64.u32 {r}d0, {r}i1; add.s64 {r}d0, {r}d0, {r}d1;"""
+_LOAD, _PREFETCH = "@{r}p1 ld.volatile.global.{kind} {result}, [{r}d0];", "@{r}p1 prefetch.global.L2 [{r}d0];"
 _RESULTS = {4: ("b32", "{r}y0"), 8: ("v2.b32", "{{{r}y0, {r}y1}}"), 16: ("v4.b32", "{{{r}y0, {r}y1, {r}y2, {r}y3}}")}
 STREAM_BYTES = 1 << 30
 _TABLES = (0xE8, 0x1E, 0x78, 0x6A)  # functions of three bits that are not linear, so that none can be joined
@@ -56,6 +62,8 @@ _USE = {  # results are stored under a condition that hardly ever holds
     "y": "mov.u32 {r}i1, {r}i2;",
 }
 _CLASS = {"fma": "f", "xu": "f", "fp64": "g", "lsu": "s"}
+_PAD = "ld.volatile.global.u32 {{r}}q{n}, [{{name}}_sink];"  # registers that live as long as the kernel, so that as many blocks fit on an SM
+_USE_PAD = "xor.b32 {{r}}i1, {{r}}i1, {{r}}q{n};"
 _END = "setp.eq.u32 {r}p0, {r}i1, 0x7FC12345; @{r}p0 st.global.u32 [{name}_sink], {r}i1;"
 # Of four warps one, of each block with a multiple of four warps as many, and not always on the same scheduler.
 _CHOOSE = """{warp} mov.u32 {r}i4, {r}i0; shr.u32 {r}i1, {r}i0, 2; xor.b32 {r}i0, {r}i0, {r}i1; mov.u32 {r}i1, %ctaid.x;
@@ -83,7 +91,8 @@ class Variant:
     name: str
     ptx: str = field(repr=False)
     accesses: tuple[int, ...] = ()
-    width: int = 0  # bytes that a lane loads at each of them, if it does not repeat them
+    width: float = 0  # bytes of memory that a lane moves at each of them, if it does not repeat them
+    level: int = 1
 
 
 def with_work(
@@ -95,13 +104,14 @@ def with_work(
     demand: Demand,
     share: float,
     cost: float,
+    padding: int = 0,
 ) -> Variant:
     """The kernel with more instructions of `units`, in turn, so that it needs `share` more of `resource`.
 
     `cost`: cycles of the resource that each of them takes. Blocks that need little of it get none.
     """
     function, names = module.function(kernel), Names(module)
-    edits = _frame(function, names, units, "".join(_SETUP[unit] for unit in dict.fromkeys(units or ["fma"])))
+    edits = _frame(function, names, units, "".join(_SETUP[unit] for unit in dict.fromkeys(units or ["fma"])), padding)
     number = 0
     for index, count in _counts(demand, demand.cycles.get(resource, {}), share, cost) if units else ():
         block = function.blocks[index]
@@ -133,10 +143,18 @@ def _work(names: Names, unit: str, number: int) -> str:
     return names.fill(_WORK[unit], table=_TABLES[number // 4 % len(_TABLES)], **values)
 
 
-def _frame(function: Function, names: Names, units: Sequence[str], setup: str) -> list[tuple[int, int, str]]:
+def _frame(
+    function: Function, names: Names, units: Sequence[str], setup: str, padding: int
+) -> list[tuple[int, int, str]]:
     """Registers and their first values at the head, and the use of their values at the ends."""
     use = "".join(_USE[kind] for kind in dict.fromkeys(_CLASS.get(unit, "i") for unit in units or ["fma"]))
-    return [(function.body, function.body, names.fill(_REGISTERS + setup)), *_ends(function, names, use + _END)]
+    setup = _REGISTERS + setup + _padding(_PAD, padding)
+    use += _padding(_USE_PAD, padding)
+    return [(function.body, function.body, names.fill(setup)), *_ends(function, names, use + _END)]
+
+
+def _padding(code: str, count: int) -> str:
+    return "".join(code.format(n=n) for n in range(count))
 
 
 def _ends(function: Function, names: Names, code: str) -> list[tuple[int, int, str]]:
@@ -157,19 +175,23 @@ def _apply(module: Module, function: Function, names: Names, edits: list[tuple[i
     return edit(module.text, [(start, start, "\n".join([*used, ""])), *edits])
 
 
-def with_accesses(module: Module, kernel: str, name: str, launch: Launch, chosen: Callable[[int], bool]) -> Variant:
+def with_accesses(
+    module: Module, kernel: str, name: str, launch: Launch, chosen: Callable[[int], bool], padding: int = 0
+) -> Variant:
     """The kernel whose `chosen` accesses of global memory are repeated, by number of their PTX instruction.
 
     Loads of the variant ``l1`` may hit the L1, others go to the L2; what they load is not waited for.
     """
     function, names = module.function(kernel), Names(module)
-    setup = _REGISTERS + _choose(launch)
+    setup = _REGISTERS + _choose(launch) + _padding(_PAD, padding)
     is_cached = name == "l1"
     if is_cached:
         setup += "mov.u32 {r}i2, {r}i0;"
         setup += "".join(f"mov.u32 {{r}}y{k}, {{r}}i0; cvt.u64.u32 {{r}}z{k}, {{r}}i0;" for k in range(0, 16, 4))
     edits = [(function.body, function.body, names.fill(setup))]
-    edits += _ends(function, names, _USE["y"] + _END) if is_cached else []
+    if is_cached or padding:
+        use = (_USE["y"] if is_cached else "mov.u32 {r}i1, 0;") + _padding(_USE_PAD, padding)
+        edits += _ends(function, names, use + _END)
     found = []
     for index, instruction in enumerate(function.instructions):
         number = function.first + index
@@ -191,16 +213,25 @@ def _choose(launch: Launch) -> str:
 
 
 def with_stream(
-    module: Module, kernel: str, name: str, launch: Launch, demand: Demand, needs: Mapping[int, float], share: float
+    module: Module,
+    kernel: str,
+    name: str,
+    launch: Launch,
+    demand: Demand,
+    needs: Mapping[int, float],
+    bytes_of_random: float,
+    padding: int = 0,
 ) -> Variant:
-    """The kernel with loads of lines that nothing else loads, behind accesses that need memory.
+    """The kernel with prefetches of lines that nothing else touches; with loads of them if its name is ``stream``.
 
-    `needs`: bytes of memory of all executions of an access by a warp, by number of its PTX instruction. A quarter of
-    the warps loads, at level 1, so many that the kernel moves about `share` more.
+    `needs`: bytes of memory to add behind each access in all its executions by a warp, by number of its PTX
+    instruction. A quarter of the warps moves them, at level 1. With `bytes_of_random`, those that a random line costs,
+    every lane takes a line of its own.
     """
     function, names = module.function(kernel), Names(module)
     total = sum(needs.values())
-    width = next((width for width in (16, 8) if WARP_SIZE * width / 4 <= 1.4 * share * total), 4)
+    width = next((width for width in (16, 8) if WARP_SIZE * width / 4 <= 1.4 * total), 4)
+    moved = WARP_SIZE * (bytes_of_random or width)
     block_of = {
         function.first + index: number
         for number, block in enumerate(function.blocks)
@@ -210,15 +241,19 @@ def with_stream(
     warps = launch.blocks * launch.warps_per_block
     values: dict[str, object] = {"mask": STREAM_BYTES - 1, "bytes": WARP_SIZE * width, "width": width}
     values |= {"warps": launch.warps_per_block, "step": warps * WARP_SIZE * width % STREAM_BYTES}
-    setup = names.fill(_REGISTERS + _choose(launch) + _STREAM, **values)
-    edits, found = [(function.body, function.body, setup)], list[int]()
-    kind, result = _RESULTS[width]
-    for number, count in _counts(demand, places, share, WARP_SIZE * width / 4, block_of):
+    values |= {"lines": STREAM_BYTES - 128}
+    setup = _REGISTERS + _choose(launch) + _STREAM + (_RANDOM if bytes_of_random else "") + _padding(_PAD, padding)
+    edits, found = [(function.body, function.body, names.fill(setup, **values))], list[int]()
+    if padding:
+        edits += _ends(function, names, "mov.u32 {r}i1, 0;" + _padding(_USE_PAD, padding) + _END)
+    kind, result = _RESULTS[4 if bytes_of_random else width]
+    access = _LOAD.replace("{result}", result) if name == "stream" else _PREFETCH
+    code = _RANDOM_ADDRESS + access if bytes_of_random else _ADDRESS_OF_NEXT + access + _STEP
+    for number, count in _counts(demand, places, 1.0, moved / 4, block_of):
         place = function.instructions[number - function.first].end
-        code = names.fill(_NEXT.replace("{result}", result), kind=kind, **values)
-        edits.append((place, place, "\n" + code * count))
+        edits.append((place, place, "\n" + names.fill(code, kind=kind, **values) * count))
         found += [number] * count
-    return Variant(name, _apply(module, function, names, edits), tuple(found), width)
+    return Variant(name, _apply(module, function, names, edits), tuple(found), bytes_of_random or width)
 
 
 def _repeated(function: Function, instruction: Instruction, cached: int | None) -> str:

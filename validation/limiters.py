@@ -12,14 +12,15 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from kernels import read_entries
-from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, with_stream, with_work
+from limiter_variants import UNITS, Demand, Variant, with_accesses, with_stream, with_work
 
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
@@ -27,7 +28,9 @@ from gpudissect.explanation.mapping import map_counts
 from gpudissect.explanation.model.assess import Assessment, assess, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.costs import cost_of
+from gpudissect.explanation.model.occupancy import occupancy_of
 from gpudissect.explanation.model.predict import Prediction, bounds_of, l2_load, sm_of, steps_of
+from gpudissect.explanation.model.traffic import RANDOM_SHARE
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import Point, Profile, read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx
@@ -42,6 +45,8 @@ MIN_SHARE = 0.2  # of the time that a resource must be busy to be tried
 MORE_WORK = 0.3  # relative to the demand of the kernel
 MORE_ISSUES = 0.25
 MORE_BYTES = 0.3
+MORE_ACCESSES = 0.25
+PADDINGS = (0, 2, 4, 8, 12, 16)  # registers
 LEVEL_SHARE = 0.25  # of the warps that repeat accesses at level 1
 MAX_L1_HITS = 0.5  # of a load that is repeated from the L2 or memory
 
@@ -118,14 +123,29 @@ class Kernel:
         steps = steps_of(program, costs, {}, self.card)
         return bounds_of(program, path, costs, steps, sm_of(self.card, 0.0, 1), launch, self.card)
 
-    def bytes_of_memory(self) -> dict[int, float]:
-        """Bytes of memory of all executions of each access by a warp, by number of its PTX instruction."""
-        found, needs = self.found, defaultdict[int, float](float)
-        steps = steps_of(found.program, found.costs, self.predictions[0].requests, self.card)
+    def bytes_of_memory(self) -> tuple[dict[int, float], bool]:
+        """Bytes of memory of all executions of each access by a warp, by number of its PTX instruction.
+
+        Stores' bytes are those of the loads, if it has any. And whether most are of lines far apart.
+        """
+        found, needs, scattered = self.found, defaultdict[int, float](float), 0.0
+        steps, loads = steps_of(found.program, found.costs, self.predictions[0].requests, self.card), set[int]()
         for place, index in found.accessed.items():
             moved = found.path.executed[place] * (1 - steps[place].in_l2) * steps[place].dram_bytes
-            needs[found.facts.accesses[index].instruction] += moved
-        return {number: need for number, need in needs.items() if need > 0}
+            number = found.facts.accesses[index].instruction
+            needs[number] += moved
+            scattered += moved * found.traffic.outside[index].scattered
+            loads |= {number} if found.program.uses[place].access == "load" and moved > 0 else set()
+        total = sum(needs.values())
+        chosen = {number: need for number, need in needs.items() if number in loads} or needs
+        scale = total / max(1e-9, sum(chosen.values()))
+        return {number: scale * need for number, need in chosen.items() if need > 0}, scattered > total / 2
+
+    def shares_of_accesses(self, resource: str) -> dict[int, float]:
+        """What repeating each access would add to the demand for the L2 or the pipe of loads, by number."""
+        numbers = {self.found.facts.accesses[index].instruction for index in self.found.accessed.values()}
+        name = "lsu" if resource == "l1" else resource
+        return {n: self.repeated_share(resource == "l1", (n,), 0).get(name, 0.0) / LEVEL_SHARE for n in numbers}
 
     def repeated_share(self, is_cached: bool, numbers: Sequence[int], point: int) -> dict[str, float]:
         """What repeated accesses add to the demand for each resource, relative to that of the kernel."""
@@ -141,18 +161,19 @@ class Kernel:
                 more["l2"] += count * l2_load(found.traffic.outside[index], use.access or "", self.card) / sm.l2_bytes
         return self._relative(more, prediction)
 
-    def streamed_share(self, numbers: Sequence[int], width: int, point: int) -> dict[str, float]:
+    def streamed_share(self, numbers: Sequence[int], width: float, point: int) -> dict[str, float]:
         """The same for loads of `width` bytes of a lane from lines of their own."""
         prediction, found, more = self.predictions[point], self.found, defaultdict[str, float](float)
         bandwidth = self.card.bytes_per_cycle("dram", "read_bandwidth")
+        of_l2 = self.card.bytes_per_cycle("l2", "read_bandwidth")
         places = {found.facts.accesses[index].instruction: place for place, index in found.accessed.items()}
         counts = self.demand().executions
         for number in numbers:
             lanes = prediction.requests[places[number]].lanes
             block = next(n for n, b in enumerate(self.function.blocks) if number - self.function.first < b.end)
             moved = counts[block] * lanes * width
-            more["lsu"] += counts[block] * max(1, width // 4)
-            more["l2"] += moved / self.card.bytes_per_cycle("l2", "read_bandwidth")
+            more["lsu"] += counts[block]
+            more["l2"] += moved / of_l2
             more["memory"] += moved / bandwidth
         return self._relative(more, prediction)
 
@@ -169,27 +190,38 @@ def busy_unit(shares: dict[str, float]) -> str:
     return min(room, key=lambda unit: room[unit])
 
 
-def variants_of(kernel: Kernel, shares: dict[str, float]) -> list[Variant]:
+def variants_of(kernel: Kernel, shares: dict[str, float], padding: int = 0) -> Iterator[Variant]:
     """The variants of a kernel, for the resources that are busy for a large enough share of the time."""
     module, name, launch = kernel.module, kernel.profile.kernel, kernel.profile.launch
-    demand = kernel.demand()
-    found = [with_work(module, name, "setup", (), "", Demand({}, {}), 0.0, 1.0)]
-    control = busy_unit(shares)
-    found.append(with_work(module, name, "issue", (control,), "issue", demand, MORE_ISSUES, 1.0))
+    demand, control = kernel.demand(), busy_unit(shares)
+    yield with_work(module, name, "setup", (), "", Demand({}, {}), 0.0, 1.0, padding)
+    yield with_work(module, name, "issue", (control,), "issue", demand, MORE_ISSUES, 1.0, padding)
     costs = {"fma": 1.0, "alu": 2.0, "imad": 2.0, "xu": 8.0, "fp64": 2.0, "lsu": 1.0}
     for unit in UNITS:
         if shares.get(unit, 0.0) >= MIN_SHARE:
-            found.append(with_work(module, name, unit, (unit,), unit, demand, MORE_WORK, costs[unit]))
+            yield with_work(module, name, unit, (unit,), unit, demand, MORE_WORK, costs[unit], padding)
     accesses, requests = kernel.found.facts.accesses, kernel.predictions[0].requests
     hits = {accesses[index].instruction: requests[place].in_sm for place, index in kernel.found.accessed.items()}
-    far = {number for number, share in hits.items() if share <= MAX_L1_HITS}
-    if shares.get("lsu", 0.0) >= MIN_SHARE:
-        found.append(with_accesses(module, name, "l1", launch, set(hits).__contains__))
-    if shares.get("l2", 0.0) >= MIN_SHARE:
-        found.append(with_accesses(module, name, "l2", launch, far.__contains__))
+    for resource, busy, max_hits in (("l1", "lsu", 1.0), ("l2", "l2", MAX_L1_HITS)):
+        if shares.get(busy, 0.0) < MIN_SHARE:
+            continue
+        of = {n: share for n, share in kernel.shares_of_accesses(resource).items() if hits[n] <= max_hits}
+        chosen = dict[int, float]()
+        for number in sorted(of, key=lambda n: (-of[n], n)):
+            if sum(chosen.values()) < MORE_ACCESSES and of[number] > 0:
+                chosen[number] = of[number]
+        level = min(4, max(1, round(4 * MORE_ACCESSES / max(1e-9, sum(chosen.values())))))
+        variant = with_accesses(module, name, resource, launch, chosen.__contains__, padding)
+        if variant.accesses:
+            yield replace(variant, level=level)
     if shares.get("memory", 0.0) >= MIN_SHARE:
-        found.append(with_stream(module, name, "memory", launch, demand, kernel.bytes_of_memory(), MORE_BYTES))
-    return [each for each in found if each.accesses or each.name not in ACCESSES]
+        needs, is_random = kernel.bytes_of_memory()
+        needs = {number: MORE_BYTES * need for number, need in needs.items()}
+        of_random = kernel.card.values.get(("l2", "fetch_granularity"), 32.0) / RANDOM_SHARE if is_random else 0.0
+        for kind in ("memory", "stream"):
+            variant = with_stream(module, name, kind, launch, demand, needs, of_random, padding)
+            if variant.accesses:
+                yield variant
 
 
 def max_registers(kernel: Kernel) -> int:
@@ -215,16 +247,22 @@ def prepare_kernel(name: str, folder: Path) -> str:
     kernel = Kernel(GPUS[0], name)
     symbol, launch, limit = kernel.profile.kernel, kernel.profile.launch, max_registers(kernel)
     rows, notes = list[dict[str, Any]](), list[str]()
-    for variant in [Variant("plain", kernel.module.text), *variants_of(kernel, kernel.shares())]:
-        cubin = assembled(variant.ptx, symbol, limit, kernel.profile.blocks_per_sm)
-        registers = choose_kernel(cubin.kernels, symbol).registers
-        notes.append(f"{variant.name} {registers}")
+    shares = kernel.shares()
+    padded = zip(*(variants_of(kernel, shares, padding) for padding in PADDINGS), strict=True)
+    for forms in [(Variant("plain", kernel.module.text),), *padded]:
+        for variant in forms:
+            cubin = assembled(variant.ptx, symbol, limit, kernel.profile.blocks_per_sm)
+            machine = choose_kernel(cubin.kernels, symbol)
+            occupancy = occupancy_of(machine, launch.threads_per_block, launch.shared_bytes, kernel.card)
+            if occupancy.blocks <= kernel.profile.blocks_per_sm:
+                break
+        fits = "" if occupancy.blocks == kernel.profile.blocks_per_sm else f" ({occupancy.blocks} blocks)"
+        notes.append(f"{variant.name} {machine.registers}{fits}")
         file = f"{name}.{variant.name}"
         (folder / f"{file}.cubin").write_bytes(cubin.data)
         (folder / f"{file}.ptx").write_text(variant.ptx, encoding="utf-8")
-        rows.append(
-            {"name": variant.name, "file": f"{file}.cubin", "accesses": variant.accesses, "width": variant.width}
-        )
+        row = {"name": variant.name, "file": f"{file}.cubin", "accesses": variant.accesses}
+        rows.append({**row, "width": variant.width, "level": variant.level})
     profiles = {gpu: read_profile(RECORDINGS / gpu / f"{name}.json") for gpu in GPUS}
     description = {
         "kernel": symbol,
@@ -258,6 +296,7 @@ def added(name: str, folder: Path) -> tuple[str, dict[str, Any]]:
                     more = kernel.streamed_share(row["accesses"], row["width"], point)
                 elif row["accesses"]:
                     more = kernel.repeated_share(row["name"] == "l1", row["accesses"], point)
+                    more = {n: row["level"] * each for n, each in more.items()}
                 else:
                     own = {n: prediction.bounds[n] for n in (*UNITS, "issue") if prediction.bounds[n] > 0}
                     more = {n: (bounds[n] - setup[gpu][n]) / each for n, each in own.items()}

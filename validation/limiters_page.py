@@ -4,8 +4,9 @@ Judges the times of `limiters` (validation/limiters-GPU.json) and writes docs/va
 
 The elasticity of a resource is the relative slowdown of the variant that needs more of it, over the relative demand
 that was added: 1 if it alone limits, 0 if it is never waited for. What a variant also adds of resources whose
-elasticity is known is taken off first, in the order of `ORDER`. Times are relative to the same code without the
-additions: ``setup`` for inserted work, level 0 for accesses. That of issue slots is the least over all variants with
+elasticity is known is taken off first, in the order of `ORDER`; not the issue slots of instructions that take a unit
+for two cycles or more, since the kernel's own need them too. Times are relative to the same code without the additions:
+``setup`` for inserted work, level 0 for accesses. The elasticity of issue slots is the least over all variants with
 inserted work, since each of them needs slots. A cycle of a unit costs at most a cycle: its elasticity is at most its
 busy share; what is beyond is latency of the longer program. The elasticity of latency is what the others leave of 1.
 A resource that is busy for less than a fifth of the time is not tried.
@@ -13,10 +14,9 @@ A resource that is busy for less than a fifth of the time is not tried.
 The true limiters are the resources with at least `TRUE`, and whatever has the largest elasticity; latency is one if it
 has the largest elasticity or no resource has `TRUE`. Strictly, the limiter alone that has the largest elasticity.
 
-This rule was written before any time was measured, but for two parts that a pilot with 17 kernels on an H200 led to,
-before the times judged here were measured: the least over all variants, and the busy share as an upper bound. In the
-pilot the variant for memory repeated accesses in a copy of the arrays, which also displaced the kernel's data from the
-L2; now it loads lines of its own.
+The rule was written before any time was measured, and amended after pilot runs on an H200: the least over all
+variants, the busy share as an upper bound, and the slots of slow units. It was then left as it is, and judges other
+times, of an H100.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ ORDER = ("issue", "lsu", "l1", "fma", "alu", "imad", "xu", "fp64", "l2", "memory
 TRUE = 0.5
 MIN_ADDED = 0.1  # relative to the demand of the kernel: less is not judged
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
+SLOW_UNITS = ("alu", "imad", "xu", "fp64")  # two cycles or more for an instruction
 CHANGED = 0.15  # by which the time of a variant without its additions may differ from the kernel's
 
 
@@ -87,22 +88,25 @@ def elasticities(
     `ns` has the time of each variant, `demand` what each adds relative to the demand of the kernel, `shares` the part
     of the kernel's time for which each resource is busy.
     """
-    found: dict[str, float] = {}
+    found, without_slots = dict[str, float](), dict[str, float]()
     work = [each for each in ("issue", *UNITS) if each in ns and demand.get(each, {}).get("issue", 0.0) >= MIN_ADDED]
     if "setup" in ns and work:
         slots = min((ns[each] / ns["setup"] - 1) / demand[each]["issue"] for each in work)
-        found["issue"] = min(max(0.0, slots), shares.get("issue", 1.0))
+        found["issue"] = without_slots["issue"] = min(max(0.0, slots), shares.get("issue", 1.0))
     for resource in ORDER[1:]:
         before, after = ("setup", resource) if f"{resource}:0" not in ns else (f"{resource}:0", f"{resource}:1")
         unit = "lsu" if resource == "l1" else resource
         more = demand.get(resource, {})
         if before not in ns or after not in ns or more.get(unit, 0.0) < MIN_ADDED:
             continue
-        others = sum(found[name] * max(0.0, more.get(name, 0.0)) for name in found if name != unit)
-        own = max(0.0, (ns[after] / ns[before] - 1 - others) / more[unit])
-        own = min(own, shares.get(unit, 1.0)) if unit in UNITS and unit != "lsu" else own
-        found[unit] = max(own, found.get(unit, 0.0))
-    found[LATENCY] = max(0.0, 1 - sum(min(1.0, each) for each in found.values()))
+        slowdown = ns[after] / ns[before] - 1
+        others = {n: e * max(0.0, more.get(n, 0.0)) for n, e in without_slots.items() if n != unit}
+        alone = max(0.0, (slowdown - sum(others.values())) / more[unit])
+        whole = alone if unit not in SLOW_UNITS else max(alone, slowdown / more[unit])
+        most = shares.get(unit, 1.0) if unit in ("fma", *SLOW_UNITS) else math.inf
+        without_slots[unit] = max(min(alone, most), without_slots.get(unit, 0.0))
+        found[unit] = max(min(whole, most), found.get(unit, 0.0))
+    found[LATENCY] = max(0.0, 1 - sum(min(1.0, each) for each in without_slots.values()))
     return found
 
 
