@@ -15,7 +15,7 @@ from gpudissect.explanation.ptx import Function, Instruction, Module, edit
 from gpudissect.units import WARP_SIZE
 
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
-ACCESSES = ("l1", "l2", "memory", "stream")
+ACCESSES = ("l1", "l2", "memory")
 _REGISTERS = """.reg .pred {r}p<4>; .reg .b32 {r}i<8>; .reg .b32 {r}a<4>; .reg .f32 {r}f<4>; .reg .f64 {r}g<2>;
 .reg .b64 {r}d<4>; .reg .b32 {r}q<32>; .reg .b32 {r}y<16>; .reg .b64 {r}z<16>; mov.u32 {r}i0, %tid.x;"""
 _FLOATS = """cvt.rn.f32.u32 {r}f0, {r}i0; add.f32 {r}f1, {r}f0, 0f3F800000; add.f32 {r}f2, {r}f0, 0f40000000;
@@ -50,8 +50,7 @@ _ADDRESS_OF_NEXT = "cvt.u64.u32 {r}d0, {r}i5; add.s64 {r}d0, {r}d0, {r}d1;"
 _STEP = "add.u32 {r}i5, {r}i5, {step}; and.b32 {r}i5, {r}i5, {mask};"
 _RANDOM_ADDRESS = """mad.lo.u32 {r}i5, {r}i5, 0x19660D, 0x3C6EF35F; and.b32 {r}i1, {r}i5, {lines};
 cvt.u64.u32 {r}d0, {r}i1; add.s64 {r}d0, {r}d0, {r}d1;"""
-_LOAD, _PREFETCH = "@{r}p1 ld.volatile.global.{kind} {result}, [{r}d0];", "@{r}p1 prefetch.global.L2 [{r}d0];"
-_RESULTS = {4: ("b32", "{r}y0"), 8: ("v2.b32", "{{{r}y0, {r}y1}}"), 16: ("v4.b32", "{{{r}y0, {r}y1, {r}y2, {r}y3}}")}
+_PREFETCH = "@{r}p1 prefetch.global.L2 [{r}d0];"
 STREAM_BYTES = 1 << 30
 _TABLES = (0xE8, 0x1E, 0x78, 0x6A)  # functions of three bits that are not linear, so that none can be joined
 _USE = {  # results are stored under a condition that hardly ever holds
@@ -222,7 +221,7 @@ def with_stream(
     bytes_of_random: float,
     padding: int = 0,
 ) -> Variant:
-    """The kernel with prefetches of lines that nothing else touches; with loads of them if its name is ``stream``.
+    """The kernel with prefetches into the L2 of lines that nothing else touches; nothing waits for them.
 
     `needs`: bytes of memory to add behind each access in all its executions by a warp, by number of its PTX
     instruction. A quarter of the warps moves them, at level 1. With `bytes_of_random`, those that a random line costs,
@@ -246,12 +245,10 @@ def with_stream(
     edits, found = [(function.body, function.body, names.fill(setup, **values))], list[int]()
     if padding:
         edits += _ends(function, names, "mov.u32 {r}i1, 0;" + _padding(_USE_PAD, padding) + _END)
-    kind, result = _RESULTS[4 if bytes_of_random else width]
-    access = _LOAD.replace("{result}", result) if name == "stream" else _PREFETCH
-    code = _RANDOM_ADDRESS + access if bytes_of_random else _ADDRESS_OF_NEXT + access + _STEP
+    code = _RANDOM_ADDRESS + _PREFETCH if bytes_of_random else _ADDRESS_OF_NEXT + _PREFETCH + _STEP
     for number, count in _counts(demand, places, 1.0, moved / 4, block_of):
         place = function.instructions[number - function.first].end
-        edits.append((place, place, "\n" + names.fill(code, kind=kind, **values) * count))
+        edits.append((place, place, "\n" + names.fill(code, **values) * count))
         found += [number] * count
     return Variant(name, _apply(module, function, names, edits), tuple(found), bytes_of_random or width)
 

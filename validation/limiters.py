@@ -7,6 +7,7 @@ adds the demand of each variant and writes validation/limiters-GPU.json. `limite
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import read_entries
-from limiter_variants import UNITS, Demand, Variant, with_accesses, with_stream, with_work
+from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, with_stream, with_work
 
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
@@ -37,6 +38,7 @@ from gpudissect.explanation.ptx import Module, parse_ptx
 from gpudissect.machine_code.kernel import Cubin, choose_kernel, read_cubin
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.files import load
+from gpudissect.units import WARP_SIZE
 
 ROOT = Path(__file__).parents[1]
 RECORDINGS = ROOT / "tests" / "recordings" / "kernels"
@@ -46,6 +48,15 @@ MORE_WORK = 0.3  # relative to the demand of the kernel
 MORE_ISSUES = 0.25
 MORE_BYTES = 0.3
 MORE_ACCESSES = 0.25
+_PERCENT = "avg.pct_of_peak_sustained_elapsed"
+COUNTERS = {
+    "dram__bytes.sum": "bytes",
+    "dram__bytes.sum.pct_of_peak_sustained_elapsed": "memory",
+    f"lts__t_sectors.{_PERCENT}": "l2",
+    f"l1tex__data_pipe_lsu_wavefronts.{_PERCENT}": "lsu",
+    f"sm__inst_issued.{_PERCENT}": "issue",
+}
+"""Counters of Nsight Compute: bytes of memory, and percent of the peak."""
 PADDINGS = (0, 2, 4, 8, 12, 16)  # registers
 LEVEL_SHARE = 0.25  # of the warps that repeat accesses at level 1
 MAX_L1_HITS = 0.5  # of a load that is repeated from the L2 or memory
@@ -171,7 +182,9 @@ class Kernel:
         for number in numbers:
             lanes = prediction.requests[places[number]].lanes
             block = next(n for n, b in enumerate(self.function.blocks) if number - self.function.first < b.end)
-            moved = counts[block] * lanes * width
+            unit = self.card.values.get(("l2", "fetch_granularity"), 32.0)
+            together = max(1.0, unit / width)  # lanes that share a unit, of which any one moves it
+            moved = counts[block] * WARP_SIZE * max(unit, width) / together * (1 - (1 - lanes / WARP_SIZE) ** together)
             more["lsu"] += counts[block]
             more["l2"] += moved / of_l2
             more["memory"] += moved / bandwidth
@@ -218,10 +231,9 @@ def variants_of(kernel: Kernel, shares: dict[str, float], padding: int = 0) -> I
         needs, is_random = kernel.bytes_of_memory()
         needs = {number: MORE_BYTES * need for number, need in needs.items()}
         of_random = kernel.card.values.get(("l2", "fetch_granularity"), 32.0) / RANDOM_SHARE if is_random else 0.0
-        for kind in ("memory", "stream"):
-            variant = with_stream(module, name, kind, launch, demand, needs, of_random, padding)
-            if variant.accesses:
-                yield variant
+        variant = with_stream(module, name, "memory", launch, demand, needs, of_random, padding)
+        if variant.accesses:
+            yield variant
 
 
 def max_registers(kernel: Kernel) -> int:
@@ -321,16 +333,30 @@ def demand(folder: Path) -> None:
     (folder / "demand.json").write_text(json.dumps(found), encoding="utf-8")
 
 
-def collect(folder: Path, times: Path) -> None:
-    """Write the times of a GPU with the demand of each variant to validation/limiters-GPU.json."""
+def collect(folder: Path, times: Path, profiled: Path | None) -> None:
+    """Write the times of a GPU, with the demand of each variant and counters, to validation/limiters-GPU.json."""
     measured = json.loads(times.read_text(encoding="utf-8"))
     gpu, more = measured["gpu"], json.loads((folder / "demand.json").read_text(encoding="utf-8"))
+    counters = iter(read_counters(profiled) if profiled else ())
     for name, row in measured["kernels"].items():
+        paddings = {path.name.split(".")[1]: path.read_text().count("_q") for path in folder.glob(f"{name}.*.ptx")}
         for point, each in zip(row.get("points", ()), more[name][gpu], strict=False):
-            point["demand"] = each
+            point["demand"] = {variant: shares for variant, shares in each.items() if shares}
+            point["padded"] = [n for n in each if n not in ACCESSES and paddings[n] != paddings["setup"]]
+            point["counters"] = next(counters, {})
     path = ROOT / "validation" / f"limiters-{gpu}.json"
     path.write_text(json.dumps(measured, separators=(",", ":")) + "\n", encoding="utf-8")
     print(path, path.stat().st_size)
+
+
+def read_counters(file: Path) -> list[dict[str, float]]:
+    """Counters of each launch in a file of ``ncu --csv``, by `COUNTERS`."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    with file.open(encoding="utf-8") as lines:
+        for row in csv.DictReader(line for line in lines if line.startswith('"')):
+            if row["Metric Name"] in COUNTERS:
+                found[row["ID"]][COUNTERS[row["Metric Name"]]] = float(row["Metric Value"].replace(",", ""))
+    return list(found.values())
 
 
 def main() -> None:
@@ -341,7 +367,7 @@ def main() -> None:
     elif command == "demand":
         demand(Path(folder))
     else:
-        collect(Path(folder), Path(rest[0]))
+        collect(Path(folder), Path(rest[0]), Path(rest[1]) if rest[1:] else None)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ TRUE = 0.5
 MIN_ADDED = 0.1  # relative to the demand of the kernel: less is not judged
 UNITS = ("fma", "alu", "imad", "xu", "fp64", "lsu")
 SLOW_UNITS = ("alu", "imad", "xu", "fp64")  # two cycles or more for an instruction
-CHANGED = 0.15  # by which the time of a variant without its additions may differ from the kernel's
+CHANGED = 0.25  # by which the time of a variant without its additions may differ from the kernel's
+CLOSE = 0.15  # elasticities that differ by less are close
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,21 @@ class Judgement:
     named: str
     second: str
     slope: float | None
-    changed: tuple[str, ...]
     error: float
+    share: float
+    counters: dict[str, float]
+    share_of_predicted: float = 0.0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether what `explain` names was tried."""
+        return self.named in self.elasticities
+
+    @property
+    def is_close(self) -> bool:
+        """Whether it is a true limiter, or close to the one with the largest elasticity."""
+        most = self.elasticities[self.largest]
+        return self.is_right or (self.is_judged and self.elasticities[self.named] > most - CLOSE)
 
     @property
     def largest(self) -> str:
@@ -115,10 +129,7 @@ def judgements(gpu: str, name: str, measured: Mapping[str, Any]) -> list[Judgeme
     kernel = Kernel(gpu, name)
     found = []
     for point, prediction, row in zip(kernel.points, kernel.predictions, measured["points"], strict=True):
-        ns = row.get("ns", {})
-        if "plain" not in ns:
-            continue
-        bases = [each for each in ns if each == "setup" or each.endswith(":0")]
+        ns = usable(row)
         shares = {each: bound / ns["plain"] for each, bound in prediction.bounds.items()}
         by_bound = sorted(prediction.bounds, key=lambda each: -prediction.bounds[each])
         found.append(
@@ -130,20 +141,31 @@ def judgements(gpu: str, name: str, measured: Mapping[str, Any]) -> list[Judgeme
                 elasticities=elasticities(ns, row["demand"], shares),
                 named=prediction.limiter,
                 second=next(each for each in by_bound if each != prediction.limiter),
-                slope=_slope(kernel, point.blocks_per_sm),
-                changed=tuple(each for each in bases if abs(ns[each] / ns["plain"] - 1) > CHANGED),
+                slope=_slope(kernel, point),
                 error=prediction.nanoseconds / ns["plain"] - 1,
+                share=shares[by_bound[0]],
+                counters=row["counters"],
+                share_of_predicted=prediction.bounds[by_bound[0]] / prediction.nanoseconds,
             )
         )
     return found
 
 
-def _slope(kernel: Kernel, blocks: int) -> float | None:
+def usable(row: Mapping[str, Any]) -> dict[str, float]:
+    """The times of a point without those of variants whose code differs too much from the kernel's."""
+    ns = dict(row["ns"])
+    bases = [each for each in ns if each == "setup" or each.endswith(":0")]
+    for base in (each for each in bases if abs(ns[each] / ns["plain"] - 1) > CHANGED):
+        del ns[base]
+    for padded in row["padded"]:
+        ns.pop(padded, None)
+    return ns
+
+
+def _slope(kernel: Kernel, point: Point) -> float | None:
     """How the recorded time falls with more warps, from the next lower occupancy: 1 if latency alone limits."""
-    sweep = kernel.profile.sweep
-    here = next(p for p in reversed(sweep) if p.blocks_per_sm == blocks)
-    lower = [p for p in sweep if p.blocks_per_sm < blocks]
+    lower = [p for p in kernel.profile.sweep if p.blocks_per_sm < point.blocks_per_sm and p.carveout == point.carveout]
     if not lower:
         return None
     other = max(lower, key=lambda p: p.blocks_per_sm)
-    return math.log(other.ns / here.ns) / math.log(here.blocks_per_sm / other.blocks_per_sm)
+    return math.log(other.ns / point.ns) / math.log(point.blocks_per_sm / other.blocks_per_sm)
