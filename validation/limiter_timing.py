@@ -1,4 +1,7 @@
-"""Times of prepared variants on a GPU: ``python validation/limiter_timing.py FOLDER OUT.json``.
+"""Times of prepared variants on a GPU: ``python validation/limiter_timing.py measure FOLDER OUT.json h100``.
+
+``launch FOLDER OUT.json h100`` launches each kernel once between the start and stop of the profiler, for ``ncu
+--profile-from-start off`` with the counters of `limiters.COUNTERS`, in the same order.
 
 Batches of launches of all variants follow one another in random order, several rounds of them. Kernels that OUT.json
 has already are left out, so that a run which a kernel ended goes on when it is started again.
@@ -21,11 +24,12 @@ import numpy as np
 
 from gpudissect.device.cuda.context import CudaContext
 from gpudissect.device.cuda.info import NvmlMonitor
-from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT, UserKernel
+from gpudissect.device.cuda.user_kernel import FULL_CARVEOUT, UserKernel
 from gpudissect.explanation.arguments import Argument, parse_arguments
 
 ROUNDS, BATCH_NS, MIN_LAUNCHES, LIMIT_S = 7, 4e6, 2, 20.0
 LEVEL, STREAM, STREAM_BYTES = "gpudissect_0_level", "gpudissect_0_stream", 1 << 30
+WARM_UP_LAUNCHES = 3
 MAX_SPREAD, MAX_TRIES, PAUSE_S = 0.02, 3, 0.5  # of the rounds: where power or another process disturbs, once more
 ALIGNMENT = 512
 
@@ -79,18 +83,35 @@ class Runner:
         for kernel in kernels.values():
             kernel.unload()
 
+    def launch(self, gpu: str) -> None:
+        """Launch the kernel itself once for the profiler at each occupancy, after some launches without it."""
+        driver = self._context.driver
+        with self._kernels() as kernels:
+            for blocks, carveout in self._row["points"][gpu]:
+                start, _ = self._launcher(kernels["plain"], blocks, carveout)
+                for _ in range(WARM_UP_LAUNCHES):
+                    start()
+                self._context.wait(LIMIT_S)
+                driver.cuProfilerStart()
+                start()
+                self._context.wait(LIMIT_S)
+                driver.cuProfilerStop()
+
+    def _launcher(self, kernel: UserKernel, blocks: int, carveout: int) -> tuple[Callable[[], None], int]:
+        """What launches a kernel with so many blocks on an SM, and how many fit in fact."""
+        grid, block, shared = self._row["grid"], self._row["block"], self._row["shared"]
+        threads = int(np.prod(block))
+        if carveout == FULL_CARVEOUT:
+            shared = kernel.shared_for(blocks, threads, shared) or shared
+        kernel.configure(shared=shared, carveout=carveout)
+        return kernel.launcher(grid, block, shared, self.values), kernel.max_blocks(threads, shared)
+
     def _point(self, kernels: dict[str, UserKernel], blocks: int, carveout: int) -> dict[str, Any]:
-        grid, block, own = self._row["grid"], self._row["block"], self._row["shared"]
-        threads, launches, left_out = int(np.prod(block)), dict[str, Callable[[], None]](), dict[str, int]()
+        launches, left_out = dict[str, Callable[[], None]](), dict[str, int]()
         for name, kernel in kernels.items():
-            shared = own
-            if carveout == FULL_CARVEOUT:
-                found = kernel.shared_for(blocks, threads, own)
-                shared = own if found is None else found
-            kernel.configure(shared=shared, carveout=carveout)
-            resident = kernel.max_blocks(threads, shared)
+            start, resident = self._launcher(kernel, blocks, carveout)
             if resident == blocks:
-                launches[name] = kernel.launcher(grid, block, shared, self.values)
+                launches[name] = start
             else:
                 left_out[name] = resident
         if not launches:
@@ -153,15 +174,14 @@ def data_of(row: dict[str, Any]) -> list[Any]:
     return [data(argument) for argument in parse_arguments(row["arguments"]) if argument.count is not None]
 
 
-def measure(folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
-    """Time all kernels; the exit code."""
+def run(command: str, folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
+    """Time or launch all kernels; the exit code."""
     rows = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stem != "demand"}
     done = json.loads(out.read_text()) if out.exists() else {"gpu": gpu, "kernels": {}}
     names = [name for name in rows if name not in done["kernels"] and (not only or name in only)]
     context = CudaContext(0)
     nvml = NvmlMonitor(context.device.pci_bus_id)
     done |= {"name": str(context.device.name), "driver": nvml.driver() or ""}
-    assert DEFAULT_CARVEOUT == -1
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(data_of, rows[names[0]]) if names else None
         for number, name in enumerate(names):
@@ -172,7 +192,9 @@ def measure(folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
             waited = time.perf_counter() - begin
             try:
                 runner = Runner(context, folder, rows[name], data)
-                done["kernels"][name] = runner.run(gpu)
+                if command == "launch":
+                    runner.launch(gpu)
+                done["kernels"][name] = {} if command == "launch" else runner.run(gpu)
                 runner.free()
             except Exception as error:
                 done["kernels"][name] = {"error": str(error)[:300]}
@@ -188,4 +210,4 @@ def measure(folder: Path, out: Path, gpu: str, only: Sequence[str] = ()) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(measure(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4:]))
+    sys.exit(run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], sys.argv[5:]))

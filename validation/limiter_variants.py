@@ -61,7 +61,8 @@ _USE = {  # results are stored under a condition that hardly ever holds
     "y": "mov.u32 {r}i1, {r}i2;",
 }
 _CLASS = {"fma": "f", "xu": "f", "fp64": "g", "lsu": "s"}
-_PAD = "ld.volatile.global.u32 {{r}}q{n}, [{{name}}_sink];"  # registers that live as long as the kernel, so that as many blocks fit on an SM
+# Registers that live as long as the kernel, so that as many blocks fit on an SM.
+_PAD = "ld.volatile.global.u32 {{r}}q{n}, [{{name}}_sink];"
 _USE_PAD = "xor.b32 {{r}}i1, {{r}}i1, {{r}}q{n};"
 _END = "setp.eq.u32 {r}p0, {r}i1, 0x7FC12345; @{r}p0 st.global.u32 [{name}_sink], {r}i1;"
 # Of four warps one, of each block with a multiple of four warps as many, and not always on the same scheduler.

@@ -1,8 +1,8 @@
 """The true limiter of the example kernels, found by changing what limits.
 
 ``python validation/limiters.py prepare FOLDER`` assembles variants of each kernel that demand more of one resource
-(`limiter_variants`), without a GPU. ``measure FOLDER OUT.json`` times them on GPU 0. ``collect FOLDER OUT.json GPU``
-adds the demand of each variant and writes validation/limiters-GPU.json. `limiters_page` judges them.
+(`limiter_variants`), without a GPU; ``demand FOLDER`` counts what they add. `limiter_timing` times them on a GPU.
+``collect FOLDER TIMES.json [COUNTERS.csv]`` writes validation/limiters-GPU.json. `limiters_page` judges.
 """
 
 from __future__ import annotations
