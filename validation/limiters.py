@@ -70,7 +70,7 @@ def chosen_points(profile: Profile) -> list[Point]:
 
 def card_for(gpu: str) -> Card:
     """The measured values of a GPU."""
-    return card_of(*(load(ROOT / "docs" / "results" / f"{name}.json") for name in (gpu, f"{gpu}-instructions")))
+    return card_of(load(ROOT / "docs" / "results" / f"{gpu}.json"))
 
 
 def assessed(gpu: str, kernel: str) -> tuple[Profile, Module, Assessment]:

@@ -72,8 +72,9 @@ named resource, or another one that is busy for at least half of the time, has n
 - Resources that are busy for less than {share} of the time are not tried. Times are medians of seven rounds in random
   order. Spread of the rounds: median {spread}.
 
-The rule was fixed after pilot runs on an H200 and before the times here were evaluated. Two corrections came after:
-repeated and streamed accesses by diverged warps move whole units of the L2, and variants with other code are left out.
+The rule was fixed after pilot runs on an H200 and before these times were evaluated. Three corrections came after: a
+prefetch by few lanes moves whole units of the L2, variants with much other code are left out, and points where a busy
+resource was not tried are not judged.
 
 A second test is independent of the variants: if latency limits, time falls in proportion to the warps of an SM. Between
 neighbouring recorded occupancies the exponent of this fall is correlated with the elasticity of latency: r = {r} over
