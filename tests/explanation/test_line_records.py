@@ -9,7 +9,7 @@ from gpudissect.explanation.accesses import Access
 from gpudissect.explanation.line_records import LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled
 from gpudissect.explanation.packing import DamagedProfileError
-from gpudissect.explanation.reuse import Requests
+from gpudissect.explanation.reuse import L2, Requests
 
 START, SIZE = 0x7F0000000000, 1 << 26
 ACCESSES = (Access(3, "global", "load", 4, ""), Access(9, "global", "store", 4, ""))
@@ -33,16 +33,19 @@ def test_requests_keep_their_order_and_distances(sectors):
 
 def test_a_kernel_that_streams_hits_only_what_fits_the_l2():
     found = packed(START + 32 * np.arange(1 << 15))  # 1 MiB
-    assert found.behind_l1(0, 2 << 20, 32)[3] == (pytest.approx(1, abs=0.01), pytest.approx(0, abs=0.3))
-    assert found.behind_l1(0, 1 << 19, 32)[3] == (pytest.approx(0, abs=0.01), pytest.approx(32, abs=0.3))
+    assert found.behind_l1(0, L2(2 << 20, 32, (0,)))[3][:2] == (0, 0)
+    assert found.behind_l1(0, L2(1 << 19, 32, (0,)))[3][:2] == (1, 32)
 
 
 def test_a_lone_sector_fetches_its_neighbour():
-    assert packed(START + 128 * np.arange(1 << 12)).behind_l1(0, 1 << 10, 64)[3].dram_bytes == pytest.approx(64)
+    assert packed(START + 128 * np.arange(1 << 12)).behind_l1(0, L2(1 << 10, 64, (0,)))[
+        3
+    ].memory_bytes == pytest.approx(64)
 
 
 def test_sectors_requested_together_fetch_once():
-    assert packed(START + 32 * np.arange(1 << 12)).behind_l1(0, 1 << 10, 64)[3].dram_bytes == pytest.approx(32)
+    found = packed(START + 32 * np.arange(1 << 12)).behind_l1(0, L2(1 << 10, 64, (0,)))
+    assert found[3].memory_bytes == pytest.approx(32)
 
 
 def test_a_sample_in_a_sample_has_a_lower_rate():

@@ -29,6 +29,39 @@ class LruCache:
         return hits
 
 
+class Partitions:
+    """Two such caches: a load that misses the near one goes to the home of its line, and both keep the sector."""
+
+    def __init__(self, lines, home_of):
+        self.lines, self.home_of = lines, home_of
+        self.caches = [OrderedDict(), OrderedDict()]
+
+    def touch(self, cache, line):
+        """The sectors of a line, which is now the most recently used one."""
+        sectors = cache.setdefault(line, {})
+        cache.move_to_end(line)
+        if len(cache) > self.lines:
+            cache.popitem(last=False)
+        return sectors
+
+    def request(self, address, near, *, is_load):
+        """Whether the near partition has the sector, and whether the far one has. Stores have it if it is unwritten."""
+        line, sector = address // LINE, address % LINE // SECTOR
+        home = int(self.home_of(np.array([line], np.uint64), 2)[0])
+        if not is_load:
+            at_home = self.touch(self.caches[home], line)
+            was_written = at_home.get(sector) == "written"
+            at_home[sector] = "written"
+            if near != home and line in self.caches[near]:
+                self.caches[near][line].pop(sector, None)
+            return was_written and near == home, was_written and near != home
+        is_near = sector in self.caches[near].get(line, {})
+        is_far = not is_near and near != home and sector in self.caches[home].get(line, {})
+        for cache in {home, near} if not is_near else {near}:
+            self.touch(self.caches[cache], line).setdefault(sector, "read")
+        return is_near, is_far
+
+
 def lru_hits(addresses, capacity_bytes, **options):
     """Whether each request hits in an empty cache."""
     cache = LruCache(capacity_bytes, **options)
@@ -48,45 +81,7 @@ def sampled_stream(requests, shift):
     return Requests(sample.address, sample.access, sample.sm, sample.line_bytes, 2.0**-shift)
 
 
-def streaming(footprint_bytes, passes, base):
-    """Each sector in order, several times."""
-    return np.tile(np.arange(base, base + footprint_bytes, SECTOR, dtype=np.uint64), passes)
-
-
 def gather(footprint_bytes, count, base, seed):
     """Random sectors."""
     sectors = np.random.default_rng(seed).integers(0, footprint_bytes // SECTOR, count)
     return (sectors * SECTOR + base).astype(np.uint64)
-
-
-def skewed_gather(footprint_bytes, count, base, seed):
-    """Random sectors, of which half of the requests go to the first sixteenth."""
-    random = np.random.default_rng(seed)
-    span = np.where(random.random(count) < 0.5, footprint_bytes // 16, footprint_bytes) // SECTOR
-    return ((random.random(count) * span).astype(np.int64) * SECTOR + base).astype(np.uint64)
-
-
-def matrix_multiply(size, tile, resident, base):
-    """C = A B of single precision in square tiles, `resident` thread blocks at once: addresses, index of the access.
-
-    Accesses 0 and 1 load tiles of A and B, access 2 stores one of C. Thread blocks advance tile by tile in lockstep.
-    """
-    blocks, matrix_bytes = size // tile, 4 * size * size
-    sectors = np.arange(tile * 4 // SECTOR) * SECTOR
-
-    def tile_of(matrix, row, column):
-        rows = (row * tile + np.arange(tile)) * 4 * size
-        return base + matrix * matrix_bytes + (rows[:, None] + 4 * tile * column + sectors).ravel()
-
-    pieces, accesses = [], []
-    places = [divmod(number, blocks) for number in range(blocks * blocks)]
-    for first in range(0, len(places), resident):
-        wave = places[first : first + resident]
-        for k in range(blocks):
-            for row, column in wave:
-                pieces += [tile_of(0, row, k), tile_of(1, k, column)]
-                accesses += [0, 1]
-        pieces += [tile_of(2, row, column) for row, column in wave]
-        accesses += [2] * len(wave)
-    counts = [len(piece) for piece in pieces]
-    return np.concatenate(pieces).astype(np.uint64), np.repeat(accesses, counts).astype(np.uint32)

@@ -115,7 +115,7 @@ class Sums:
 
     def solve(self) -> tuple[Count, ...]:
         """Each unknown: what the equations determine together is exact, the others are least squares within bounds."""
-        self._determine()
+        self.determine()
         value, free = self._middle()
         if 0 < len(free) <= _MAX_UNKNOWNS:
             value[free] = np.clip(_estimate(*self._reduced(free, value)), self.low[free], self.high[free])
@@ -128,8 +128,8 @@ class Sums:
         value[free] = self.low[free]
         return value, free
 
-    def _determine(self) -> None:
-        """Make those unknowns exact that have one value in all solutions of the equations together."""
+    def determine(self) -> None:
+        """Make those unknowns exact that have one value in all solutions of the equations added so far."""
         value, free = self._middle()
         if not 0 < len(free) <= _MAX_UNKNOWNS:
             return
@@ -139,7 +139,10 @@ class Sums:
         exact = np.all(np.abs(directions[rank:]) < 1e-7, axis=0)
         least = np.linalg.lstsq(matrix, results, rcond=None)[0]
         chosen = free[exact]
+        before = self.low.copy(), self.high.copy()
         self.low[chosen] = self.high[chosen] = np.clip(least[exact], self.low[chosen], self.high[chosen])
+        if not self._propagate(sorted({row for unknown in chosen for row in self._rows_of[int(unknown)]})):
+            self.low, self.high = before
 
     def _reduced(self, free: NDArray[np.int64], value: Array) -> tuple[Array, Array]:
         """Matrix and results of the equations that have free unknowns, for these only."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gpudissect.explanation.line_sample import LineSampled, is_sampled
 from gpudissect.explanation.packing import DamagedProfileError, pack_bytes, unpack_bytes
-from gpudissect.explanation.reuse import SECTOR_BYTES, Requests, behind_l1, l2_reuse
+from gpudissect.explanation.reuse import L2, SECTOR_BYTES, Requests, behind_l1, served_by
 from gpudissect.results.model import Items, Record
 
 MAX_RECORDS = 1 << 16
@@ -25,10 +25,21 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class BehindL1(NamedTuple):
-    """Of the sectors that miss the L1: share that hits the L2, bytes of memory that each moves on average."""
+    """Of all requested sectors: share that comes from or goes to memory, bytes of memory that each moves on average.
 
-    hits: float
-    dram_bytes: float
+    Whether the L1 holds a sector hardly changes either: what would hit a larger L1 hits the L2. `far`: share of the
+    hits in the L2 that are in the far partition.
+    """
+
+    memory: float
+    memory_bytes: float
+    far: float = 0.0
+
+    def at_most(self, memory: float) -> BehindL1:
+        """The same with at most this share from memory."""
+        if self.memory <= memory:
+            return self
+        return self._replace(memory=memory, memory_bytes=self.memory_bytes * memory / self.memory)
 
 
 class LineRecords(Record):
@@ -61,22 +72,21 @@ class LineRecords(Record):
         kinds = access.astype(np.uint32), sm.astype(np.uint32)
         return Requests(sectors * np.uint64(SECTOR_BYTES), *kinds, self.line_bytes, self.rate, self.more)
 
-    def behind_l1(self, l1_bytes: float, l2_bytes: float, fetch_bytes: int) -> dict[int, BehindL1]:
-        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch.
-
-        Misses of loads fetch `fetch_bytes`; stores and atomics move the sectors that they write, once.
-        """
+    def behind_l1(self, l1_bytes: float, l2: L2) -> dict[int, BehindL1]:
+        """What becomes of the requests that miss the L1, by number of the PTX instruction, in a later launch."""
         uses_l1 = np.array([uses for _, _, uses in self.accesses], dtype=bool)
+        is_load = np.array([kind == "load" for _, kind, _ in self.accesses], dtype=bool)
         requests = self.requests()
         behind = behind_l1(requests, uses_l1, l1_bytes) if self.records else requests
-        found: dict[int, BehindL1] = {}
-        for size, is_load in ((fetch_bytes, True), (SECTOR_BYTES, False)):
-            reuse = l2_reuse(behind, prior_launches=1, fetch_bytes=size)
-            fetched, shares = reuse.fetched_bytes(l2_bytes), reuse.hit_rates(l2_bytes).by_access
-            for index, share in shares.items():
-                number, kind, _ = self.accesses[index]
-                if (kind == "load") == is_load:
-                    found[number] = BehindL1(share.value, fetched[index] * self.rate / share.requests)
+        served, found = served_by(behind, is_load, l2), dict[int, BehindL1]()
+        for index, count in zip(*np.unique(requests.access, return_counts=True), strict=True):
+            of = behind.access == index
+            reached, near, far = (int(each[of].sum()) for each in (of, served.is_near, served.is_far))
+            found[self.accesses[index][0]] = BehindL1(
+                memory=(reached - near - far) / int(count),
+                memory_bytes=float(served.memory_bytes[of].sum()) / int(count),
+                far=far / (near + far) if far else 0.0,
+            )
         return found
 
 

@@ -55,6 +55,7 @@ def map_counts(
             contradicting.append(evidence.block)
         for block in evidence.at_most:
             sums.limit(block, executions)
+    sums.determine()
     for evidence in found:
         if evidence.branch is not None:
             _add_branch(sums, system.leaving(evidence.branch), counts[evidence.block])

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from gpudissect.explanation.line_records import BehindL1
-from gpudissect.explanation.model.traffic import RANDOM_SHARE, Accessed, SampledWarp, Traffic, after_l1, with_l2
+from gpudissect.explanation.model.traffic import (
+    Accessed,
+    SampledWarp,
+    Traffic,
+    after_l1,
+    bytes_of_random_line,
+    with_l2,
+)
 from gpudissect.explanation.packing import SHARED, Trace
 from tests.explanation.model.test_costs import CARD
 
@@ -55,19 +62,32 @@ def test_lanes_with_different_words_of_a_sector_are_one_atomic_operation(words, 
 
 def test_hits_in_the_l2_do_not_go_to_memory():
     requests = Traffic([LOAD], [warp(streaming(0))]).outside[0]
-    assert with_l2(requests, BehindL1(1.0, 0.0), CARD).in_l2 == 1
-    assert with_l2(requests, BehindL1(0.0, 32.0), CARD).in_l2 == 0
+    assert with_l2(requests, BehindL1(0.0, 0.0), CARD).in_l2 == 1
+    assert with_l2(requests, BehindL1(1.0, 32.0), CARD).in_l2 == 0
     half = with_l2(requests, BehindL1(0.5, 16.0), CARD)
     assert (1 - half.in_l2) * half.dram_bytes == pytest.approx(64)
-    assert (1 - half.l2_hits) * half.sector_dram_bytes == pytest.approx(16)
+    assert half.from_memory * half.sector_dram_bytes == pytest.approx(16)
 
 
 def test_random_lines_have_a_share_of_the_bandwidth():
     random = np.random.default_rng(1).integers(0, 1 << 24, (200, 32)) * 128
     found = with_l2(Traffic([LOAD], [warp(random)]).outside[0], None, CARD)
     assert found.scattered == 1
-    unit = CARD.value("l2", "fetch_granularity")
-    assert found.dram_bytes == pytest.approx(32 * unit / RANDOM_SHARE, rel=0.01)
+    assert found.dram_bytes == pytest.approx(32 * bytes_of_random_line(CARD), rel=0.01)
+
+
+def test_what_the_l1_holds_is_no_reason_to_go_to_memory():
+    requests = Traffic([LOAD], [warp(streaming(0))]).outside[0]
+    behind = BehindL1(0.25, 8.0)
+    for missed in (1.0, 0.5, 0.25):
+        found = after_l1(requests, np.array([100.0, 100 * missed, 100 * missed, 400 * missed]), behind, CARD)
+        assert (1 - found.in_l2) * found.dram_bytes == pytest.approx(32)
+
+
+@pytest.mark.parametrize(("step", "passes"), [(1, 8), (3, 11), (7, 14), (31, 16), (0, 1)])
+def test_lines_in_one_bank_of_the_tags_take_turns_as_measured_on_an_h200(step, passes):
+    found = Traffic([LOAD], [warp([128 * step * LANES + 4 * LANES])]).outside[0]
+    assert found.passes == passes
 
 
 def test_requests_have_the_share_that_the_simulated_l1_saw():

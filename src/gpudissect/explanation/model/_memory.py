@@ -6,10 +6,12 @@ from gpudissect.explanation.model._l1 import NONE, find, insert, use, victim
 from gpudissect.explanation.model._state import (
     ACCESS,
     DRAM_BYTES,
+    FARTHER,
     IN_L2,
     IN_SM,
     KIND,
     L2_BYTES,
+    L2_MORE,
     LATENCY,
     LINK,
     LOAD,
@@ -20,7 +22,6 @@ from gpudissect.explanation.model._state import (
     M_L2_LATENCY,
     M_LINK_BYTES,
     M_RISE,
-    RISES,
     SPREAD,
     W_LAP,
     W_SLOT,
@@ -31,6 +32,7 @@ from gpudissect.explanation.model._state import (
 from gpudissect.simulation.cache.compiled import F64, I64, inlined
 
 MIN_HISTORY, MAX_LOAD = 2000.0, 0.85  # cycles from which on the load of memory is known; beyond, its queue limits
+L2_SPREAD = 1.4  # cycles from one line of the L2 to the next: half of what random lines through a small L1 take
 LAPS = 1 << 12  # of a warp through its sampled requests; then lines that no other block touches repeat
 LINE_BITS = 41
 
@@ -47,18 +49,19 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -
     """Cycle at which `amount` times the bytes of a miss of the L1 are there, from memory if it `goes_on`."""
     machine, queues, busy = state.machine, state.queues, state.busy
     credit = start - machine[M_CREDIT]
-    l2, link = amount * row[L2_BYTES] / machine[M_L2_BYTES], amount * row[LINK] / machine[M_LINK_BYTES]
+    l2_bytes = row[L2_BYTES] + row[L2_MORE] if goes_on else row[L2_BYTES]
+    l2, link = amount * l2_bytes / machine[M_L2_BYTES], amount * row[LINK] / machine[M_LINK_BYTES]
     queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
     busy[busy.size - 2] += l2
     served = max(queues[0], queues[2])
-    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY])
+    done = np.float64(max(served - link, start) + machine[M_L2_LATENCY] + row[FARTHER])
     if goes_on:
         dram = amount * row[DRAM_BYTES] / machine[M_DRAM_BYTES]
         load = min(busy[busy.size - 1] / max(start, MIN_HISTORY), MAX_LOAD)
         queues[1] = max(queues[1], credit) + dram
         busy[busy.size - 1] += dram
         served = max(served, queues[1])
-        rise = row[RISES] * machine[M_RISE] * load / (1.0 - load)
+        rise = machine[M_RISE] * load / (1.0 - load)
         if row[KIND] == LOAD:
             done = max(done, max(served - link, start) + machine[M_DRAM_LATENCY] + rise)
     return done
@@ -75,10 +78,18 @@ def request(state: State, instruction: Int, start: Float) -> Float:
 
 
 @inlined
+def _count(sectors: Int) -> Int:
+    """Bits of a line's sectors."""
+    return (sectors & 1) + (sectors >> 1 & 1) + (sectors >> 2 & 1) + (sectors >> 3 & 1)
+
+
+@inlined
 def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Float:
     """Cycle at which a sampled load of warp `w` that left its pipe at `start` is done.
 
-    Each line that misses the L1 waits there for room; meanwhile the pipe waits.
+    Each line that misses the L1 waits there for room; meanwhile the pipe waits. If several come from memory, all lines
+    of the request stay until the last one is there: of random lines of which a tenth misses the L2, an L1 with room for
+    168 serves so many as if each took the latency of memory (H200).
     """
     row, loads, l1, slot = state.instructions[instruction], state.loads, state.l1, state.warps[w, W_SLOT]
     access = np.int64(row[ACCESS])
@@ -98,16 +109,23 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
             use(l1, place)
         lacking = loads.sectors[at] & ~l1.sectors[place]
         if lacking:
-            sectors = (lacking & 1) + (lacking >> 1 & 1) + (lacking >> 2 & 1) + (lacking >> 3 & 1)
+            sectors = int(_count(lacking))
             missed, missed_sectors = missed + 1, missed_sectors + sectors
-            goes_on = _draw(state.strata, instruction) >= row[IN_L2]
+            goes_on = bool(lacking & loads.new[at]) and _draw(state.strata, instruction) >= row[IN_L2]
             filled = _fetch(state, row, start, np.float64(sectors), goes_on)
             if goes_on:
                 filled += far * row[SPREAD]
                 far += 1
+            else:
+                filled += L2_SPREAD * (missed - 1)
             l1.sectors[place] |= lacking
             l1.filled[place] = max(l1.filled[place], filled)
         done = max(done, l1.filled[place])
+    if far > 1:
+        for at in range(loads.lines[number], loads.lines[number + 1]):
+            place = find(l1, loads.number[at] if loads.is_shared[at] else loads.number[at] + fresh)
+            if place != NONE:
+                l1.filled[place] = max(l1.filled[place], done)
     state.shared[pipe] = max(state.shared[pipe], start)
     loads.seen[instruction, 0] += 1
     loads.seen[instruction, 1] += missed > 0

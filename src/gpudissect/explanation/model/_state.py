@@ -19,10 +19,10 @@ BARRIERS = 6
 # Columns of requests. ACCESS: of the sample, -1 for none. Without one: IN_SM and IN_L2, shares that end in the SM and
 # in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
 # are shares of lines, and bytes of sectors, that miss the L1. SPREAD: cycles from one line of memory to the next;
-# RISES: factor by which the latency of memory rises more than with contiguous lines.
+# FARTHER: cycles by which a hit in the L2 takes longer than in the near partition.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
-(KIND, IN_SM, IN_L2, L2_BYTES, DRAM_BYTES, LINK, SPREAD, RISES, ACCESS) = range(11, 20)
-EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(20, 25)
+(KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, DRAM_BYTES, LINK, SPREAD, FARTHER, ACCESS) = range(11, 21)
+EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(21, 26)
 PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
@@ -57,6 +57,7 @@ class Loads(NamedTuple):
     lines: I64  # (requests + 1,)
     number: I64  # (lines of requests,)
     sectors: I64
+    new: I64
     is_shared: I64
     cursors: I64  # (warps, accesses), requests of each access so far in this block; modified
     seen: F64  # (instructions, 4), out: requests, those that missed, lines and sectors that missed

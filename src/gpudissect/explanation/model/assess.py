@@ -14,7 +14,8 @@ from gpudissect.explanation.model.card import Card
 from gpudissect.explanation.model.costs import Cost, cost_of
 from gpudissect.explanation.model.occupancy import Occupancy, l1_bytes, occupancy_of, shared_of_block
 from gpudissect.explanation.model.predict import Launch, Prediction, latency_of_warp, predict
-from gpudissect.explanation.model.requests import LINE, SECTOR, Requests
+from gpudissect.explanation.model.requests import LINE, Requests
+from gpudissect.explanation.model.sample import Sample
 from gpudissect.explanation.model.traffic import (
     Accessed,
     SampledWarp,
@@ -78,11 +79,31 @@ class Assessment:
     @cached_property
     def requests(self) -> dict[int, Requests]:
         """What the memory instructions need if nothing hits the L1, by index of instruction."""
-        found, sampled = {}, self.traffic.sample.accesses
+        found = {}
         for place, index in self.accessed.items():
-            each = with_l2(self.traffic.outside[index], self.facts.behind_l1.get(index), self.card)
-            found[place] = replace(each, access=index) if index in sampled else each
+            each = with_l2(self.traffic.outside[index], self.behind_l1.get(index), self.card)
+            if index in self._new:
+                each = replace(each, access=index, new=self._new[index])
+            found[place] = each
         return found
+
+    @cached_property
+    def behind_l1(self) -> dict[int, BehindL1]:
+        """What becomes of requests at the L2, by index of access. Of sampled loads only new sectors come from memory.
+
+        The sample of lines is recorded by a slower kernel, in which warps alternate more: what a warp requests again at
+        once may seem to have left a cache.
+        """
+        return {index: each.at_most(self._new.get(index, 1.0)) for index, each in self.facts.behind_l1.items()}
+
+    @cached_property
+    def _new(self) -> dict[int, float]:
+        return {index: self.sample.new_share(index) for index in self.sample.accesses}
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The loads of warps that share an SM."""
+        return self.traffic.sample.from_lone_lines({index: each.memory for index, each in self.facts.behind_l1.items()})
 
     def predict(
         self, resident: int, requests: Mapping[int, Requests] | None = None, *, largest_carveout: bool
@@ -90,11 +111,11 @@ class Assessment:
         """Predicted time with `resident` blocks on an SM; other `requests` than its own show what they would change."""
         lines = self.l1_bytes(resident, largest_carveout=largest_carveout) // LINE
         requests = self.requests if requests is None else requests
-        kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.traffic.sample)
+        kernel = (self.program, self.path, self.costs, requests, self._after_l1, self.sample)
         return predict(*kernel, self.card, self.launch, resident, lines)
 
     def _after_l1(self, place: int, each: Requests, seen: NDArray[np.float64]) -> Requests:
-        return after_l1(each, seen, self.facts.behind_l1.get(self.accessed[place]), self.card)
+        return after_l1(each, seen, self.behind_l1.get(self.accessed[place]), self.card)
 
     def latency(self, requests: Mapping[int, Requests]) -> float:
         """Nanoseconds of a warp that has the GPU to itself."""
@@ -124,13 +145,12 @@ def facts_of(profile: Profile, card: Card) -> Facts:
 
 def _behind_l1(profile: Profile, card: Card) -> dict[int, BehindL1]:
     """What becomes of requests that miss the L1, by index of access, if the kernel runs again and again."""
-    capacity = card.values.get(("l2", "capacity"))
-    if profile.lines is None or capacity is None:
+    l2 = card.l2
+    if profile.lines is None or l2 is None:
         return {}
     l1 = card.values.get(("l1", "capacity"), 0.0) - profile.blocks_per_sm * profile.shared_bytes
-    fetched = int(card.values.get(("l2", "fetch_granularity"), float(SECTOR)))
-    by_line = profile.lines.behind_l1(max(0.0, l1), capacity, fetched)
-    few_lines = BehindL1(1.0, 0.0)  # none of them is in the sample
+    by_line = profile.lines.behind_l1(max(0.0, l1), l2)
+    few_lines = BehindL1(0.0, 0.0)  # none of them is in the sample
     return {index: by_line.get(access[0], few_lines) for index, access in enumerate(profile.accesses)}
 
 

@@ -1,13 +1,14 @@
 """What the model takes from a result: measured latencies, rates and bandwidths of a GPU."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS, USUAL_BLOCKS, max_sm_threads, schedulers
 from gpudissect.errors import UsageError
 from gpudissect.estimate import Status
+from gpudissect.explanation.reuse import L2, SECTOR_BYTES
 from gpudissect.results.model import Result
 from gpudissect.units import WARP_SIZE
 
@@ -45,6 +46,7 @@ class Card:
     registers: int  # of an SM, 32 bits each
     shared_bytes: int  # of an SM
     values: Mapping[tuple[str, str], float] = field(repr=False)
+    partition_of_sm: tuple[int, ...] = field(default=(0,), repr=False)  # of the L2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
@@ -56,6 +58,21 @@ class Card:
                 f"no {element}.{attribute} in the result of {self.name}: measure with 'gpudissect discover'"
             )
         return self.values[element, attribute]
+
+    @property
+    def far_homes(self) -> float:
+        """Share of the lines whose home is not in the partition of the L2 near an SM."""
+        return 1 - 1 / (max(self.partition_of_sm) + 1)
+
+    @property
+    def l2(self) -> L2 | None:
+        """The L2, None if its capacity was not measured."""
+        capacity = self.values.get(("l2", "capacity"))
+        if capacity is None:
+            return None
+        partitions = max(self.partition_of_sm) + 1
+        fetched = int(self.values.get(("l2", "fetch_granularity"), float(SECTOR_BYTES)))
+        return L2(capacity / partitions, fetched, self.partition_of_sm)
 
     def bytes_per_cycle(self, element: str, attribute: str) -> float:
         """A bandwidth as the share of one SM, in bytes per cycle of its clock."""
@@ -103,4 +120,17 @@ def card_of(*results: Result) -> Card:
         registers=fact("registers_per_sm", SM_REGISTERS),
         shared_bytes=fact("shared_per_sm", 0),
         values=values,
+        partition_of_sm=_partition_of_sm(results),
     )
+
+
+def _partition_of_sm(results: Sequence[Result]) -> tuple[int, ...]:
+    """The partition of the L2 near each SM; all the same if they were not measured."""
+    found = [
+        each.value
+        for result in results
+        for each in result.findings
+        if (each.element, each.attribute) == ("l2", "partition_by_sm") and each.status is Status.FOUND
+    ]
+    partitions = found[-1] if found and isinstance(found[-1], list | tuple) and found[-1] else (0,)
+    return tuple(max(0, int(partition)) for partition in partitions)

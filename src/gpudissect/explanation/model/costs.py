@@ -12,6 +12,7 @@ from gpudissect.machine_code.units import Use
 from gpudissect.units import WARP_SIZE
 
 _TABLE = Path(__file__).with_name("costs.toml")
+LDC_INTERVAL = 0.7  # cycles of an SM for a load of a constant: not measured, from a binomial tree on an H200
 SHARED_PIPES = ("lsu", "adu", "tensor")
 """Pipes of the SM; the others belong to a scheduler."""
 PIPES = ("fma", "imad", "alu", "fp64", "xu", "uniform", "cbu", "issue")
@@ -71,7 +72,8 @@ def _other(use: Use, card: Card) -> Cost:
     """The cost of an instruction without a measured one like it."""
     constant = card.values.get(("constant_l1", "hit_latency"), 0.0) or None
     if use.space == "constant":
-        return Cost("adu" if use.unit == "adu" else "uniform", 2.0, constant, "constant_l1", False, "every other cycle")
+        pipe, interval = ("adu", LDC_INTERVAL) if use.unit == "adu" else ("uniform", 2.0)
+        return Cost(pipe, interval, constant, "constant_l1", False, f"{interval:g} cycles")
     pipe = use.unit if use.unit in (*PIPES, *SHARED_PIPES) else "issue"
     interval = 2.0 if pipe in ("uniform", "cbu", "alu") else 1.0
     return Cost(pipe, interval, card.values.get(("lds", "latency")), None, False, f"{interval:g} cycles, not measured")

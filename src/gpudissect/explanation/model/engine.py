@@ -63,10 +63,11 @@ class Step:
     in_sm: float = 1.0  # share of requests that end in the SM
     in_l2: float = 1.0  # ... or in the L2
     l2_bytes: float = 0.0
+    l2_more: float = 0.0  # bytes of the L2 if the request goes on to memory
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
     spread: float = 0.0  # cycles from one line of memory to the next
-    rises: float = 1.0  # factor by which the latency of memory rises more than with contiguous lines
+    farther: float = 0.0  # cycles by which a hit in the L2 takes longer on average than one in the near partition
     access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
     operands: Reads = NO_READS
 
@@ -94,7 +95,7 @@ class Run:
     ends: NDArray[np.int64]
     busy: dict[str, float]
     waited: Floats = field(repr=False)
-    seen: Floats = field(repr=False)  # (steps, 4): sampled requests, those that missed, their missed lines and sectors
+    seen: Floats = field(repr=False)  # (steps, 4): see `Loads`
 
     def with_more(self, fewer: "Run", times: float) -> "Run":
         """This run with so many times more of the waits and requests that it has and one of `fewer` turns has not."""
@@ -182,6 +183,7 @@ def _loads(work: Work, warps: int) -> "Loads":
         sample.lines,
         sample.number,
         sample.sectors,
+        sample.new,
         sample.is_shared,
         np.zeros((warps, sample.begins.shape[1]), dtype=np.int64),
         np.zeros((len(work.steps), 4)),
@@ -214,10 +216,11 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.in_sm,
         step.in_l2,
         step.l2_bytes,
+        step.l2_more,
         step.dram_bytes,
         step.link_bytes,
         step.spread,
-        step.rises,
+        step.farther,
         -1 if step.access is None else step.access,
         *step.operands,
     ]

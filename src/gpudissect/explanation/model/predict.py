@@ -21,10 +21,10 @@ MAX_ISSUES = 400_000  # simulated one by one at an occupancy; a looked up line c
 MIN_WAVES = 4
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
+LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
+STORE_LOOKUPS = 2.5  # for a store to a far line beside the first: 32 sectors of 32 lines on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
-MIXED_RISE = 4.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
-SCATTERED_RISE = 3.0  # and for lines far apart: from a random permutation and a hash table on an H200
-ATOMICS_PER_CYCLE = 45.0  # operations of the whole L2, of all lines: measured on an H200, 32 lanes in 4 to 32 sectors
+MIXED_RISE = 2.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
 TAKEN_BRANCH = 8  # cycles from a branch that is taken to the next instruction: not measured
 MAX_DUAL_INTERVAL = 1.01  # cycles: multiply-adds at this rate have two pipes, of which one serves integers too
@@ -62,6 +62,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
     """The instructions of a program as steps of the simulated SM."""
     operands = reads_of(program.instructions)
     spread, steps = _spread(card), []
+    farther = max(0.0, card.values.get(("l2", "far_latency"), 0.0) - card.value("l2", "hit_latency"))
     special = card.values.get(("issue", "special_with_shuffle"), SPECIAL_INTERVAL)
     for index, (instruction, cost, use) in enumerate(zip(program.instructions, costs, program.uses, strict=True)):
         found = requests.get(index, _NO_REQUEST)
@@ -88,22 +89,24 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             dram_bytes=found.dram_bytes,
             link_bytes=found.l2_bytes,
             spread=spread,
-            rises=1 + SCATTERED_RISE * found.scattered,
+            farther=found.far * farther,
             operands=operands[index],
         )
-        steps.append(step if found.access is None or shared is None else _sampled(step, found))
+        steps.append(step if found.access is None or shared is None else _sampled(step, found, card))
     return tuple(steps)
 
 
-def _sampled(step: Step, requests: Requests) -> Step:
+def _sampled(step: Step, requests: Requests, card: Card) -> Step:
     """A load whose sampled lines the simulated L1 looks up."""
     sectors = requests.l2_bytes / SECTOR
+    hit, miss = (l2_load(replace(requests, crossing=each), "load", card) for each in (requests.far, card.far_homes))
     return replace(
         step,
         kind="load",
         in_sm=0.0,
-        in_l2=requests.l2_hits,
-        l2_bytes=step.l2_bytes / sectors,
+        in_l2=1 - requests.from_memory / requests.new if requests.new else 1.0,
+        l2_bytes=hit / sectors,
+        l2_more=max(0.0, miss - hit) / sectors,
         dram_bytes=requests.sector_dram_bytes,
         link_bytes=float(SECTOR),
         access=requests.access,
@@ -130,15 +133,16 @@ def _spread(card: Card) -> float:
 def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
-    Lines of a scattered request take units of `l2.fetch_granularity`. Stores have the write bandwidth.
+    A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
+    other partition is looked up there and when it comes back, an atomic only there. Stores have the write bandwidth.
     """
-    read = card.value("l2", "read_bandwidth")
     if access in ("atomic", "reduction"):
-        return requests.operations / ATOMICS_PER_CYCLE * read / card.clock_hz
-    unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
-    more = max(0.0, unit * requests.units - requests.l2_bytes) if unit > SECTOR else 0.0
-    moved = requests.l2_bytes + requests.scattered * more
-    return moved if access == "load" else moved * read / card.values.get(("l2", "write_bandwidth"), read)
+        return requests.operations * (1 + card.far_homes) * LOOKUP_BYTES
+    if access == "store":
+        read = card.value("l2", "read_bandwidth")
+        moved = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
+        return max(moved, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
+    return max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
 
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:

@@ -1,10 +1,12 @@
 """Sampled loads of the warps that share an SM, as the lines and sectors that the simulated L1 looks up."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+RECENT = 64  # requests of a warp after which what it requested may have left the L2
 Ints = NDArray[np.int64]
 
 
@@ -14,7 +16,8 @@ class Sample:
 
     Requests of access `a` of warp `w` are ``begins[w, a]`` to ``ends[w, a]``, in the order of the warp; if it has none,
     those of another warp. The lines of request `r` are ``lines[r]`` to ``lines[r + 1]``. Of each line: its number, the
-    bits of its touched sectors, and whether warps of several blocks touch it (0 or 1).
+    bits of its touched sectors, bits of those that are new to its block, and whether warps of several blocks touch it
+    (0 or 1). New is what no warp of the block requested within `RECENT` requests of a warp.
     """
 
     begins: Ints = field(repr=False)  # (warps, accesses)
@@ -22,18 +25,37 @@ class Sample:
     lines: Ints = field(repr=False)  # (requests + 1,)
     number: Ints = field(repr=False)  # (lines of requests,)
     sectors: Ints = field(repr=False)
+    new: Ints = field(repr=False)
     is_shared: Ints = field(repr=False)
+
+    is_alone: NDArray[np.bool_] = field(repr=False)  # no other block of the sample, also on other SMs, touches the line
+    access: Ints = field(repr=False)  # index of the access
 
     @property
     def accesses(self) -> frozenset[int]:
         """Accesses with requests."""
         return frozenset(np.flatnonzero((self.ends > self.begins).any(axis=0)).tolist())
 
+    def new_share(self, access: int) -> float:
+        """Share of the sectors of an access that are new to their block."""
+        of = self.access == access
+        new, all_sectors = (int(np.bitwise_count(bits[of]).sum()) for bits in (self.new, self.sectors))
+        return new / all_sectors
+
+    def from_lone_lines(self, memory: Mapping[int, float]) -> "Sample":
+        """The sample whose new sectors are those of lone lines where these are as many as come from `memory`.
+
+        `memory`: share of the sectors of each access. Lines that several blocks touch are in the L2 already.
+        """
+        alone = replace(self, new=np.where(self.is_alone, self.new, 0))
+        chosen = [index for index in self.accesses if 0 < memory.get(index, 0.0) <= alone.new_share(index)]
+        return replace(self, new=np.where(np.isin(self.access, chosen), alone.new, self.new))
+
 
 def empty_sample() -> Sample:
     """A sample without loads."""
     none, no_access = np.zeros(0, dtype=np.int64), np.zeros((1, 0), dtype=np.int64)
-    return Sample(no_access, no_access, np.zeros(1, dtype=np.int64), none, none, none)
+    return Sample(no_access, no_access, np.zeros(1, dtype=np.int64), *(none,) * 4, none.astype(bool), none)
 
 
 def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) -> Sample:
@@ -52,6 +74,7 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         return empty_sample()
     keys = np.stack([place[rows[:, 2]], rows[:, 0], rows[:, 3], rows[:, 1], line], axis=1)[chosen]
     found, of = np.unique(keys, axis=0, return_inverse=True)
+    anywhere = np.where(blocks < 0, ~np.arange(blocks.size), blocks)
     bits = np.zeros(len(found), dtype=np.int64)
     np.bitwise_or.at(bits, of.ravel(), np.left_shift(1, sector[chosen]))
     is_first = np.ones(len(found), dtype=bool)
@@ -66,8 +89,25 @@ def sample_of(rows: Ints, blocks: Ints, accesses: int, sectors_per_line: int) ->
         lines=np.append(starts, len(found)),
         number=np.ascontiguousarray(found[:, 4]),
         sectors=bits,
+        new=_new_sectors(blocks[warps][found[:, 0]], found, bits, sectors_per_line),
         is_shared=np.isin(found[:, 4], shared).astype(np.int64),
+        is_alone=~np.isin(found[:, 4], _of_several(line, anywhere[rows[:, 2]])),
+        access=np.ascontiguousarray(found[:, 1]),
     )
+
+
+def _new_sectors(block: Ints, found: Ints, bits: Ints, sectors_per_line: int) -> Ints:
+    """The bits of each row's sectors that are new: no recent row of the block has one of the pair that is fetched."""
+    first = np.zeros_like(bits)
+    order = np.lexsort((found[:, 0], found[:, 2], found[:, 4], block))
+    for start in range(0, sectors_per_line, 2):
+        pair = 3 << start
+        rows = order[bits[order] & pair > 0]
+        is_new = np.ones(len(rows), dtype=bool)
+        is_new[1:] = (block[rows[1:]] != block[rows[:-1]]) | (found[rows[1:], 4] != found[rows[:-1], 4])
+        is_new[1:] |= found[rows[1:], 2] - found[rows[:-1], 2] > RECENT
+        first[rows[is_new]] |= bits[rows[is_new]] & pair
+    return first
 
 
 def _shared_lines(line: Ints, warp: Ints, blocks: Ints) -> Ints:
@@ -75,7 +115,12 @@ def _shared_lines(line: Ints, warp: Ints, blocks: Ints) -> Ints:
     block = blocks[warp]
     if blocks.max(initial=-1) < 1:
         block = np.where(block >= 0, block, 1 + warp)
-    pairs = np.unique(np.stack([line, block], axis=1)[block >= 0], axis=0)
+    return _of_several(line[block >= 0], block[block >= 0])
+
+
+def _of_several(line: Ints, block: Ints) -> Ints:
+    """Lines in rows of several blocks."""
+    pairs = np.unique(np.stack([line, block], axis=1), axis=0)
     numbers, touched = np.unique(pairs[:, 0], return_counts=True)
     return np.asarray(numbers[touched > 1])
 

@@ -22,14 +22,13 @@ from gpudissect.explanation.model.requests import (
     bank_passes,
     distinct,
     is_scattered,
+    tag_passes,
 )
 from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
 
 _ALLOCATION_BITS = 40
-RANDOM_SHARE = 0.6  # of the bandwidth of memory: random units of two sectors reach 2.7 of 4.6 TB/s on an H200
-LINES_PER_PASS = 4  # tags that the L1 compares at once: loads with a stride of 3 words take one pass on an H200
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _without_cache(group: _Group) -> Requests:
     mean, moved = float(sectors.mean()), float(sectors.mean()) * SECTOR
     return Requests(
         lanes=mean_lanes,
-        passes=float(np.maximum(conflicts, -(-lines // LINES_PER_PASS)).mean()),
+        passes=float(np.maximum(conflicts, tag_passes(group.addresses, lanes)).mean()),
         sectors=mean,
         in_sm=0.0,
         in_l2=0.0,
@@ -102,7 +101,6 @@ def _without_cache(group: _Group) -> Requests:
         dram_bytes=moved,
         lines=float(lines.mean()),
         scattered=float(is_scattered(group.addresses, lanes, lines).mean()),
-        units=float(distinct(group.addresses, lanes, access.size, 2 * SECTOR).mean()),
         operations=operations,
     )
 
@@ -147,27 +145,40 @@ def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
     """Requests of which a share of the sectors hits the L2; without one none does.
 
     A request goes on to memory if any of its sectors does; sectors of a line hit alike, lines independently. Lines of a
-    scattered request have `RANDOM_SHARE` of the bandwidth of memory.
+    scattered request have the measured rate of random lines.
     """
-    hits, of_sector = behind or BehindL1(0.0, float(SECTOR))
-    out, sectors = 1 - each.in_sm, each.l2_bytes / SECTOR
-    if not out or not sectors:
+    found = behind or BehindL1(1.0, float(SECTOR))
+    out, missed = 1 - each.in_sm, each.l2_bytes / SECTOR
+    if not out or not missed:
         return each
-    of_random_line = card.values.get(("l2", "fetch_granularity"), float(SECTOR)) / RANDOM_SHARE
-    all_hit = hits**each.lines
-    moved = max(of_sector * sectors, each.scattered * each.lines * (1 - hits) * of_random_line)
+    share = min(1.0, found.memory * each.sectors / (out * missed))
+    all_hit = (1 - share) ** each.lines
+    of_random_line = bytes_of_random_line(card)
+    of_sector = found.memory_bytes / found.memory if found.memory else 0.0
+    moved = max(of_sector * missed, each.scattered * each.lines * of_random_line) * share
     return replace(
         each,
         in_l2=1 - out * (1 - all_hit),
         dram_bytes=moved / (1 - all_hit) if all_hit < 1 else 0.0,
-        l2_hits=hits,
-        sector_dram_bytes=moved / sectors / (1 - hits) if hits < 1 else 0.0,
+        from_memory=found.memory,
+        crossing=(1 - share) * found.far + share * card.far_homes,
+        far=found.far,
+        sector_dram_bytes=moved / missed / share if share else 0.0,
     )
+
+
+def bytes_of_random_line(card: Card) -> float:
+    """Bytes at the bandwidth of memory that take as long as a sector of a random line."""
+    unit = card.values.get(("l2", "fetch_granularity"), float(SECTOR))
+    rate = card.values.get(("ldg_random", "rate"))
+    if rate is None:
+        return unit
+    return max(unit, card.value("dram", "read_bandwidth") / (rate * card.sms * card.clock_hz))
 
 
 def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | None, card: Card) -> Requests:
     """Requests of which the simulated L1 has `seen` so many: all, those that missed, their missed lines and sectors."""
-    count, missed, lines, sectors = (float(number) for number in seen)
+    count, missed, lines, sectors = (float(number) for number in seen[:4])
     if not count:
         return replace(requests, access=None)
     moved = SECTOR * sectors / missed if missed else 0.0
@@ -179,7 +190,6 @@ def after_l1(requests: Requests, seen: NDArray[np.float64], behind: BehindL1 | N
         l2_bytes=moved,
         dram_bytes=moved,
         lines=lines / missed if missed else requests.lines,
-        units=min(requests.units, moved / SECTOR),
     )
     return with_l2(found, behind, card)
 
