@@ -92,7 +92,6 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
         ({"loops": {}}, "Loop-carried none"),
-        ({"active_threads": 16.0, "advice": (), "point": BUSY_LSU}, "take the same path"),
         ({"active_threads": 16.0, "advice": ()}, "move fewer bytes"),
         ({"active_threads": 16.04}, "Divergence on average 16 of 32 threads of a warp are active"),
         ({"loops": {"k.cu:3": 0.0}}, "Loop-carried none"),

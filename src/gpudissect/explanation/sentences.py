@@ -47,9 +47,9 @@ _LESS_OF_KIND = {
     "atomics": "execute fewer atomics: combine in registers or shared memory first",
     "local memory": "avoid spills: fewer live values, or more registers (__launch_bounds__, -maxrregcount)",
 }
-_CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
+CONVERGED_THREADS = 28.0  # active threads of a warp, on average, below which divergence is named
 _SAME_TIME = 0.005  # relative difference
-_FULL_WAVES = 0.9
+MIN_FILL = 0.9
 """Share of the block slots of all waves that a grid fills, below which the grid is named."""
 _OCCUPANCY_LIMITS = {
     "warps": "warps per SM",
@@ -93,7 +93,7 @@ def launch_of(explanation: Explanation) -> str:
 def grid_of(explanation: Explanation) -> str:
     """How the grid leaves SMs idle; empty if its waves are nearly full or the SMs are not known."""
     blocks, capacity = math.prod(explanation.grid), (explanation.sms or 0) * explanation.point.blocks_per_sm
-    if not capacity or blocks / capacity >= _FULL_WAVES * math.ceil(blocks / capacity):
+    if not capacity or blocks / capacity >= MIN_FILL * math.ceil(blocks / capacity):
         return ""
     waves, sms = blocks / capacity, explanation.sms or 0
     if blocks < sms:
@@ -133,7 +133,7 @@ def limiter_of(explanation: Explanation) -> str:
 def divergence_of(explanation: Explanation) -> str:
     """Active threads of a warp on average; empty if nearly all are active, or if they were not counted."""
     active = explanation.active_threads
-    if active is None or active >= _CONVERGED_THREADS:
+    if active is None or active >= CONVERGED_THREADS:
         return ""
     return f"on average {active:.3g} of {WARP_SIZE} threads of a warp are active"
 
@@ -177,15 +177,15 @@ def advice_of(explanation: Explanation) -> list[tuple[str, str]]:
         return [(f"Saves {saved_of(each)}", f"{each.text}; {each.evidence}") for each in explanation.advice]
     limiter, kind = explanation.point.limiter, _most_work(explanation)[1]
     hint = _LESS_OF_KIND.get(kind) or _LESS_WORK.get(limiter)
-    if divergence_of(explanation) and limiter not in ("memory", "l2"):
-        hint = "let the threads of a warp take the same path: order the data by it, or use a kernel for each"
     if limiter != LATENCY and hint:
         return [("Advice", f"{hint}; the saving is not predicted")]
     return [("Advice", f"none of {len(explanation.rejected)} changes tried saves {MIN_GAIN:.0%}")]
 
 
 def saved_of(advice: Advice) -> str:
-    """The time that it saves, such as ``7%``, or ``up to 45%``."""
+    """The time that it saves, such as ``7%``, ``up to 45%``, or ``nothing``."""
+    if advice.gain < _SAME_TIME:
+        return "nothing"
     return f"{'up to ' if advice.is_limit else ''}{advice.gain:.0%}"
 
 

@@ -1,41 +1,78 @@
 """What would make recorded kernels faster, by the model, and where in their source."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from gpudissect.explanation.inputs import explain_trips
+from gpudissect.explanation.model.advice import full_waves, smaller_blocks
+from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_passes
+from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import explain_profile
-from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.model.card import card_of
+from gpudissect.explanation.model.trial import Trial
+from gpudissect.explanation.profile import Launch, read_profile
+from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import MIN_GAIN
+from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
+
+H200 = load(Path("docs/results/h200.json"))
+LOCAL = """
+extern "C" __global__ void local(int* out, int step) {
+    int found[64];
+    for (int i = 0; i < 64; i++) found[i * step & 63] = i;
+    out[threadIdx.x + blockIdx.x * blockDim.x] = found[threadIdx.x & 63];
+}
+"""
+
+
+def recorded(kernel):
+    return read_profile(Path("tests/recordings/kernels/h200") / f"{kernel}.json")
 
 
 @cache
 def explained(kernel):
-    profile = read_profile(Path("tests/recordings/kernels/h200") / f"{kernel}.json")
-    return explain_profile(profile, [load(Path("docs/results/h200.json"))])
+    return explain_profile(recorded(kernel), [H200])
 
 
 def found(kernel, text, *, among="advice"):
     return next((each for each in getattr(explained(kernel), among) if text in each.text), None)
 
 
+def trial_of(kernel, *, warps=lambda warps: warps, **facts):
+    """A recorded kernel with other facts or sampled warps."""
+    profile, card = recorded(kernel), card_of(H200)
+    program, module = read_program(*profile.machine_code()), parse_ptx(profile.ptx())
+    measured = facts_of(profile, card)
+    assessment = assess(program, module, replace(measured, warps=warps(measured.warps)), card)
+    assessment = replace(assessment, facts=replace(assessment.facts, **facts))
+    prediction = assessment.predict(assessment.occupancy.blocks, largest_carveout=False)
+    return Trial(assessment, prediction, explained(kernel).lines)
+
+
 @pytest.mark.parametrize(
     ("kernel", "text", "place", "least", "is_limit"),
     [
         ("histogram_shared", "earlier", "histogram.cu:15) and 31 more", 0.3, True),
-        ("histogram_shared", "work of two", "histogram.cu:15", 0.2, False),
-        ("scan", "work of two", "LDG.E (0x00b0, scan.cu:18)", 0.2, False),
-        ("pointer_chase", "hit the L1", "pointer_chase.cu:7", 0.5, True),
-        ("pointer_chase", "work of two", "pointer_chase.cu:7", 0.3, False),
-        ("transpose_naive", "neighbouring", "STG.E (0x0120, transpose.cu:10) and 3 more", 0.7, False),
+        ("histogram_shared", "two elements", "histogram.cu:15", 0.2, False),
+        ("scan", "two elements", "LDG.E (0x00b0, scan.cu:18)", 0.2, False),
+        ("pointer_chase", "Reuse", "pointer_chase.cu:7", 0.5, True),
+        ("pointer_chase", "two elements", "pointer_chase.cu:7", 0.3, False),
+        ("transpose_naive", "Coalesce", "STG.E (0x0120, transpose.cu:10) and 3 more", 0.7, False),
+        ("histogram_global", "Coalesce", "histogram.cu:25", 0.7, False),
         ("transpose_conflicts", "bank conflicts", "transpose.cu:", MIN_GAIN, False),
+        ("mandelbrot", "same path", "19.1 of 32 threads are active at mandelbrot.cu:13", 0.3, True),
+        ("wave_equation", "grid of 792 blocks", "396 blocks and a grid-stride loop", 0.2, False),
+        ("wave_equation", "at most 32 registers per thread (now 40)", "64 warps per SM instead of 48", 0.2, False),
     ],
 )
 def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limit):
     advice = found(kernel, text)
-    assert advice is not None and place in advice.text
+    assert advice is not None and place in f"{advice.text}; {advice.evidence}"
     assert least <= advice.gain < 1 and advice.is_limit == is_limit
 
 
@@ -44,12 +81,61 @@ def test_advice_has_a_gain_and_a_source_line(kernel, text, place, least, is_limi
     [
         ("pointer_chase", "earlier"),  # each load needs the result of the one before
         ("scan", "earlier"),  # one load of each warp
-        ("scan", "hit the L1"),  # every word is read once
+        ("scan", "Reuse"),  # every word is read once
+        ("scan", "grid"),  # many full waves
+        ("scan", "same path"),
         ("hash_table", "hit the L2"),
+        ("histogram_global", "Combine"),  # a million words
     ],
 )
 def test_no_change_is_tried_that_the_kernel_does_not_allow(kernel, text):
     assert found(kernel, text) is None and found(kernel, text, among="rejected") is None
+
+
+def test_warps_on_one_path_take_as_long_as_the_kernel_that_has_them():
+    lanes, warps = explained("black_scholes_kind_by_lane"), explained("black_scholes_kind_by_warp")
+    gain = found("black_scholes_kind_by_lane", "same path").gain
+    assert (1 - gain) * lanes.point.predicted == pytest.approx(warps.point.predicted, rel=0.05)
+
+
+def test_a_grid_of_too_few_blocks_is_divided():
+    trial = trial_of("special_functions", blocks=66)
+    (smaller,), (divided,) = smaller_blocks(trial), full_waves(trial)
+    assert "blocks of 128 threads (now 256)" in smaller.text and "132 blocks for 132 SMs" in smaller.evidence
+    assert 0.03 < smaller.gain < 0.5 and not smaller.is_limit
+    assert f"at least {132 * trial.own} blocks" in divided.text
+    assert smaller.gain <= divided.gain < 1 and divided.is_limit
+
+
+def test_atomics_on_few_words_are_combined():
+    def folded(warps):
+        """The sampled warps with all counters within 1 KiB."""
+        return [
+            replace(
+                warp,
+                trace=replace(
+                    warp.trace,
+                    offsets=np.where(warp.trace.allocations == 1, warp.trace.offsets % 1024, warp.trace.offsets),
+                ),
+            )
+            for warp in warps
+        ]
+
+    trial = trial_of("histogram_global", warps=folded)
+    (combined,) = combined_atomics(trial)
+    assert "REDG" in combined.text and "histogram.cu:25" in combined.text and combined.is_limit
+    assert f"{recorded('histogram_global').launch.blocks:,} atomics of each word" in combined.evidence
+    assert 0.5 < combined.gain < 1 and not any("REDG" in each.text for each in fewer_passes(trial))
+
+
+def test_local_memory_is_avoided(tmp_path):
+    file = tmp_path / "local.cu"
+    file.write_text(LOCAL)
+    launch = Launch(grid=(4096, 1, 1), block=(256, 1, 1))
+    shown = explain_trips(file, launch, {}, [H200])
+    advice = next(each for each in (*shown.advice, *shown.rejected) if "local memory" in each.text)
+    assert shown.stack_bytes == 256 and "(256 B per thread)" in advice.text and "STL" in advice.text
+    assert "65 accesses of each warp" in advice.evidence and 0.1 < advice.gain < 1 and advice.is_limit
 
 
 def test_barriers_are_tried_and_rejected():

@@ -1,0 +1,76 @@
+"""Changes that shorten or hide what warps wait for: results of instructions, and barriers of blocks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpudissect.explanation.model.critical import longest_chain
+from gpudissect.explanation.model.trial import GLOBAL, Trial
+from gpudissect.explanation.model.walk import Path
+from gpudissect.explanation.result import Advice
+from gpudissect.machine_code.program import Program
+
+MAX_WAITS = 2  # groups of instructions that are waited for
+MIN_WAITS = 1.5  # of a warp for loads, from which some can be issued before others are waited for
+MAX_CHAINED = 0.5  # share of the loads of a warp in one chain, up to which the others can be issued earlier
+
+
+def fewer_waits(trial: Trial) -> Iterator[Advice]:
+    """No wait for the instructions that warps wait for most."""
+    program = trial.program
+    for producers, stall, waits in trial.awaited()[:MAX_WAITS]:
+        is_load = program.uses[producers[0]].space in GLOBAL and program.uses[producers[0]].access == "load"
+        if is_load and (waits < MIN_WAITS or _is_chained(program, trial.assessment.path, producers)):
+            continue  # more work for each thread is what helps
+        instructions = list(program.instructions)
+        for index in producers:
+            instructions[index] = replace(instructions[index], write_barrier=None)
+        changed = replace(program, flow=replace(program.flow, instructions=tuple(instructions)))
+        places = trial.places(dict.fromkeys(producers))
+        if is_load:
+            text = f"Issue {places} earlier, several before the first result is needed (unroll, or prefetch)"
+        else:
+            text = f"Put independent instructions between {places} and the use of the result"
+        evidence = f"warps wait for it {stall:.0%} of their time; upper limit: no such wait"
+        gain = trial.gain_of(replace(trial.assessment, program=changed))
+        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+
+
+def more_in_flight(trial: Trial) -> Iterator[Advice]:
+    """Twice the work in flight on an SM."""
+    awaited = trial.awaited()
+    if not awaited:
+        return
+    producers, stall, _ = awaited[0]
+    places = trial.places(dict.fromkeys(producers))
+    text = f"Process two elements per thread, so that twice as many of {places} are in flight"
+    evidence = (
+        f"warps wait for it {stall:.0%} of their time; "
+        f"predicted with {2 * trial.own} resident blocks instead of {trial.own}"
+    )
+    yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.own)), evidence=evidence)
+
+
+def fewer_barriers(trial: Trial) -> Iterator[Advice]:
+    """No barriers of blocks."""
+    costs = trial.assessment.costs
+    barriers = {
+        index: float(trial.executed[index])
+        for index, cost in enumerate(costs)
+        if cost.element == "barrier" and trial.executed[index]
+    }
+    if not barriers:
+        return
+    free = tuple(replace(cost, element=None) if index in barriers else cost for index, cost in enumerate(costs))
+    text = f"Use fewer barriers, or smaller blocks: {trial.places(barriers)}"
+    evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: no barriers"
+    gain = trial.gain_of(replace(trial.assessment, costs=free))
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+
+
+def _is_chained(program: Program, path: Path, loads: Sequence[int]) -> bool:
+    """Whether most of these loads of a warp need the result of another one."""
+    is_load = np.isin(np.arange(len(program.instructions)), loads)
+    depth = longest_chain(program, path.instructions, is_load.astype(np.float64)).cycles
+    return depth > max(1.0, MAX_CHAINED * float(is_load[path.instructions].sum()))

@@ -1,0 +1,165 @@
+"""Changes of how a kernel accesses memory: fewer passes and sectors, nearer caches, fewer atomics, no local memory."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
+from gpudissect.explanation.model.traffic import SampledWarp
+from gpudissect.explanation.model.trial import GLOBAL, Trial
+from gpudissect.explanation.result import Advice
+from gpudissect.machine_code.units import Use
+from gpudissect.units import format_bytes, format_bytes_rounded
+
+MIN_PASSES = 1.5  # relative to the fewest, from which an access is named
+MIN_REUSE = 1.5  # bytes that are read relative to those of all arrays: then a nearer cache can serve some
+ATOMICS = ("atomic", "reduction")
+MIN_PER_WORD = 4.0  # atomics of a word by each block that fits on the GPU at once, from which they can be combined
+MAX_WORDS_BYTES = 48 << 10  # shared memory of a block without an attribute (CUDA C++ Programming Guide)
+
+
+def fewer_passes(trial: Trial) -> Iterator[Advice]:
+    """Accesses without bank conflicts, and coalesced ones: all of one kind together."""
+    uses, groups = trial.program.uses, defaultdict[tuple[bool, str], dict[int, Requests]](dict)
+    combined = _combined(trial)
+    for index, requests in trial.found.requests.items():
+        use = uses[index]
+        fewest = max(1.0, requests.lanes * (use.bytes or 4) / LINE)
+        has_more = requests.passes >= MIN_PASSES * fewest
+        if use.space != "shared":
+            has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
+        if has_more and trial.executed[index] and index not in combined:
+            groups[use.space == "shared", use.access or ""][index] = _coalesced(requests, use, fewest)
+    for (in_shared, _), better in groups.items():
+        now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
+        before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
+        if in_shared:
+            passes, fewest = (_mean(each.passes for each in group.values()) for group in (now, better))
+            text = f"Avoid bank conflicts of {trial.places(better)}"
+            evidence = f"{passes:.3g} passes for each request instead of {fewest:.3g}"
+        else:
+            sectors, fewest = (
+                _mean(each.sectors for each in now.values()),
+                _mean(_fewest_sectors(trial, index) for index in now),
+            )
+            text = f"Coalesce {trial.places(better)}: neighbouring threads access neighbouring elements"
+            evidence = f"{sectors:.3g} sectors for each request instead of {fewest:.3g}"
+        yield Advice(text=text, gain=1 - time / before, evidence=evidence)
+
+
+def nearer_cache(trial: Trial) -> Iterator[Advice]:
+    """Loads that hit the L1, or the L2, if they read the same bytes more than once."""
+    allocated, launch = trial.assessment.facts.allocated, trial.launch
+    if not allocated or trial.found.limiter not in ("latency", "l2", "memory"):
+        return
+    warps, loads = launch.blocks * launch.warps_per_block, {}
+    read = fetched = 0.0
+    for index, each in trial.found.requests.items():
+        use = trial.program.uses[index]
+        if use.space in GLOBAL and use.access == "load" and each.in_sm < 1 and trial.executed[index]:
+            loads[index] = each
+            read += warps * trial.executed[index] * each.lanes * (use.bytes or 4)
+            fetched += warps * trial.executed[index] * (1 - each.in_l2) * each.dram_bytes
+    times = f"is read {read / allocated:.3g} times: {format_bytes_rounded(read)} of"
+    arrays = f"arrays of {format_bytes_rounded(allocated)}"
+    if read >= MIN_REUSE * allocated:
+        here = {index: replace(each, in_sm=1.0, in_l2=1.0, access=None) for index, each in loads.items()}
+        text = f"Reuse what {trial.places(loads)} read through shared memory, registers or the L1"
+        gain = trial.gain(trial.time({**trial.assessment.requests, **here}))
+        evidence = f"each byte {times} {arrays}; upper limit: every access hits the L1"
+        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+    if min(read, fetched) >= MIN_REUSE * allocated:
+        near = {index: replace(each, in_l2=1.0, access=None) for index, each in loads.items()}
+        text = f"Let blocks that run together read the same data, so that {trial.places(loads)} hit the L2"
+        gain = trial.gain(trial.time({**trial.assessment.requests, **near}))
+        evidence = (
+            f"{format_bytes_rounded(fetched)} come from memory, for {arrays}; upper limit: every L1 miss hits the L2"
+        )
+        yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+
+
+def combined_atomics(trial: Trial) -> Iterator[Advice]:
+    """Atomics in shared memory, of which none reaches the L2, if they update few words."""
+    chosen = _combined(trial)
+    if not chosen:
+        return
+    now = {index: trial.found.requests[index] for index in chosen}
+    local = {
+        index: replace(each, in_sm=1.0, in_l2=1.0, l2_bytes=0.0, dram_bytes=0.0, operations=0.0)
+        for index, each in now.items()
+    }
+    text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
+    operations = _mean(each.operations for each in now.values())
+    evidence = (
+        f"{operations:.3g} L2 operations for each request, {max(chosen.values()):,.0f} atomics of each word; "
+        "upper limit: no atomics in the L2"
+    )
+    gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+
+
+def no_local_memory(trial: Trial) -> Iterator[Advice]:
+    """No accesses to local memory, of spilled registers and of arrays that registers cannot hold."""
+    uses, stack = trial.program.uses, trial.program.kernel.stack_bytes
+    spills = {index: use for index, use in enumerate(uses) if use.space == "local" and trial.executed[index]}
+    if not stack or not spills:
+        return
+    work = [line.executed * line.issue_cycles if line.unit == "lsu" else 0.0 for line in trial.lines]
+    share = sum(work[index] for index in spills) / sum(work)
+    text = (
+        f"Avoid local memory ({format_bytes(stack)} per thread): fewer live values, a larger limit of registers "
+        f"(__launch_bounds__, -maxrregcount), arrays with constant indices; such as {trial.places(spills)}"
+    )
+    count = sum(float(trial.executed[index]) for index in spills)
+    evidence = f"{count:.3g} accesses of each warp, {share:.0%} of the work of the LSU pipe; upper limit: none"
+    yield Advice(text=text, gain=trial.gain_of(trial.without(spills)), is_limit=True, evidence=evidence)
+
+
+def _combined(trial: Trial) -> dict[int, float]:
+    """Atomics whose words fit into the shared memory of a block, with how many there are of each word."""
+    found, warps = {}, trial.launch.blocks * trial.launch.warps_per_block
+    blocks = min(trial.launch.blocks, trial.own * trial.card.sms)
+    for index, access in trial.assessment.accessed.items():
+        use = trial.program.uses[index]
+        size = _span(trial.assessment.facts.warps, access, use.bytes or 4)
+        if use.access in ATOMICS and use.space in GLOBAL and size is not None and size <= MAX_WORDS_BYTES:
+            lanes = warps * float(trial.executed[index]) * trial.found.requests[index].lanes
+            per_word = lanes / max(1.0, size / (use.bytes or 4))
+            if per_word >= MIN_PER_WORD * blocks:
+                found[index] = per_word
+    return found
+
+
+def _span(warps: Sequence[SampledWarp], access: int, size: int) -> int | None:
+    """Bytes from the first to the last word of `size` bytes that sampled warps access; None if in several arrays."""
+    arrays, low, high = set[int](), [], []
+    for warp in warps:
+        at = np.flatnonzero(warp.trace.accessed == access)
+        is_active = active(warp.trace.access_lanes[at])
+        arrays |= set(warp.trace.allocations[at][is_active].tolist())
+        offsets = warp.trace.offsets[at][is_active]
+        if offsets.size:
+            low.append(int(offsets.min()))
+            high.append(int(offsets.max()))
+    return max(high) - min(low) + size if len(arrays) == 1 else None
+
+
+def _fewest_sectors(trial: Trial, index: int) -> float:
+    """Sectors of a request whose lanes access neighbouring elements."""
+    return max(1.0, trial.found.requests[index].lanes * (trial.program.uses[index].bytes or 4) / SECTOR)
+
+
+def _coalesced(requests: Requests, use: Use, fewest: float) -> Requests:
+    moved, lines, operations = requests.l2_bytes, requests.lines, requests.operations
+    if use.space != "shared":
+        moved, lines = min(moved, max(float(SECTOR), requests.lanes * (use.bytes or 4))), fewest
+        operations = min(operations, moved / SECTOR)
+    changed = replace(requests, passes=fewest, l2_bytes=moved, lines=lines, scattered=0.0, operations=operations)
+    return replace(changed, dram_bytes=min(moved, requests.dram_bytes))
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)

@@ -1,0 +1,71 @@
+"""A kernel at its own occupancy, and the time that the model predicts for changed versions of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpudissect.explanation.model.assess import Assessment
+from gpudissect.explanation.model.predict import Prediction
+from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.result import Line
+from gpudissect.explanation.sentences import place_of
+
+GLOBAL = ("global", "generic", "texture")
+MIN_STALL = 0.05  # of the time of a warp, from which a wait is named
+
+
+class Trial:
+    """What changes are compared with; `lines` has the instructions of the program in their order."""
+
+    def __init__(self, assessment: Assessment, found: Prediction, lines: Sequence[Line]) -> None:
+        self.assessment, self.found, self.lines, self.own = assessment, found, lines, found.resident
+        self.program, self.launch, self.card = assessment.program, assessment.launch, assessment.card
+        self.executed = assessment.path.executed
+
+    def time(self, requests: Mapping[int, Requests] | None = None, resident: int | None = None) -> float:
+        """Predicted nanoseconds with other requests, or with another number of resident blocks."""
+        return self.assessment.predict(resident or self.own, requests, largest_carveout=False).nanoseconds
+
+    def gain_of(self, changed: Assessment) -> float:
+        """Share of the time that a changed kernel saves with as many resident blocks."""
+        return self.gain(changed.predict(self.own, largest_carveout=False).nanoseconds)
+
+    def gain(self, time: float) -> float:
+        """Share of the time that a changed kernel saves which takes so many nanoseconds."""
+        return 1 - time / self.found.nanoseconds
+
+    def without(self, removed: Iterable[int]) -> Assessment:
+        """The kernel without some instructions."""
+        path, indices = self.assessment.path, np.array(list(removed))
+        variants, shorter = (
+            tuple(each[~np.isin(each, indices)] for each in paths) for paths in (path.variants, path.shorter)
+        )
+        executed = path.executed.copy()
+        executed[indices] = 0.0
+        return replace(self.assessment, path=replace(path, variants=variants, shorter=shorter, executed=executed))
+
+    def places(self, indices: Mapping[int, object]) -> str:
+        """The first of some instructions with its source line, and how many more there are."""
+        first, *more = indices
+        return place_of(self.lines[first]) + (f" and {len(more)} more" if more else "")
+
+    def awaited(self) -> list[tuple[list[int], float, float]]:
+        """Instructions by opcode that warps wait for, the longest first: they, share of the time, waits of a warp."""
+        program = self.program
+        groups = defaultdict[str, dict[int, float]](lambda: defaultdict(float))
+        waits = defaultdict[str, float](float)
+        for consumer, found in program.dependences.waits_by_consumer.items():
+            producers = {each.producer for each in found if each.for_result and self.executed[each.producer]}
+            if not producers or not self.lines[consumer].stall:
+                continue
+            slowest = max(producers, key=lambda index: self.lines[index].latency or 0.0)
+            name = program.instructions[slowest].opcode
+            groups[name][slowest] += self.lines[consumer].stall
+            waits[name] += float(self.executed[consumer])
+        ranked = [
+            (sorted(stalls, key=lambda index: -stalls[index]), sum(stalls.values()), waits[name])
+            for name, stalls in groups.items()
+        ]
+        return sorted((each for each in ranked if each[1] >= MIN_STALL), key=lambda each: -each[1])
