@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import hits_of, latency_of
+from gpudissect.explanation.sentences import hits_of
 from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point
@@ -144,17 +144,14 @@ def test_the_grid_of_full_waves_is_not_mentioned():
     assert "Divergence" not in text_of(explanation(active_threads=31.0))
 
 
-def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():
+def test_hit_rates_are_shown_of_requests_that_reach_the_l1():
     load = explanation().lines[1]
-    latencies = {"l2": 300.0, "memory": 700.0}
-    assert latency_of(load, latencies) == pytest.approx(0.25 * 563 + 0.75 * (0.125 * 300 + 0.875 * 700))
-    in_shared_memory = load.model_copy(update={"sectors": 0.0, "l1_hits": 1.0})
-    assert latency_of(in_shared_memory, latencies) == latency_of(load, {}) == 563
-    assert hits_of(load) == ("25%", "12%") and hits_of(in_shared_memory) == ("", "")
+    assert hits_of(load) == ("25%", "12%")
+    assert hits_of(load.model_copy(update={"sectors": 0.0, "l1_hits": 1.0})) == ("", "")
 
 
 def test_an_assumed_cost_is_marked():
-    costs = [row[-1] for row in code_rows(explanation().lines, {})]
+    costs = [row[-1] for row in code_rows(explanation().lines)]
     assert costs == ["imad.rate", "ldg.e.rate", "fadd.rate", "assumed: 2 cycles, not measured"]
 
 

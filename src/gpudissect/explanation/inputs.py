@@ -86,7 +86,7 @@ def explain_trips(
     def explain(chosen: Sequence[Result]) -> Explanation:
         _check_results(chosen, code[1].architecture)
         counts = executions(program, trips, launch.blocks * launch.threads_per_block)
-        return _with_gpu(explain_given(program, launch, counts, chosen), chosen)
+        return _with_origin(explain_given(program, launch, counts, chosen), chosen)
 
     found = explain(results)
     return found.model_copy(update={"against": explain(against)}) if against else found
@@ -97,17 +97,13 @@ def _explain(profile: Profile, results: Sequence[Result]) -> Explanation:
 
     _check_results(results, profile.architecture)
     active = profile.active_threads()
-    return _with_gpu(explain_profile(profile, results), results).model_copy(update={"active_threads": active})
+    return _with_origin(explain_profile(profile, results), results).model_copy(update={"active_threads": active})
 
 
-def _with_gpu(explanation: Explanation, results: Sequence[Result]) -> Explanation:
-    """The explanation with the SMs and memory latencies of the GPU, and the origin of its values."""
-    from gpudissect.explanation.model.card import card_of
-
-    card, device = card_of(*results), results[0].device
-    latencies = {"l2": card.value("l2", "hit_latency"), "memory": card.value("dram", "hit_latency")}
-    origins = {"origin": device.origin, "recorded_origin": device.recorded_origin}
-    return explanation.model_copy(update={"sms": card.sms, "latencies": latencies, **origins})
+def _with_origin(explanation: Explanation, results: Sequence[Result]) -> Explanation:
+    """The explanation with the origin of the GPU's values."""
+    device = results[0].device
+    return explanation.model_copy(update={"origin": device.origin, "recorded_origin": device.recorded_origin})
 
 
 def _check_results(results: Sequence[Result], architecture: str | None = None) -> None:

@@ -73,7 +73,8 @@ class Line(Record):
     issue_cycles: float
     """Cycles until its unit accepts the next one, conflicts included."""
     latency: float | None = None
-    """Cycles until a dependent instruction may issue, unloaded, of a load an L1 hit; None if stall counts fix it."""
+    """Cycles until a dependent instruction may issue, unloaded; of a load the mean by where its requests end. None if
+    stall counts fix it."""
     waits_for: Items[int] = ()
     """Addresses of the instructions whose results it waits for."""
     stall: float
@@ -127,8 +128,6 @@ class Explanation(Record):
     """Threads of a warp that execute an instruction, on average over the PTX; None if executions were not counted."""
     sms: int | None = None
     """SMs of the GPU."""
-    latencies: dict[str, float] = Field(default_factory=dict)
-    """Cycles from a load to its use, unloaded, that hits the `l2` or comes from `memory`."""
     max_warps: int | None = None
     """Warps that an SM of it holds at most."""
     grid: tuple[int, int, int]

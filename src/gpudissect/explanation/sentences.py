@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from gpudissect.explanation.result import MIN_GAIN, Advice, Explanation, Line, Point
 from gpudissect.machine_code.names import short_name
@@ -197,7 +197,7 @@ def _longest_wait(explanation: Explanation) -> str:
     same = [line for line in explanation.lines if line.source_line and _source_of(line) == _source_of(hot)]
     together = sum(line.stall for line in same)
     producers = {line.address: line for line in explanation.lines if line.address in hot.waits_for}
-    slowest = max(producers.values(), key=lambda line: latency_of(line, explanation.latencies) or 0.0, default=None)
+    slowest = max(producers.values(), key=lambda line: line.latency or 0.0, default=None)
     cause = f" for {place_of(slowest)}" if slowest is not None else ""
     if together > 2 * hot.stall:
         place = f"{clean(hot.source_file or '')}:{hot.source_line}"
@@ -289,15 +289,6 @@ def hits_of(line: Line) -> tuple[str, str]:
 def share_of(share: float) -> str:
     """A share in percent; empty if it rounds to zero."""
     return f"{share:.1%}" if share >= MIN_SHARE else ""
-
-
-def latency_of(line: Line, latencies: Mapping[str, float]) -> float | None:
-    """Cycles until a dependent instruction may issue, unloaded: of a load the mean by where its requests end."""
-    if line.latency is None or not line.sectors or line.l1_hits is None or not latencies:
-        return line.latency
-    hits = line.l2_hits or 0.0
-    behind_l1 = hits * latencies["l2"] + (1 - hits) * latencies["memory"]
-    return line.l1_hits * line.latency + (1 - line.l1_hits) * behind_l1
 
 
 def place_of(line: Line) -> str:

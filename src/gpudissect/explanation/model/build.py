@@ -109,6 +109,10 @@ class _Builder:
         self.prediction = assessment.predict(self.own, largest_carveout=False)
         self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
+        self.steps = steps_of(assessment.program, assessment.costs, self.requests, assessment.card)
+        self.latencies = [
+            _latency(self.requests.get(index), step.latency, assessment.card) for index, step in enumerate(self.steps)
+        ]
 
     def explanation(self) -> Explanation:
         launch, assessment, found = self.launch, self.assessment, self.prediction
@@ -124,6 +128,7 @@ class _Builder:
             kernel=kernel.short_name,
             architecture=kernel.architecture,
             gpu=card.name,
+            sms=card.sms,
             max_warps=card.warps,
             grid=launch.grid,
             block=launch.block,
@@ -168,11 +173,7 @@ class _Builder:
     def _chain(self) -> tuple[Chain, dict[int, float]]:
         assessment = self.assessment
         program = assessment.program
-        awaited = []
-        for index, cost in enumerate(assessment.costs):
-            found = self.requests.get(index)
-            awaited.append(_latency(found, cost.latency or 1.0, assessment) if found else cost.latency or 1.0)
-        cycles = latencies(program, awaited)
+        cycles = latencies(program, self.latencies)
         path = assessment.path.instructions
         return longest_chain(program, path, cycles), dict(cycles_per_turn(program, path, cycles))
 
@@ -198,11 +199,10 @@ class _Builder:
         assessment, found = self.assessment, self.prediction
         program = assessment.program
         total = max(1.0, float(found.run.waited.sum()) + float(assessment.path.executed.sum()))
-        steps = steps_of(program, assessment.costs, self.requests, assessment.card)
         waits = program.dependences.waits_by_consumer
         lines = []
         for index, (instruction, cost) in enumerate(zip(program.instructions, assessment.costs, strict=True)):
-            requests, step = self.requests.get(index), steps[index]
+            requests, step = self.requests.get(index), self.steps[index]
             stalled, contended = found.run.waited[index]
             file, number = self.sources.by_address.get(instruction.address, (None, None))
             lines.append(
@@ -214,7 +214,7 @@ class _Builder:
                     executed=float(assessment.path.executed[index]),
                     unit=cost.pipe,
                     issue_cycles=step.shared_interval or step.interval,
-                    latency=None if instruction.write_barrier is None else step.latency,
+                    latency=None if instruction.write_barrier is None else self.latencies[index],
                     waits_for=tuple(program.instructions[w.producer].address for w in waits.get(index, ())),
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
@@ -251,12 +251,12 @@ def _notes(profile: Profile, card: Card) -> list[str]:
     return notes
 
 
-def _latency(requests: Requests, in_sm: float, assessment: Assessment) -> float:
-    """Cycles of a request without load, by where most of them end."""
-    card = assessment.card
-    if requests.in_sm >= 0.5:
+def _latency(requests: Requests | None, in_sm: float, card: Card) -> float:
+    """Cycles of an instruction without load; of one with requests the mean by where they end."""
+    if requests is None or requests.in_sm >= 1:
         return in_sm
-    return card.value("l2" if requests.in_l2 >= 0.5 else "dram", "hit_latency")
+    l2, memory = card.value("l2", "hit_latency"), card.value("dram", "hit_latency")
+    return requests.in_sm * in_sm + (requests.in_l2 - requests.in_sm) * l2 + (1 - requests.in_l2) * memory
 
 
 def _share_of_l2(requests: Requests) -> float | None:

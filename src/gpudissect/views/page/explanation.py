@@ -1,6 +1,6 @@
 """An explanation as one page: answers with advice, bounds, curve and roofline, annotated machine code."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation import sentences
@@ -130,7 +130,7 @@ def _list(texts: Sequence[str]) -> Markup:
 def _code(explanation: Explanation) -> Markup:
     """The machine code by address; of a long kernel the instructions at which most time is spent."""
     lines = sentences.executed_lines(explanation)
-    rows = {line.address: _row(line, explanation.latencies) for line in lines}
+    rows = {line.address: _row(line) for line in lines}
     kept = _fitting(lines, rows)
     note = f"{NOTE_ON_CODE}."
     if len(kept) < len(lines):
@@ -155,7 +155,7 @@ def _fitting(lines: Iterable[Line], rows: dict[int, Markup]) -> set[int]:
     return kept
 
 
-def _row(line: Line, latencies: Mapping[str, float]) -> Markup:
+def _row(line: Line) -> Markup:
     waits: list[Child] = []
     for address in line.waits_for[:MAX_WAITS]:
         waits += [_link(address, sentences.address_of(address)), " "]
@@ -171,7 +171,7 @@ def _row(line: Line, latencies: Mapping[str, float]) -> Markup:
         sentences.executions_of(line),
         brief(line.unit, MAX_TEXT_LENGTH),
         f"{line.issue_cycles:.3g}",
-        sentences.number_of(sentences.latency_of(line, latencies)),
+        sentences.number_of(line.latency),
         f"{line.sectors:.3g}" if line.sectors else "",
         *sentences.hits_of(line),
         cost if line.is_measured else tag("em", f"assumed: {cost}"),

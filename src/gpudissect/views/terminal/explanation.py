@@ -1,7 +1,7 @@
 """An explanation on a terminal: one screen; on request the worksheet, the curve, the machine code and the rest."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -109,9 +109,9 @@ def _print_tables(out: Console, explanation: Explanation) -> None:
     _print_table(out, "Worksheet", WORKSHEET, worksheet_rows(explanation))
     _print_table(out, "Time against occupancy", CURVE, curve_rows(explanation), CURVE_OPTIONAL)
     hottest = sentences.hottest(explanation, MAX_HOTTEST)
-    _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest, explanation.latencies), CODE_OPTIONAL)
+    _print_table(out, "Where a warp spends its time", CODE, code_rows(hottest), CODE_OPTIONAL)
     count = f"{len(explanation.lines)} instructions; *: on the longest dependence chain"
-    rows = code_rows(sentences.executed_lines(explanation), explanation.latencies)
+    rows = code_rows(sentences.executed_lines(explanation))
     _print_table(out, f"Machine code: {count}", CODE, rows, CODE_OPTIONAL)
     _print_list(out, "Longest dependence chain", dependence_chain(explanation))
     loops = sorted(explanation.loops.items(), key=lambda item: -item[1])
@@ -153,15 +153,15 @@ def curve_rows(explanation: Explanation) -> list[tuple[str, ...]]:
     ]
 
 
-def code_rows(lines: Sequence[Line], latencies: Mapping[str, float]) -> list[tuple[str, ...]]:
-    """A row of `CODE` for each instruction; `latencies` as in `Explanation`."""
+def code_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    """A row of `CODE` for each instruction."""
     return [
         (
             sentences.address_of(line.address) + ("*" if line.is_critical else ""),
             sentences.executions_of(line),
             clean(line.unit),
             f"{line.issue_cycles:.3g}",
-            sentences.number_of(sentences.latency_of(line, latencies)),
+            sentences.number_of(line.latency),
             _waits(line),
             sentences.share_of(line.stall),
             sentences.share_of(line.contended),
