@@ -38,7 +38,7 @@ def explanation(**fields: object) -> Explanation:
     """The explanation, with other `fields`."""
     load = line(1, "LDG.E R2, desc[UR4][R2.64]", unit="lsu", latency=563.0, sectors=4.0, l1_hits=0.25, l2_hits=0.125)
     add = line(2, "FADD R5, R2, R4", waits_for=(16,), stall=0.62, contended=0.04, is_critical=True)
-    store = line(3, "STG.E desc[UR4][R6.64], R5", unit="lsu", is_measured=False, cost_source="2 cycles, not measured")
+    store = line(3, "STG.E desc[UR4][R6.64], R5", unit="lsu", is_measured=False, cost_source="2 cycles")
     content: dict[str, object] = {
         "schema": SCHEMA,
         "kernel": "_Z3addPfPKfi",
@@ -67,7 +67,7 @@ def explanation(**fields: object) -> Explanation:
             Advice(text="move fewer bytes: the loads touch 8 sectors of which 4 are used", gain=0.31, evidence="x 2"),
             Advice(text="use loads of 16 bytes", gain=0.05, evidence="8 instructions of a warp are loads"),
         ),
-        "assumptions": ("STG: 2 cycles, not measured",),
+        "assumptions": ("STG: 2 cycles",),
         "notes": ("accesses of 1 PTX instruction are not traced",),
     }
     return Explanation(**content | fields)

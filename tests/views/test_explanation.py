@@ -8,7 +8,7 @@ from rich.console import Console
 
 from gpudissect.device_info import Origin
 from gpudissect.explanation.result import Advice, Explanation
-from gpudissect.explanation.sentences import hits_of
+from gpudissect.explanation.sentences import hits_of, saved_of
 from gpudissect.views.terminal.explanation import MAX_SCREEN_LINES, code_rows, print_explanation, screen
 from gpudissect.views.terminal.layout import console
 from tests.support.explanations import explanation, line, point
@@ -139,6 +139,14 @@ def test_code_without_padding_rare_executions_and_few_producers():
     assert "NOP" not in text and "<0.001" in text and "0x0010 0x0020 +2" in text and "0.0%" not in text
 
 
+@pytest.mark.parametrize(
+    ("gain", "is_limit", "text"),
+    [(0.071, False, "7%"), (0.45, True, "up to 45%"), (0.004, True, "nothing"), (-0.07, False, "nothing")],
+)
+def test_a_saving_is_never_negative(gain, is_limit, text):
+    assert saved_of(SMALL.model_copy(update={"gain": gain, "is_limit": is_limit})) == text
+
+
 def test_the_grid_of_full_waves_is_not_mentioned():
     assert "Grid" not in text_of(explanation(sms=128)) and "Grid" not in text_of(explanation(sms=None))
     assert "Divergence" not in text_of(explanation(active_threads=31.0))
@@ -152,7 +160,7 @@ def test_hit_rates_are_shown_of_requests_that_reach_the_l1():
 
 def test_an_assumed_cost_is_marked():
     costs = [row[-1] for row in code_rows(explanation().lines)]
-    assert costs == ["imad.rate", "ldg.e.rate", "fadd.rate", "assumed: 2 cycles, not measured"]
+    assert costs == ["imad.rate", "ldg.e.rate", "fadd.rate", "assumed: 2 cycles"]
 
 
 def test_without_utf_8_bars_are_number_signs():

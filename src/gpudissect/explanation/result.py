@@ -84,7 +84,7 @@ class Line(Record):
     is_measured: bool
     """Whether its cost was measured, as this very instruction."""
     cost_source: str
-    """The measured element, or where the cost comes from."""
+    """The measured element, `like` another one, or what is assumed."""
     is_critical: bool = False
     """Whether it is on the longest chain of dependences."""
     sectors: float | None = None

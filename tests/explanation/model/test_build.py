@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudissect.errors import UsageError
 from gpudissect.explanation.model.build import explain_profile
 from gpudissect.explanation.profile import read_profile
 from gpudissect.results.files import load
@@ -29,3 +30,38 @@ def test_the_latency_of_a_load_is_the_mean_by_where_its_requests_end():
         behind_l1 = line.l2_hits * l2 + (1 - line.l2_hits) * memory
         assert line.latency == pytest.approx(line.l1_hits * l1 + (1 - line.l1_hits) * behind_l1)
     assert any(0.1 < line.l1_hits < 0.9 for line in loads) and max(line.latency for line in loads) > l1 + 10
+
+
+def test_a_cost_that_was_not_measured_names_what_it_is_like():
+    costs = {line.text.split()[0]: line for line in explained("binary_search").lines}
+    assert not costs["S2R"].is_measured and costs["S2R"].cost_source == "like lds"
+    assert costs["EXIT"].cost_source == "2 cycles"
+    assert any("S2R" in each and each.endswith(": like lds") for each in explained("binary_search").assumptions)
+
+
+@pytest.mark.parametrize(
+    ("changes", "facts"),
+    [
+        ({"shared_per_sm": 4096}, ("4.75 KiB of shared memory", "SM has 4 KiB", "less shared memory")),
+        ({"registers_per_sm": 4096}, ("20480 registers, an SM has 4096", "-maxrregcount")),
+        ({"threads_per_sm": 128}, ("16 warps, an SM has 4", "smaller blocks")),
+    ],
+)
+def test_a_block_that_does_not_fit_is_refused_with_numbers(changes, facts):
+    device = H200.device.model_copy(update={"facts": H200.device.facts | changes})
+    with pytest.raises(UsageError) as error:
+        explain_profile(recorded("wave_equation"), [H200.model_copy(update={"device": device})])
+    assert all(fact in str(error.value) for fact in facts), error.value
+
+
+def test_a_profile_without_counts_is_damaged():
+    with pytest.raises(UsageError, match="counts is empty: the profile is damaged, record it again"):
+        explain_profile(recorded("scan").model_copy(update={"counts": ()}), [H200])
+
+
+def test_notes_state_what_is_assumed():
+    sparse = recorded("scan").model_copy(update={"warps": (), "lines": None})
+    other = sparse.model_copy(update={"gpu": sparse.gpu.model_copy(update={"name": "another GPU"})})
+    notes = "; ".join(explain_profile(other, [H200]).notes)
+    for fact in ("recorded on another GPU", "all accesses hit the L1", "L1 misses go to device memory"):
+        assert fact in notes

