@@ -98,6 +98,11 @@ def test_warps_on_one_path_take_as_long_as_the_kernel_that_has_them():
     assert (1 - gain) * lanes.point.predicted == pytest.approx(warps.point.predicted, rel=0.05)
 
 
+def test_warps_on_one_path_move_as_many_bytes():
+    assert explained("bfs_bottom_up").point.limiter == "l2"
+    assert found("bfs_bottom_up", "same path", among="rejected").gain < MIN_GAIN
+
+
 def test_a_grid_of_too_few_blocks_is_divided():
     trial = trial_of("special_functions", blocks=66)
     (smaller,), (divided,) = smaller_blocks(trial), full_waves(trial)

@@ -14,7 +14,7 @@ from gpudissect.explanation.model.advice_memory import combined_atomics, fewer_p
 from gpudissect.explanation.model.assess import MAX_PATH, Assessment
 from gpudissect.explanation.model.occupancy import RESERVED_SHARED, SHARED_UNIT
 from gpudissect.explanation.model.predict import Prediction
-from gpudissect.explanation.model.requests import Requests
+from gpudissect.explanation.model.requests import TAG_BANKS, Requests
 from gpudissect.explanation.model.trial import Trial
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.result import Advice, Line
@@ -96,7 +96,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
     text = "Let the threads of a warp take the same path: order the data by it, or use a kernel for each path"
     evidence = f"{WARP_SIZE * needed[number] / warps[number]:.3g} of {WARP_SIZE} threads are active at {place}"
     gain = 1 - time / trial.time(means)
-    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: all active")
+    yield Advice(text=text, gain=gain, is_limit=True, evidence=f"{evidence}; upper limit: all active, same traffic")
 
 
 def _scaled(requests: Requests, factor: float) -> Requests:
@@ -104,6 +104,8 @@ def _scaled(requests: Requests, factor: float) -> Requests:
     return replace(
         requests,
         lanes=requests.lanes * factor,
+        passes=max(requests.passes, requests.lines * factor / (1 << len(TAG_BANKS))),
+        lines=requests.lines * factor,
         sectors=requests.sectors * factor,
         l2_bytes=requests.l2_bytes * factor,
         dram_bytes=requests.dram_bytes * factor,
