@@ -59,6 +59,7 @@ below are for the model after all changes.** Results: `docs/results/h200.json` a
 Published errors are not directly comparable, because kernels and GPUs differ: 14 % for a simulator that models control
 words (Huerta et al., MICRO 2025, RTX A6000); 24 % for an analytic model over occupancies on 14 Rodinia kernels, and 27
 to 136 % for other models on the same kernels. Curves of the kernels of VV16: [chapter 3](validation-explain-vv16.md).
+Whether the named limiter is the true one: [true limiters](validation-limiters.md).
 """
 
 
