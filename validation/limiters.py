@@ -31,7 +31,7 @@ from gpudissect.explanation.model.card import Card, card_of
 from gpudissect.explanation.model.costs import cost_of
 from gpudissect.explanation.model.occupancy import occupancy_of
 from gpudissect.explanation.model.predict import Prediction, bounds_of, l2_load, sm_of, steps_of
-from gpudissect.explanation.model.traffic import RANDOM_SHARE
+from gpudissect.explanation.model.traffic import bytes_of_random_line
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import Point, Profile, read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx
@@ -230,7 +230,7 @@ def variants_of(kernel: Kernel, shares: dict[str, float], padding: int = 0) -> I
     if shares.get("memory", 0.0) >= MIN_SHARE:
         needs, is_random = kernel.bytes_of_memory()
         needs = {number: MORE_BYTES * need for number, need in needs.items()}
-        of_random = kernel.card.values.get(("l2", "fetch_granularity"), 32.0) / RANDOM_SHARE if is_random else 0.0
+        of_random = bytes_of_random_line(kernel.card) if is_random else 0.0
         variant = with_stream(module, name, "memory", launch, demand, needs, of_random, padding)
         if variant.accesses:
             yield variant

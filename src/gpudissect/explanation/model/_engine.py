@@ -103,7 +103,7 @@ def _issue(state: State, w: Int, s: Int, t: Int) -> None:
         place = np.int64(row[SHARED])
         start = max(state.shared[place], start)
         if kind in (LOAD, STORE):
-            start = max(start, max(state.queues[0], state.queues[1]) - machine[M_BACKLOG])
+            start = max(start, max(state.queues[0], state.queues[1], state.queues[3]) - machine[M_BACKLOG])
         state.shared[place] = start + row[SHARED_INTERVAL]
         state.busy[state.pipes.shape[1] + place] += row[SHARED_INTERVAL]
     if row[ACCESS] >= 0.0:

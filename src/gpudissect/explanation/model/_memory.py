@@ -12,6 +12,7 @@ from gpudissect.explanation.model._state import (
     KIND,
     L2_BYTES,
     L2_MORE,
+    L2_WRITTEN,
     LATENCY,
     LINK,
     LOAD,
@@ -52,6 +53,7 @@ def _fetch(state: State, row: F64, start: Float, amount: Float, goes_on: bool) -
     l2_bytes = row[L2_BYTES] + row[L2_MORE] if goes_on else row[L2_BYTES]
     l2, link = amount * l2_bytes / machine[M_L2_BYTES], amount * row[LINK] / machine[M_LINK_BYTES]
     queues[0], queues[2] = max(queues[0], credit) + l2, max(queues[2], start) + link
+    queues[3] = max(queues[3], credit) + amount * row[L2_WRITTEN] / machine[M_L2_BYTES]
     busy[busy.size - 2] += l2
     served = max(queues[0], queues[2])
     done = np.float64(max(served - link, start) + machine[M_L2_LATENCY] + row[FARTHER])

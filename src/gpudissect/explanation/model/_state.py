@@ -21,8 +21,8 @@ BARRIERS = 6
 # are shares of lines, and bytes of sectors, that miss the L1. SPREAD: cycles from one line of memory to the next;
 # FARTHER: cycles by which a hit in the L2 takes longer than in the near partition.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
-(KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, DRAM_BYTES, LINK, SPREAD, FARTHER, ACCESS) = range(11, 21)
-EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(21, 26)
+(KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, SPREAD, FARTHER, ACCESS) = range(11, 22)
+EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 27)
 PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 
@@ -77,7 +77,7 @@ class State(NamedTuple):
     banks: F64  # (schedulers, 2), cycle at which each bank of registers has read all operands
     pipes: F64  # (schedulers, pipes), cycle at which each accepts the next instruction
     shared: F64  # (shared pipes,), the same
-    queues: F64  # (3,), cycle at which the shares of the L2 and of memory, and the link of the SM, have moved all bytes
+    queues: F64  # (4,), cycle at which the L2, memory, the link of the SM and the way of stores have moved all bytes
     loads: Loads
     l1: L1
     ends: I64  # (blocks,), out: end of each block

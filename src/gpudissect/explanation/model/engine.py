@@ -64,6 +64,7 @@ class Step:
     in_l2: float = 1.0  # ... or in the L2
     l2_bytes: float = 0.0
     l2_more: float = 0.0  # bytes of the L2 if the request goes on to memory
+    l2_written: float = 0.0  # bytes on the way of stores to the L2
     dram_bytes: float = 0.0
     link_bytes: float = 0.0
     spread: float = 0.0  # cycles from one line of memory to the next
@@ -146,7 +147,7 @@ def run(sm: Sm, work: Work) -> Run:
             np.zeros((sm.schedulers, 2)),
             np.zeros((sm.schedulers, len(sm.pipes))),
             np.zeros(max(1, len(sm.shared_pipes))),
-            np.zeros(3),
+            np.zeros(4),
             loads,
             _l1(sm),
             ends,
@@ -217,6 +218,7 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.in_l2,
         step.l2_bytes,
         step.l2_more,
+        step.l2_written,
         step.dram_bytes,
         step.link_bytes,
         step.spread,

@@ -86,6 +86,7 @@ def steps_of(program: Program, costs: Sequence[Cost], requests: Mapping[int, Req
             in_sm=found.in_sm,
             in_l2=found.in_l2,
             l2_bytes=l2_load(found, use.access or "", card),
+            l2_written=written_load(found, use.access or "", card),
             dram_bytes=found.dram_bytes,
             link_bytes=found.l2_bytes,
             spread=spread,
@@ -134,15 +135,21 @@ def l2_load(requests: Requests, access: str, card: Card) -> float:
     """Bytes at the read bandwidth of the L2 that take as long as a request that misses the L1.
 
     A slice of the L2 looks up a line in the time in which it returns two sectors, or a little less. What goes to the
-    other partition is looked up there and when it comes back, an atomic only there. Stores have the write bandwidth.
+    other partition is looked up there and when it comes back, an atomic only there.
     """
     if access in ("atomic", "reduction"):
         return requests.operations * (1 + card.far_homes) * LOOKUP_BYTES
     if access == "store":
-        read = card.value("l2", "read_bandwidth")
-        moved = requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
-        return max(moved, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
+        return max(requests.l2_bytes, requests.lines * (1 + STORE_LOOKUPS * card.far_homes) * LOOKUP_BYTES)
     return max(requests.l2_bytes, requests.lines * (1 + 2 * requests.crossing) * LOOKUP_BYTES)
+
+
+def written_load(requests: Requests, access: str, card: Card) -> float:
+    """Bytes at the read bandwidth of the L2 that take as long as the way of the bytes of a store to it."""
+    if access != "store":
+        return 0.0
+    read = card.value("l2", "read_bandwidth")
+    return requests.l2_bytes * read / card.values.get(("l2", "write_bandwidth"), read)
 
 
 def sm_of(card: Card, write_share: float, l1_lines: int) -> Sm:
@@ -269,7 +276,7 @@ def bounds_of(
 ) -> dict[str, float]:
     """Nanoseconds that each resource needs for all warps if it never waits (VV16 s4.1, for all pipes)."""
     cycles = {name: 0.0 for name in (*PIPES, *SHARED_PIPES, "l2", "memory")}
-    warps = launch.blocks * launch.warps_per_block / card.sms
+    warps, written = launch.blocks * launch.warps_per_block / card.sms, 0.0
     for count, step in zip(path.executed, steps, strict=True):
         cycles["issue"] += count / sm.schedulers
         if step.shared_pipe is not None:
@@ -277,7 +284,9 @@ def bounds_of(
         if step.pipe != "issue":
             cycles[step.pipe] += count * step.interval / sm.schedulers / (1 + step.is_either)
         cycles["l2"] += count * (1 - step.in_sm) * step.l2_bytes / sm.l2_bytes
+        written += count * step.l2_written / sm.l2_bytes
         cycles["memory"] += count * (1 - step.in_l2) * step.dram_bytes / sm.dram_bytes
+    cycles["l2"] = max(cycles["l2"], written)
     if any(step.is_either for step in steps):
         cycles["fma"] += cycles["imad"] / 2
     return {name: each * warps / card.clock_hz * 1e9 for name, each in cycles.items()}
