@@ -43,7 +43,7 @@ def test_the_screen_answers_in_this_order():
             "Saves 5% use loads",
         ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
-        *("100%, 64 of 64 warps per SM; limited by warps per SM", "40 warps per SM reach 90 %"),
+        *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90 %"),
         *("9 us (device memory), 4 us (L2 cache)", "1.5 us: dependent instructions", "570 cycles per iteration"),
         "<- this launch",
     ]
@@ -87,8 +87,13 @@ def test_latency_is_explained_by_the_instruction_that_waits():
             {"occupancy": {"warps": 8, "shared memory": 5}, "shared_bytes": 4096, "point": point(5)},
             "shared memory (4 KiB per block)",
         ),
+        (
+            {"occupancy": {"warps": 5, "blocks": 5, "registers": 5}, "point": point(5)},
+            "limited by warps per SM, blocks per SM and registers (16 per thread)",
+        ),
+        ({"point": point(8).model_copy(update={"measured": 8e3})}, "error +25.0%; outside the bracket"),
         ({"sms": 1024}, "32 warps per SM: limited by the number of blocks in the grid; theoretical: 100%, 64 of 64"),
-        ({"max_warps": None}, "64 warps per SM; limited"),
+        ({"max_warps": None}, "64 warps per SM; limited by warps per SM"),
         ({"point": point(8, measured=False)}, "not measured"),
         ({"warps_for_90": None}, "not known"),
         ({"loops": {}}, "Loop-carried none"),

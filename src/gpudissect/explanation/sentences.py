@@ -113,7 +113,10 @@ def time_of(point: Point) -> str:
     text = f"{format_ns(point.predicted)}, bracket {format_ns(point.low)} to {format_ns(point.high)}"
     if point.measured is None or point.error is None:
         return f"{text}; not measured"
-    return f"{text}; measured {format_ns(point.measured)}, error {point.error:+.1%}"
+    text += f"; measured {format_ns(point.measured)}, error {point.error:+.1%}"
+    if point.low <= point.measured <= point.high:
+        return text
+    return f"{text}; outside the bracket: treat the limiter and the savings with caution"
 
 
 def limiter_of(explanation: Explanation) -> str:
@@ -216,15 +219,17 @@ def occupancy_of(explanation: Explanation) -> str:
     if explanation.max_warps:
         share = point.warps_per_sm / explanation.max_warps
         text = f"{share:.0%}, {point.warps_per_sm} of {explanation.max_warps} warps per SM"
+        text += " (maximum)" if point.warps_per_sm >= explanation.max_warps else ""
     resident = math.ceil(math.prod(explanation.grid) / explanation.sms) if explanation.sms else point.blocks_per_sm
     if resident < point.blocks_per_sm:
         warps = resident * point.warps_per_sm // point.blocks_per_sm
         return f"{warps} warps per SM: limited by the number of blocks in the grid; theoretical: {text}"
-    if not limits:
+    if not limits or point.warps_per_sm == explanation.max_warps:
         return text
     sizes = {"registers": explanation.registers, "shared": format_bytes_rounded(explanation.shared_bytes)}
     names = [_OCCUPANCY_LIMITS.get(name, clean(name)) for name, each in limits.items() if each == min(limits.values())]
-    return f"{text}; limited by {' and '.join(name.format(**sizes) for name in names)}"
+    *first, last = (name.format(**sizes) for name in names)
+    return f"{text}; limited by {' and '.join(filter(None, (', '.join(first), last)))}"
 
 
 def warps_of(explanation: Explanation) -> str:

@@ -12,8 +12,8 @@ from gpudissect.explanation.result import Advice
 from gpudissect.machine_code.program import Program
 
 MAX_WAITS = 2  # groups of instructions that are waited for
-MIN_WAITS = 1.5  # of a warp for loads, from which some can be issued before others are waited for
-MAX_CHAINED = 0.5  # share of the loads of a warp in one chain, up to which the others can be issued earlier
+MIN_WAITS = 1.5  # waits per warp; below, a load has no independent load to overlap with
+MAX_CHAINED = 0.5  # share of a warp's loads on one chain; above, loads cannot be issued earlier
 
 
 def fewer_waits(trial: Trial) -> Iterator[Advice]:
@@ -32,7 +32,7 @@ def fewer_waits(trial: Trial) -> Iterator[Advice]:
             text = f"Issue {places} earlier, several before the first result is needed (unroll, or prefetch)"
         else:
             text = f"Put independent instructions between {places} and the use of the result"
-        evidence = f"warps wait for it {stall:.0%} of their time; upper limit: no such wait"
+        evidence = f"{_wait(program, producers, stall)}; upper limit: no such wait"
         gain = trial.gain_of(replace(trial.assessment, program=changed))
         yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
 
@@ -44,10 +44,13 @@ def more_in_flight(trial: Trial) -> Iterator[Advice]:
         return
     producers, stall, _ = awaited[0]
     places = trial.places(dict.fromkeys(producers))
-    text = f"Process two elements per thread, so that twice as many of {places} are in flight"
+    text = (
+        f"Keep twice as many {_name(trial.program, producers[0])}s in flight: "
+        f"process two elements per thread and iteration, starting with {places}"
+    )
     evidence = (
-        f"warps wait for it {stall:.0%} of their time; "
-        f"predicted with {2 * trial.own} resident blocks instead of {trial.own}"
+        f"{_wait(trial.program, producers, stall)}; "
+        f"modelled as twice the resident blocks ({2 * trial.own} instead of {trial.own}), without more registers"
     )
     yield Advice(text=text, gain=trial.gain(trial.time(resident=2 * trial.own)), evidence=evidence)
 
@@ -67,6 +70,17 @@ def fewer_barriers(trial: Trial) -> Iterator[Advice]:
     evidence = f"{sum(barriers.values()):.3g} barriers of each warp; upper limit: no barriers"
     gain = trial.gain_of(replace(trial.assessment, costs=free))
     yield Advice(text=text, gain=gain, is_limit=True, evidence=evidence)
+
+
+def _name(program: Program, index: int) -> str:
+    return "load" if program.uses[index].access == "load" else "instruction"
+
+
+def _wait(program: Program, producers: Sequence[int], stall: float) -> str:
+    """Share of the time that warps wait for results of these instructions."""
+    name = _name(program, producers[0])
+    which = f"this {name}" if len(producers) == 1 else f"these {name}s"
+    return f"warps wait for {which} {stall:.0%} of their time"
 
 
 def _is_chained(program: Program, path: Path, loads: Sequence[int]) -> bool:

@@ -38,15 +38,18 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
         if in_shared:
             passes, fewest = (_mean(each.passes for each in group.values()) for group in (now, better))
             text = f"Avoid bank conflicts of {trial.places(better)}"
-            evidence = f"{passes:.3g} passes for each request instead of {fewest:.3g}"
+            evidence = f"{passes:.3g} passes per request, {fewest:.3g} without conflicts"
         else:
             sectors, fewest = (
                 _mean(each.sectors for each in now.values()),
                 _mean(_fewest_sectors(trial, index) for index in now),
             )
-            text = f"Coalesce {trial.places(better)}: neighbouring threads access neighbouring elements"
-            evidence = f"{sectors:.3g} sectors for each request instead of {fewest:.3g}"
-        yield Advice(text=text, gain=1 - time / before, evidence=evidence)
+            text = (
+                f"Coalesce {trial.places(better)}: let neighbouring threads access neighbouring elements "
+                "(change the layout, sort the data, or give a warp a compact tile)"
+            )
+            evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced; upper limit: fully coalesced"
+        yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
 
 
 def nearer_cache(trial: Trial) -> Iterator[Advice]:
@@ -81,7 +84,7 @@ def nearer_cache(trial: Trial) -> Iterator[Advice]:
 
 
 def combined_atomics(trial: Trial) -> Iterator[Advice]:
-    """Atomics in shared memory, of which none reaches the L2, if they update few words."""
+    """Atomics on few words, moved to shared memory."""
     chosen = _combined(trial)
     if not chosen:
         return
@@ -93,7 +96,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
     text = f"Combine {trial.places(chosen)} in shared memory first, then one atomic per block and word"
     operations = _mean(each.operations for each in now.values())
     evidence = (
-        f"{operations:.3g} L2 operations for each request, {max(chosen.values()):,.0f} atomics of each word; "
+        f"{operations:.3g} L2 operations per request, {max(chosen.values()):,.0f} atomics of each word; "
         "upper limit: no atomics in the L2"
     )
     gain = trial.gain(trial.time({**trial.assessment.requests, **local}))
@@ -101,7 +104,7 @@ def combined_atomics(trial: Trial) -> Iterator[Advice]:
 
 
 def no_local_memory(trial: Trial) -> Iterator[Advice]:
-    """No accesses to local memory, of spilled registers and of arrays that registers cannot hold."""
+    """No local-memory accesses: neither spills nor arrays with variable indices."""
     uses, stack = trial.program.uses, trial.program.kernel.stack_bytes
     spills = {index: use for index, use in enumerate(uses) if use.space == "local" and trial.executed[index]}
     if not stack or not spills:

@@ -14,8 +14,8 @@ from gpudissect.views.terminal.layout import fitting_table, print_table
 
 MAX_SCREEN_LINES = 25
 LABEL_WIDTH = 17  # characters
-MAX_CHART_ROWS, BAR_WIDTH = 6, 30
-MAX_ADVICE, MAX_ADVICE_LINES = 3, 2  # on the screen; lines of each
+MIN_CHART_ROWS, MAX_CHART_ROWS, BAR_WIDTH = 2, 6, 30
+MAX_ADVICE, MIN_ADVICE_LINES, MAX_ADVICE_LINES = 3, 2, 5  # on the screen; lines of each
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
 MAX_WAITS = 2  # addresses of producers of an instruction
@@ -42,13 +42,18 @@ def print_explanation(out: Console, explanation: Explanation, *, everything: boo
 
 def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> list[tuple[str, str]]:
     """The lines of the first screen, each with a label; bars of ``#`` if `is_plain`."""
-    lines = [(sentences.kernel_of(explanation), f" on {sentences.gpu_of(explanation)}")]
-    lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
-    for label, text, count in _facts(explanation):
-        lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
-    left = MAX_SCREEN_LINES - 1 - len(lines)  # the last line is a hint
+    lines: list[tuple[str, str]] = []
+    left = 0
+    for advice_lines in range(MAX_ADVICE_LINES, MIN_ADVICE_LINES - 1, -1):
+        lines = [(sentences.kernel_of(explanation), f" on {sentences.gpu_of(explanation)}")]
+        lines += [("", text) for text in textwrap.wrap(sentences.launch_of(explanation), width)[:2]]
+        for label, text, count in _facts(explanation, advice_lines):
+            lines += _labelled(f"{label:<{LABEL_WIDTH}}", text, width, count)
+        left = MAX_SCREEN_LINES - 3 - len(lines)  # for the chart: less an empty line, a title, and a hint at the end
+        if left >= MIN_CHART_ROWS:
+            break
     if explanation.curve:
-        chart = _chart(explanation, min(MAX_CHART_ROWS, left - 2), "#" if is_plain else "█")
+        chart = _chart(explanation, min(MAX_CHART_ROWS, left), "#" if is_plain else "█")
         lines += [("", ""), *chart]
     return lines
 
@@ -60,15 +65,16 @@ def _labelled(label: str, text: str, width: int, count: int) -> list[tuple[str, 
     return [(label if n == 0 else " " * len(label), each) for n, each in enumerate(wrapped)]
 
 
-def _facts(explanation: Explanation) -> Iterator[tuple[str, str, int]]:
+def _facts(explanation: Explanation, advice_lines: int) -> Iterator[tuple[str, str, int]]:
     """Label, text and the most lines that it may take."""
     yield "Limited by", sentences.limiter_of(explanation), 3
     for label, text in (("Grid", sentences.grid_of(explanation)), ("Divergence", sentences.divergence_of(explanation))):
         if text:
             yield label, text, 1
-    for label, text in sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]:
-        yield label, text, MAX_ADVICE_LINES
-    yield "Predicted time", sentences.time_of(explanation.point), 1
+    advice = sentences.advice_of(explanation)[: MAX_ADVICE - (explanation.against is not None)]
+    for label, text in advice:
+        yield label, text, advice_lines
+    yield "Predicted time", sentences.time_of(explanation.point), 2
     if explanation.against is not None:
         yield "Other GPU", sentences.gpu_of(explanation.against), 1
         yield "", sentences.against_of(explanation, explanation.against), 1
