@@ -44,7 +44,11 @@ def test_the_screen_answers_in_this_order():
         ),
         "10 us, bracket 9 us to 11 us; measured 10.5 us, error -4.8%",
         *("100%, 64 of 64 warps per SM (maximum)", "40 warps per SM reach 90 %"),
-        *("9 us (device memory), 4 us (L2 cache)", "1.5 us: dependent instructions", "570 cycles per iteration"),
+        *(
+            "9 us (device memory), 4 us (L2 cache)",
+            "1.5 us: longest chain of register dependences",
+            "570 cycles per iteration",
+        ),
         "<- this launch",
     ]
     text = text_of(explanation())
@@ -107,6 +111,11 @@ def test_latency_is_explained_by_the_instruction_that_waits():
         ({"advice": (), "rejected": (SMALL, SMALL), "point": point(2)}, "none of 2 changes tried saves 3%"),
         ({"advice": (), "lines": (ATOMIC,)}, "execute fewer atomics"),
         ({"lines": (ATOMIC,)}, "100% of its work is atomics at add.cu:3"),
+        (
+            {"lines": (ATOMIC, line(5, "REDG.E.ADD [R2], R3", unit="lsu", sectors=8.0, l1_hits=0.0, l2_hits=0.0))},
+            "100% of its work is atomics at add.cu:3 and 1 more line",
+        ),
+        ({}, "Lower occupancies use dynamic shared memory"),
         ({"advice": (), "lines": SPILLS, "point": BUSY_LSU}, "avoid spills"),
         ({"lines": SPILLS, "point": BUSY_LSU}, "of its work is local memory at add.cu:4"),
         ({"sms": 8192}, "4096 blocks for 8192 SMs: 4096 SMs are idle"),

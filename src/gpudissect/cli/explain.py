@@ -65,10 +65,11 @@ def explain(
         list[str] | None,
         Option(
             metavar="LOOP=N",
-            help="Do not run it. Iterations per entry of a loop: k.cu:12=1024; 'none' without loops; repeatable.",
+            help="Predict without running: iterations of each loop per entry, as k.cu:12=1024; "
+            "'none' for a kernel without loops; repeatable.",
         ),
     ] = None,
-    limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of a launch (60).")] = None,
+    limit: Annotated[float | None, Option(metavar="SECONDS", help="Time limit of each launch (default 60).")] = None,
     compile_option: Annotated[
         list[str] | None,
         Option(metavar="OPTION", help="Option of NVRTC for a .cu file, such as -DN=4 or -Iinclude; repeatable."),
@@ -94,20 +95,27 @@ def explain(
         Option(metavar="CONDITION", help="Exit code 4 if false: 'spills == 0 and occupancy >= 50%'."),
     ] = None,
     everything: Annotated[
-        bool, Option("--all", "-a", help="Also print the worksheet, the curve, annotated machine code and assumptions.")
+        bool,
+        Option(
+            "--all",
+            "-a",
+            help="Also print the worksheet, time against occupancy, annotated machine code and assumptions.",
+        ),
     ] = False,
 ) -> int:
     """Predict the time of a kernel and what limits it.
 
     With --grid and --block the kernel runs on the GPU: instrumented copies count executions and sample addresses, and
-    the unmodified kernel is timed at every occupancy. Without a GPU, give a --profile of an earlier run, or the --trips
-    of all loops: then execution counts are given, not measured.
+    the unmodified kernel is timed at every occupancy. Without a GPU, give the --profile of an earlier run, or
+    --trips for every loop; execution counts are then given, not measured.
 
     gpudissect explain k.cu --grid 4096 --block 256 --arg x:f32[1048576]=random --arg n:i32=1048576 --machine r.json
 
     Names in a condition: spills, shared (bytes, or with a unit); registers, blocks, warps, warps_for_90; occupancy,
-    error, roofline (percent: 50 is 50%); time, measured, critical_path (with a unit: 12us); limiter. Exit codes: 0
-    done, 2 wrong usage, 3 the kernel failed or took too long, 4 done in part or condition false, 130 interrupted.
+    error (absolute), roofline (percent: 50 is 50%); time, measured, critical_path (with a unit: 12us); limiter.
+
+    Exit codes: 0 success, 2 usage error, 3 the kernel failed or exceeded --limit, 4 partial result or false condition,
+    130 interrupted.
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips

@@ -57,6 +57,9 @@ _OCCUPANCY_LIMITS = {
     "registers": "registers ({registers} per thread)",
     "shared memory": "shared memory ({shared} per block)",
 }
+NOTE_ON_CURVE = (
+    "Lower occupancies use dynamic shared memory, which shrinks the L1: part of a difference may be L1 hits."
+)
 MIN_EXECUTIONS, MIN_SHARE = 0.001, 0.0005  # below them a number is not shown
 MAX_NAME_LENGTH = 60  # characters of the name of a kernel or a GPU
 
@@ -142,7 +145,11 @@ def divergence_of(explanation: Explanation) -> str:
 
 
 def _most_work(explanation: Explanation) -> tuple[str, str, float]:
-    """The source line with most work of the limiting resource, opcode or kind of most of that, and the line's share."""
+    """The source line with most work of the limiting resource, what it mainly executes, and the share of the work.
+
+    The kind, an opcode or a name of `_KINDS`, is empty if none has most of the work of that line. Otherwise, the share
+    is that of the kind at all lines, and the place states how many more lines have it.
+    """
     work = defaultdict[str, dict[str, float]](lambda: defaultdict(float))  # by source line and opcode
     for line in explanation.lines:
         opcode = opcode_of(line)
@@ -153,7 +160,12 @@ def _most_work(explanation: Explanation) -> tuple[str, str, float]:
     if not totals or not totals[place]:
         return "", "", 0.0
     kind = max(work[place], key=lambda each: work[place][each])
-    return place, kind if work[place][kind] > totals[place] / 2 else "", totals[place] / sum(totals.values())
+    if work[place][kind] <= totals[place] / 2:
+        return place, "", totals[place] / sum(totals.values())
+    of_kind = [each[kind] for each in work.values() if each.get(kind)]
+    name = "line" if ":" in place else "instruction"
+    more = f" and {len(of_kind) - 1} more {name}{'s' if len(of_kind) > 2 else ''}" if len(of_kind) > 1 else ""
+    return place + more, kind, sum(of_kind) / sum(totals.values())
 
 
 def _work_of(line: Line, name: str) -> float:
@@ -170,8 +182,8 @@ def _work_of(line: Line, name: str) -> float:
 
 def chain_of(explanation: Explanation) -> str:
     """The longest chain of dependent instructions."""
-    time = format_ns(explanation.critical_path)
-    return f"{time}: dependent instructions of one warp, not through memory or barriers"
+    chain = "longest chain of register dependences in one warp, with unloaded latencies; no barriers, no busy units"
+    return f"{format_ns(explanation.critical_path)}: {chain}"
 
 
 def advice_of(explanation: Explanation) -> list[tuple[str, str]]:

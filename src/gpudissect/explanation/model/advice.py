@@ -1,7 +1,6 @@
-"""Changes of a kernel, each with the time that the model predicts for the changed kernel.
+"""Changes of a kernel and the time predicted for each.
 
-Some have a gain that no real change exceeds: the model without any wait for an instruction, or with all hits in a
-nearer cache (`Advice.is_limit`).
+Some gains are upper limits (`Advice.is_limit`): the model without a wait, or with all hits in a nearer cache.
 """
 
 import math
@@ -33,7 +32,7 @@ def advise(assessment: Assessment, found: Prediction, lines: Sequence[Line]) -> 
 
 
 def full_waves(trial: Trial) -> Iterator[Advice]:
-    """A grid whose waves are full, with as much work of each block; below one wave with less."""
+    """A grid of full waves: the same total work in more, smaller blocks."""
     blocks, capacity = trial.launch.blocks, trial.own * trial.card.sms
     waves = blocks / capacity
     if waves >= MIN_FILL * math.ceil(waves):
@@ -53,7 +52,7 @@ def full_waves(trial: Trial) -> Iterator[Advice]:
 
 
 def smaller_blocks(trial: Trial) -> Iterator[Advice]:
-    """Blocks of fewer warps, if SMs have none."""
+    """Smaller blocks, if some SMs have no block."""
     blocks, warps, sms = trial.launch.blocks, trial.launch.warps_per_block, trial.card.sms
     factor = min(warps, -(-sms // blocks))
     if factor < 2:
@@ -68,7 +67,7 @@ def smaller_blocks(trial: Trial) -> Iterator[Advice]:
 
 
 def converged(trial: Trial) -> Iterator[Advice]:
-    """All threads of a warp on one path: as many executions by threads, in fewer warps, with as much traffic."""
+    """Every warp follows one path: the same thread executions in fewer warps, with the same traffic."""
     assessment, launch = trial.assessment, trial.launch
     counts, flow = assessment.counts, trial.program.flow
     lanes = assessment.facts.threads / launch.warps_per_block
@@ -100,7 +99,7 @@ def converged(trial: Trial) -> Iterator[Advice]:
 
 
 def _scaled(requests: Requests, factor: float) -> Requests:
-    """Requests of so many times more lanes, each with as much traffic."""
+    """Requests with lanes and traffic multiplied by `factor`."""
     return replace(
         requests,
         lanes=requests.lanes * factor,

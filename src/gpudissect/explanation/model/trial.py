@@ -17,7 +17,7 @@ MIN_STALL = 0.05  # of the time of a warp, from which a wait is named
 
 
 class Trial:
-    """What changes are compared with; `lines` has the instructions of the program in their order."""
+    """The baseline and its predicted variants; `lines` has the instructions of the program in their order."""
 
     def __init__(self, assessment: Assessment, found: Prediction, lines: Sequence[Line]) -> None:
         self.assessment, self.found, self.lines, self.own = assessment, found, lines, found.resident
@@ -29,7 +29,7 @@ class Trial:
         return self.assessment.predict(resident or self.own, requests, largest_carveout=False).nanoseconds
 
     def gain_of(self, changed: Assessment) -> float:
-        """Share of the time that a changed kernel saves with as many resident blocks."""
+        """Share of the time that a changed kernel saves at the same number of resident blocks."""
         return self.gain(changed.predict(self.own, largest_carveout=False).nanoseconds)
 
     def gain(self, time: float) -> float:
@@ -52,7 +52,10 @@ class Trial:
         return place_of(self.lines[first]) + (f" and {len(more)} more" if more else "")
 
     def awaited(self) -> list[tuple[list[int], float, float]]:
-        """Instructions by opcode that warps wait for, the longest first: they, share of the time, waits of a warp."""
+        """Instructions that warps wait for, grouped by opcode, longest wait first.
+
+        Each group: the instructions, their share of the time, the waits per warp.
+        """
         program = self.program
         groups = defaultdict[str, dict[int, float]](lambda: defaultdict(float))
         waits = defaultdict[str, float](float)

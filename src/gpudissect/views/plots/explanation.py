@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gpudissect.explanation.result import Explanation, Point
-from gpudissect.explanation.sentences import resource
+from gpudissect.explanation.sentences import NOTE_ON_CURVE, resource
 from gpudissect.units import TIME_UNITS, format_ns
 from gpudissect.views.plots.figure import Column, Figure, Kind
 
@@ -53,7 +53,8 @@ def curve(explanation: Explanation) -> Figure:
         marks=own,
         band=("low", "high"),
         note="band: bracket of the prediction; Volkov: VV16 s3.3; roofline: "
-        + ("memory or arithmetic alone" if is_visible else f"below the plot, {format_ns(highest)}"),
+        + ("memory or arithmetic alone" if is_visible else f"below the plot, {format_ns(highest)}")
+        + f". {NOTE_ON_CURVE}",
     )
 
 

@@ -15,7 +15,7 @@ from gpudissect.views.terminal.layout import fitting_table, print_table
 MAX_SCREEN_LINES = 25
 LABEL_WIDTH = 17  # characters
 MIN_CHART_ROWS, MAX_CHART_ROWS, BAR_WIDTH = 2, 6, 30
-MAX_ADVICE, MIN_ADVICE_LINES, MAX_ADVICE_LINES = 3, 2, 5  # on the screen; lines of each
+MAX_ADVICE, MIN_ADVICE_LINES, MAX_ADVICE_LINES = 3, 1, 5  # on the screen; lines of each
 MAX_BOUNDS = 2
 MAX_HOTTEST = 8
 MAX_WAITS = 2  # addresses of producers of an instruction
@@ -53,8 +53,10 @@ def screen(explanation: Explanation, width: int, *, is_plain: bool = False) -> l
         if left >= MIN_CHART_ROWS:
             break
     if explanation.curve:
-        chart = _chart(explanation, min(MAX_CHART_ROWS, left), "#" if is_plain else "█")
-        lines += [("", ""), *chart]
+        note = textwrap.wrap(sentences.NOTE_ON_CURVE, width)
+        note = note if left - len(note) >= MIN_CHART_ROWS else []
+        chart = _chart(explanation, min(MAX_CHART_ROWS, left - len(note)), "#" if is_plain else "█")
+        lines += [("", ""), *chart, *(("", text) for text in note)]
     return lines
 
 
@@ -82,7 +84,7 @@ def _facts(explanation: Explanation, advice_lines: int) -> Iterator[tuple[str, s
     yield "Warps needed", sentences.warps_of(explanation), 1
     bounds = [f"{format_ns(ns)} ({name})" for name, ns, _ in sentences.bounds_of(explanation)[:MAX_BOUNDS]]
     yield "Lower bounds", ", ".join(bounds) if bounds else "none", 1
-    yield "Dependence chain", sentences.chain_of(explanation), 1
+    yield "Dependence chain", sentences.chain_of(explanation), 2
     yield "Loop-carried", sentences.loop_of(explanation), 1
 
 
