@@ -1,7 +1,7 @@
 """Changes of how a kernel accesses memory: fewer passes and sectors, nearer caches, fewer atomics, no local memory."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, active
 from gpudissect.explanation.model.traffic import SampledWarp
 from gpudissect.explanation.model.trial import GLOBAL, Trial
 from gpudissect.explanation.result import Advice
+from gpudissect.explanation.sentences import source_of
 from gpudissect.machine_code.units import Use
 from gpudissect.units import format_bytes, format_bytes_rounded
 
@@ -32,7 +33,7 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
             has_more = requests.sectors >= MIN_PASSES * _fewest_sectors(trial, index)
         if has_more and trial.executed[index] and index not in combined:
             groups[use.space == "shared", use.access or ""][index] = _coalesced(requests, use, fewest)
-    for (in_shared, _), better in groups.items():
+    for (in_shared, access), better in groups.items():
         now = {index: trial.found.requests[index] for index in better}  # means too, not single sampled requests
         before, time = (trial.time({**trial.assessment.requests, **each}) for each in (now, better))
         if in_shared:
@@ -45,11 +46,19 @@ def fewer_passes(trial: Trial) -> Iterator[Advice]:
                 _mean(_fewest_sectors(trial, index) for index in now),
             )
             text = (
-                f"Coalesce {trial.places(better)}: let neighbouring threads access neighbouring elements "
+                f"Coalesce {_uncoalesced(trial, now, access)}: let neighbouring threads access neighbouring elements "
                 "(change the layout, sort the data, or give a warp a compact tile)"
             )
             evidence = f"{sectors:.3g} sectors per request, {fewest:.3g} if coalesced; upper limit: fully coalesced"
         yield Advice(text=text, gain=1 - time / before, is_limit=not in_shared, evidence=evidence)
+
+
+def _uncoalesced(trial: Trial, requests: Mapping[int, Requests], access: str) -> str:
+    """Accesses of one kind: their common source line, or the one with most sectors and how many more there are."""
+    sources = {source_of(trial.lines[index]) for index in requests}
+    if len(requests) == 1 or len(sources) > 1 or "" in sources:
+        return trial.places({index: None for index in sorted(requests, key=lambda index: -requests[index].sectors)})
+    return f"the {len(requests)} {access or 'accesse'}s at {sources.pop()}"
 
 
 def nearer_cache(trial: Trial) -> Iterator[Advice]:
