@@ -98,6 +98,15 @@ def test_random_lines_of_twice_a_partition_hit_as_counted_on_an_h200():
     assert found.memory_bytes.sum() / 64 / requests == pytest.approx(0.59, abs=0.02)
 
 
+def test_a_far_hit_brings_only_the_sectors_that_are_there():
+    home = int(home_of(np.array([0], np.uint64), 2)[0])
+    address = np.array([0, 0, 32], np.uint64)
+    access, sm = (np.array(each, np.uint32) for each in ([1, 0, 2], [1, 0, 0]))
+    l2 = L2(1024, 64, (1 - home, home))
+    found = served_by(whole_stream(address, access, sm), np.array([True, False, True]), l2, prior_launches=0)
+    assert (found.is_far.tolist(), found.is_near.tolist()) == ([False, True, False], [False, False, False])
+
+
 def test_without_requests_nothing_reaches_the_l2():
     nothing = Requests(np.zeros(0, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.uint32), LINE, 0.5)
     assert not behind_l1(nothing, LOADS, 1024).address.size

@@ -52,8 +52,7 @@ class Partitions:
             at_home = self.touch(self.caches[home], line)
             was_written = at_home.get(sector) == "written"
             at_home[sector] = "written"
-            if near != home and line in self.caches[near]:
-                self.caches[near][line].pop(sector, None)
+            self.caches[1 - home].get(line, {}).pop(sector, None)
             return was_written and near == home, was_written and near != home
         is_near = sector in self.caches[near].get(line, {})
         is_far = not is_near and near != home and sector in self.caches[home].get(line, {})

@@ -87,8 +87,9 @@ def fill_l2(requests: I64, lines: int, per_fetch: int, caches: Lists, served: I6
             served[request] = MEMORY if sectors[request] else NEAR if near == home else FAR
             caches.sectors[home_node] |= 1 << sector
             caches.written[home_node] |= 1 << sector
-            if near != home:
-                caches.sectors[near_node] &= ~(1 << sector)
+            for copy in range(home_node - home, home_node - home + len(caches.resident)):
+                if copy != home_node:
+                    caches.sectors[copy] &= ~(1 << sector)
             new |= 1 << sector
             continue
         sectors[request] = 0
@@ -110,5 +111,8 @@ def fill_l2(requests: I64, lines: int, per_fetch: int, caches: Lists, served: I6
             _touch(caches, home, home_node, lines)
             sectors[request] = per_fetch
             caches.sectors[home_node] |= unit
-        _touch(caches, near, near_node, lines)
-        caches.sectors[near_node] |= unit
+        if near != home or served[request] == NEAR:
+            fetched = caches.sectors[home_node] & unit
+            _touch(caches, near, near_node, lines)
+            if served[request] != NEAR:
+                caches.sectors[near_node] |= fetched

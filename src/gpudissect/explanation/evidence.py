@@ -98,6 +98,8 @@ def _of_function(function: Function, instances: Mapping[int, list[_Copy]]) -> It
             if function.first + number in instances
         ]
         trust, places = _copies(lines)
+        if index not in in_loop:  # what stands there twice was computed again
+            places = tuple((place, 1) for place, _ in places)
         has_one_place = len({number for _, copies in lines for number, _ in copies}) == 1
         is_sure = trust < _BY_TRUST.index(_POSSIBLE) or index not in in_loop or has_one_place
         branches = _branches(function.instructions[block.end - 1], lines)

@@ -169,9 +169,15 @@ def read_profile_of(file: Path, kernel: str | None, profile: Path | None, option
     if is_machine_code and _digest(code[1]) != recorded.code_sha256 and read_embedded_ptx(file, recorded.architecture):
         code = _assembled(file, kernel, recorded.architecture, options)
     if _digest(code[1]) != recorded.code_sha256:
-        same = code[1].name == recorded.kernel
-        what = f"other machine code of {_short(code[1].name)}" if same else f"another kernel, {_short(recorded.kernel)}"
-        raise UsageError(f"{profile} is a profile of {what}: name the profile of this kernel, or record one")
+        if code[1].name != recorded.kernel:
+            other = _short(recorded.kernel)
+            raise UsageError(f"{profile} is a profile of another kernel, {other}: name the profile of this kernel")
+        compiler = recorded.tools.get("nvrtc")
+        what = f"other machine code of {_short(recorded.kernel)}"
+        what += f", compiled by NVRTC {_short(compiler)}" if compiler else ""
+        raise UsageError(
+            f"{profile} is a profile of {what}: record this code on a GPU, or give the profile itself as FILE"
+        )
     return recorded
 
 

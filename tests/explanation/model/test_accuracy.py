@@ -3,10 +3,15 @@
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from gpudissect.explanation.model.assess import assess, facts_of
 from gpudissect.explanation.model.build import explain_profile
+from gpudissect.explanation.model.card import card_of
 from gpudissect.explanation.profile import read_profile
+from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load
 
 RECORDINGS = Path("tests/recordings/kernels")
@@ -50,6 +55,19 @@ def test_every_recorded_kernel_ran_on_both_gpus_with_the_results_of_the_plain_on
     names = [sorted(path.name for path in (RECORDINGS / gpu).glob("*.json")) for gpu in ("h200", "h100")]
     assert names[0] == names[1]
     assert len(names[0]) == 66
+
+
+@pytest.mark.parametrize(("kernel", "loops"), [("softmax", 3), ("wave_equation", 1)])
+def test_warps_enter_the_loops_that_they_run_and_leave_the_kernel(kernel, loops):
+    profile, card = read_profile(RECORDINGS / "h200" / f"{kernel}.json"), card_of(load(Path("docs/results/h200.json")))
+    program = read_program(*profile.machine_code())
+    found = assess(program, parse_ptx(profile.ptx()), facts_of(profile, card), card)
+    headers = [program.flow.blocks[loop.header].start for loop in program.loops.loops]
+    run = [header for header in headers if found.path.executed[header] > 1]
+    assert len(run) == loops
+    assert set(run) <= set(np.concatenate(found.path.variants).tolist())
+    exits = [i for i, each in enumerate(program.instructions) if each.opcode == "EXIT" and not each.predicate]
+    assert max(found.path.executed[i] for i in exits) == pytest.approx(1, abs=0.01)
 
 
 def test_a_prediction_for_another_gpu_has_no_measured_time():

@@ -40,6 +40,13 @@ def test_streaming_loads_touch_the_lines_of_their_stride(stride, lines, sectors)
     assert found.l2_bytes == 32 * sectors
 
 
+def test_an_access_that_no_sampled_warp_made_is_contiguous():
+    traffic = Traffic([LOAD, STORE], [warp([4 * LANES] * 2)])
+    assert traffic.assumed == {1}
+    assert (traffic.outside[1].sectors, traffic.outside[1].l2_bytes) == (4, 128)
+    assert Traffic([LOAD, STORE], []).outside == {}
+
+
 def test_stores_are_not_in_the_sample_of_loads():
     traffic = Traffic([LOAD, STORE], [warp([4 * LANES] * 50, index=1)])
     assert traffic.outside[1].in_sm == 0

@@ -9,6 +9,7 @@ from gpudissect.explanation.model._state import (
     FARTHER,
     IN_L2,
     IN_SM,
+    IS_WHOLE,
     KIND,
     L2_BYTES,
     L2_MORE,
@@ -98,6 +99,8 @@ def load(state: State, w: Int, instruction: Int, pipe: Int, start: Float) -> Flo
     begin, count = loads.begins[slot, access], loads.ends[slot, access] - loads.begins[slot, access]
     lap, number = loads.cursors[w, access] // count, begin + loads.cursors[w, access] % count
     loads.cursors[w, access] += 1
+    if lap > 0 and row[IS_WHOLE] > 0.0:
+        lap, number = 0, begin + count - 1
     fresh = (state.warps[w, W_LAP] * LAPS + lap) << LINE_BITS
     done, missed, missed_sectors, far = start + row[LATENCY], 0, 0, 0
     for at in range(loads.lines[number], loads.lines[number + 1]):

@@ -20,9 +20,10 @@ BARRIERS = 6
 # in the L2 at most; L2_BYTES, DRAM_BYTES, LINK: bytes from the L2, from memory, and between SM and L2. With one these
 # are shares of lines, and bytes of sectors, that miss the L1. SPREAD: cycles from one line of memory to the next;
 # FARTHER: cycles by which a hit in the L2 takes longer than in the near partition.
+# IS_WHOLE: the sample has all requests of the access; a warp on a longer path repeats its last one.
 (STALL, WAITS, SETS, READS, PIPE, INTERVAL, IS_EITHER, SHARED, SHARED_INTERVAL, LATENCY, READ_LATENCY) = range(11)
-(KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, SPREAD, FARTHER, ACCESS) = range(11, 22)
-EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(22, 27)
+(KIND, IN_SM, IN_L2, L2_BYTES, L2_MORE, L2_WRITTEN, DRAM_BYTES, LINK, SPREAD, FARTHER, ACCESS, IS_WHOLE) = range(11, 23)
+EVEN, ODD, EVEN_AFTER, ODD_AFTER, INSTRUCTION = range(23, 28)
 PLAIN, LOAD, STORE, BARRIER = range(4)
 FMA, HEAVY = 0, 1  # the first pipes of a scheduler
 

@@ -1,5 +1,6 @@
 """A kernel on a measured GPU: everything that a prediction at any occupancy needs."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,6 +32,8 @@ from gpudissect.explanation.ptx import Module
 from gpudissect.machine_code.program import Program
 from gpudissect.units import WARP_SIZE
 
+MIN_MEMORY = 0.1  # share from memory below which loads without sampled addresses are taken to hit the L1
+WHOLE = 0.9  # of the requests of an access that a sampled warp must have on average, or its trace was cut
 MAX_PATH = 3000  # instructions of the path of a warp
 
 
@@ -79,13 +82,21 @@ class Assessment:
     @cached_property
     def requests(self) -> dict[int, Requests]:
         """What the memory instructions need if nothing hits the L1, by index of instruction."""
-        found = {}
+        found, executed = {}, defaultdict[int, float](float)
+        for place, index in self.accessed.items():
+            executed[index] += float(self.path.executed[place])
         for place, index in self.accessed.items():
             each = with_l2(self.traffic.outside[index], self.behind_l1.get(index), self.card)
             if index in self._new:
-                each = replace(each, access=index, new=self._new[index])
+                is_whole = self.sample.mean_requests(index) >= WHOLE * executed[index]
+                each = replace(each, access=index, new=self._new[index], is_whole=is_whole)
+            elif index in self.traffic.assumed and each.from_memory < MIN_MEMORY and self._is_load(index):
+                each = replace(each, in_sm=1.0, in_l2=1.0)
             found[place] = each
         return found
+
+    def _is_load(self, index: int) -> bool:
+        return self.facts.accesses[index].kind == "load"
 
     @cached_property
     def behind_l1(self) -> dict[int, BehindL1]:

@@ -56,7 +56,8 @@ def explain_profile(profile: Profile, results: Sequence[Result]) -> Explanation:
     sources = sources_of(module, source_lines(cubin, kernel), addresses)
     assessment = assess(program, module, facts_of(profile, card), card)
     ran_here = profile.gpu.name == card.name
-    return build(assessment, profile.launch, sources, profile.sweep, _notes(profile, card), has_times=ran_here)
+    notes = _notes(profile, card) + _assumed(assessment)
+    return build(assessment, profile.launch, sources, profile.sweep, notes, has_times=ran_here)
 
 
 def explain_given(program: Program, launch: Launch, counts: MachineCounts, results: Sequence[Result]) -> Explanation:
@@ -270,6 +271,17 @@ def _too_large(assessment: Assessment) -> str:
     return f"no block fits on an SM of {card.name}: a block takes {takes}, an SM has {has}; use {change}"
 
 
+def _assumed(assessment: Assessment) -> list[str]:
+    """Instructions whose addresses no sampled warp has."""
+    places = [place for place, index in assessment.accessed.items() if index in assessment.traffic.assumed]
+    executed = [place for place in places if assessment.path.executed[place] > 0]
+    if not executed:
+        return []
+    names = ", ".join(f"0x{assessment.program.instructions[place].address:04x}" for place in executed[:3])
+    more = f" and {len(executed) - 3} more" if len(executed) > 3 else ""
+    return [f"no sampled addresses of the accesses at {names}{more}; assumed: contiguous"]
+
+
 def _notes(profile: Profile, card: Card) -> list[str]:
     """The notes of a profile, and what of it does not fit or is missing."""
     notes = list(profile.notes)
@@ -277,6 +289,8 @@ def _notes(profile: Profile, card: Card) -> list[str]:
         notes.append(f"recorded on {profile.gpu.name}: its measured times are not shown")
     if not profile.warps:
         notes.append("the profile has no sampled addresses; assumed: all accesses hit the L1")
+    if card.l2 is None:
+        notes.append("the result has no l2.capacity; assumed: L1 misses go to device memory")
     if profile.lines is None:
         notes.append("the profile has no sampled lines; assumed: L1 misses go to device memory")
     return notes

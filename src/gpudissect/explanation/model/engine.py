@@ -70,6 +70,7 @@ class Step:
     spread: float = 0.0  # cycles from one line of memory to the next
     farther: float = 0.0  # cycles by which a hit in the L2 takes longer on average than one in the near partition
     access: int | None = None  # of the sample: then shares are of lines, and bytes of sectors, that miss the L1
+    is_whole: bool = False  # the sample has all requests of the access: a warp on a longer path repeats its last one
     operands: Reads = NO_READS
 
 
@@ -224,5 +225,6 @@ def _row(sm: Sm, step: Step) -> list[float]:
         step.spread,
         step.farther,
         -1 if step.access is None else step.access,
+        step.is_whole,
         *step.operands,
     ]

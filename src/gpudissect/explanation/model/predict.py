@@ -22,7 +22,7 @@ MIN_WAVES = 4
 QUEUE_DEPTH, BACKLOG, CREDIT = 24.0, 4000.0, 4000.0  # cycles, see `Sm`
 LINK_BYTES = 64.0  # per cycle, between an SM and the L2
 LOOKUP_BYTES = 60.0  # that the L2 returns while it looks up a line: an H200 looks up 152 random lines in a ns
-STORE_LOOKUPS = 2.5  # for a store to a far line beside the first: 32 sectors of 32 lines on an H200
+STORE_LOOKUPS = 2.5  # that a store to a far line takes beside the first: fitted to a naive transpose on an H200
 RISE = 0.09  # of the memory latency: an H200's contention, 62 of 698 cycles (`hiding.contention_rise`)
 MIXED_RISE = 2.0  # by which it is greater if half of the bytes are written: from the kernels of the tuning half
 SPECIAL_INTERVAL = 0.8  # cycles of the pipe of loads that a special function takes, unless measured
@@ -111,6 +111,7 @@ def _sampled(step: Step, requests: Requests, card: Card) -> Step:
         dram_bytes=requests.sector_dram_bytes,
         link_bytes=float(SECTOR),
         access=requests.access,
+        is_whole=requests.is_whole,
     )
 
 

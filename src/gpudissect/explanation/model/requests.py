@@ -12,7 +12,7 @@ SECTOR, LINE = 32, 128
 BANKS, BANK_BYTES = 32, 4
 TAG_BANKS = 0b11010111101101111, 0b101101010111011010
 """Bits of the number of a line whose parities select one of four banks of tags of the L1: those of an H200, measured
-with loads of up to 32 lines that hit (141 of 141 patterns). They are sums of the bits of `l1.index_function`."""
+with loads of up to 32 lines that hit (ADR 23). They are sums of the bits of `l1.index_function`."""
 MIN_SCATTERED_LINES, MAX_SPAN = 4, 4  # lines of a scattered request, and their span relative to their number
 _LANES = np.arange(WARP_SIZE)
 _NO_WORD = np.uint64(2**63)
@@ -27,11 +27,11 @@ class Requests:
 
     `passes`: cycles of the pipe of loads and stores. `in_sm`: share that ends in the SM, `in_l2`: in the SM or the L2.
     `l2_bytes`: moved between SM and L2 by a request that goes there; `dram_bytes`: by one that goes on to memory.
-    `lines`: different lines of a request; `scattered`: share of the requests whose lines lie far apart; `operations`:
-    of an atomic in the L2. `crossing`: share of the lines that go to the far partition of the L2; `far`: of those that
-    hit. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to their block;
-    `sector_dram_bytes`: bytes that each sector from memory moves. `access`: index of its loads in the sample, until the
-    simulated L1 has seen these.
+    `lines`: different lines of a request; `scattered`: share of them in loads whose lines lie far apart;
+    `operations`: of an atomic in the L2. `crossing`: share of the lines that go to the far partition of the L2; `far`:
+    of those that hit. `from_memory`: share of all sectors, also of those that hit the L1; `new`: share that is new to
+    their block; `sector_dram_bytes`: bytes that each sector from memory moves. `access`: index of its loads in the
+    sample, until the simulated L1 has seen these; `is_whole`: the sample has all that a warp makes.
     """
 
     lanes: float
@@ -50,6 +50,7 @@ class Requests:
     new: float = 1.0
     sector_dram_bytes: float = 0.0
     access: int | None = None
+    is_whole: bool = False
 
 
 def active(lanes: NDArray[np.uint32]) -> Bools:

@@ -42,6 +42,10 @@ class Sample:
         new, all_sectors = (int(np.bitwise_count(bits[of]).sum()) for bits in (self.new, self.sectors))
         return new / all_sectors
 
+    def mean_requests(self, access: int) -> float:
+        """Requests of an access by a warp that makes any."""
+        return float((self.ends[:, access] - self.begins[:, access]).mean())
+
     def from_lone_lines(self, memory: Mapping[int, float]) -> "Sample":
         """The sample whose new sectors are those of lone lines where these are as many as come from `memory`.
 

@@ -27,6 +27,7 @@ from gpudissect.explanation.model.requests import (
 from gpudissect.explanation.model.sample import sample_of
 from gpudissect.explanation.packing import SHARED, Trace
 from gpudissect.machine_code.program import Program
+from gpudissect.units import WARP_SIZE
 
 _ALLOCATION_BITS = 40
 
@@ -61,7 +62,10 @@ class _Group:
 
 
 class Traffic:
-    """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM."""
+    """Requests of each access if nothing hits the L1, by its index, and the loads of warps that share an SM.
+
+    `assumed`: accesses that no sampled warp made; they are taken to be contiguous.
+    """
 
     def __init__(self, accesses: Sequence[Accessed], warps: Sequence[SampledWarp]) -> None:
         self.outside: dict[int, Requests] = {}
@@ -70,6 +74,12 @@ class Traffic:
             self.outside[index] = _without_cache(group)
             if group.access.space != "shared" and group.access.kind == "load":
                 parts.append(_sectors(index, group))
+        self.assumed = frozenset(
+            index
+            for index, access in enumerate(accesses)
+            if index not in self.outside and access.space in ("global", "generic") and warps
+        )
+        self.outside |= {index: _without_cache(_contiguous(accesses[index])) for index in self.assumed}
         rows = np.concatenate(parts) if parts else np.zeros((0, 5), dtype=np.int64)
         blocks = np.array([warp.block for warp in warps], dtype=np.int64)
         self.sample = sample_of(rows, blocks, len(accesses), LINE // SECTOR)
@@ -100,9 +110,21 @@ def _without_cache(group: _Group) -> Requests:
         l2_bytes=moved,
         dram_bytes=moved,
         lines=float(lines.mean()),
-        scattered=float(is_scattered(group.addresses, lanes, lines).mean()),
+        scattered=_scattered(group, lines) if access.kind == "load" else 0.0,
         operations=operations,
     )
+
+
+def _scattered(group: _Group, lines: NDArray[np.int64]) -> float:
+    """Share of the lines in requests whose lines lie far apart."""
+    return float((is_scattered(group.addresses, group.lanes, lines) * lines).sum() / max(1, lines.sum()))
+
+
+def _contiguous(access: Accessed) -> _Group:
+    """A request of neighbouring words: of an access that no sampled warp made."""
+    addresses = (np.arange(WARP_SIZE, dtype=np.uint64) * np.uint64(access.size)).reshape(1, -1)
+    zero = np.zeros(1, dtype=np.int64)
+    return _Group(access, addresses, np.ones((1, WARP_SIZE), dtype=np.bool_), zero, zero)
 
 
 def _sectors(index: int, group: _Group) -> NDArray[np.int64]:
@@ -155,7 +177,8 @@ def with_l2(each: Requests, behind: BehindL1 | None, card: Card) -> Requests:
     all_hit = (1 - share) ** each.lines
     of_random_line = bytes_of_random_line(card)
     of_sector = found.memory_bytes / found.memory if found.memory else 0.0
-    moved = max(of_sector * missed, each.scattered * each.lines * of_random_line) * share
+    of_random = max(of_sector, of_random_line * each.lines / missed)
+    moved = (of_sector + each.scattered * (of_random - of_sector)) * missed * share
     return replace(
         each,
         in_l2=1 - out * (1 - all_hit),
