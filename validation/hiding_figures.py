@@ -29,13 +29,12 @@ from hiding_runs import (
     single_loads,
 )
 from hiding_sections import COMPARED, PERCENTS, measured_machine, random_words
-from needed import guide_warps_with_arithmetic, warps_observed
+from needed import guide_warps, guide_warps_with_arithmetic, warps_observed
 
 from gpudissect.measure.instructions.infer_issue import Occupancy
 from gpudissect.models import by_key
 from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import ALPHAS, error_range, warps_needed
-from gpudissect.models.one_latency import guide_warps
 from gpudissect.views.plots.figure import Figure, Kind, overlay
 from gpudissect.views.plots.standalone import sheet
 

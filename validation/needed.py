@@ -1,11 +1,11 @@
 """Warps needed to hide latency that VV16 compares with models: the cusp, measured ones, refined rules of the guide."""
 
 from collections.abc import Sequence
+from math import inf
 from operator import itemgetter
 
 from gpudissect.models.base import Loop, Machine, Model, access_latency, peak
 from gpudissect.models.evaluation import Measurement, warps_needed
-from gpudissect.models.one_latency import guide_warps
 
 
 def cusp(model: Model, machine: Machine, loops: Sequence[Loop], share: float = 1.0) -> tuple[Loop, float] | None:
@@ -22,6 +22,13 @@ def warps_observed(machine: Machine, measurement: Measurement, share: float) -> 
     """
     reached = measurement.warps[measurement.rate >= share * peak(machine, measurement.loop)]
     return float(reached.min()) if reached.size else None
+
+
+def guide_warps(machine: Machine, loop: Loop) -> float:
+    """``mem_lat / (instruction time alpha)`` (VV16 s4.8); infinite without arithmetic, which the guide leaves out."""
+    if not loop.alpha:
+        return inf
+    return access_latency(machine, loop) * machine.unit(loop.arithmetic).throughput / loop.alpha
 
 
 def guide_warps_with_access(machine: Machine, loop: Loop) -> float:

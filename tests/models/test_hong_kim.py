@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import vv16
 
-from gpudissect.models.base import Limit, Loop
+from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.hong_kim import HongKim, Sim, cwp_full, mwp_peak_bw
 from gpudissect.models.volkov import Basic
-from tests.support.machines import FERMI, GT200, KEPLER, MAXWELL, limits
+from tests.support.machines import FERMI, GT200, KEPLER, MAXWELL
 
 LOOP = Loop(alpha=32)
 N = np.arange(1, 49)
@@ -40,11 +40,6 @@ def test_hong_kim_with_one_kind_alone():  # VV16 s7.1: 4 CPI at all occupancies;
     assert 1 / HongKim().throughput(GT200, Loop(alpha=inf), [1, 6, 32]) == pytest.approx([4, 4, 4])
     n, accesses = np.arange(1, 33), Loop(alpha=0)  # up to its 4 cycles and the bandwidth of the pins
     assert HongKim().throughput(GT200, accesses, n) == pytest.approx(Basic().throughput(GT200, accesses, n), rel=0.04)
-
-
-def test_modes_of_hong_kim():
-    modes = {(32, 4): Limit.LATENCY, (32, 5): Limit.PIPELINE, (0, 12): Limit.LATENCY, (0, 13): Limit.MEMORY}
-    limits(HongKim(), GT200, modes)
 
 
 def test_table_7_1():
@@ -89,8 +84,3 @@ def test_departure_delay():  # VV16 s7.4: 32 cycles cap the GTX480 at 84 GB/s, 8
     capped = Sim(departure_delay=32).throughput(FERMI, loop, n)
     assert round(float(FERMI.bytes_per_second("ldg_streaming", capped)) / 1e9) == 84
     assert Sim(departure_delay=8.6).throughput(FERMI, loop, n) == Sim().throughput(FERMI, loop, n)
-
-
-def test_limits_of_sim():
-    latency = dict.fromkeys([(0, 8), (32, 8), (inf, 4)], Limit.LATENCY)
-    limits(Sim(), FERMI, latency | {(0, 48): Limit.MEMORY, (32, 48): Limit.PIPELINE})

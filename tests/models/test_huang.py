@@ -5,11 +5,11 @@ from math import inf
 import numpy as np
 import pytest
 
-from gpudissect.models.base import Limit, Loop
+from gpudissect.models.base import Loop
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.huang import GreedyThenOldest, RoundRobin, WithBandwidth
 from gpudissect.models.volkov import Basic
-from tests.support.machines import FERMI, KEPLER, MAXWELL, SYNTHETIC, limits
+from tests.support.machines import FERMI, KEPLER, MAXWELL, SYNTHETIC
 
 POLICIES = (RoundRobin(), GreedyThenOldest())
 EACH_POLICY = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.key)
@@ -95,8 +95,4 @@ def test_accesses_within_the_sm_have_no_memory_delay():
 def test_no_peak():  # VV16 s7.10: saturation only at issue, with greedy-then-oldest
     found, basic = (warps_needed(model, FERMI, LOADS) for model in (RoundRobin(), Basic()))
     assert found == pytest.approx(basic)
-    limits(RoundRobin(), FERMI, {(0, 48): Limit.LATENCY})
-    limits(GreedyThenOldest(), FERMI, {(inf, 48): Limit.ISSUE, (0, 48): Limit.LATENCY})
-    limits(WithBandwidth(), FERMI, {(0, 34): Limit.MEMORY})
-    limits(WithBandwidth(GreedyThenOldest()), FERMI, {(inf, 48): Limit.ISSUE})
     assert WithBandwidth(GreedyThenOldest()).key == "huang-gto-bandwidth"

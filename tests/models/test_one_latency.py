@@ -6,16 +6,15 @@ from math import inf
 import numpy as np
 import pytest
 import vv16
-from needed import guide_warps_with_access, guide_warps_with_arithmetic
+from needed import guide_warps, guide_warps_with_access, guide_warps_with_arithmetic
 
-from gpudissect.models.base import Limit, Loop
+from gpudissect.models.base import Loop
 from gpudissect.models.hong_kim import cwp_full
 from gpudissect.models.one_latency import (
     Agarwal,
     ChenAamodt,
     CudaGuide,
     Saavedra,
-    guide_warps,
 )
 from gpudissect.models.volkov import Basic
 from tests.support.machines import FERMI, FIVE, GT200, KEPLER, MAXWELL
@@ -47,24 +46,17 @@ def test_the_guide_as_a_model():
     assert loop.operations(model.throughput(FERMI, loop, [8, 16.03125, 48])) == pytest.approx(
         [32 * 8 * 32 / 513, 32, 32]
     )
-    assert model.limit(FERMI, loop, 16) is Limit.LATENCY
-    assert model.limit(FERMI, loop, 17) is Limit.PIPELINE
     assert guide_warps(FERMI, Loop(alpha=0)) == inf
     assert model.throughput(FERMI, Loop(alpha=0), 48) == pytest.approx(48 / 513)  # no bandwidth in it
     assert model.throughput(FERMI, Loop(alpha=inf), 1) == pytest.approx(1)  # nor arithmetic latency
-
-
-def test_threads_needed():  # VV16 s4.9
-    assert Agarwal.threads_needed(100, 300, 50) == pytest.approx(400 / 150)
-    assert Saavedra.threads_needed(100, 300, 50) == pytest.approx(3)
-    assert Agarwal.threads_needed(100, 300) == Saavedra.threads_needed(100, 300) == 4
 
 
 @pytest.mark.parametrize("machine", FIVE, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("alpha", [1, 16, 64])
 def test_without_switches_all_of_them_need_the_same(machine, alpha):  # VV16 s4.9
     loop = Loop(alpha=alpha)
-    assert Agarwal.threads_needed(*Agarwal().cycles(machine, loop)) == pytest.approx(cwp_full(machine, loop))
+    run, wait, switch = Agarwal().cycles(machine, loop)
+    assert (run + wait) / (run + switch) == pytest.approx(cwp_full(machine, loop))
     assert guide_warps_with_access(machine, loop) == pytest.approx(cwp_full(machine, loop))
 
 
@@ -73,8 +65,6 @@ def test_a_switch_costs_the_processor():
     run, wait = 4, 434 / 10
     for model, least in ((Agarwal(switch=10), run + wait), (Saavedra(switch=10), run + wait + 1)):
         assert model.throughput(GT200, loop, n) == pytest.approx(np.minimum(n / least, 1 / (run + 1)))
-        assert model.limit(GT200, loop, 1) is Limit.LATENCY
-        assert model.limit(GT200, loop, 64) is Limit.PIPELINE
 
 
 def test_chen_and_aamodt():  # VV16 s4.13: 1 - (1 - lambda)^n, a scheduler at a time
@@ -85,5 +75,3 @@ def test_chen_and_aamodt():  # VV16 s4.13: 1 - (1 - lambda)^n, a scheduler at a 
     assert np.all(ChenAamodt().throughput(FERMI, Loop(alpha=inf), n) < 1)
     assert np.all(ChenAamodt().throughput(FERMI, loop, n) <= n / 513 * (1 + 1e-9))
     assert float(ChenAamodt().throughput(FERMI, loop, 48)) > 1.4 * float(Basic().throughput(FERMI, loop, 48))
-    assert ChenAamodt().limit(FERMI, Loop(alpha=inf), 48) is Limit.ISSUE
-    assert ChenAamodt().limit(FERMI, loop, 4) is Limit.LATENCY

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import vv16
 
-from gpudissect.models.base import Curve, Limit, Loop
+from gpudissect.models.base import Curve, Loop
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.separate_times import Added, Baghsorkhi, ZhangOwens
 from gpudissect.models.volkov import Basic
-from tests.support.machines import EACH_MACHINE, FIVE, G80, GT200, MAXWELL, limits
+from tests.support.machines import EACH_MACHINE, FIVE, G80, GT200
 
 N = np.arange(1, 33)
 G80_WARPS = np.arange(1, 25)
@@ -59,11 +59,6 @@ def test_a_curve_between_and_after_its_points():
             Curve(warps, rate)
 
 
-def test_limits_of_zhang_owens():
-    latency = dict.fromkeys([(0, 8), (64, 4)], Limit.LATENCY)
-    limits(ZhangOwens(), MAXWELL, latency | {(0, 64): Limit.MEMORY, (64, 64): Limit.PIPELINE})
-
-
 def baghsorkhi_and_basic(alpha):
     """Throughput by both models on the G80."""
     return (model.throughput(G80, Loop(alpha=alpha), G80_WARPS) for model in (Baghsorkhi(), Basic()))
@@ -99,9 +94,3 @@ def test_it_overestimates_where_latency_binds():  # VV16 s7.2: alpha 32, by up t
     found, basic = baghsorkhi_and_basic(32)
     assert (found / basic).max() == pytest.approx(1.7, abs=0.15)
     assert (found / basic)[10:] == pytest.approx(1, abs=0.04)
-
-
-def test_limits_of_baghsorkhi():
-    latency = dict.fromkeys([(0, 4), (32, 3), (inf, 4)], Limit.LATENCY)
-    pipeline = dict.fromkeys([(32, 24), (inf, 5)], Limit.PIPELINE)
-    limits(Baghsorkhi(), G80, latency | pipeline | {(0, 200): Limit.MEMORY})

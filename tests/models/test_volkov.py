@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from needed import cusp
 
-from gpudissect.models.base import Contention, Limit, Loop, Machine, Unit, latency, peak, throughput_bounds, tightest
+from gpudissect.models.base import Contention, Loop, Machine, Unit, latency, peak, throughput_bounds
 from gpudissect.models.evaluation import warps_needed
 from gpudissect.models.volkov import Basic, Queued, Refined, visit_rate
-from tests.support.machines import EACH_MACHINE, FERMI, G80, GT200, KEPLER, MAXWELL, SYNTHETIC, limits
+from tests.support.machines import EACH_MACHINE, FERMI, G80, GT200, KEPLER, MAXWELL, SYNTHETIC
 
 TABLE_4_2 = {  # VV16 table 4.2: mem_lat, alu_lat, mem_thru, and the bound by cores or issue, per access
     "G80": (444, 20, 0.0268, lambda a: 0.25 / a),
@@ -96,12 +96,7 @@ def test_special_functions_and_shared_memory_on_maxwell(access, alpha, cycles): 
     assert latency(MAXWELL, Loop(alpha=alpha, access=access)) == pytest.approx(cycles)
 
 
-def test_limits_of_the_basic_model():
-    limits(Basic(), KEPLER, {(32, 64): Limit.LATENCY})  # VV16 s7.5: no bound is attained
-    limits(Basic(), MAXWELL, {(0, 64): Limit.MEMORY, (64, 64): Limit.ISSUE})
-    limits(Basic(), G80, {(32, 24): Limit.PIPELINE})
-    assert Basic().limit(MAXWELL, Loop(alpha=0, access="lds"), 64) is Limit.PIPELINE
-    assert tightest(FERMI, ADDS) is Limit.PIPELINE
+def test_resources_that_bound_throughput():
     assert set(throughput_bounds(G80, LOADS)) == {"memory", "issue"}
     assert set(throughput_bounds(G80, Loop(alpha=1))) == {"cores", "memory", "issue"}
 
@@ -130,7 +125,6 @@ def test_the_refined_model_at_its_ends():
     assert Refined().throughput(MAXWELL, ADDS, [6, 64]) == pytest.approx([1, 4])
     assert Refined().throughput(MAXWELL, LOADS, 1) == pytest.approx(1 / 372, rel=2e-3)
     assert Refined().throughput(MAXWELL, Loop(alpha=0, access="lds"), 8) == pytest.approx(8 / 24)  # no coefficients
-    limits(Refined(), FERMI, {(0, 48): Limit.LATENCY, (512, 48): Limit.ISSUE})
 
 
 @pytest.mark.parametrize(
@@ -259,9 +253,3 @@ def test_reissues_take_slots_from_additions():
     assert float(Queued().throughput(machine, loop, 1024)) == pytest.approx(top, rel=0.01)
     queued, refined = both(loop, 12, machine)
     assert queued < 0.98 * refined
-
-
-def test_the_limit_is_the_nearer_bound():
-    loop = Loop(alpha=181)
-    assert Queued().limit(H200_LIKE, loop, 4) is Limit.LATENCY
-    assert Queued().limit(H200_LIKE, loop, 64) is Refined().limit(H200_LIKE, loop, 64) is not Limit.LATENCY

@@ -7,8 +7,8 @@ import pytest
 from issue_times import Issue, timeline
 from vv16 import vector_add
 
-from gpudissect.models.base import Limit, Machine, Unit
-from gpudissect.models.worksheet import worksheet
+from gpudissect.models.base import Machine, Unit
+from gpudissect.models.worksheet import Limit, worksheet
 from tests.support.machines import KEPLER, MAXWELL
 
 BYTE = 10.4  # bytes a cycle of one SM (VV16 table 3.3)

@@ -3,15 +3,7 @@
 import pytest
 import vv16
 
-from gpudissect.models.base import Loop
-
 G80, GT200, FERMI, KEPLER, MAXWELL = vv16.machines().values()
 FIVE = (G80, GT200, FERMI, KEPLER, MAXWELL)
 EACH_MACHINE = pytest.mark.parametrize("machine", FIVE, ids=lambda machine: machine.name)
 SYNTHETIC = vv16.synthetic()
-
-
-def limits(model, machine, cases):
-    """Check what binds at pairs of alpha and warps."""
-    found = {(alpha, n): model.limit(machine, Loop(alpha=alpha), n) for alpha, n in cases}
-    assert found == cases

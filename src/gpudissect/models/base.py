@@ -8,7 +8,6 @@ it into what VV16 plots. The bounds of a loop (VV16 s4.1) are here too.
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from math import inf, isinf
 from types import MappingProxyType
 from typing import Protocol
@@ -19,15 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from gpudissect.units import WARP_SIZE
 
 Floats = NDArray[np.float64]
-
-
-class Limit(StrEnum):
-    """What bounds throughput (VV16 s3.5, 3.6)."""
-
-    LATENCY = "latency"  # more warps would help
-    ISSUE = "issue"  # the schedulers
-    PIPELINE = "pipeline"  # a functional unit of the SM
-    MEMORY = "memory bandwidth"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,9 +174,6 @@ class Model(Protocol):
         Raises `ValueError` for a kind of instruction that the machine does not have.
         """
 
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """What bounds throughput there according to the model."""
-
 
 def access_latency(machine: Machine, loop: Loop) -> float:
     """Mean cycles of one access of the loop, unloaded.
@@ -210,30 +197,21 @@ def latency(machine: Machine, loop: Loop, memory_latency: float | None = None) -
     return loop.access_share * access + loop.arithmetic_share * arithmetic
 
 
-def throughput_bounds(machine: Machine, loop: Loop) -> dict[str, tuple[Limit, float]]:
+def throughput_bounds(machine: Machine, loop: Loop) -> dict[str, float]:
     """Maximum instructions per cycle of one SM by resource, and by ``issue``: VV16 s4.1, there per access.
 
     ``min(mem_thru, alu_thru / alpha, issue_thru / (alpha + 1))``.
     """
     cycles: defaultdict[str, float] = defaultdict(float)
-    limits: dict[str, Limit] = {}
     slots = 0.0
     for kind, share in ((loop.arithmetic, loop.arithmetic_share), (loop.access, loop.access_share)):
         unit = machine.unit(kind)
         if share:
             cycles[unit.resource] += share / unit.throughput
-            limits[unit.resource] = Limit.MEMORY if unit.bytes else Limit.PIPELINE
             slots += share * unit.slots
-    bounds = {resource: (limits[resource], 1 / total) for resource, total in cycles.items()}
-    bounds["issue"] = (Limit.ISSUE, machine.issue / slots)
-    return bounds
+    return {resource: 1 / total for resource, total in cycles.items()} | {"issue": machine.issue / slots}
 
 
 def peak(machine: Machine, loop: Loop) -> float:
     """The tightest throughput bound, instructions per cycle of one SM (VV16 s4.1)."""
-    return min(rate for _, rate in throughput_bounds(machine, loop).values())
-
-
-def tightest(machine: Machine, loop: Loop) -> Limit:
-    """Which bound that is; of equal ones a unit, not the schedulers."""
-    return min(throughput_bounds(machine, loop).values(), key=lambda bound: bound[1])[0]
+    return min(throughput_bounds(machine, loop).values())

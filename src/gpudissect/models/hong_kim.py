@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency
+from gpudissect.models.base import Floats, Loop, Machine, access_latency
 
 
 def instruction_time(machine: Machine, loop: Loop) -> float:
@@ -49,14 +49,6 @@ class HongKim:
         saturated = np.where(mwp < cwp, memory * n / mwp, compute * n)
         return np.divide(n, np.where((mwp == n) & (cwp == n), memory + compute, saturated))
 
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """The mode: CWP = MWP = n latency, MWP < CWP memory, else computation (VV16 s7.1)."""
-        n = float(loop.chains(warps))
-        memory, compute = mwp_peak_bw(machine, loop), cwp_full(machine, loop)
-        if n <= min(memory, compute):
-            return Limit.LATENCY
-        return Limit.MEMORY if memory < compute else Limit.PIPELINE
-
 
 @dataclass(frozen=True)
 class Sim:
@@ -75,17 +67,6 @@ class Sim:
         cwp = np.minimum(n, self.cwp_full(machine, loop, warps))
         extra = np.where(cwp > self.mwp(machine, loop, warps), 0.0, compute / n)
         return np.divide(n, np.maximum(compute, memory + extra))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Memory or arithmetic, whichever takes longer; latency where its own cap is not reached (VV16 s7.4)."""
-        n = float(loop.chains(warps))
-        compute, memory = (float(time) for time in self.times(machine, loop, warps))
-        if compute >= memory:
-            unit = machine.unit(loop.arithmetic)
-            return Limit.LATENCY if n < unit.latency * unit.throughput else Limit.PIPELINE
-        if min(n, float(self.cwp_full(machine, loop, warps))) - self.stalled < self.mwp(machine, loop, inf):
-            return Limit.LATENCY
-        return Limit.MEMORY if machine.unit(loop.access).bytes else Limit.PIPELINE
 
     def times(self, machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:
         """T_comp (Eq. 2-6) and T_mem (Eq. 11-15), cycles for n warps per instruction of each (VV16 s7.4)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency, latency
+from gpudissect.models.base import Floats, Loop, Machine, access_latency, latency
 
 TRANSACTION_BYTES = 128  # VV16 s7.7
 
@@ -31,10 +31,6 @@ class RoundRobin:
         """See `base.Model`: Eq. 7. Nothing bounds it."""
         return loop.chains(warps) / latency(machine, loop)
 
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Always latency (VV16 s7.5)."""
-        return Limit.LATENCY
-
 
 @dataclass(frozen=True)
 class GreedyThenOldest:
@@ -47,10 +43,6 @@ class GreedyThenOldest:
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`: Eq. 7 with NO_mem and alpha NO_alu."""
         return loop.chains(warps) / (latency(machine, loop) + self.not_overlapped(machine, loop, warps))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Issue where instructions do not overlap stalls, else latency (VV16 s7.6)."""
-        return Limit.ISSUE if float(self.not_overlapped(machine, loop, warps)) > 0 else Limit.LATENCY
 
     @staticmethod
     def not_overlapped(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
@@ -91,12 +83,6 @@ class WithBandwidth:
         alone = issuers(machine) / self.policy.throughput(machine, loop, warps)
         with np.errstate(divide="ignore"):
             return np.divide(issuers(machine), alone + loop.access_share * self.delay(machine, loop, warps))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Memory where its delay exceeds all else, else as the policy (VV16 s7.7)."""
-        alone = issuers(machine) / float(self.policy.throughput(machine, loop, warps))
-        delay = loop.access_share * float(self.delay(machine, loop, warps))
-        return Limit.MEMORY if abs(delay) > alone else self.policy.limit(machine, loop, warps)
 
     @staticmethod
     def utilisation(machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:

@@ -1,26 +1,18 @@
 """Models that hide one latency: CUDA guide (VV16 s4.8), Agarwal and Saavedra-Barrera (s4.9), Chen & Aamodt (s4.13)."""
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency, latency
+from gpudissect.models.base import Floats, Loop, Machine, access_latency, latency
 from gpudissect.models.hong_kim import instruction_time
 from gpudissect.models.huang import issuers
 
 
-def guide_warps(machine: Machine, loop: Loop) -> float:
-    """``mem_lat / (instruction time alpha)`` (VV16 s4.8); infinite without arithmetic, which the guide leaves out."""
-    if not loop.alpha:
-        return inf
-    return access_latency(machine, loop) * machine.unit(loop.arithmetic).throughput / loop.alpha
-
-
 @dataclass(frozen=True)
 class CudaGuide:
-    """CUDA C Programming Guide, chapter 5.2.3: ``min(n alpha / mem_lat, alu_thru)``, its peak from `guide_warps` on.
+    """CUDA C Programming Guide, chapter 5.2.3: ``min(n alpha / mem_lat, alu_thru)``, its peak at the warps needed.
 
     The guide gives the number of warps only; the line through zero is what "needed" means. It has neither arithmetic
     latency nor memory bandwidth (VV16 s4.8).
@@ -36,10 +28,6 @@ class CudaGuide:
             bound = loop.chains(warps) / (loop.access_share * access_latency(machine, loop))
             arithmetic = np.float64(machine.unit(loop.arithmetic).throughput) / loop.arithmetic_share
         return np.minimum(bound, arithmetic)
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Latency below the warps needed, then arithmetic (VV16 s4.8)."""
-        return Limit.LATENCY if float(loop.chains(warps)) < guide_warps(machine, loop) else Limit.PIPELINE
 
 
 @dataclass(frozen=True)
@@ -60,16 +48,6 @@ class Agarwal:
         run, wait, switch = self.cycles(machine, loop)
         return np.minimum(loop.chains(warps) / (run + wait), 1 / (run + switch))
 
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Latency below the threads needed, then the processor (VV16 s4.9)."""
-        needed = self.threads_needed(*self.cycles(machine, loop))
-        return Limit.LATENCY if float(loop.chains(warps)) < needed else Limit.PIPELINE
-
-    @staticmethod
-    def threads_needed(run: float, wait: float, switch: float = 0.0) -> float:
-        """``(R + L) / (R + C)``: Agarwal 1989 section 2, VV16 s4.9."""
-        return (run + wait) / (run + switch)
-
     def cycles(self, machine: Machine, loop: Loop) -> tuple[float, float, float]:
         """R, L and C per instruction of the loop (VV16 s4.9)."""
         share = loop.access_share
@@ -88,11 +66,6 @@ class Saavedra(Agarwal):
         run, wait, switch = self.cycles(machine, loop)
         return np.minimum(loop.chains(warps) / (run + wait + switch), 1 / (run + switch))
 
-    @staticmethod
-    def threads_needed(run: float, wait: float, switch: float = 0.0) -> float:
-        """``L / (R + C) + 1``: Saavedra-Barrera et al. 1990 Eq. 4, VV16 s4.9."""
-        return wait / (run + switch) + 1
-
 
 @dataclass(frozen=True)
 class ChenAamodt:
@@ -110,7 +83,3 @@ class ChenAamodt:
         """See `base.Model`."""
         per_issuer = loop.chains(warps) / issuers(machine)
         return issuers(machine) * np.subtract(1, (1 - 1 / latency(machine, loop)) ** per_issuer)
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Issue where it is used more than half, else latency (VV16 s4.13)."""
-        return Limit.ISSUE if float(self.throughput(machine, loop, warps)) > issuers(machine) / 2 else Limit.LATENCY

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency
-
-FLAT_SHARE = 0.98  # of its peak, from which on a measured curve counts as flat
+from gpudissect.models.base import Floats, Loop, Machine, access_latency
 
 
 @dataclass(frozen=True)
@@ -24,32 +22,15 @@ class Baghsorkhi:
 
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; the time of all warps is the sum of theirs."""
-        arithmetic, bandwidth, exposed, _ = self.parts(machine, loop, warps)
-        return np.divide(1, arithmetic + np.maximum(bandwidth, exposed))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """The larger of exposed latency and bandwidth; arithmetic if neither adds anything (VV16 s7.2)."""
-        _, bandwidth, exposed, compute = (float(part) for part in self.parts(machine, loop, warps))
-        if exposed > bandwidth:
-            return Limit.LATENCY
-        access, arithmetic = machine.unit(loop.access), machine.unit(loop.arithmetic)
-        if loop.access_share / access.throughput > compute:
-            return Limit.MEMORY if access.bytes else Limit.PIPELINE
-        is_latency = loop.chains(warps) < arithmetic.latency * arithmetic.throughput
-        return Limit.LATENCY if is_latency else Limit.PIPELINE
-
-    @staticmethod
-    def parts(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Cycles per instruction: ``alpha alu``, Latency_BW (Eq. 4), Latency_exposed (Eq. 6), NBC_avg (Eq. 5)."""
         n = loop.chains(warps)
         unit = machine.unit(loop.arithmetic)
         issue = 1 / unit.throughput
         arithmetic = loop.arithmetic_share * np.maximum(issue, unit.latency / n)  # Eq. 3
         compute = arithmetic + loop.access_share * issue  # CYC_compute
         transfer = loop.access_share / machine.unit(loop.access).throughput  # CYC_mem
-        bandwidth = loop.access_share * issue + np.maximum(0, transfer - compute)
-        exposed = loop.access_share * access_latency(machine, loop) - (n - 1) * compute
-        return arithmetic, bandwidth, exposed, compute
+        bandwidth = loop.access_share * issue + np.maximum(0, transfer - compute)  # Eq. 4
+        exposed = loop.access_share * access_latency(machine, loop) - (n - 1) * compute  # Eq. 6
+        return np.divide(1, arithmetic + np.maximum(bandwidth, exposed))
 
 
 def rates_alone(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:
@@ -78,15 +59,6 @@ class ZhangOwens:
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; time per instruction is the larger of the two (VV16 s4.11)."""
         return np.divide(1, np.maximum(*self.times(machine, loop, warps)))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Of the kind that takes longer: latency while its rate rises with n, then its unit (VV16 s4.11)."""
-        arithmetic, access = (float(time) for time in self.times(machine, loop, warps))
-        longer = int(access > arithmetic)
-        unit = machine.unit((loop.arithmetic, loop.access)[longer])
-        if float(rates_alone(machine, loop, warps)[longer]) < FLAT_SHARE * unit.throughput:
-            return Limit.LATENCY
-        return Limit.MEMORY if unit.bytes else Limit.PIPELINE
 
     @staticmethod
     def times(machine: Machine, loop: Loop, warps: ArrayLike) -> tuple[Floats, Floats]:

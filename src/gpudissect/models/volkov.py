@@ -7,7 +7,7 @@ from math import inf, isinf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpudissect.models.base import Floats, Limit, Loop, Machine, access_latency, latency, peak, tightest
+from gpudissect.models.base import Floats, Loop, Machine, access_latency, latency, peak
 
 BISECTIONS = 60
 MAX_WAIT_CYCLES = 1e15  # in place of the infinite latency at the ceiling of memory
@@ -24,12 +24,6 @@ class Basic:
     def throughput(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """See `base.Model`; VV16 s3.5: the smaller of latency bound and throughput bound."""
         return np.minimum(self.latency_bound(machine, loop, warps), peak(machine, loop))
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """Latency below the tightest throughput bound, else that bound (VV16 s3.5)."""
-        if float(self.latency_bound(machine, loop, warps)) < peak(machine, loop):
-            return Limit.LATENCY
-        return tightest(machine, loop)
 
     def latency_bound(self, machine: Machine, loop: Loop, warps: ArrayLike) -> Floats:
         """Occupancy over warp latency (VV16 s3.5), instructions per cycle of one SM."""
@@ -93,10 +87,6 @@ class Queued(Refined):
         return _fixed_point(
             lambda guess: _network_rate(machine, loop, chains, contention.latency(loop.accesses(guess))), high
         )
-
-    def limit(self, machine: Machine, loop: Loop, warps: float) -> Limit:
-        """The nearer of the two bounds: with queues neither is quite reached."""
-        return Refined().limit(machine, loop, warps)
 
 
 def _issue_period(machine: Machine, loop: Loop, cycles: ArrayLike) -> Floats:

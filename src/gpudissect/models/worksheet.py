@@ -2,11 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 
-from gpudissect.models.base import Limit, Machine
+from gpudissect.models.base import Machine
 
 ISSUE = "issue"
+
+
+class Limit(StrEnum):
+    """What bounds throughput (VV16 s3.5, 3.6)."""
+
+    LATENCY = "latency"  # more warps would help
+    ISSUE = "issue"  # the schedulers
+    PIPELINE = "pipeline"  # a functional unit of the SM
+    MEMORY = "memory bandwidth"
 
 
 @dataclass(frozen=True)
