@@ -1,8 +1,7 @@
-"""Resources and parameters that a cubin declares; damaged files."""
+"""Resources that a cubin declares; damaged files."""
 
 import struct
 import sys
-from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,14 @@ from tests.support.machine_code import cubin_of
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_resources_and_parameters_are_those_of_the_source(arch):
+def test_resources_are_those_of_the_source(arch):
     cubin = read_cubin(cubin_of(RESOURCES, arch))
     kernel = choose_kernel(cubin.kernels, "resources")
     assert cubin.architecture == kernel.architecture == arch
-    assert (kernel.shared_bytes, kernel.barriers, kernel.max_threads) == (96 * 4, 4, 256)
+    assert (kernel.shared_bytes, kernel.max_threads) == (96 * 4, 256)
     assert kernel.stack_bytes >= 400
-    assert [astuple(p) for p in kernel.parameters] == [(0, 0, 5), (1, 8, 8), (2, 16, 2), (3, 32, 16)]
     assert 0 < kernel.registers <= 255
     assert choose_kernel(cubin.kernels, "space::scaled").shared_bytes == 0
-
-
-def test_parameters_begin_where_the_architecture_puts_them():
-    bases = [read_cubin(cubin_of(RESOURCES, arch)).kernels[0].parameter_base for arch in ("sm_75", "sm_90", "sm_120")]
-    assert bases == [0x160, 0x210, 0x380]
 
 
 @pytest.mark.parametrize(
@@ -153,12 +146,10 @@ def test_a_kernel_is_found_with_its_cubin(tmp_path):
 
 
 def test_a_cubin_of_cuda_12_is_read():
-    """ABI version 7: architecture, registers and barriers stand elsewhere (data/cuda12_sm_75.ptx, ptxas 12.9)."""
+    """ABI version 7: architecture and registers stand elsewhere (data/cuda12_sm_75.ptx, ptxas 12.9)."""
     cubin = read_cubin((Path(__file__).parent / "data" / "cuda12_sm_75.cubin").read_bytes())
     (kernel,) = cubin.kernels
-    assert (kernel.architecture, kernel.shared_bytes, kernel.barriers) == ("sm_75", 128, 2)
-    assert kernel.parameter_base == 0x160
-    assert [astuple(p) for p in kernel.parameters] == [(0, 0, 8), (1, 8, 4)]
+    assert (kernel.architecture, kernel.shared_bytes) == ("sm_75", 128)
     program = read_program(cubin, kernel)
     assert len(program.loops.loops) == 1
     opcodes = [i.opcode for i in program.instructions]

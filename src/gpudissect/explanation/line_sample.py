@@ -50,15 +50,14 @@ mov.u32 {r}r1, {event}; mov.u32 {r}r2, %smid; mov.b64 {r}d1, {{{r}r1, {r}r2}};
 class LineSampled:
     """A module that records requests of sampled lines, and the sizes of its arrays in bytes.
 
-    `uses_l1` is whether each access is a load that the L1 may hold. `unrecorded` has the numbers of instructions
-    without records: accesses to local memory, and those of unknown addresses (`find_accesses`).
+    `uses_l1` is whether each access is a load that the L1 may hold. Accesses to local memory and those of unknown
+    addresses (`find_accesses`) are not among them.
     """
 
     ptx: str = field(repr=False)
     arrays: dict[str, int]
     accesses: tuple[Access, ...]
     uses_l1: tuple[bool, ...]
-    unrecorded: tuple[int, ...]
     shift: int
     line_bytes: int
     capacity: int
@@ -99,17 +98,14 @@ def line_sampled(module: Module, kernel: str, *, shift: int, capacity: int, line
     target = re.match(r"sm_(\d{1,3})", module.target)
     if target and int(target[1]) < _FIRST_TARGET:
         raise PtxError(f"PTX for {target[0]} has no match instruction: compile it for sm_{_FIRST_TARGET} or newer")
-    names, found, uses_l1, unrecorded = Names(module), list[Access](), list[bool](), list[int]()
+    names, found, uses_l1 = Names(module), list[Access](), list[bool]()
     constants = {"line_bits": line_bytes.bit_length() - 1, "limit": f"0x{_limit(shift):x}", "sector": SECTOR_BYTES}
     constants |= {"first": f"0x{_MULTIPLIERS[0]:x}", "second": f"0x{_MULTIPLIERS[1]:x}", "spaces": 1 << 62}
     edits = []
     for function in instrumented_functions(module, kernel):
         edits.append((function.body, function.body, names.fill(REGISTERS)))
-        by_index, unknown = find_accesses(function)
-        unrecorded += unknown
-        for index, group in by_index.items():
+        for index, group in find_accesses(function)[0].items():
             instruction = function.instructions[index]
-            unrecorded += [access.instruction for access in group if access.space == "local"]
             for access in group:
                 if access.space in _RECORDED_SPACES:
                     guard = instruction.guard
@@ -128,9 +124,7 @@ def line_sampled(module: Module, kernel: str, *, shift: int, capacity: int, line
     sizes = {"cursor": 1, "records": 2 * capacity}
     text = names.apply(module, edits, sizes)
     arrays = {f"{names.name}_{array}": 8 * size for array, size in sizes.items()}
-    return LineSampled(
-        text, arrays, tuple(found), tuple(uses_l1), tuple(sorted(unrecorded)), shift, line_bytes, capacity
-    )
+    return LineSampled(text, arrays, tuple(found), tuple(uses_l1), shift, line_bytes, capacity)
 
 
 def _limit(shift: int) -> int:

@@ -26,11 +26,10 @@ _LAST_SECTION = 0xFF00  # SHN_LORESERVE
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section: bytes in memory, flags, the field ``sh_info``, and its content (none if it is all zero)."""
+    """A section: bytes in memory, the field ``sh_info``, and its content (none if it is all zero)."""
 
     name: str
     size: int
-    flags: int
     info: int
     content: bytes = field(repr=False)
 
@@ -49,10 +48,9 @@ class Symbol:
 
 @dataclass(frozen=True)
 class ElfFile:
-    """A checked ELF file for CUDA: compute capability as 10 * major + minor, ABI version, sections, symbols."""
+    """A checked ELF file for CUDA: compute capability as 10 * major + minor, sections, symbols."""
 
     capability: int
-    abi: int
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
 
@@ -93,11 +91,11 @@ def read_elf(data: bytes) -> ElfFile:
     headers = list(_SECTION.iter_unpack(data[sections:end]))
     contents = [b"" if header[1] == _NO_BITS else _slice(data, header[4], header[5]) for header in headers]
     found = tuple(
-        Section(_text(contents[names], header[0]), header[5], header[2], header[7], content)
+        Section(_text(contents[names], header[0]), header[5], header[7], content)
         for header, content in zip(headers, contents, strict=True)
     )
     capability = flags >> 8 & 0xFF if abi >= 8 else flags & 0xFF  # EF_CUDA_SM of llvm/BinaryFormat/ELF.h
-    return ElfFile(capability, abi, found, _symbols(found, headers))
+    return ElfFile(capability, found, _symbols(found, headers))
 
 
 def relocations(file: ElfFile, section: str) -> list[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""Kernels of a cubin: code, registers, shared memory, stack, barriers, parameters, as the file declares them."""
+"""Kernels of a cubin: code, registers, shared memory, stack, as the file declares them."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -29,9 +29,9 @@ class Function:
 class Kernel:
     """A kernel as a cubin declares it. Sizes are in bytes: shared memory per block, stack per thread.
 
-    `shared_bytes` is static shared memory, without what the system reserves. Parameters begin at `parameter_base` of
-    constant bank 0. `functions` are those in `code`, the kernel first. `indirect_targets` has the targets of indirect
-    branches by address; `symbol` is the index of its symbol. Threads and cluster are None if not declared.
+    `shared_bytes` is static shared memory, without what the system reserves. `functions` are those in `code`, the
+    kernel first. `indirect_targets` has the targets of indirect branches by address; `symbol` is the index of its
+    symbol. `max_threads` is None if not declared.
     """
 
     name: str
@@ -41,11 +41,7 @@ class Kernel:
     registers: int
     shared_bytes: int
     stack_bytes: int
-    barriers: int
     max_threads: int | None
-    cluster: tuple[int, ...] | None
-    parameters: tuple[info.Parameter, ...]
-    parameter_base: int
     functions: tuple[Function, ...] = field(repr=False)
     indirect_targets: dict[int, tuple[int, ...]] = field(repr=False)
 
@@ -103,9 +99,7 @@ def _kernel(
     shared_bytes = max(0, shared.size - reserved) if shared else 0
     if shared_bytes > MAX_SHARED_BYTES:
         raise MachineCodeError(f"damaged cubin: a kernel with {shared_bytes} bytes of shared memory")
-    bank = info.words_of(own, info.PARAMETER_BANK, 2) or (0, 0)
     threads = info.words_of(own, info.REQUIRED_THREADS, 3) or info.words_of(own, info.MAX_THREADS, 3)
-    in_flags = section.flags >> 20 & 0x7F if file.abi < 8 else 0
     return Kernel(
         name=symbol.name,
         architecture=f"sm_{file.capability}",
@@ -114,11 +108,7 @@ def _kernel(
         registers=section.info >> 24 if registers is None else registers,
         shared_bytes=shared_bytes,
         stack_bytes=stack,
-        barriers=next((a.value for a in own if a.identifier == info.BARRIERS), in_flags),
         max_threads=threads[0] * threads[1] * threads[2] if threads else None,
-        cluster=info.words_of(own, info.CLUSTER, 3),
-        parameters=info.parameters_of(own),
-        parameter_base=bank[1] & 0xFFFF,
         functions=_inside(Function(symbol.name, 0, symbol.size), functions, len(section.content)),
         indirect_targets=info.indirect_targets(own),
     )

@@ -43,28 +43,24 @@ _IN_ORDER_OF_LSU = frozenset(("LDS", "LDSM", "SHFL"))
 class Use:
     """What an instruction uses beside its issue slot.
 
-    `unit` is a key of ``units.toml`` or ``unknown``; documented by NVIDIA if `is_documented`. `space`, `access` (load,
-    store, atomic, reduction, copy) are of its memory access, with `bytes` per thread (None where the opcode does not
-    have them). `reads_constant`: an operand comes from the constant cache.
+    `unit` is a key of ``units.toml`` or ``unknown``. `space`, `access` (load, store, atomic, reduction, copy) are of
+    its memory access, with `bytes` per thread (None where the opcode does not have them).
     """
 
     unit: str
-    is_documented: bool
     space: str | None
     access: str | None
     bytes: int | None
-    reads_constant: bool
 
 
 def use(instruction: Instruction, capability: int) -> Use:
     """What an instruction uses on a GPU of this compute capability (10 * major + minor)."""
     opcode = instruction.opcode
     if instruction.predicate in _NEVER:
-        return Use("issue", False, None, None, None, False)
-    unit, is_documented = _units(capability).get(opcode, (UNKNOWN, False))
+        return Use("issue", None, None, None)
     access, space = _ACCESSES.get(opcode, (None, None))
-    reads_constant = any(re.match(r"[-~|]*cx?\[", operand) for operand in instruction.operands)
-    return Use(unit, is_documented, space, access, _bytes(instruction) if access else None, reads_constant)
+    unit = _units(capability).get(opcode, UNKNOWN)
+    return Use(unit, space, access, _bytes(instruction) if access else None)
 
 
 def queue(instruction: Instruction, capability: int) -> str | None:
@@ -76,7 +72,7 @@ def queue(instruction: Instruction, capability: int) -> str | None:
         return None
     if instruction.opcode in _IN_ORDER_OF_LSU:
         return "lsu"
-    unit, _ = _units(capability).get(instruction.opcode, (UNKNOWN, False))
+    unit = _units(capability).get(instruction.opcode)
     if unit == "tensor":
         return instruction.opcode  # HMMA has fixed latency where DMMA has not
     return unit if unit in _IN_ORDER_UNITS else None
@@ -95,11 +91,11 @@ def _bytes(instruction: Instruction) -> int | None:
 
 
 @cache
-def _units(capability: int) -> dict[str, tuple[str, bool]]:
-    """Unit of each opcode, and whether it is documented."""
-    found: dict[str, tuple[str, bool]] = {}
+def _units(capability: int) -> dict[str, str]:
+    """Unit of each opcode."""
+    found: dict[str, str] = {}
     for name, row in tomllib.loads(_TABLE.read_text(encoding="utf-8")).items():
         unit = row["after"] if capability >= row.get("before", capability + 1) else name
         for kind in ("documented", "inferred"):
-            found |= dict.fromkeys(row.get(kind, "").split(), (unit, kind == "documented"))
+            found |= dict.fromkeys(row.get(kind, "").split(), unit)
     return found
