@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -45,6 +45,12 @@ _TRACE_ARRAYS = ("cursors", "accesses", "visits", "addresses")
 class JobRunner:
     """Runs one job and writes what it measured into its folder after each stage."""
 
+    _arrays: UserArrays
+    _names: list[str]  # of the arrays
+    _values: list[Any]  # of all arguments; of arrays their addresses
+    _plain: Callable[[], None]  # launches the kernel without instrumentation
+    _first: list[Any]  # contents of the arrays after its first launch
+
     def __init__(
         self, context: CudaContext, nvml: NvmlMonitor, folder: Path, report: Callable[[Step], None] = lambda step: None
     ) -> None:
@@ -58,34 +64,38 @@ class JobRunner:
         """Run all stages. Raises `GpudissectError`; what was measured before is kept."""
         arguments = jobs.read_arguments(self._folder, self._job)
         self._report(Step(stage="data"))
-        arrays = UserArrays(self._context, [_data(a, self._job.seed) for a in arguments if a.count is not None])
+        self._names = [a.name for a in arguments if a.count is not None]
+        self._arrays = UserArrays(self._context, [_data(a, self._job.seed) for a in arguments if a.count is not None])
         try:
-            self._measured.addresses = tuple(arrays.addresses)
-            addresses = iter(arrays.addresses)
-            values = [a.scalar() if a.count is None else np.array([next(addresses)], np.uint64) for a in arguments]
-            self._run_stages(arrays, values, [a.name for a in arguments if a.count is not None])
+            self._measured.addresses = tuple(self._arrays.addresses)
+            addresses = iter(self._arrays.addresses)
+            self._values = [
+                a.scalar() if a.count is None else np.array([next(addresses)], np.uint64) for a in arguments
+            ]
+            self._run_stages()
         finally:
             if not self._context.is_lost():
-                arrays.free()
+                self._arrays.free()
 
-    def _run_stages(self, arrays: UserArrays, values: Sequence[Any], names: Sequence[str]) -> None:
-        with self._loaded(jobs.PLAIN) as plain:
-            launch = self._launcher(plain, values)
+    def _run_stages(self) -> None:
+        skip = self._job.skip
+        with self._loaded(jobs.PLAIN) as kernel:
+            self._plain = self._launcher(kernel)
             with self._stage("launch"):
-                self._describe(plain)
-                first = self._contents_after(arrays, launch)
-            if "counts" not in self._job.skip:
+                self._describe(kernel)
+                self._run_first()
+            if "counts" not in skip:
                 with self._stage("counts"):
-                    self._count(arrays, values, names, first, launch)
-            if "sweep" not in self._job.skip:
+                    self._count()
+            if "sweep" not in skip:
                 with self._stage("sweep"):
-                    self._sweep(plain, values, arrays)
-            if "trace" not in self._job.skip and "counts" not in self._job.skip:
+                    self._sweep(kernel)
+            if "trace" not in skip and "counts" not in skip:
                 with self._stage("trace"):
-                    self._trace(arrays, values, names, first, launch)
-            if "lines" not in self._job.skip and self._job.lines:
+                    self._trace()
+            if "lines" not in skip and self._job.lines:
                 with self._stage("lines"):
-                    self._sample_lines(arrays, values)
+                    self._sample_lines()
 
     @contextmanager
     def _loaded(self, file: str) -> Iterator[UserKernel]:
@@ -109,10 +119,10 @@ class JobRunner:
     def _save(self) -> None:
         jobs.write_measured(self._folder, self._measured)
 
-    def _launcher(self, kernel: UserKernel, values: Sequence[Any]) -> Callable[[], None]:
+    def _launcher(self, kernel: UserKernel) -> Callable[[], None]:
         shared = self._launch.shared_bytes
         kernel.configure(shared=shared, carveout=DEFAULT_CARVEOUT)
-        return kernel.launcher(self._launch.grid, self._launch.block, shared, values)
+        return kernel.launcher(self._launch.grid, self._launch.block, shared, self._values)
 
     def _describe(self, plain: UserKernel) -> None:
         measured, launch = self._measured, self._launch
@@ -132,49 +142,43 @@ class JobRunner:
             facts=facts,
         )
 
-    def _contents_after(self, arrays: UserArrays, launch: Callable[[], None]) -> list[Any]:
-        arrays.reset()
+    def _run_first(self) -> None:
+        self._arrays.reset()
         self._context.wait_until_cleared()
         begin = time.perf_counter()
+        self._finish(self._plain)
+        self._launch_s = time.perf_counter() - begin
+        self._first = self._arrays.contents()
+
+    def _finish(self, launch: Callable[[], None]) -> None:
+        """Launch a kernel and wait for its end."""
         launch()
         self._context.wait(self._limit_s)
-        self._launch_s = time.perf_counter() - begin
-        return arrays.contents()
 
-    def _different(
-        self, arrays: UserArrays, names: Sequence[str], first: Sequence[Any], launch: Callable[[], None]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _different(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of arrays that differ after an instrumented launch; those that vary, and the others.
 
         Whether an array varies, another launch of the plain kernel shows.
         """
-        different = arrays.differences(first)
+        different = self._arrays.differences(self._first)
         if not different:
             return (), ()
-        arrays.reset()
-        launch()
-        self._context.wait(self._limit_s)
-        varying = set(arrays.differences(first)) & set(different)
+        self._arrays.reset()
+        self._finish(self._plain)
+        varying, names = set(self._arrays.differences(self._first)) & set(different), self._names
         return tuple(names[n] for n in sorted(varying)), tuple(names[n] for n in different if n not in varying)
 
-    def _count(
-        self,
-        arrays: UserArrays,
-        values: Sequence[Any],
-        names: Sequence[str],
-        first: Sequence[Any],
-        plain: Callable[[], None],
-    ) -> None:
+    def _count(self) -> None:
         with self._loaded(jobs.COUNTED) as kernel:
-            launch = self._launcher(kernel, values)
+            launch = self._launcher(kernel)
             address, size = kernel.array(self._job.counters)
-            arrays.reset()
+            self._arrays.reset()
             counts = self._counters_of(launch, address, size)
             np.save(self._folder / jobs.COUNTERS, counts, allow_pickle=False)
             self._measured.has_counts = True
-            varying, different = self._different(arrays, names, first, plain)
-            arrays.reset()
-            plain()
+            varying, different = self._different()
+            self._arrays.reset()
+            self._plain()
             again = self._counters_of(launch, address, size)
             is_repeatable = bool(np.abs(again - counts).sum() <= _REPEATED_TOLERANCE * counts.sum())
             results = Results(varying=varying, different_counted=different, is_repeatable=is_repeatable)
@@ -183,21 +187,20 @@ class JobRunner:
     def _counters_of(self, launch: Callable[[], None], address: int, size: int) -> Any:
         self._context.fill_zeros(address, size)
         self._context.wait_until_cleared()
-        launch()
-        self._context.wait(self._limit_s)
+        self._finish(launch)
         return self._context.download(address, size).view(np.int64)
 
-    def _sweep(self, plain: UserKernel, values: Sequence[Any], arrays: UserArrays) -> None:
+    def _sweep(self, plain: UserKernel) -> None:
         """Times at the natural occupancy and carveout first, which warms up, then at each occupancy."""
         launch, threads = self._launch, self._launch.threads_per_block
         wanted = sweep_blocks(self._measured.blocks_per_sm)
         if _LAUNCHES_OF_POINT * self._launch_s > self._job.sweep_s:
             self._measured.omitted_points = len(wanted)
             return
-        arrays.reset()
-        start = self._launcher(plain, values)
+        self._arrays.reset()
+        start = self._launcher(plain)
         self._warm_up(start)
-        reset = None if self._measured.results.is_repeatable else arrays.reset
+        reset = None if self._measured.results.is_repeatable else self._arrays.reset
         natural = self._measured.blocks_per_sm
         begin = time.perf_counter()
         last = self._point(plain, start, reset, natural, launch.shared_bytes, DEFAULT_CARVEOUT)
@@ -212,7 +215,7 @@ class JobRunner:
                 self._measured.omitted_points = len(wanted) - done
                 break
             plain.configure(shared=shared, carveout=FULL_CARVEOUT)
-            start = plain.launcher(launch.grid, launch.block, shared, values)
+            start = plain.launcher(launch.grid, launch.block, shared, self._values)
             points.append(self._point(plain, start, reset, blocks, shared, FULL_CARVEOUT))
             self._measured.sweep = (*reversed(points), last)
             self._save()
@@ -220,8 +223,7 @@ class JobRunner:
     def _warm_up(self, launch: Callable[[], None]) -> None:
         end = time.perf_counter() + _WARM_UP_S
         while time.perf_counter() < end:
-            launch()
-            self._context.wait(self._limit_s)
+            self._finish(launch)
 
     def _point(
         self,
@@ -258,14 +260,7 @@ class JobRunner:
         found += [f"clocks were lower than requested while times were measured: {reasons}"] if reasons else []
         self._measured.conditions = tuple(dict.fromkeys((*self._measured.conditions, *found)))
 
-    def _trace(
-        self,
-        arrays: UserArrays,
-        values: Sequence[Any],
-        names: Sequence[str],
-        first: Sequence[Any],
-        plain: Callable[[], None],
-    ) -> None:
+    def _trace(self) -> None:
         launch = self._launch
         counts = np.load(self._folder / jobs.COUNTERS, allow_pickle=False).reshape(-1, _COUNTER_FIELDS)
         warps = launch.blocks * launch.warps_per_block
@@ -273,15 +268,15 @@ class JobRunner:
         sm_count = int(self._context.properties.multiprocessor_count)
         plans = plan_samples(launch.blocks, launch.warps_per_block, sm_count, self._measured.blocks_per_sm, per_warp)
         with self._loaded(jobs.TRACED) as kernel:
-            start = self._launcher(kernel, values)
+            start = self._launcher(kernel)
             for number, plan in enumerate(plans):
                 self._report(Step(stage="trace", done=number, total=len(plans)))
-                arrays.reset()
+                self._arrays.reset()
                 self._run_traced(kernel, start, plan, number)
                 traced = TracedLaunch(blocks=plan.sample.blocks, warps=plan.sample.warps, accesses=plan.accesses)
                 self._measured.traces += (traced,)
                 self._save()
-            varying, different = self._different(arrays, names, first, plain)
+            varying, different = self._different()
             results = self._measured.results
             varying = tuple(dict.fromkeys((*results.varying, *varying)))
             self._measured.results = results.model_copy(update={"varying": varying, "different_traced": different})
@@ -292,8 +287,7 @@ class JobRunner:
         self._context.upload(places["sample"][0], sample)
         self._context.fill_zeros(*places["cursors"])
         self._context.wait_until_cleared()
-        launch()
-        self._context.wait(self._limit_s)
+        self._finish(launch)
         slots, capacity = len(plan.places()), places["cursors"][1] // 8
         cursors, accesses, visits, addresses = (
             self._context.download(places[name][0], places[name][1] // capacity * slots) for name in _TRACE_ARRAYS
@@ -301,15 +295,14 @@ class JobRunner:
         file = self._folder / jobs.trace_file(number)
         np.savez(file, cursors=cursors, accesses=accesses, visits=visits, addresses=addresses)
 
-    def _sample_lines(self, arrays: UserArrays, values: Sequence[Any]) -> None:
+    def _sample_lines(self) -> None:
         with self._loaded(jobs.SAMPLED) as kernel:
-            start = self._launcher(kernel, values)
+            start = self._launcher(kernel)
             places = {name: kernel.array(array) for name, array in self._job.lines.items()}
-            arrays.reset()
+            self._arrays.reset()
             self._context.fill_zeros(*places["cursor"])
             self._context.wait_until_cleared()
-            start()
-            self._context.wait(self._limit_s)
+            self._finish(start)
             cursor = self._context.download(*places["cursor"])
             address, size = places["records"]
             used = min(size, int(cursor.view(np.uint64)[0]) * RECORD_BYTES)

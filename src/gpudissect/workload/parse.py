@@ -1,5 +1,7 @@
 """Workloads from words and sizes such as ``24KiB``, as the command line and `gpudissect.chase` take them."""
 
+from typing import Any
+
 from gpudissect.errors import UsageError, unknown_name
 from gpudissect.units import parse_bytes
 from gpudissect.workload.chase import Bounds, Chase, Path, Timing
@@ -10,21 +12,16 @@ ORDERS = ("sequential", "random")
 
 def parse_chase(
     *,
-    path: str = "global",
-    size: str | int = "16KiB",
-    stride: str | int = 32,
-    order: str = "sequential",
-    timing: str = "each",
-    warmup: int = 1,
-    laps: int = 1,
-    bounds: str | None = None,
-    carveout: int | None = None,
-    sm: int | None = None,
-    flush: bool = False,
-    peer: int = 1,
-    seed: int = 0,
+    path: str,
+    size: str | int,
+    stride: str | int,
+    order: str,
+    seed: int,
+    timing: str,
+    bounds: str | None,
+    **options: Any,
 ) -> Chase:
-    """A chase of one thread over `size` bytes in steps of `stride` bytes; the options are those of `Chase`.
+    """A chase of one thread over `size` bytes in steps of `stride` bytes; `options` are further ones of `Chase`.
 
     `order` is sequential or random; `seed` that of a random one. Raises `UsageError` for an unknown name, a footprint
     without a single stride, or impossible options.
@@ -40,14 +37,9 @@ def parse_chase(
         path=Path(path),
         order=Sequential(count, step) if order == "sequential" else Shuffled(count, step, seed),
         timing=Timing(timing),
-        warmup=warmup,
-        laps=laps,
         bounds=None if bounds is None else _bounds(bounds),
-        carveout=carveout,
-        flush=flush,
-        sm=sm,
         alone=True,
-        peer=peer,
+        **options,
     )
 
 
