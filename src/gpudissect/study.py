@@ -20,8 +20,7 @@ from gpudissect.exports.tables import check_traces_name
 from gpudissect.interrupts import uninterrupted
 from gpudissect.measure.plan import Study
 from gpudissect.results.build import build
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import PAGE_LIMITS
+from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
 from gpudissect.results.files import (
     check_apart_from_run,
     check_card,

@@ -9,8 +9,7 @@ import gpudissect
 from gpudissect.device.base import Keeper
 from gpudissect.device.kinds import open_device
 from gpudissect.results.build import build
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import PAGE_LIMITS
+from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey

@@ -8,8 +8,7 @@ from gpudissect.device.base import Keeper
 from gpudissect.device.recording.device import RecordedGpu
 from gpudissect.device_info import Origin
 from gpudissect.results.build import build
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import PAGE_LIMITS
+from gpudissect.results.evidence.series import PAGE_LIMITS, with_evidence
 from gpudissect.results.files import load
 from gpudissect.results.model import Options
 from gpudissect.survey.run import run_survey

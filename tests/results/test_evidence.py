@@ -6,8 +6,7 @@ import pytest
 from gpudissect.device.base import Keeper
 from gpudissect.device.kinds import open_device
 from gpudissect.results.build import build
-from gpudissect.results.evidence.attach import FILE_LIMITS, with_evidence
-from gpudissect.results.evidence.series import PAGE_LIMITS, series_of
+from gpudissect.results.evidence.series import FILE_LIMITS, PAGE_LIMITS, series_of, with_evidence
 from gpudissect.results.model import Options, Result
 from gpudissect.survey.run import run_survey
 from gpudissect.trace import Context, Trace

@@ -11,9 +11,8 @@ from gpudissect.estimate import Estimate, Status
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.results.build import build
 from gpudissect.results.model import Options, Result
-from gpudissect.survey.conditions import Conditions
 from gpudissect.survey.drive import Failure, Statement
-from gpudissect.survey.run import Survey
+from gpudissect.survey.run import Conditions, Survey
 from gpudissect.workload import Path
 
 INFO = DeviceInfo(

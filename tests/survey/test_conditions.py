@@ -1,6 +1,6 @@
 """Conditions gathered from contexts."""
 
-from gpudissect.survey.conditions import gather
+from gpudissect.survey.run import gather
 from gpudissect.trace import Context
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gpudissect.estimate import Status
-from gpudissect.results.evidence.attach import with_evidence
-from gpudissect.results.evidence.series import series_of
+from gpudissect.results.evidence.series import series_of, with_evidence
 from gpudissect.results.files import load
 from gpudissect.results.model import Provenance, Published, Series
 from gpudissect.results.summary import BANDWIDTH_SERIES, summarize

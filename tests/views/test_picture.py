@@ -6,7 +6,8 @@ import pytest
 
 from gpudissect.errors import UsageError
 from gpudissect.results import files
-from gpudissect.views.picture import FONTS, PROBE, ZOOM, png_of
+from gpudissect.views import card
+from gpudissect.views.card import FONTS, PROBE, ZOOM, png_of
 
 SQUARE = PROBE.format('<rect width="20" height="20" fill="black"/>')
 
@@ -23,13 +24,11 @@ def test_letters_are_drawn_in_an_installed_font():
 
 
 def test_without_a_font_the_error_names_some(monkeypatch):
-    from gpudissect.views import picture
-
-    monkeypatch.setattr(picture, "FONTS", ())
-    picture._installed_font.cache_clear()
+    monkeypatch.setattr(card, "FONTS", ())
+    card._installed_font.cache_clear()
     with pytest.raises(UsageError, match=FONTS[2]):
         png_of(SQUARE)
-    picture._installed_font.cache_clear()
+    card._installed_font.cache_clear()
 
 
 def test_a_png_without_its_library_is_refused_before_anything_is_measured(monkeypatch, tmp_path):

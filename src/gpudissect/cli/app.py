@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, discover, explain, get, hide, mix, predict, results, stream
+from gpudissect.cli import chase, discover, explain, get, mix, results, stream
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, discard_output, print_error, print_note
 from gpudissect.errors import GpudissectError
@@ -43,8 +43,8 @@ app = typer.Typer(
 )
 COMMANDS: list[Callable[..., Any]] = [discover.discover, discover.devices, chase.chase, stream.stream, mix.mix]
 COMMANDS += [
-    hide.hide,
-    predict.predict,
+    discover.hide,
+    results.predict,
     explain.explain,
     results.show,
     get.get,

@@ -1,8 +1,9 @@
-"""``gpudissect discover``, which measures the memory hierarchy, and ``gpudissect devices``."""
+"""``gpudissect discover``, ``hide`` and ``devices``: measure the memory hierarchy, or how many warps hide latency."""
 
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpudissect.study import Request
 
 ALL_GPUS = "cuda:all"
+Access = StrEnum("Access", "STREAMING STRIDE2 RANDOM RSQ LDS ALL")
 
 
 def devices(as_json: Annotated[bool, Option("--json", help="Print a JSON list.")] = False) -> None:
@@ -153,3 +155,30 @@ def run_and_finish(
 
 def _with_suffix(path: Path | None, suffix: str) -> Path | None:
     return path.with_name(f"{path.stem}.{suffix}{path.suffix}") if path is not None and suffix else path
+
+
+def hide(
+    device: DeviceOption = None,
+    access: Annotated[
+        list[Access] | None, Option(help="Instruction between additions (default streaming); repeatable.")
+    ] = None,
+    quick: Annotated[bool | None, Option("--quick/--full", help="Takes seconds: fewer mixes.")] = None,
+    output: ResultOption = None,
+    html: HtmlOption = None,
+    traces: TracesOption = None,
+    record: RecordOption = None,
+    host: HostOption = True,
+    as_json: Annotated[bool, Option("--json", help="Print the result as JSON.")] = False,
+    everything: AllOption = False,
+    details: DetailsOption = False,
+) -> int:
+    """Measure how many warps hide latency.
+
+    Throughput is measured against occupancy. Every warp runs a chain of loads with alpha additions between two of
+    them. Ctrl-C keeps what was measured: the quick grid comes first. Exit codes: 0 done, 4 done in part, 130
+    interrupted.
+    """
+    from gpudissect.study import Request, hiding_elements
+
+    request = Request(hiding=True, elements=hiding_elements(access), quick=quick, host=host)
+    return run_and_finish(request, device, (output, html, traces), record, as_json, everything, details)

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudissect.explanation.counts import Count, Sums
-from gpudissect.explanation.evidence import PtxBlock, find_evidence
+from gpudissect.explanation.evidence import PtxBlock, find_evidence, unrolled_loops
 from gpudissect.explanation.instrument import LINES_FILE, WARP_THREADS, BlockCount
 from gpudissect.explanation.ptx import Function
-from gpudissect.explanation.unrolling import unrolled_loops
 from gpudissect.machine_code.program import Program
 
 _ENDS = frozenset(("EXIT", "RET", "KILL"))

@@ -15,8 +15,8 @@ from typing import Any
 
 from gpudissect.errors import UsageError
 from gpudissect.explanation.arguments import Argument
-from gpudissect.explanation.host_arrays import host_array, is_array
 from gpudissect.explanation.user_code import CUDA, PTX
+from gpudissect.explanation.values import host_array, is_array
 from gpudissect.machine_code.names import source_name
 
 KINDS = "a path, a compiled kernel of Triton, a RawKernel of CuPy, a Numba kernel or an ObjectCode of cuda.core"

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from gpudissect.machine_code.dataflow import State, merge
-from gpudissect.machine_code.flow import Flow
+from gpudissect.machine_code.flow import Flow, State, merge
 from gpudissect.machine_code.registers import reads, writes
 
 _SAME, _OPPOSITE, _UNKNOWN = 1, -1, 0

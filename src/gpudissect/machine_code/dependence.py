@@ -13,8 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from gpudissect.machine_code.accesses import Accesses
-from gpudissect.machine_code.dataflow import State, merge, reach, reach_once
-from gpudissect.machine_code.flow import Flow
+from gpudissect.machine_code.flow import Flow, State, merge, reach, reach_once
 from gpudissect.machine_code.instructions import BARRIERS, Instruction
 from gpudissect.machine_code.loops import Loops
 from gpudissect.machine_code.units import queue

@@ -1,9 +1,10 @@
-"""Which experiments a survey runs on a device, and what they found together."""
+"""Which experiments a survey runs on a device, under what conditions, and what they found together."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from statistics import median
 
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
@@ -12,10 +13,53 @@ from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
 from gpudissect.series import Series
-from gpudissect.survey.conditions import Conditions, gather
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
+from gpudissect.trace import Context
 from gpudissect.vocabulary import HIDING
+
+MAX_TEXTS_PER_NOTE = 4
+OUTLIER_SHARE = 0.005
+"""Short runs misread the clock."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Clock rates and notes of a survey.
+
+    Attributes:
+        clock_hz: median SM clock rate over the workloads that report it; None if none does.
+        clock_low, clock_high: range of the rates in Hz, without the lowest and the highest `OUTLIER_SHARE` of them.
+        notes: every different text under each name: throttle reasons, other users of the GPU, driver.
+
+    """
+
+    clock_hz: float | None = None
+    clock_low: float | None = None
+    clock_high: float | None = None
+    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def gather(contexts: Iterable[Context]) -> Conditions:
+    """Summarize the contexts of many traces."""
+    clocks: list[float] = []
+    texts_of: dict[str, dict[str, None]] = {}
+    for context in contexts:
+        if context.clock_hz is not None:
+            clocks.append(context.clock_hz)
+        for name, text in context.notes.items():
+            texts_of.setdefault(name, {})[text] = None
+    notes = {name: _shorten(list(texts)) for name, texts in texts_of.items()}
+    if not clocks:
+        return Conditions(notes=notes)
+    clocks.sort()
+    outliers = int(OUTLIER_SHARE * len(clocks))
+    return Conditions(median(clocks), clocks[outliers], clocks[-1 - outliers], notes)
+
+
+def _shorten(texts: list[str]) -> tuple[str, ...]:
+    more = len(texts) - MAX_TEXTS_PER_NOTE
+    return (*texts[:MAX_TEXTS_PER_NOTE], f"and {more} more") if more > 0 else tuple(texts)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 
+from gpudissect.errors import UsageError
 from gpudissect.results.model import Result
 from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import brief, clean, cut, provenance
@@ -12,7 +14,6 @@ from gpudissect.views.page.findings import MAX_NAME_LENGTH
 from gpudissect.views.page.hierarchy import hierarchy
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.views.page.overview import LEVEL_HEAD, level_row, remarkable, tlb_line
-from gpudissect.views.picture import png_of
 from gpudissect.views.plots.signature import signature_figures
 from gpudissect.views.plots.standalone import panel, plot_style, with_light_colours
 
@@ -25,6 +26,11 @@ _STYLE = """.cell { font: 12px system-ui, sans-serif; fill: var(--ink); font-var
 .name { font: 700 26px system-ui, sans-serif; fill: var(--ink); } .row { stroke: var(--rule); }
 .origin { font: 700 13px system-ui, sans-serif; fill: var(--soft); letter-spacing: .04em; }
 """
+ZOOM = 2  # pixels of a PNG for each of the SVG
+FONTS = ("Helvetica", "Arial", "DejaVu Sans", "Liberation Sans", "Noto Sans")  # the first that is installed is used
+PROBE = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">{}</svg>'
+PROBE_LETTER = '<text x="2" y="16" font-size="16" font-family="sans-serif">M</text>'
+NO_FONT = f"a PNG needs one of the fonts {', '.join(FONTS)}: install one, or name a file that ends in .svg"
 
 
 def card_file(result: Result, suffix: str) -> bytes:
@@ -99,3 +105,23 @@ def _plot(result: Result, left: float, top: float) -> tuple[Markup, float]:
         if (plot := panel(figure, "plot")) is not None:
             return tag("g", plot[0], transform=f"translate({left - PLOT_INSET:g} {top:g})"), plot[1]
     return Markup(""), 0.0
+
+
+def png_of(svg: str) -> bytes:
+    """The PNG of a drawing. Raises `UsageError` without a font, `ImportError` without resvg-py."""
+    import resvg_py
+
+    picture = resvg_py.svg_to_bytes(svg_string=svg, zoom=ZOOM, background="white", sans_serif_family=_installed_font())
+    return bytes(picture)
+
+
+@cache
+def _installed_font() -> str:
+    """The first of `FONTS` that renders a letter. Raises `UsageError` without one."""
+    import resvg_py
+
+    empty = resvg_py.svg_to_bytes(svg_string=PROBE.format(""))
+    for font in FONTS:
+        if resvg_py.svg_to_bytes(svg_string=PROBE.format(PROBE_LETTER), sans_serif_family=font) != empty:
+            return font
+    raise UsageError(NO_FONT)

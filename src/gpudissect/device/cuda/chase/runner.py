@@ -7,31 +7,35 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.device.cuda.chase.chains import ChainTable
 from gpudissect.device.cuda.chase.plan import ChaseLaunch
 from gpudissect.device.cuda.context import CudaContext, Kernel, LaunchBuffers
 from gpudissect.device.cuda.info import clock_rate
 from gpudissect.device.cuda.layout import (
+    CHAIN,
     CONSTANT_BANK_BYTES,
     JOB,
+    POINTER_BYTES,
     PRIOR,
     PRIOR_PATHS,
     REPORT,
     TRAITS,
     UNCHAINED,
+    ChainKind,
     first_link,
 )
 from gpudissect.device.cuda.memory import Arena
 from gpudissect.errors import DeviceError, KernelFailed
 from gpudissect.trace import Array, Context, Trace
-from gpudissect.workload import Chase, Path, Timing
+from gpudissect.workload import Chase, Explicit, Path, Sequential, Shuffled, Timing
 from gpudissect.workload.digest import digest
+from gpudissect.workload.order import feistel_half_bits
 
 _WRITER_THREADS = 256
 _MAX_WRITER_BLOCKS = 1024  # for one chain
 _TIMEOUT_S, _TIMEOUT_S_PER_ACCESS = 20.0, 5e-6
 _MAX_ATTEMPTS = 3  # launches until no two blocks share an SM
 _LOW_32 = 0xFFFFFFFF
+_FIRST_OFFSET = CHAIN.fields["first"][1] if CHAIN.fields else 0
 
 
 class BlocksShareSm(KernelFailed):
@@ -268,3 +272,51 @@ def _notes(launch: ChaseLaunch, windows: Sequence[Window], reports: NDArray[Any]
     if prior := {window.prior_sms for window in windows if window.prior_sms}:
         notes["prior_access_sms"] = "; ".join(" ".join(map(str, one)) for one in sorted(prior))
     return notes
+
+
+class ChainTable:
+    """The chains of one launch as one piece of memory: `CHAIN` records, then tables aligned to 8 bytes."""
+
+    def __init__(self, launch: ChaseLaunch, base: int) -> None:
+        self.records = np.zeros(len(launch.chains), CHAIN)
+        self._tables: list[NDArray[Any]] = []
+        self._pointers: list[tuple[int, str, int]] = []  # record, field, offset of the table that it points to
+        self.size = self.records.nbytes
+        for number, chain in enumerate(launch.chains):
+            if chain.path in UNCHAINED:
+                continue
+            record, traits = self.records[number], TRAITS[chain.path]
+            record["region"] = base + chain.region
+            record["origin"] = first_link(chain.path, base, chain.region)
+            record["link_bytes"], record["shift"] = min(chain.path.word, POINTER_BYTES), traits.shift
+            record["mark"] = traits.mark if chain.timed and launch.first.timing is Timing.EACH else 0
+            record["count"] = chain.order.count
+            match chain.order:
+                case Explicit() as order:
+                    record["kind"] = ChainKind.EXPLICIT
+                    self._append(number, "table", order.offsets())
+                case Shuffled() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SHUFFLED, order.stride, order.start
+                    record["seed"], record["half"] = order.seed, feistel_half_bits(order.count)
+                case Sequential() as order:
+                    record["kind"], record["stride"], record["start"] = ChainKind.SEQUENTIAL, order.stride, order.start
+            if chain.picks is not None:
+                record["pick_count"] = len(chain.picks)
+                self._append(number, "picks", np.array(chain.picks, np.uint32))
+
+    @staticmethod
+    def start(address: int, number: int) -> int:
+        """Address at which the link to the first position of a chain stands, given the address of the table."""
+        return address + number * CHAIN.itemsize + _FIRST_OFFSET
+
+    def content(self, address: int) -> NDArray[np.uint8]:
+        """Bytes to upload to `address`."""
+        for number, name, offset in self._pointers:
+            self.records[number][name] = address + offset
+        padded = [np.pad(table.view(np.uint8), (0, -table.nbytes % 8)) for table in self._tables]
+        return np.concatenate([self.records.view(np.uint8), *padded])
+
+    def _append(self, number: int, field: str, table: NDArray[Any]) -> None:
+        self._pointers.append((number, field, self.size))
+        self._tables.append(table)
+        self.size += -(-table.nbytes // 8) * 8
