@@ -25,7 +25,7 @@ from gpudissect.survey.drive import Progress
 from gpudissect.views.interactive import Comparison, Explanation, MixPrediction, Result
 from gpudissect.views.traces import RunTrace
 from gpudissect.workload import Chase, Launch, Mix, Stream, Workload
-from gpudissect.workload.parse import parse_chase
+from gpudissect.workload.chase import parse_chase
 
 Name = str | Path
 DEVICE_NAME = "a name such as 'cuda:0'"
@@ -244,45 +244,32 @@ def explain(
     """
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
 
-    if not isinstance(code, str | Path):
-        from gpudissect.explanation.python_kernels import python_kernel
+    with ExitStack() as stack:
+        if not isinstance(code, str | Path):
+            from gpudissect.explanation.python_kernels import python_kernel
 
-        held = python_kernel(code, kernel, args)
-        with tempfile.TemporaryDirectory() as folder:
-            return explain(
-                held.write(Path(folder)),
-                machine=machine,
-                kernel=held.name,
-                grid=grid,
-                block=held.block if block is None and grid is not None else block,
-                args=args if grid is None or trips is not None else held.values(args, grid),
-                shared=shared or held.shared_bytes,
-                device=device,
-                trips=trips,
-                limit=limit,
-                compile_options=(*held.options, *compile_options),
-                profile=profile,
-                against=against,
-                progress=progress,
-            )
-    results, others = _results_of("machine", machine), _results_of("against", against)
-    path, file = _path("profile", profile), Path(code)
-    if grid is None or block is None:
-        if grid is not None or block is not None or trips is not None or len(args):
-            raise UsageError("a launch needs both grid and block")
-        options = tuple(compile_options)
-        return Explanation.of(explain_file(file, results, kernel=kernel, profile=path, options=options, against=others))
-    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
+            held = python_kernel(code, kernel, args)
+            code = held.write(Path(stack.enter_context(tempfile.TemporaryDirectory())))
+            kernel, shared, compile_options = held.name, shared or held.shared_bytes, (*held.options, *compile_options)
+            block = held.block if block is None and grid is not None else block
+            args = args if grid is None or trips is not None else held.values(args, grid)
+        results, others = _results_of("machine", machine), _results_of("against", against)
+        path, file, options = _path("profile", profile), Path(code), tuple(compile_options)
+        if grid is None or block is None:
+            if grid is not None or block is not None or trips is not None or len(args):
+                raise UsageError("a launch needs both grid and block")
+            found = explain_file(file, results, kernel=kernel, profile=path, options=options, against=others)
+            return Explanation.of(found)
+        from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of, save_profile
 
-    run = run_of(grid, block, shared, args, device, limit, compile_options)
-    if trips is not None:
-        if len(args) or path is not None:
-            raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
-        options = run.options
-        found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)
-        return Explanation.of(found)
-    check_saved(path, [file])
-    outcome = record_on_gpu(file, kernel, run, results, progress or (lambda done, total, stage: None))
+        run = run_of(grid, block, shared, args, device, limit, options)
+        if trips is not None:
+            if len(args) or path is not None:
+                raise UsageError("with trips the kernel is not run: leave out args and profile, or trips")
+            found = explain_trips(file, run.launch, trips, results, kernel=kernel, options=options, against=others)
+            return Explanation.of(found)
+        check_saved(path, [file])
+        outcome = record_on_gpu(file, kernel, run, results, progress or (lambda done, total, stage: None))
     if path is not None and outcome.profile is not None:
         save_profile(path, outcome.profile)
     if outcome.is_interrupted:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpudissect.cli.chase import PathName, TimingName
+from gpudissect.cli.workloads import PathName, TimingName
 from gpudissect.workload import Path as LoadPath
 from gpudissect.workload import Timing
 

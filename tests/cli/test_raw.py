@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudissect.cli.mix import AccessName
-from gpudissect.cli.stream import StreamPath, TransferName
+from gpudissect.cli.workloads import AccessName, StreamPath, TransferName
 from gpudissect.workload import Access, Transfer
 from gpudissect.workload import Path as LoadPath
 from tests.support.steady_gpu import INFO, SMS, SteadyGpu

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 import gpudissect
-from gpudissect.cli import chase, discover, explain, get, mix, results, stream
+from gpudissect.cli import discover, explain, get, results, workloads
 from gpudissect.cli.completion import bash_words_joined
 from gpudissect.cli.console import BUG, DONE, INTERRUPTED, catch_stop_signals, discard_output, print_error, print_note
 from gpudissect.errors import GpudissectError
@@ -41,17 +41,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: list[Callable[..., Any]] = [discover.discover, discover.devices, chase.chase, stream.stream, mix.mix]
-COMMANDS += [
-    discover.hide,
-    results.predict,
-    explain.explain,
-    results.show,
-    get.get,
-    results.check,
-    results.compare,
-    results.export,
-    results.schema,
+COMMANDS: list[Callable[..., Any]] = [
+    *(discover.discover, discover.devices, workloads.chase, workloads.stream, workloads.mix, discover.hide),
+    *(results.predict, explain.explain, results.show, get.get),
+    *(results.check, results.compare, results.export, results.schema),
 ]
 for command in COMMANDS:
     app.command()(command)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpudissect.errors import UsageError, suggest
+from gpudissect.errors import UsageError, unknown_name
 from gpudissect.units import format_bytes
 
 TYPES = {f"{kind}{8 * size}": f"{letter}{size}" for kind, letter in (("i", "i"), ("u", "u")) for size in (1, 2, 4, 8)}
@@ -149,9 +149,7 @@ def parse_argument(spec: str) -> Argument:
         raise UsageError(f"not an argument: {ascii(spec)[:60]}; {_FORM}")
     name, kind, lanes, brackets, count_text, rest = match.groups()
     if kind not in TYPES:
-        similar = suggest(kind, TYPES)
-        hint = f"did you mean {' or '.join(similar)}?" if similar else f"valid: {', '.join(TYPES)}"
-        raise UsageError(f"argument {name}: no such type: {kind!r}; {hint}")
+        raise UsageError(f"argument {name}: {unknown_name('type', kind, TYPES)}")
     if brackets is None:
         if rest is None:
             raise UsageError(f"argument {name}: a scalar needs a value: {name}:{kind}=VALUE")

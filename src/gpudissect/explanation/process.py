@@ -29,10 +29,10 @@ from gpudissect.device.cuda.user_kernel import (
 from gpudissect.errors import GpudissectError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument
+from gpudissect.explanation.instrument import Plan, plan_samples
 from gpudissect.explanation.jobs import Answer, Job, Measured, Step, TracedLaunch
 from gpudissect.explanation.line_sample import RECORD_BYTES
 from gpudissect.explanation.profile import Gpu, Point, Results
-from gpudissect.explanation.sampling import Plan, plan_samples
 from gpudissect.units import WARP_SIZE
 
 _WARM_UP_S = 0.1

@@ -16,9 +16,13 @@ from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument, parse_arguments
 from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import (
+    ACCESSES_PER_WARP,
+    MAX_WARPS,
+    VISITS_PER_WARP,
     WARP_THREADS,
     BlockCount,
     Counted,
+    Plan,
     Sample,
     Traced,
     counted,
@@ -32,7 +36,6 @@ from gpudissect.explanation.packing import Trace, pack_bytes, pack_trace, relati
 from gpudissect.explanation.parameters import check_parameters, parameters_of
 from gpudissect.explanation.profile import SCHEMA, Allocation, Launch, Profile, Warp
 from gpudissect.explanation.ptx import Module, parse_ptx
-from gpudissect.explanation.sampling import ACCESSES_PER_WARP, MAX_WARPS, VISITS_PER_WARP, Plan
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 
 MAX_TRACE_CHARACTERS = 1_500_000

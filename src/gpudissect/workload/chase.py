@@ -8,11 +8,13 @@ another warp of its SM, another SM.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
-from gpudissect.errors import WorkloadError
-from gpudissect.workload.order import Explicit, Order, Sequential
+from gpudissect.errors import UsageError, WorkloadError, unknown_name
+from gpudissect.units import parse_bytes
+from gpudissect.workload.order import Explicit, Order, Sequential, Shuffled
 
 CODE_LINE = 128
 """Bytes of code that count as one access on the path CODE: eight instructions of 16 bytes, a line of an instruction
@@ -25,6 +27,7 @@ MAX_RECORDS = 2**26
 """Numbers in one trace."""
 MAX_BLOCK_WARPS = 32
 MAX_CLUSTER_BLOCKS = 16
+ORDERS = ("sequential", "random")
 
 
 class Path(StrEnum):
@@ -262,3 +265,43 @@ def _overlap(chains: list[tuple[Path, Order]]) -> bool:
         if words and np.unique(np.concatenate(words)).size < sum(part.size for part in words):
             return True
     return False
+
+
+def parse_chase(
+    *,
+    path: str,
+    size: str | int,
+    stride: str | int,
+    order: str,
+    seed: int,
+    timing: str,
+    bounds: str | None,
+    **options: Any,
+) -> Chase:
+    """A chase of one thread over `size` bytes in steps of `stride` bytes; `options` are further ones of `Chase`.
+
+    `order` is sequential or random; `seed` that of a random one. Raises `UsageError` for an unknown name, a footprint
+    without a single stride, or impossible options.
+    """
+    footprint, step = parse_bytes(str(size)), parse_bytes(str(stride))
+    if step < 1 or footprint < step:
+        raise UsageError(f"the footprint must hold at least one stride, got size {size} and stride {stride}")
+    for kind, name, known in (("path", path, Path), ("order", order, ORDERS), ("timing", timing, Timing)):
+        if name not in list(known):
+            raise unknown_name(kind, name, known)
+    count = footprint // step
+    return Chase(
+        path=Path(path),
+        order=Sequential(count, step) if order == "sequential" else Shuffled(count, step, seed),
+        timing=Timing(timing),
+        bounds=None if bounds is None else _bounds(bounds),
+        alone=True,
+        **options,
+    )
+
+
+def _bounds(text: str) -> Bounds:
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        raise UsageError(f"--bounds takes three whole numbers of cycles such as 60,180,400, got {text!r}")
+    return Bounds(*map(int, parts))

@@ -13,7 +13,7 @@ from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.shared_memory.infer_banks import WORD, StridedAccess, fit_layout, single_words
-from gpudissect.series import Series
+from gpudissect.measure.shared_memory.plan_shared import strided_series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest
@@ -52,13 +52,7 @@ def access_plan(instruction: Instruction, bench: Bench, known: Known) -> Plan:
     cycles = (spans[..., 0] - spans[..., 1]).min(axis=1) / (WARPS * CHAINS * COUNT * (LONG - SHORT))
     accesses = [StridedAccess(*shape, each) for shape, each in zip(shapes, cycles.tolist(), strict=True)]
     evidence = tuple(map(digest, mixes))
-    columns = {
-        "stride": tuple(float(access.stride) for access in accesses),
-        "width": tuple(float(access.width) for access in accesses),
-        "cycles": tuple(access.cycles for access in accesses),
-    }
-    units = {"stride": "words", "width": "B", "cycles": "cycles"}
-    series = Series("lsu", f"cycles of an access against stride, {instruction}", columns, units, evidence)
+    series = strided_series("lsu", f"cycles of an access against stride, {instruction}", accesses, evidence)
     estimates = [
         *_passes(instruction, [each for each in accesses if each.stride in STRIDES], evidence),
         _one_address(instruction, accesses, evidence),

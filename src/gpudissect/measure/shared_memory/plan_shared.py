@@ -56,7 +56,7 @@ def banks_plan(bench: Bench, known: Known) -> Plan:
     if fit.layout is None and (words := infer_banks.fit_layout(infer_banks.single_words(loads))).layout is not None:
         fit, caveats = words, (*caveats, ONLY_WORDS)
     unique = fit.layout is not None and all(map(fit.layout.same_banks, fit.rivals))
-    series = _series("latency against stride", loads, evidence)
+    series = strided_series("shared", "latency against stride", loads, evidence)
     return Outcome(_bank_estimates(fit, caveats, evidence), fit.layout if unique else None, (series,))
 
 
@@ -66,7 +66,7 @@ def write_conflict_plan(bench: Bench, known: Known) -> Plan:
     if reason is not None:
         return Outcome(without(Status.NOT_SUPPORTED, "shared", reason, "write_conflict"))
     stores, evidence = yield from _strided_accesses(Instruction.STS)
-    series = _series("time between stores against stride", stores, evidence)
+    series = strided_series("shared", "time between stores against stride", stores, evidence)
     return Outcome(_store_estimates(stores, known[BANK_LAYOUT], evidence), series=(series,))
 
 
@@ -126,13 +126,14 @@ def _store_estimates(
     return (cost,)
 
 
-def _series(name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, ...]) -> Series:
+def strided_series(element: str, name: str, accesses: Sequence[StridedAccess], evidence: tuple[str, ...]) -> Series:
+    """Cycles of accesses by stride and width."""
     columns = {
         "stride": tuple(float(access.stride) for access in accesses),
         "width": tuple(float(access.width) for access in accesses),
         "cycles": tuple(access.cycles for access in accesses),
     }
-    return Series("shared", name, columns, {"stride": "words", "width": "B", "cycles": "cycles"}, evidence)
+    return Series(element, name, columns, {"stride": "words", "width": "B", "cycles": "cycles"}, evidence)
 
 
 EXPERIMENTS = (
