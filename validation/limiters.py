@@ -23,7 +23,6 @@ from typing import Any
 from kernels import read_entries
 from limiter_variants import ACCESSES, UNITS, Demand, Variant, with_accesses, with_stream, with_work
 
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.mapping import map_counts
 from gpudissect.explanation.model.assess import Assessment, assess, facts_of
@@ -35,6 +34,7 @@ from gpudissect.explanation.model.traffic import bytes_of_random_line
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import Point, Profile, read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import Cubin, choose_kernel, read_cubin
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.results.files import load

@@ -20,7 +20,6 @@ from kernels import KERNELS, read_entries
 from numpy.typing import NDArray
 
 from gpudissect.device.cuda.compile import compile_ptx
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.mapping import map_counts
 from gpudissect.explanation.model.requests import LINE, SECTOR, Requests, bank_passes, distinct
@@ -28,6 +27,7 @@ from gpudissect.explanation.model.traffic import Accessed, SampledWarp, Traffic,
 from gpudissect.explanation.model.walk import walk
 from gpudissect.explanation.profile import read_profile
 from gpudissect.explanation.ptx import Module, parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import choose_kernel
 from gpudissect.machine_code.program import Program, read_program
 from gpudissect.models.base import Machine

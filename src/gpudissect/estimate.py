@@ -1,5 +1,9 @@
-"""`Estimate`: a finding inferred from traces. "Not found" is an answer, never an exception and never a zero."""
+"""`Estimate`: a finding inferred from traces. `Series`: a table of observations, the data of a plot and its basis.
 
+"Not found" is an answer, never an exception and never a zero.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import isfinite
@@ -82,3 +86,22 @@ class Estimate:
         bracket = [x for x in (self.low, number, self.high) if x is not None]
         if bracket != sorted(bracket):
             raise ValueError(f"{name}: value {self.value} is outside its bracket [{self.low}, {self.high}]")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A table about one element. Raises `ValueError` for columns of different lengths and units of unknown columns."""
+
+    element: str
+    name: str  # such as "latency against stride"
+    columns: Mapping[str, tuple[float | str, ...]]  # of equal length, first those of parameters
+    units: Mapping[str, str] = field(default_factory=dict)  # of columns that have one
+    evidence: tuple[str, ...] = ()  # digests of the workloads that it rests on
+
+    def __post_init__(self) -> None:
+        if len({len(column) for column in self.columns.values()}) > 1:
+            raise ValueError(f"columns of {self.name!r} have different lengths")
+        if unknown := set(self.units) - set(self.columns):
+            raise ValueError(f"{self.name!r} has no columns {sorted(unknown)}")
+        object.__setattr__(self, "columns", dict(self.columns))  # dicts can be pickled, views of mappings cannot
+        object.__setattr__(self, "units", dict(self.units))

@@ -13,11 +13,11 @@ import pytest
 import gpudissect as gd
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs, process, record
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.inputs import check_architecture
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.result import Explanation
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.names import short_name
 from tests.explanation.test_record import prepared, serve
 from tests.support.ptx import ptx_of

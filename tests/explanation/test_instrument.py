@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from gpudissect.errors import MachineCodeError, PtxError
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import LINES_FILE, Sample, counted, traced, with_source_lines
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.instructions import read_instructions
 from gpudissect.machine_code.kernel import read_cubin
 from tests.explanation.sources import COPIES, KERNELS, NAMES

@@ -6,9 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import Sample, counted, traced
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from tests.explanation.sources import KERNELS, NAMES
 from tests.explanation.test_instrument import ARGUMENTS, expected_count
 from tests.support.ptx import ptx_of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.accesses import Access
+from gpudissect.explanation.insertion import Access
 from gpudissect.explanation.line_records import LineRecords, pack, thinned
 from gpudissect.explanation.line_sample import LineSampled
 from gpudissect.explanation.packing import DamagedProfileError
@@ -13,7 +13,7 @@ from gpudissect.explanation.reuse import L2, Requests
 
 START, SIZE = 0x7F0000000000, 1 << 26
 ACCESSES = (Access(3, "global", "load", 4, ""), Access(9, "global", "store", 4, ""))
-SAMPLED = LineSampled("", {}, ACCESSES, (True, False), (), 0, 128, 100)
+SAMPLED = LineSampled("", {}, ACCESSES, (True, False), 0, 128, 100)
 
 
 def packed(addresses, access=0, sm=0):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from gpudissect.errors import PtxError
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.line_sample import MAX_SHIFT, is_sampled, line_sampled
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from tests.explanation.sources import COPIES, KERNELS, NAMES
 from tests.explanation.test_instrument import launch
 from tests.explanation.test_ptx import HEAD

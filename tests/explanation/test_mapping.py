@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.counts import Sums, non_negative_least_squares
 from gpudissect.explanation.instrument import BlockCount, with_source_lines
 from gpudissect.explanation.mapping import map_counts
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import choose_kernel
 from gpudissect.machine_code.program import describe
 from tests.explanation.sources import KERNELS, NAMES

@@ -11,7 +11,6 @@ from gpudissect.device.cuda.user_kernel import DEFAULT_CARVEOUT, FULL_CARVEOUT
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs, process, record
 from gpudissect.explanation.arguments import parse_argument, parse_arguments
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import (
     ACCESSES_PER_WARP,
     MAX_ACCESSES,
@@ -23,6 +22,7 @@ from gpudissect.explanation.jobs import Answer
 from gpudissect.explanation.packing import SHARED
 from gpudissect.explanation.profile import Launch
 from gpudissect.explanation.ptx import parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import choose_kernel, read_cubin
 from tests.explanation.sources import KERNELS
 from tests.support.fake_kernel_process import NVML, context_of

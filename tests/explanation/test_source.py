@@ -4,12 +4,12 @@ import hashlib
 
 import pytest
 
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import pack_bytes
 from gpudissect.explanation.profile import SCHEMA, Gpu, Launch, Profile
 from gpudissect.explanation.ptx import parse_ptx
 from gpudissect.explanation.source import lines_of_ptx, sources_of
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.instructions import read_instructions
 from gpudissect.machine_code.lines import source_lines
 from tests.support.ptx import ptx_of

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gpudissect.errors import UsageError
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.inputs import explain_file, explain_trips
 from gpudissect.explanation.model.build import GIVEN_FACTOR
 from gpudissect.explanation.profile import Launch, read_profile
 from gpudissect.explanation.trips import executions, parse_trips
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.device_code import find_kernel
 from gpudissect.machine_code.program import read_program
 from gpudissect.results.files import load

@@ -5,9 +5,8 @@ import shutil
 import pytest
 
 from gpudissect.errors import KernelFailed, MachineCodeError, UsageError
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.source import lines_of_ptx
-from gpudissect.explanation.user_code import read_user_code
+from gpudissect.explanation.user_code import assemble, read_user_code
 from gpudissect.machine_code.device_code import read_embedded_ptx
 from gpudissect.machine_code.tools import run_tool
 from tests.support.ptx import ptx_of

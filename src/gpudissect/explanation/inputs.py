@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpudissect.errors import MachineCodeError, UsageError
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import with_source_lines
 from gpudissect.explanation.packing import DamagedProfileError
 from gpudissect.explanation.profile import Launch, Profile, read_profile
 from gpudissect.explanation.result import Explanation
 from gpudissect.explanation.trips import executions
-from gpudissect.explanation.user_code import CUDA, PTX, check_options, read_text, read_user_code
+from gpudissect.explanation.user_code import CUDA, PTX, assemble, check_options, read_text, read_user_code
 from gpudissect.machine_code.device_code import cubins_for, find_kernel, read_device_code, read_embedded_ptx
 from gpudissect.machine_code.kernel import Cubin, Kernel
 from gpudissect.machine_code.names import choose_name

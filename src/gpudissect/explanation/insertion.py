@@ -1,15 +1,40 @@
-"""What code inserted into PTX needs: functions to instrument, unused names, registers, the address of an access."""
+"""What code inserted into PTX needs: functions to instrument, unused names, registers, accesses and their addresses."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudissect.errors import PtxError
-from gpudissect.explanation.accesses import Access
-from gpudissect.explanation.ptx import Function, Module, edit
+from gpudissect.explanation.ptx import Function, Instruction, Module, edit
 
 MAX_TRACE_BYTES = 1 << 30
 REGISTERS = ".reg .pred {r}p<6>; .reg .b32 {r}r<8>; .reg .b64 {r}d<12>;"
 """Declarations for the body of a function, to be filled in by `Names`."""
 _FIRST_VERSION = (6, 2)  # of activemask
+_KINDS = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+_MATRIX_KINDS = {"ldmatrix": "load", "stmatrix": "store"}
+_MATRIX_ROW_BYTES = 16
+_COPY_SIZES = {text: size for size in (4, 8, 16) for text in (str(size), hex(size))}  # of cp.async
+_DESCRIPTORS = ("wgmma.mma_async", "tcgen05.mma")  # with operands in memory that a descriptor states
+_SPACES = ("global", "shared", "local")
+_NOT_TRACED_SPACES = frozenset(("param", "const"))
+_ADDRESS = re.compile(r"\[\s*(?:([A-Za-z_$%][\w$]*)\s*(?:\+\s*)?)?(-?\s*(?:0[xX][0-9a-fA-F]{1,16}|\d{1,19}))?\s*\]")
+_ELEMENT = re.compile(r"(?:[busf]|bf|tf)(8|16|32|64|128)(x2)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access of an instruction, by its number in the module.
+
+    `space` is global, shared, local or generic; `kind` is load, store or atomic; `size` is in bytes per thread.
+    """
+
+    instruction: int
+    space: str
+    kind: str
+    size: int
+    address: str
+    """Code that leaves the address in the register ``{address}``; the space of a generic one is in bits 62 and 63."""
 
 
 def instrumented_functions(module: Module, kernel: str) -> tuple[Function, ...]:
@@ -45,3 +70,80 @@ class Names:
         if module.version < _FIRST_VERSION:
             first.append((*module.version_place, ".version {}.{}".format(*_FIRST_VERSION)))
         return edit(module.text, first + edits)
+
+
+def find_accesses(function: Function) -> tuple[dict[int, tuple[Access, ...]], tuple[int, ...]]:
+    """Accesses by index of instruction, and the numbers of instructions whose addresses are not known.
+
+    Those are bulk and tensor copies, operands of the tensor core by descriptor, reductions of several GPUs, barriers in
+    memory, and addresses of an unknown form. Parameters and constants are no accesses.
+    """
+    found: dict[int, tuple[Access, ...]] = {}
+    unknown = []
+    for index, instruction in enumerate(function.instructions):
+        number = function.first + index
+        if not _NOT_TRACED_SPACES & {_space(modifier) for modifier in instruction.modifiers}:
+            accesses = tuple(_accesses(function, instruction, number))
+            addresses = sum(operand.startswith("[") for operand in instruction.operands)
+            if accesses:
+                found[index] = accesses
+            elif addresses or instruction.opcode.startswith(_DESCRIPTORS):
+                unknown.append(number)
+    return found, tuple(unknown)
+
+
+def _space(modifier: str) -> str:
+    return modifier.partition("::")[0]
+
+
+def _accesses(function: Function, instruction: Instruction, number: int) -> Iterator[Access]:
+    spaces = [_space(modifier) for modifier in instruction.modifiers if _space(modifier) in _SPACES]
+    places = [operand for operand in instruction.operands if operand.startswith("[")]
+    if instruction.name == "cp" and instruction.modifiers[:1] == ("async",) and "bulk" not in instruction.modifiers:
+        size = _COPY_SIZES.get(instruction.operands[2], 0) if instruction.operands[2:] else 0
+        codes = [_address(function, instruction, place, "") for place in places[:2]]
+        if size and len(codes) == 2 and all(codes):
+            yield Access(number, "global", "load", size, codes[1])
+            yield Access(number, "shared", "store", size, codes[0])
+        return
+    kind = _KINDS.get(instruction.name) or _MATRIX_KINDS.get(instruction.name)
+    if kind is None or not places or {"async", "bulk"} & set(instruction.modifiers):
+        return
+    space = spaces[0] if spaces else "generic"
+    size = _MATRIX_ROW_BYTES if instruction.name in _MATRIX_KINDS else _size(instruction.modifiers)
+    code = _address(function, instruction, places[0], space)
+    if size and code:
+        yield Access(number, space, kind, size, code)
+
+
+def _size(modifiers: tuple[str, ...]) -> int:
+    """Bytes that a thread accesses; 0 if the type is not known."""
+    element = _ELEMENT.fullmatch(modifiers[-1]) if modifiers else None
+    vector = next((int(m[1:]) for m in modifiers if m in ("v2", "v4", "v8")), 1)
+    return vector * int(element[1]) // 8 * (2 if element[2] else 1) if element else 0
+
+
+def _address(function: Function, instruction: Instruction, place: str, space: str) -> str:
+    """Code for an address; empty if its form is not known."""
+    match = _ADDRESS.fullmatch(place)
+    if match is None or not (match[1] or match[2]):
+        return ""
+    base, offset = match[1], (match[2] or "0").replace(" ", "")
+    bits = function.register_bits(base, instruction.scope) if base else None
+    if base is None:
+        code = f"mov.u64 {{address}}, {offset};"
+    elif bits in (32, 64):
+        widened = "mov.u64" if bits == 64 else "cvt.u64.u32"
+        code = f"{widened} {{address}}, {base}; add.s64 {{address}}, {{address}}, {offset};"
+    elif bits is None and not base.startswith("%"):
+        code = f"mov.u64 {{address}}, {base}; add.s64 {{address}}, {{address}}, {offset};"
+    else:
+        return ""
+    if space == "generic":
+        code += (
+            " isspacep.shared {is_shared}, {address}; isspacep.local {is_local}, {address};"
+            " @{is_shared} cvta.to.shared.u64 {address}, {address}; @{is_local} cvta.to.local.u64 {address}, {address};"
+            f" @{{is_shared}} or.b64 {{address}}, {{address}}, {1 << 62};"
+            f" @{{is_local}} or.b64 {{address}}, {{address}}, 0x{1 << 63:x};"
+        )
+    return code

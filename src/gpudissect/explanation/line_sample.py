@@ -19,8 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpudissect.errors import PtxError
-from gpudissect.explanation.accesses import Access, find_accesses
-from gpudissect.explanation.insertion import MAX_TRACE_BYTES, REGISTERS, Names, address_code, instrumented_functions
+from gpudissect.explanation.insertion import (
+    MAX_TRACE_BYTES,
+    REGISTERS,
+    Access,
+    Names,
+    address_code,
+    find_accesses,
+    instrumented_functions,
+)
 from gpudissect.explanation.ptx import Instruction, Module
 from gpudissect.explanation.reuse import SECTOR_BYTES, Requests
 

@@ -14,7 +14,6 @@ import numpy as np
 from gpudissect.errors import UsageError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument, parse_arguments
-from gpudissect.explanation.assemble import assemble
 from gpudissect.explanation.instrument import (
     ACCESSES_PER_WARP,
     MAX_WARPS,
@@ -36,6 +35,7 @@ from gpudissect.explanation.packing import Trace, pack_bytes, pack_trace, relati
 from gpudissect.explanation.parameters import check_parameters, parameters_of
 from gpudissect.explanation.profile import SCHEMA, Allocation, Launch, Profile, Warp
 from gpudissect.explanation.ptx import Module, parse_ptx
+from gpudissect.explanation.user_code import assemble
 from gpudissect.machine_code.kernel import Cubin, Kernel, choose_kernel, read_cubin
 
 MAX_TRACE_CHARACTERS = 1_500_000

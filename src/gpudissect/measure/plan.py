@@ -13,8 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Estimate, Status, Value
-from gpudissect.series import Series
+from gpudissect.estimate import Estimate, Series, Status, Value
 from gpudissect.trace import Trace
 from gpudissect.workload import Workload
 

@@ -8,11 +8,10 @@ from statistics import median
 
 from gpudissect.device.base import Device
 from gpudissect.errors import UsageError
-from gpudissect.estimate import Estimate
+from gpudissect.estimate import Estimate, Series
 from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Bench, Experiment, Study
 from gpudissect.measure.prediction.infer_agreement import CacheCounts, NotPredicted, PathCounts
-from gpudissect.series import Series
 from gpudissect.survey.drive import Drive, Failure, Progress, Statement
 from gpudissect.survey.registry import experiments, measured_elements
 from gpudissect.trace import Context

@@ -10,7 +10,7 @@ from types import NoneType
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, Blocks, footprint, probed_chain
 from gpudissect.measure.cache.infer_level import FarPartition, Level
 from gpudissect.measure.cache.infer_residency import SIZE_TOLERANCE, Fit, ResidentBytes, partition_sizes, probe_sizes
@@ -30,7 +30,6 @@ from gpudissect.measure.cache.plan_line import Lines, lines_of
 from gpudissect.measure.cache.residency_probe import ResidencyTest
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.simulation.cache.geometry import PARTITION_COUNT
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Shuffled, Timing

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.estimate import Status
+from gpudissect.estimate import Series, Status
 from gpudissect.measure.access_patterns import cold_pairs, footprint, scattered_offsets
 from gpudissect.measure.cache.infer_l2_partitions import HomePartition, find_home_partition
 from gpudissect.measure.cache.infer_level import (
@@ -33,7 +33,6 @@ from gpudissect.measure.cache.infer_level import (
 )
 from gpudissect.measure.cache.infer_line import fetch_granularity
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, without
-from gpudissect.series import Series
 from gpudissect.trace import Array, Trace
 from gpudissect.vocabulary import CACHES, PATHS
 from gpudissect.workload import Chase, Explicit, Path, Timing

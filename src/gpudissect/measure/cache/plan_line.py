@@ -7,7 +7,7 @@ from types import NoneType
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.access_patterns import ELEMENTS_PER_PROBE, MIN_LONG_CHAIN_BLOCKS, Blocks, probed_chain
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.infer_line import MIN_SHARE_GAP, Hits, same_line_probability
@@ -15,7 +15,6 @@ from gpudissect.measure.cache.infer_residency import Residency, estimate_residen
 from gpudissect.measure.cache.plan_levels import absent, for_each_cache, level_of, levels_of
 from gpudissect.measure.infer_confidence import BRACKETED, CONFLICTED, EXACT
 from gpudissect.measure.plan import Ask, Bench, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Chase, Timing
 

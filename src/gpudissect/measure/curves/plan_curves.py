@@ -9,6 +9,7 @@ L1. A part of what an SM reads may still lie in its L1 at footprints beyond all 
 import math
 from dataclasses import replace
 
+from gpudissect.estimate import Series
 from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_line import lines_of
@@ -20,7 +21,6 @@ from gpudissect.measure.throughput.stream_search import (
     resident_blocks,
     why_no_streams,
 )
-from gpudissect.series import Series
 from gpudissect.units import KIB, MIB
 from gpudissect.workload import Chase, Path, Timing, Transfer
 from gpudissect.workload.digest import digest

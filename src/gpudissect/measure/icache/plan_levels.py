@@ -5,13 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.cache.infer_level import Absence
 from gpudissect.measure.icache import infer_levels
 from gpudissect.measure.icache.infer_levels import Curve, CurveLevels, Rise, curve_of, lap_overhead
 from gpudissect.measure.infer_confidence import DOUBTFUL, UNTRIED
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import format_bytes
 from gpudissect.workload import Chase, Path, Sequential, Timing

@@ -6,13 +6,12 @@ import numpy as np
 
 from gpudissect.catalogue.compute_capability import max_block_threads
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Status
+from gpudissect.estimate import Series, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import Lifetimes, median_duration
 from gpudissect.measure.instructions.instructions import max_warps, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest

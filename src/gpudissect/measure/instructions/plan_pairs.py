@@ -8,7 +8,7 @@ import numpy as np
 
 from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import Lifetimes
@@ -22,7 +22,6 @@ from gpudissect.measure.instructions.infer_pairs import (
 )
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step

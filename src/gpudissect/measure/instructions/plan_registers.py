@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 
 from gpudissect.catalogue.compute_capability import schedulers
-from gpudissect.estimate import Status
+from gpudissect.estimate import Series, Status
 from gpudissect.measure.infer_confidence import BANKS, TIMED
 from gpudissect.measure.infer_latency import MAX_CLOCK_DRIFT
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.instructions.infer_registers import fit_banks
 from gpudissect.measure.instructions.instructions import block_size_of, why_unsupported
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Step
 from gpudissect.workload.digest import digest

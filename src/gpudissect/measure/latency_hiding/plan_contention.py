@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.latency_hiding.infer_contention import Distribution, Fit, fit_contention, fit_errors
@@ -26,7 +26,6 @@ from gpudissect.measure.latency_hiding.mixes import (
 from gpudissect.measure.latency_hiding.plan_loops import loops_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, found, without
 from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS, Bound, format_rate, peak_bandwidth
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.workload import Mix
 from gpudissect.workload.digest import digest

@@ -8,7 +8,7 @@ from types import NoneType
 
 from gpudissect.catalogue.compute_capability import schedulers, special_function_rate, warp_issues
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH, RATE, TIMED, UNTRIED, WARPS
 from gpudissect.measure.instructions.infer_issue import Lifetimes
 from gpudissect.measure.instructions.instructions import why_unsupported
@@ -40,7 +40,6 @@ from gpudissect.measure.latency_hiding.mixes import (
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, StopEarly, Study, found, without
 from gpudissect.measure.throughput.rate_estimates import MAX_EXCESS, MEMORY, Bound, Unbounded, peak_bandwidth
-from gpudissect.series import Series
 from gpudissect.trace import Trace
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Access, Instruction, Mix

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpudissect.catalogue.compute_capability import schedulers
 from gpudissect.device_info import DeviceInfo
+from gpudissect.estimate import Series
 from gpudissect.measure.instructions.instructions import max_warps
 from gpudissect.measure.latency_hiding.infer_contention import Fit
 from gpudissect.measure.latency_hiding.infer_loops import LoopData, points_of
@@ -19,7 +20,6 @@ from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan
 from gpudissect.models import ALL
 from gpudissect.models.base import Contention, Curve, Loop, Machine, Model, Unit
 from gpudissect.models.evaluation import Evaluation, Measurement, Quotient, evaluate, warps_needed
-from gpudissect.series import Series
 
 SHARE = 0.90
 ARITHMETIC = "fadd"

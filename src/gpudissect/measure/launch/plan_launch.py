@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from gpudissect.device_info import Origin
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import TIMED
 from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.launch.infer_launch import (
@@ -21,7 +21,6 @@ from gpudissect.measure.launch.infer_launch import (
     widened_for_processes,
 )
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Clock, Instruction, Launch, LaunchMethod, Mix, Step
 from gpudissect.workload.digest import digest

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpudissect.errors import UsageError
+from gpudissect.estimate import Series
 from gpudissect.measure.cache.infer_level import Level
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.cache.plan_levels import CACHES_ON_PATH, levels_of, levels_on
@@ -27,7 +28,6 @@ from gpudissect.measure.tlb.page_accesses import PATH, WARMUP, PageAccesses, mem
 from gpudissect.measure.tlb.page_accesses import VISITS as PAGE_VISITS
 from gpudissect.measure.tlb.plan_entries_and_page_size import tlb_of
 from gpudissect.measure.tlb.plan_policy import tlb_caches_to
-from gpudissect.series import Series
 from gpudissect.simulation.cache.check import check_cache
 from gpudissect.simulation.cache.geometry import Policy, PolicyKind
 from gpudissect.trace import Array, Trace

@@ -6,7 +6,7 @@ from types import NoneType
 
 import numpy as np
 
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.cache.plan_dram import stated_by_driver
 from gpudissect.measure.cache.plan_latency import METHOD as LAP_METHOD
 from gpudissect.measure.cache.plan_latency import chains_over, chase_latency, latency_estimate
@@ -16,7 +16,6 @@ from gpudissect.measure.instructions.instructions import why_unsupported
 from gpudissect.measure.plan import Ask, Bench, Experiment, Key, Known, Outcome, Plan, found, without
 from gpudissect.measure.shared_memory import infer_banks
 from gpudissect.measure.shared_memory.infer_banks import WORD, BankFit, Layout, StridedAccess
-from gpudissect.series import Series
 from gpudissect.units import WARP_SIZE
 from gpudissect.workload import Instruction, Mix, Path, Step
 

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from gpudissect.catalogue.compute_capability import stores_cross_l1
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.cache.plan_capacity import capacity_of
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, without
 from gpudissect.measure.throughput import rate_estimates, stream_search
@@ -30,7 +30,6 @@ from gpudissect.measure.throughput.rate_estimates import (
     plateau_estimate,
 )
 from gpudissect.measure.throughput.stream_search import Configuration, bandwidth_of, search, why_no_streams
-from gpudissect.series import Series
 from gpudissect.units import MIB, format_bytes
 from gpudissect.workload import Path, Stream, Transfer
 from gpudissect.workload.digest import digest

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from gpudissect.device_info import DeviceInfo
-from gpudissect.estimate import Estimate, Status
+from gpudissect.estimate import Estimate, Series, Status
 from gpudissect.measure.infer_confidence import BANDWIDTH
 from gpudissect.measure.plan import found
 from gpudissect.measure.throughput import infer_throughput
 from gpudissect.measure.throughput.infer_throughput import FAR, NEAR, Plateau, Throughput
-from gpudissect.series import Series
 from gpudissect.vocabulary import unit_of
 
 MAX_EXCESS = 0.005  # relative: a rate may be misread by so much, and exceed a true bound

@@ -18,7 +18,7 @@ _BYTES_IN_FLIGHT = ("blocks_per_sm", "threads", "ilp", "width")
 def figure_of(series: Series) -> Figure | None:
     """The plot of a series; None where there is nothing to plot: no numbers, or a single one.
 
-    Chosen columns come before measured ones (`gpudissect.series`): the last numeric column is the vertical axis, with
+    Chosen columns come before measured ones (`gpudissect.estimate`): the last numeric column is the vertical axis, with
     all that share its unit. "... against NAME" or "... by NAME" names the horizontal axis, otherwise the chosen column
     with the most values is used; another chosen one with few values makes groups. A full grid of two is a map.
     """
