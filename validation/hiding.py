@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hiding_rows import Row, rows
-from hiding_sections import model_errors, scheduling, single_runs, single_runs_section
+from hiding_sections import Row as Simulated
+from hiding_sections import model_errors, quotient_rows, scheduling, single_runs, single_runs_section
+from kinds import Kind, yes
 
 PAGE = Path(__file__).parent.parent / "docs" / "validation-hiding.md"
 TABLE = PAGE.with_suffix(".csv")
-COLUMNS = ("where", "what", "printed", "ours", "note")
+COLUMNS = ("kind", "agrees", "basis", "gpu", "what", "published", "found", "verdict", "source")
+GENERATIONS = re.compile("G80|GT200|Fermi|Kepler|Maxwell")
 FIGURES = {4: range(1, 14), 5: range(2, 6), 6: range(1, 7), 7: range(1, 15)}  # by chapter
 
 
@@ -23,9 +28,15 @@ def headline(found: Sequence[Row]) -> str:
     agreeing = [row for row in found if row.agrees]
     near = sum(bool(row.near) for row in agreeing)
     return (
-        f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed, "
-        f"{near} nearly (reason given). Different: {len(found) - len(agreeing)}.**"
+        f"**{len(agreeing) - near} of {len(found)} printed numbers and formulas agree to the last digit printed.** "
+        f"{near} do nearly, with the reason given; {len(found) - len(agreeing)} differ. "
+        f"None of them is evidence of how a GPU works: {_by_basis(found)}."
     )
+
+
+def _by_basis(found: Sequence[Row]) -> str:
+    counts = Counter(row.basis for row in found)
+    return ", ".join(f"{count} are {basis}" for basis, count in counts.most_common())
 
 
 def page(found: Sequence[Row]) -> str:
@@ -62,6 +73,26 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.place, row.what, f"{row.printed:g}", ours, note
 
 
+def calculations(found: Iterable[Row]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table on what follows from printed numbers; nearly is not enough to agree."""
+    for row in found:
+        where, what, printed, ours, note = _cells(row)
+        agrees = yes(row.agrees and not row.near)
+        yield (Kind.CALCULATION.value, agrees, row.basis, _generation(what), what, printed, ours, note, f"VV16 {where}")
+
+
+def simulations(found: Iterable[Simulated]) -> Iterator[tuple[str, ...]]:
+    """Rows of the table on simulated GPUs."""
+    for row in found:
+        cells = (_generation(row.what), row.what, row.printed, row.ours, row.verdict, f"VV16 {row.place}")
+        yield (row.kind.value, yes(row.agrees), "", *cells)
+
+
+def _generation(what: str) -> str:
+    match = GENERATIONS.search(what)
+    return match[0] if match else ""
+
+
 def _csv(rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -75,10 +106,10 @@ def main() -> int:
     options = parser.parse_args()
     found = rows()
     print(headline(found))
-    table = _csv([COLUMNS, *map(_cells, found)])
+    table = _csv([COLUMNS, *calculations(found), *simulations(quotient_rows())])
     if not options.check:
         PAGE.write_text(page(found), encoding="utf-8")
-        TABLE.write_text(table + _csv(row.cells for row in single_runs()), encoding="utf-8")
+        TABLE.write_text(table + _csv(simulations(single_runs())), encoding="utf-8")
         return 0
     kept = PAGE.read_text(encoding="utf-8").splitlines()
     changed = [line for line in (headline(found), *model_errors()) if line not in kept]

@@ -1,4 +1,4 @@
-"""The figures of VV16 chapters 4 to 7 redrawn: models as lines, measurements on the simulated GPUs as points."""
+"""The figures of VV16 chapters 4 to 7 redrawn: models as lines, the simulated GPUs as points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hiding_runs import (
     random_bandwidth,
     single_loads,
 )
-from hiding_sections import COMPARED, PERCENTS, measured_machine, random_words
+from hiding_sections import COMPARED, PERCENTS, machine_with_curves, random_words
 from needed import guide_warps, guide_warps_with_arithmetic, warps_observed
 
 from gpudissect.measure.instructions.infer_issue import Occupancy
@@ -112,7 +112,14 @@ def pictures() -> Iterator[tuple[str, str]]:
         ),
     }
     for key, (title, figures) in titles.items():
-        yield key, sheet(f"VV16 figure {int(key[0])}.{int(key[2:])}: {title}", list(figures))
+        yield key, unmeasured(sheet(f"VV16 figure {int(key[0])}.{int(key[2:])}: {title}", list(figures)))
+
+
+def unmeasured(svg: str) -> str:
+    """The picture; raises `ValueError` if it calls anything measured, for nothing here is."""
+    if "measure" in svg.lower():
+        raise ValueError("a picture of simulated GPUs has the word measured: call the points simulated")
+    return svg
 
 
 _NEWER = [(FERMI, 32.0), (KEPLER, 32.0), (MAXWELL, 64.0)]
@@ -121,7 +128,7 @@ _NEWER = [(FERMI, 32.0), (KEPLER, 32.0), (MAXWELL, 64.0)]
 def panel(
     title: str, x: str, y: str, curves: Mapping[str, Points], dots: Mapping[str, Points], **options: Any
 ) -> Figure:
-    """Models as `curves`, measurements as `dots`."""
+    """Models as `curves`, simulated runs as `dots`."""
     kinds = dict.fromkeys(curves, Kind.CURVES) | dict.fromkeys(dots, Kind.DOTS)
     return overlay(title, (x, ""), (y, ""), {**curves, **dots}, kinds=kinds, **options)
 
@@ -130,12 +137,12 @@ def _loop_panel(
     gpu: str, loop: Loop, *models: str, title: str = "", curves: Mapping[str, Points] | None = None
 ) -> Figure:
     """Throughput against occupancy: adds per cycle of an SM, accesses where there are no adds."""
-    machine = measured_machine(gpu)
+    machine = machine_with_curves(gpu)
     n = np.linspace(0.25, machine.warps, 2 * machine.warps)
     lines = {by_key(key).name: (n, _adds(loop, by_key(key).throughput(machine, loop, n))) for key in models}
     top = MAX_OVERSHOOT * 1.15 * float(_adds(loop, by_key("basic").throughput(machine, loop, machine.warps)))
     measurement = measure(gpu, loop)
-    dots = {} if measurement is None else {"measured": (measurement.warps, _adds(loop, measurement.rate))}
+    dots = {} if measurement is None else {"simulated": (measurement.warps, _adds(loop, measurement.rate))}
     alpha = "infinite" if loop.alpha == inf else f"{loop.alpha:g}"
     title = title or f"{vv16.generation(gpu)}, alpha = {alpha}"
     return panel(title, WARPS, ADDS if loop.alpha else IPC, {**(curves or {}), **lines}, dots, y_max=top)
@@ -178,7 +185,7 @@ def _needed(gpu: str, access: str, alphas: Sequence[float], *models: str) -> Fig
         observed = None if measurement is None else warps_observed(machine, measurement, SHARE)
         if measurement is not None and observed is not None:
             points[measurement.loop.alpha] = observed
-    dots = {"measured": (list(points), list(points.values()))}
+    dots = {"simulated": (list(points), list(points.values()))}
     options = {"log_x": True, "y_max": 2.0 * machine.warps}
     return panel(vv16.generation(gpu), ALPHA, WARPS, curves, dots if points else {}, **options)
 
@@ -189,9 +196,9 @@ def _mixed(access: str, gpus: Sequence[str]) -> Iterator[Figure]:
 
 
 def _errors(cases: Sequence[tuple[str, str]], *others: str) -> Iterator[Figure]:
-    """Smallest and largest estimate over measurement against alpha (VV16 figures 7.11 to 7.13)."""
+    """Smallest and largest estimate over simulated throughput against alpha (VV16 figures 7.11 to 7.13)."""
     for gpu, first in cases:
-        machine = measured_machine(gpu)
+        machine = machine_with_curves(gpu)
         measurements = [each for alpha in ALPHAS if (each := measure(gpu, Loop(alpha=alpha))) is not None]
         alphas = [each.loop.alpha for each in measurements]
         curves: dict[str, Points] = {}
@@ -199,7 +206,7 @@ def _errors(cases: Sequence[tuple[str, str]], *others: str) -> Iterator[Figure]:
             ranges = [error_range(model, machine, each) for each in measurements]
             curves[f"{model.name}, max"] = alphas, [high.value for _, high in ranges]
             curves[f"{model.name}, min"] = alphas, [low.value for low, _ in ranges]
-        yield panel(machine.name, ALPHA, "estimate / measurement", curves, {}, log_x=True)
+        yield panel(machine.name, ALPHA, "estimate / simulated throughput", curves, {}, log_x=True)
 
 
 def _figure_4_2() -> Iterator[Figure]:
@@ -302,7 +309,7 @@ def _under_load(gpu: str) -> Figure:
     gbs = machine.bytes_per_second("ldg_streaming", rate) / 1e9
     x = machine.bytes_per_second("ldg_streaming", measurement.rate) / 1e9
     curves = {"a + b x / (c - x)": (gbs, contention.latency(rate))}
-    dots = {"measured": (x, measurement.warps / measurement.rate)}
+    dots = {"simulated": (x, measurement.warps / measurement.rate)}
     return panel(machine.name, "GB/s", "latency, cycles", curves, dots, y_max=3 * contention.base)
 
 
@@ -338,7 +345,7 @@ def _figure_7_10() -> Iterator[Figure]:
             vv16.machine(FERMI),
             Loop(alpha=32),
             48,
-            {"measured": (fermi.warps, fermi.loop.operations(fermi.rate))},
+            {"simulated": (fermi.warps, fermi.loop.operations(fermi.rate))},
         ),
     )
     for title, machine, loop, warps, dots in cases:

@@ -24,6 +24,7 @@ from gpudissect.units import WARP_SIZE
 SYNTHETIC = vv16.synthetic()
 G80, GT200, FERMI, KEPLER, MAXWELL = vv16.gpus()
 YEARS = np.arange(2006, 2016, 2)
+ARITHMETIC, FORMULA, MODEL = "arithmetic on printed numbers", "a printed formula typed again", "a model"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Row:
         tolerance: half of the last digit printed, or more where `near` gives the reason.
         near: why they are not equal to the last digit.
         about: what a careful reader must know.
+        basis: what ours is calculated with; none of these rows is measured or simulated.
 
     """
 
@@ -47,6 +49,7 @@ class Row:
     tolerance: float
     near: str = ""
     about: str = ""
+    basis: str = MODEL
 
     @property
     def agrees(self) -> bool:
@@ -62,7 +65,7 @@ def rows() -> list[Row]:
 def _formula(place: str, what: str, ours: Floats, exact: Floats, tolerance: float = 1e-9) -> Row:
     """The model against a printed formula, over all occupancies."""
     deviation = float(np.abs(ours / exact - 1).max())
-    return Row(place, f"{what}: largest deviation", 0, deviation, tolerance, about="the formula")
+    return Row(place, f"{what}: largest deviation", 0, deviation, tolerance, about="the formula", basis=FORMULA)
 
 
 def _digit(printed: float) -> float:
@@ -96,10 +99,17 @@ def _chapter_3() -> Iterator[Row]:
     loads, pins = maxwell.unit("ldg_streaming"), maxwell.pin_throughput("ldg_streaming")
     for kind, name, tolerance in (("fadd", "arithmetic", 0), ("ldg_streaming", "memory", 0.5)):
         needed = vv16.tables()["table_3_1"][kind]["concurrency"]
-        yield Row("table 3.1", f"instructions needed, {name}, Maxwell", needed, _product(maxwell, kind), tolerance)
-    yield Row("s3.2", "pin bandwidth in IPC, Maxwell", 0.086, pins, 5e-4)
+        yield Row(
+            "table 3.1",
+            f"instructions needed, {name}, Maxwell",
+            needed,
+            _product(maxwell, kind),
+            tolerance,
+            basis=ARITHMETIC,
+        )
+    yield Row("s3.2", "pin bandwidth in IPC, Maxwell", 0.086, pins, 5e-4, basis=ARITHMETIC)
     near = "0.086 x 368 is 31.8: the two printed factors do not give the product"
-    yield Row("s3.2", "instructions needed at it", 33, loads.latency * pins, 0.5, near)
+    yield Row("s3.2", "instructions needed at it", 33, loads.latency * pins, 0.5, near, basis=ARITHMETIC)
     sheet = table_3_4()
     table = vv16.tables()["table_3_4"]
     for resource, printed in table["totals"].items():
@@ -111,8 +121,15 @@ def _chapter_3() -> Iterator[Row]:
     yield Row("listing 3.1", "issue of the store, cycle", 343, timeline(chain, reissue=3, width=2).end, 0)
     adds = [Issue("FADD", 18, (f"R{i}",), f"R{i}") for i in range(7)]
     yield Row("listing 3.2", "issue of the 7th add on Fermi, cycle", 36, timeline(adds, reissue=6).end, 0)
-    yield Row("s3.10", "traffic of a random permutation, 32 B transactions", 3.3, (256 + 32 * 32) / 384, 0.05)
-    yield Row("s3.10", "the same with 128 B", 11, (256 + 32 * 128) / 384, 0.5)
+    yield Row(
+        "s3.10",
+        "traffic of a random permutation, 32 B transactions",
+        3.3,
+        (256 + 32 * 32) / 384,
+        0.05,
+        basis=ARITHMETIC,
+    )
+    yield Row("s3.10", "the same with 128 B", 11, (256 + 32 * 128) / 384, 0.5, basis=ARITHMETIC)
 
 
 def _vector_add() -> Iterator[Row]:
@@ -128,13 +145,15 @@ def _vector_add() -> Iterator[Row]:
         worksheet(replace(kepler, units=units), {"core": 9, "load": 3}, n, latency=found.end, pairs=len(found.pairs))
         for n in (1, 64)
     )
-    yield Row("s3.8", "memory, B per cycle of one SM", 17.1, share, 0.05)
+    yield Row("s3.8", "memory, B per cycle of one SM", 17.1, share, 0.05, basis=ARITHMETIC)
     yield Row("s3.8", "cycles per warp of one scheduler, issue", printed["issues"], 4 * one.totals["issue"], 0)
     bound = printed["throughput_bound"]
     yield Row("s3.8", "throughput bound, warps per cycle", bound, one.throughput_bound, 1e-4)
     yield Row("s3.8", "GB/s of each warp", printed["gbs_per_warp"], one.bytes_per_second() / 1e9, 0.005)
     yield Row("s3.8", "maximum GB/s", printed["peak_gbs"], full.bytes_per_second() / 1e9, 1e-6)
-    yield Row("s3.9", "IPC at 156 GB/s", 0.54, 12 * 156e9 / (384 * kepler.sms * kepler.clock_hz), 0.005)
+    yield Row(
+        "s3.9", "IPC at 156 GB/s", 0.54, 12 * 156e9 / (384 * kepler.sms * kepler.clock_hz), 0.005, basis=ARITHMETIC
+    )
 
 
 def _chapter_4() -> Iterator[Row]:
@@ -147,14 +166,14 @@ def _chapter_4() -> Iterator[Row]:
             ours.append(Loop(alpha=alpha).accesses(Basic().throughput(machine, Loop(alpha=alpha), n)))
         yield _formula("table 4.2", f"{vv16.generation(gpu)}, the solution", np.stack(ours), np.stack(exact))
     random = vv16.machine(MAXWELL).unit("ldg_random").throughput
-    yield Row("s4.3", "random accesses, Maxwell, IPC", 0.0029, random, 5e-5)
+    yield Row("s4.3", "random accesses, Maxwell, IPC", 0.0029, random, 5e-5, basis=ARITHMETIC)
     for gpu in vv16.gpus():
         stream, add = (vv16.value(gpu, "table_6_3", column) for column in ("stream", "add"))
         what = f"{vv16.generation(gpu)}: warps for 90 % of memory over those for arithmetic"
-        yield Row("s4.3", what, vv16.value(gpu, "section_4_3", "ratio"), stream / add, 0.051)
+        yield Row("s4.3", what, vv16.value(gpu, "section_4_3", "ratio"), stream / add, 0.051, basis=ARITHMETIC)
     near = "printed for all GeForce GPUs; ours for the five, 2006 to 2014"
     growth = float(np.exp(-np.polyfit(YEARS, np.log(memory_over_arithmetic()), 1)[0]))
-    yield Row("s4.4", "arithmetic over memory throughput grows per year by", 1.24, growth, 0.05, near)
+    yield Row("s4.4", "arithmetic over memory throughput grows per year by", 1.24, growth, 0.05, near, basis=ARITHMETIC)
 
 
 def memory_over_arithmetic() -> list[float]:
@@ -173,8 +192,8 @@ def _cusp() -> Iterator[Row]:
     assert top is not None
     yield Row(place, "cusp on Maxwell, alpha", 49, top[0].alpha, 1, "48.1 as issue binds, 49.1 as cores do")
     yield Row(place, "cusp on Maxwell, warps", 54, top[1], 0.6, "53.5 as issue binds, 54.0 as cores do")
-    yield Row(place, "warps at alpha 0", 30, _needed(basic, maxwell, Loop(alpha=0)), 0.5)
-    yield Row(place, "warps at alpha infinite", 24, _needed(basic, maxwell, Loop(alpha=inf)), 1e-6)
+    yield Row(place, "warps at alpha 0", 30, _needed(basic, maxwell, Loop(alpha=0)), 0.5, basis=ARITHMETIC)
+    yield Row(place, "warps at alpha infinite", 24, _needed(basic, maxwell, Loop(alpha=inf)), 1e-6, basis=ARITHMETIC)
     units = {
         "fadd": Unit(resource="cores", latency=3, throughput=1),
         "ldg_streaming": Unit(resource="memory", latency=12, throughput=1),
@@ -211,28 +230,29 @@ def _one_latency() -> Iterator[Row]:
         run, wait, switch = Agarwal().cycles(machine, loop)
         difference = (run + wait) / (run + switch) - hong_kim.cwp_full(machine, loop)
         what = f"{machine.name}: Agarwal's threads less Hong & Kim's warps, alpha 32"
-        yield Row("s4.9", what, 0, difference, 1e-9)
-    yield Row("s4.13", "GB/s of 16 coalesced loads per cycle at 1 GHz", 2048, 16 * 128.0, 0)
+        yield Row("s4.9", what, 0, difference, 1e-9, basis=FORMULA)
+    yield Row("s4.13", "GB/s of 16 coalesced loads per cycle at 1 GHz", 2048, 16 * 128.0, 0, basis=ARITHMETIC)
 
 
 def _chapter_6() -> Iterator[Row]:
     for gpu, machine in vv16.machines().items():
         linear, printed = _product(machine, "ldg_streaming"), vv16.value(gpu, "table_6_4", "linear")
-        yield Row(
-            "table 6.4", f"{machine.name}: linear, warps per scheduler", printed, linear / machine.schedulers, 0.25
-        )
+        what = f"{machine.name}: linear, warps per scheduler"
+        yield Row("table 6.4", what, printed, linear / machine.schedulers, 0.25, basis=ARITHMETIC)
     for gpu in vv16.gpus():
         random, stream = (vv16.value(gpu, "table_6_2", column) for column in ("random", "stream"))
         further = (random - stream) / (32 - vv16.value(gpu, "section_6_7", "transactions"))
         printed = vv16.value(gpu, "table_6_7", "transaction_latency")
         what = f"{vv16.generation(gpu)}: cycles of a further transaction"
-        yield Row("table 6.7", what, printed, further, _digit(printed))
+        yield Row("table 6.7", what, printed, further, _digit(printed), basis=ARITHMETIC)
     kepler, maxwell = vv16.machine(KEPLER), vv16.machine(MAXWELL)
-    yield Row("s6.1", "Kepler: special functions needed per SM", 9, _product(kepler, "rsq"), 1e-9)
-    yield Row("s6.1", "Maxwell: accesses to shared memory needed per SM", 24, _product(maxwell, "lds"), 1e-9)
-    yield Row("s6.3", "MC16's 156 GB/s at the full memory clock", 182, 156 * 3.5 / 3.0, 0.5)
+    yield Row("s6.1", "Kepler: special functions needed per SM", 9, _product(kepler, "rsq"), 1e-9, basis=ARITHMETIC)
+    yield Row(
+        "s6.1", "Maxwell: accesses to shared memory needed per SM", 24, _product(maxwell, "lds"), 1e-9, basis=ARITHMETIC
+    )
+    yield Row("s6.3", "MC16's 156 GB/s at the full memory clock", 182, 156 * 3.5 / 3.0, 0.5, basis=ARITHMETIC)
     ((_, c),) = kepler.contention["ldg_streaming"].terms
-    yield Row("s6.5", "Kepler: c in accesses per cycle", 0.1477, c, 5e-5)
+    yield Row("s6.5", "Kepler: c in accesses per cycle", 0.1477, c, 5e-5, basis=ARITHMETIC)
     loop, n = Loop(alpha=32), np.arange(1, 65)
     x = loop.accesses(Refined().throughput(kepler, loop, n))
     solution = np.minimum(n / (300 + 32 * x / (c - x) + 9 * 32), min(0.1338, 4 / 33))
@@ -240,7 +260,7 @@ def _chapter_6() -> Iterator[Row]:
     for gpu, machine in vv16.machines().items():
         for share, column in ((0.9, "at_90"), (0.95, "at_95")):
             ours = _needed(Refined(), machine, Loop(alpha=0), share) / machine.schedulers
-            printed, near = vv16.value(gpu, "table_6_4", column), "printed: measured; within 20 %"
+            printed, near = vv16.value(gpu, "table_6_4", column), "printed: what VV16 measured; within 20 %"
             what = f"{machine.name}: warps per scheduler for {share:.0%}, by the refined model"
             yield Row("table 6.4", what, printed, ours, 0.2 * printed, near)
 
@@ -257,12 +277,12 @@ def _hong_kim() -> Iterator[Row]:
     yield Row("s7.1", "CWP, alpha 32", 4.3, hong_kim.cwp_full(machine, loop), 0.05)
     n = np.array([4, 10])
     few, many = n / loop.accesses(model.throughput(machine, loop, n))
-    yield Row("s7.1, Eq. 22", "time at 4 warps: 434 + 4 (alpha + 1)", 434 + 4 * 33, float(few), 1e-6)
-    yield Row("s7.1, Eq. 24", "time at 10 warps: 4 n (alpha + 1)", 4 * 10 * 33, float(many), 1e-6)
+    yield Row("s7.1, Eq. 22", "time at 4 warps: 434 + 4 (alpha + 1)", 434 + 4 * 33, float(few), 1e-6, basis=FORMULA)
+    yield Row("s7.1, Eq. 24", "time at 10 warps: 4 n (alpha + 1)", 4 * 10 * 33, float(many), 1e-6, basis=FORMULA)
     cpi = 1 / float(model.throughput(machine, Loop(alpha=inf), 1))
     yield Row("s7.1", "CPI of adds alone, any occupancy", 4, cpi, 1e-9)
     quotient = float(model.throughput(machine, loop, 1) / Basic().throughput(machine, loop, 1))
-    near = "printed: over measurement; ours: over 434 + 24 alpha"
+    near = "printed: over what VV16 measured; ours: over 434 + 24 alpha"
     yield Row("s7.1", "overestimate at few warps, alpha 32", 2.1, quotient, 0.05, near)
 
 
@@ -275,10 +295,12 @@ def _baghsorkhi() -> Iterator[Row]:
         yield _formula("s7.2", f"max(37, x, 440 - (n - 2) x), alpha {alpha}", ours, exact)
     loop = Loop(alpha=0)
     cycles = 1 / float(model.throughput(machine, loop, 24))
-    yield Row("s7.2", "1 / max(448 - 4 n, 37) at 24 warps, cycles", 448 - 96, cycles, 1e-6)
+    yield Row("s7.2", "1 / max(448 - 4 n, 37) at 24 warps, cycles", 448 - 96, cycles, 1e-6, basis=FORMULA)
     needed = _needed(model, machine, loop)
     yield Row("s7.2", "warps to peak memory throughput: over", 100, needed, 5, "printed: over 100")
-    yield Row("s7.2", "CYC_mem / NUM_mem, cycles", 37, 1 / machine.unit("ldg_streaming").throughput, 0.5)
+    yield Row(
+        "s7.2", "CYC_mem / NUM_mem, cycles", 37, 1 / machine.unit("ldg_streaming").throughput, 0.5, basis=ARITHMETIC
+    )
 
 
 def _isolation() -> Iterator[Row]:
@@ -305,14 +327,14 @@ def _sim() -> Iterator[Row]:
     exact = np.where(cwp > mwp, np.maximum(comp, mem), np.maximum(comp, mem + comp / n))
     ours = n / loop.accesses(hong_kim.Sim().throughput(fermi, loop, n))
     yield _formula("s7.4, Eq. 1-17", "T_exec, Fermi, alpha 32", ours, exact)
-    loads, near = Loop(alpha=0), "printed: under measurement; ours: under the basic model"
+    loads, near = Loop(alpha=0), "printed: under what VV16 measured; ours: under the basic model"
     for warps, factor in ((2, 2.0), (4, 1.3)):
         ratio = float(Basic().throughput(fermi, loads, warps) / hong_kim.Sim().throughput(fermi, loads, warps))
         yield Row("s7.4, s7.9", f"underestimate by CWP - 1 at {warps} warps", factor, ratio, 0.1, near)
     capped = hong_kim.Sim(departure_delay=32).throughput(fermi, loads, 500)
     gbs = float(fermi.bytes_per_second("ldg_streaming", capped)) / 1e9
     yield Row("s7.4", "Fermi with a departure delay of 32: GB/s", 84, gbs, 0.5)
-    yield Row("s7.4", "C2050 at 22 warps and 0.335 GB/s each: GB/s", 103, 0.335 * 22 * 14, 0.5)
+    yield Row("s7.4", "C2050 at 22 warps and 0.335 GB/s each: GB/s", 103, 0.335 * 22 * 14, 0.5, basis=ARITHMETIC)
 
 
 def _huang() -> Iterator[Row]:

@@ -6,7 +6,7 @@ import argparse
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from throughput_experiments import (
@@ -35,13 +35,14 @@ from gpudissect.views.plots.standalone import sheet
 
 PAGE = Path(__file__).parent.parent / "docs" / "throughput.md"
 TABLE = PAGE.with_suffix(".csv")
+COLUMNS = ("kind", "agrees", "gpu", "what", "published", "found", "verdict", "source")
 TEXT = """# Validation: throughput
 
-Experiments of MC16 and VV16, repeated on the simulated GPUs without noise. What `gpudissect discover` finds on the same
-GPUs is in [validation](validation.md). Made by `python validation/throughput.py`.
+Experiments of MC16 and VV16, repeated on the simulated GPUs without noise. Made by `python validation/throughput.py`.
 
-{headline} Tolerances: throughput 2 % (table 6), 5 % (table 7, at the published shape) or 15 % (fig 15, all shapes);
-latency 1 to 3 %; *almost linear* 10 %. [All rows](throughput.csv).
+{headline} {kinds}
+[Validation](validation.md) says what each kind is evidence of. Tolerances: throughput 2 % (table 6) or 5 % (table 7,
+fig 15); latency 1 to 3 %; *almost linear* 10 %. [All rows](throughput.csv).
 
 {differing}
 
@@ -93,6 +94,7 @@ def page() -> str:
     head = ["| where | GPU | what | published | found | |", "|---|---|---|---|---|---|"]
     return TEXT.format(
         headline=f"**{_agreeing(every)}**",
+        kinds=" ".join(_by_kind(every)),
         differing="\n".join([*head, *(row.line for row in every if not row.agrees)]),
         **{name: _agreeing(rows) for name, rows in sections.items()},
     )
@@ -102,11 +104,17 @@ def _agreeing(rows: Sequence[Row]) -> str:
     return f"{sum(row.agrees for row in rows)} of {len(rows)} rows agree."
 
 
+def _by_kind(rows: Sequence[Row]) -> Iterator[str]:
+    for kind in dict.fromkeys(row.kind for row in rows):
+        of_kind = [row for row in rows if row.kind is kind]
+        yield f"*{kind.capitalize()}*: {sum(row.agrees for row in of_kind)} of {len(of_kind)}."
+
+
 def table() -> str:
     """All rows as CSV."""
     text = io.StringIO()
-    rows = [[cell.strip() for cell in row.line.strip("|").split("|")] for each in tables().values() for row in each]
-    csv.writer(text, lineterminator="\n").writerows([("where", "GPU", "what", "published", "found", "verdict"), *rows])
+    rows = [row.cells for each in tables().values() for row in each]
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *rows])
     return text.getvalue()
 
 

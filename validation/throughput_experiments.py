@@ -8,6 +8,8 @@ from functools import cache
 from itertools import product
 from math import gcd
 
+from kinds import Kind, yes
+
 from gpudissect import catalogue
 from gpudissect.device.kinds import open_device
 from gpudissect.device.simulated.gpu import SimulatedGpu
@@ -46,6 +48,7 @@ TABLE_6_2 = {
 COALESCED_TRANSACTIONS = {"8800gtx": 2, "gtx280": 2, "gtx480": 1, "gtx680": 4, "gtx980": 4}  # per load, VV16 s6.7
 STRIDES = range(65)
 LOADS = 64  # as in MC16 listing 4
+TUNED_STORES = ("gtx560ti", "gtx780")  # `units.sts` of their files is chosen for table 7
 SHARED_TOLERANCE = 0.05  # relative uncertainty of the document's own method
 Shape = tuple[int, int, int]  # blocks per SM, threads per block, accesses in flight
 Rates = Mapping[Shape, float]  # GB/s
@@ -61,6 +64,13 @@ class Row:
     published: str
     found: str
     agrees: bool
+    kind: Kind
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        verdict = "agrees" if self.agrees else "differs"
+        what = (self.what, self.published, self.found, verdict)
+        return (self.kind.value, yes(self.agrees), NAMES[self.gpu], *what, self.place)
 
     @property
     def line(self) -> str:
@@ -68,11 +78,13 @@ class Row:
         return f"| {self.place} | {NAMES[self.gpu]} | {self.what} | {self.published} | {self.found} | {verdict} |"
 
 
-def number(place: str, gpu: str, what: str, published: float, found: float, unit: str, tolerance: float) -> Row:
+def number(
+    kind: Kind, place: str, gpu: str, what: str, published: float, found: float, unit: str, tolerance: float
+) -> Row:
     """A number that must be found again within a relative tolerance."""
     error = found / published - 1
     ours = f"{found:.4g} {unit} ({error:+.1%})"
-    return Row(place, gpu, what, f"{published:g} {unit}", ours, abs(error) <= tolerance)
+    return Row(place, gpu, what, f"{published:g} {unit}", ours, abs(error) <= tolerance, kind)
 
 
 @cache
@@ -109,18 +121,18 @@ def table_6() -> Iterator[Row]:
     for gpu in MEI:
         rates = global_copies(gpu)
         best, known = max(rates.values()), TABLE_6[gpu]
-        yield number("MC16 table 6", gpu, "maximum throughput of a copy", known, best, "GB/s", 0.02)
+        yield number(Kind.ROUND_TRIP, "MC16 table 6", gpu, "maximum throughput of a copy", known, best, "GB/s", 0.02)
         ratio = rates[2, 64, 1] / rates[1, 64, 1]
         what = "64 threads, ILP 1: 2 CTAs per SM over 1"
-        yield Row("MC16 fig 12", gpu, what, "almost linear", f"x {ratio:.2f}", 1.8 <= ratio <= 2.05)
+        yield Row("MC16 fig 12", gpu, what, "almost linear", f"x {ratio:.2f}", 1.8 <= ratio <= 2.05, Kind.EMERGENT)
         warps = [words_needed(rates, ilp) // ilp // WARP for ilp in ILPS]
         what, found = "warps per SM for 90 % with ILP 1, 2, 4", ", ".join(map(str, warps))
         is_falling = warps == sorted(set(warps), reverse=True)
-        yield Row("MC16 fig 12", gpu, what, "a larger ILP saturates faster", found, is_falling)
+        yield Row("MC16 fig 12", gpu, what, "a larger ILP saturates faster", found, is_falling, Kind.EMERGENT)
         total[gpu] = words_needed(rates) * catalogue.load(gpu).table.chip.sm_count.value
     found = ", ".join(f"{words} ({NAMES[gpu]})" for gpu, words in total.items())
     what, is_largest = "words in flight on all SMs for 90 %", max(total, key=total.__getitem__) == "gtx780"
-    yield Row("MC16 fig 12", "gtx780", what, "the most of the three", found, is_largest)
+    yield Row("MC16 fig 12", "gtx780", what, "the most of the three", found, is_largest, Kind.EMERGENT)
 
 
 @cache
@@ -166,19 +178,22 @@ def table_7() -> Iterator[Row]:
         rates, (known, shape) = shared_copies(gpu), TABLE_7[gpu]
         blocks, threads, ilp = shape
         what = f"{blocks} CTA{'s' * (blocks > 1)} of {threads} threads, ILP {ilp}: the published maximum"
-        yield number("MC16 table 7", gpu, what, known, rates[shape], "GB/s", SHARED_TOLERANCE)
+        kind = Kind.TUNED if gpu in TUNED_STORES else Kind.EMERGENT
+        yield number(kind, "MC16 table 7", gpu, what, known, rates[shape], "GB/s", SHARED_TOLERANCE)
         best = max(rates.values())
-        yield number("MC16 fig 15", gpu, "maximum of all shapes", known, best, "GB/s", 3 * SHARED_TOLERANCE)
+        yield number(kind, "MC16 fig 15", gpu, "maximum of all shapes", known, best, "GB/s", SHARED_TOLERANCE)
         dip, so_far = 0.0, 0.0
         for rate in by_warps(rates).values():
             so_far = max(so_far, rate)
             dip = max(dip, 1 - rate / so_far)
         what, found = "throughput against active warps", f"never more than {dip:.1%} below that of fewer warps"
-        yield Row("MC16 fig 15", gpu, what, "grows, until some threshold", found, dip < SHARED_TOLERANCE)
+        yield Row("MC16 fig 15", gpu, what, "grows, until some threshold", found, dip < SHARED_TOLERANCE, Kind.EMERGENT)
     fermi, kepler, maxwell = (shared_copies(gpu) for gpu in MEI)
     gain, further = (fermi[1, 512, 2 * ilp] / fermi[1, 512, ilp] - 1 for ilp in (2, 4))
     found, agrees = f"{gain:+.1%}, then {further:+.1%}", gain > 0.05 and further < gain / 2
-    yield Row("MC16 fig 16", "gtx560ti", "16 warps, ILP 2 to 4, and 4 to 8", "grows until 4", found, agrees)
+    yield Row(
+        "MC16 fig 16", "gtx560ti", "16 warps, ILP 2 to 4, and 4 to 8", "grows until 4", found, agrees, Kind.EMERGENT
+    )
     cases = (
         ("gtx780", kepler, 1, 128, "4", (4,)),
         ("gtx780", kepler, 1, 1024, "6 or 8", (6, 8)),
@@ -187,7 +202,7 @@ def table_7() -> Iterator[Row]:
     for gpu, rates, blocks, threads, published, accepted in cases:
         best_ilp = max(SHARED_ILPS, key=lambda ilp: rates.get((blocks, threads, ilp), 0.0))
         what = f"best ILP with {blocks * threads // WARP} warps"
-        yield Row("MC16 fig 16", gpu, what, published, str(best_ilp), best_ilp in accepted)
+        yield Row("MC16 fig 16", gpu, what, published, str(best_ilp), best_ilp in accepted, Kind.EMERGENT)
 
 
 @cache
@@ -222,24 +237,25 @@ def bank_conflicts() -> Iterator[Row]:
 
     count = sum(round(ways(fermi, stride, 32)) == gcd(stride, 32) for stride in STRIDES[1:])
     what, found = "ways of strides 1 to 64", f"so in {count} of 64"
-    yield Row("MC16 fig 17", "gtx560ti", what, "gcd(stride, 32)", found, count == 64)
+    yield Row("MC16 fig 17", "gtx560ti", what, "gcd(stride, 32)", found, count == 64, Kind.DATA)
     for place, stride, known in (("MC14 s4.1", 0, 50), ("MC16 fig 17", 2, 88), ("MC14 s4.1", 32, 1210)):
-        yield number(place, "gtx560ti", f"load at stride {stride}", known, fermi[stride], "cycles", 0.01)
+        kind = Kind.DATA if stride == 2 else Kind.ROUND_TRIP  # the cost of a way is that of stride 32 less stride 0
+        yield number(kind, place, "gtx560ti", f"load at stride {stride}", known, fermi[stride], "cycles", 0.01)
     for stride, mode, expected in ((2, 4, 1), (2, 8, 1), (6, 4, 2), (6, 8, 1), (4, 4, 2), (4, 8, 2)):
         conflict = ways(modes[mode], stride)
         place, found = f"MC16 fig {18 if stride == 6 else 19}", f"{conflict:.0f} way{'s' * (conflict > 1.5)}"
         published = "no conflict" if expected == 1 else "2 ways"
         what = f"stride {stride}, {mode}-byte mode"
-        yield Row(place, "gtx780", what, published, found, round(conflict) == expected)
+        yield Row(place, "gtx780", what, published, found, round(conflict) == expected, Kind.DATA)
     for gpu, cycles in (("gtx560ti", fermi), ("gtx780", modes[4])):
         worst, processor = max(cycles), catalogue.load(gpu).processor()
         assert processor is not None
         memory = processor.memory.latency
         what, found = "32 ways against a load from memory", f"{worst:.0f} against {memory:.0f} cycles"
-        yield Row("MC16 s6.2", gpu, what, "much longer", found, worst > 1.5 * memory)
+        yield Row("MC16 s6.2", gpu, what, "much longer", found, worst > 1.5 * memory, Kind.ROUND_TRIP)
     l1, worst = catalogue.load("gtx980").table.paths[Path.GLOBAL].latency[0].value, max(maxwell)
     what, found = "32 ways against a hit in the L1", f"{worst:.0f} against {l1:.0f} cycles"
-    yield Row("MC16 s6.2", "gtx980", what, "the same level", found, abs(worst / l1 - 1) < 0.15)
+    yield Row("MC16 s6.2", "gtx980", what, "the same level", found, abs(worst / l1 - 1) < 0.15, Kind.ROUND_TRIP)
 
 
 def divergence() -> Iterator[Row]:
@@ -253,6 +269,8 @@ def divergence() -> Iterator[Row]:
                 (trace,) = device.run([mix])
                 cycles.append(float(trace.end[0] - trace.begin[0]) / mix.instructions)
         for name, value, found in zip(("stream", "random"), TABLE_6_2[gpu], cycles, strict=True):
-            yield number("VV16 table 6.2", gpu, f"{name}, one warp on the GPU", value, found, "cycles", 0.02)
+            yield number(
+                Kind.ROUND_TRIP, "VV16 table 6.2", gpu, f"{name}, one warp on the GPU", value, found, "cycles", 0.02
+            )
         each = (cycles[1] - cycles[0]) / (WARP - COALESCED_TRANSACTIONS[gpu])
-        yield number("VV16 table 6.7", gpu, "each further transaction", known, each, "cycles", 0.03)
+        yield number(Kind.ROUND_TRIP, "VV16 table 6.7", gpu, "each further transaction", known, each, "cycles", 0.03)

@@ -1,0 +1,129 @@
+"""The pages on validation: each comparison has one kind, none that fails is left out, nothing simulated is measured."""
+
+import ast
+import re
+from pathlib import Path
+
+import evidence
+import hiding_figures
+import paper_data
+import pytest
+import silicon
+import validate
+from kinds import NO, TABLES, YES, Kind, count, kind_of, read
+
+from gpudissect import catalogue
+from tests.support.pages import DOCS, ROOT
+
+MEASURED = re.compile(r"(VV16 |printed )?\b(measured|measurements?)\b", re.IGNORECASE)
+MEASURED_BY = {
+    "MC16": {"gtx280", "gtx560ti", "gtx780", "gtx980"},
+    "MC14": {"gtx560ti", "gtx780"},
+    "HC13": {"c2070", "c2070-48k"},
+    "MT22": {"k20c", "840m", "p6000", "v100", "rtx2080ti", "a100"},
+    "VV16": {"8800gtx", "gtx280", "gtx480", "gtx680", "gtx980"},
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_comparison_has_one_kind(table):
+    for row in read(table):
+        if row["kind"]:
+            assert row["kind"] in set(Kind) and row["agrees"] in (YES, NO)
+        else:
+            assert row["verdict"] in (validate.STATED, validate.OUTSIDE)
+
+
+def test_the_pages_are_those_of_the_tables():
+    assert evidence.PAGE.read_text(encoding="utf-8") == evidence.page(), "run validation/evidence.py"
+    assert silicon.TABLE.read_text(encoding="utf-8") == silicon.table(), "run validation/silicon.py"
+    assert paper_data.TABLE.read_text(encoding="utf-8") == paper_data.table(), "run validation/paper_data.py"
+
+
+@pytest.mark.parametrize("gpu", catalogue.names())
+def test_every_published_number_is_in_the_table(gpu):
+    """A number leaves the comparison only as stated by the driver or as lacking in the simulation."""
+    rows = {(row["element"], row["attribute"]): row for row in read("validation") if row["gpu"] == gpu}
+    for item in catalogue.load(gpu).published():
+        row = rows[item.element, item.attribute]
+        compared = row["verdict"] not in (validate.STATED, validate.OUTSIDE)
+        assert bool(row["kind"]) == compared
+        assert item.simulated == (row["verdict"] != validate.OUTSIDE) or row["verdict"] == validate.STATED
+
+
+def test_what_a_gpu_file_calls_not_simulated_is_no_failure():
+    """Of a GPU file typed from documents: parts of the L2 that the simulated A100 lacks. All else is compared."""
+    left_out = {
+        (gpu, item.element, item.attribute)
+        for gpu in catalogue.names()
+        if catalogue.load(gpu).table.run is None
+        for item in catalogue.load(gpu).published()
+        if not item.simulated
+    }
+    assert left_out == {("a100", "l2", name) for name in ("segment_size", "near_latency", "far_latency")}
+
+
+@pytest.mark.parametrize("gpu", catalogue.names())
+def test_a_paper_is_cited_for_gpus_that_it_measured(gpu):
+    for item in catalogue.load(gpu).published():
+        for paper, gpus in MEASURED_BY.items():
+            if item.source.startswith(paper) and gpu not in gpus:
+                assert re.search("of Mei & Chu|quoting", item.source), (item.element, item.attribute, item.source)
+
+
+def test_what_was_tuned_or_typed_is_not_emergent():
+    numbers = {(item.element, item.attribute): item for item in catalogue.load("gtx480").published()}
+    kinds = {name: kind_of(item) for name, item in numbers.items()}
+    assert kinds["ldg_streaming", "warps_needed"] is kinds["ldg_random", "warps_needed"] is Kind.TUNED
+    assert kinds["lds", "warps_needed"] is Kind.EMERGENT
+    assert kinds["lds", "rate"] is kinds["dram", "hit_latency"] is kinds["shared", "banks"] is Kind.ROUND_TRIP
+
+
+def test_a_bound_alone_does_not_agree():
+    rows = [row for row in read("validation-silicon") if row["bracket"].startswith((">", "<"))]
+    assert rows and {row["agrees"] for row in rows} == {NO}
+
+
+def test_other_sets_than_mc16_concludes_miss_as_its_figure_8_counts():
+    concluded = catalogue.load("gtx780").hierarchy()
+    fitting = paper_data.with_ways(concluded, paper_data.FITTING_WAYS)
+    for size, counted in paper_data.FIGURE_8.items():
+        assert set(paper_data.second_tlb_misses(fitting, size // 2)) == {counted}
+        assert min(paper_data.second_tlb_misses(concluded, size // 2)) > counted
+    assert set(paper_data.second_tlb_misses(fitting, 65)) == {0}
+
+
+def test_the_readme_has_the_counts_of_silicon():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    counts = count(["validation-silicon"])
+    agree, differ = counts[Kind.SILICON, True], counts[Kind.SILICON, False]
+    assert f"{agree} of {agree + differ}" in readme
+
+
+@pytest.mark.parametrize("page", ["validation-hiding.md", "throughput.md"])
+def test_no_simulated_page_calls_its_numbers_measured(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert [match[0] for match in MEASURED.finditer(text) if not match[1]] == []
+
+
+@pytest.mark.parametrize("module", ["hiding_figures", "throughput"])
+def test_no_simulated_figure_calls_its_points_measured(module):
+    """No text that the script can plot has the word."""
+    tree = ast.parse((Path(hiding_figures.__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
+    documented = (ast.FunctionDef, ast.ClassDef, ast.Module)
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    guard = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == hiding_figures.unmeasured.__name__
+        for inner in ast.walk(node)
+    }
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in guard]
+    texts = [text for text in texts if isinstance(text, str) and text not in docstrings]
+    assert len(texts) > 20 and not [text for text in texts if "measure" in text.lower()]
+
+
+def test_a_picture_with_the_word_is_refused():
+    assert hiding_figures.unmeasured("<svg>simulated</svg>")
+    with pytest.raises(ValueError, match="measured"):
+        hiding_figures.unmeasured("<svg>Measured</svg>")

@@ -1,0 +1,236 @@
+"""Compare data that papers print with simulations of what the papers conclude from them: docs/validation-data.csv."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import vv16
+from hiding_runs import GPUS, measure
+from kinds import DOCS, Kind, yes
+
+from gpudissect import catalogue
+from gpudissect.measure.latency_hiding.infer_contention import fit_contention
+from gpudissect.models.base import Loop
+from gpudissect.simulation.cache.geometry import Hierarchy, Index, IndexKind
+from gpudissect.simulation.cache.models import HierarchyModel
+from gpudissect.workload import Path
+
+TABLE = DOCS / "validation-data.csv"
+COLUMNS = ("kind", "agrees", "gpu", "what", "published", "found", "verdict", "source")
+MIB = 1 << 20
+LINE = 128  # bytes; lines of different pages this far apart share no set of a cache
+WARM_LAPS, LAPS = 6, 8
+FIGURE_4_ARRAY, FIGURE_5_RANGE, FIGURE_5_STRIDE = 48 << 10, 512, 8  # bytes
+MIN_RISE = 1.0  # cycles from one plateau to the next
+FIGURE_8 = {132: 17, 134: 25, 136: 33, 138: 41, 140: 49, 142: 57, 144: 65}  # MiB: missed entries (MC16 s4.4)
+FIGURE_8_GPUS = ("gtx560ti", "gtx780", "gtx980")
+FITTING_WAYS = (16, 7, 7, 7, 7, 7, 7, 7)
+"""The sets whose misses under LRU are those of figure 8: one of 16 pages and seven of 7."""
+TABLE_5 = {  # MC14: hits and misses of the L1, cycles; None where there is no L1
+    "gtx560ti": {Path.TEXTURE: (240, 470), Path.GLOBAL: (116, 404)},
+    "gtx780": {Path.TEXTURE: (110, 220), Path.GLOBAL: (None, 230)},
+}
+P5 = {"gtx780": 734, "gtx560ti": 1259}  # MC14 table 3: cycles of a first access, TLB and cache missed
+P5_RATIOS = {"gtx780": 3.5, "gtx560ti": 2.0}  # of the GTX980's to these: "about 3.5 times", "twice" (MC16 s5.2)
+TOLERANCE = 0.05  # of what a paper measured
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed datum and ours."""
+
+    kind: Kind
+    gpu: str
+    what: str
+    published: str
+    found: str
+    agrees: bool
+    source: str
+    note: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        verdict = ("agrees" if self.agrees else "differs") + (f": {self.note}" if self.note else "")
+        return (
+            self.kind.value,
+            yes(self.agrees),
+            self.gpu,
+            self.what,
+            self.published,
+            self.found,
+            verdict,
+            self.source,
+        )
+
+
+def rows() -> Iterator[Row]:
+    """All rows."""
+    yield from figures_4_and_5()
+    yield from figure_8()
+    yield from table_5()
+    yield from figure_14()
+    yield from table_6_5()
+
+
+def second_tlb_misses(hierarchy: Hierarchy, pages: int) -> list[int]:
+    """Misses of the last TLB in each lap over consecutive pages, one line each, after warm laps (MC16 figure 8)."""
+    route, model, position = hierarchy.routes[Path.GLOBAL_L2], HierarchyModel(hierarchy), 0
+    chain = np.arange(pages, dtype=np.int64) * (hierarchy.tlbs[1].page + LINE)
+    hit_in_second, misses = route.latency[0] + hierarchy.tlbs[0].penalty, []
+    for _ in range(WARM_LAPS + LAPS):
+        levels, latencies = np.zeros(pages, np.int8), np.zeros(pages)
+        position = model.walk(Path.GLOBAL_L2, chain, position, levels, latencies)
+        misses.append(int((latencies > hit_in_second + 0.5).sum()))
+    return misses[WARM_LAPS:]
+
+
+def _range(values: list[int]) -> str:
+    return f"{min(values)}" if min(values) == max(values) else f"{min(values)} to {max(values)}"
+
+
+def with_ways(hierarchy: Hierarchy, ways: tuple[int, ...]) -> Hierarchy:
+    """The hierarchy with other sets in its second TLB, which overflow one after the other."""
+    first, second = hierarchy.tlbs[:2]
+    small, sets = min(ways), len(ways)
+    table = [number for _ in range(small) for number in range(sets)]
+    table += [0] * (ways[0] - small) + [0] + list(range(1, sets))
+    index = Index(kind=IndexKind.TABLE, table=tuple(table))
+    return replace(hierarchy, tlbs=(first, replace(second, ways=ways, index=index)))
+
+
+def figure_8() -> Iterator[Row]:
+    """Misses of the second TLB, counted by MC16; its conclusion, 17 and 6 x 8 ways, misses one more per set."""
+    for gpu in FIGURE_8_GPUS:
+        hierarchy = catalogue.load(gpu).hierarchy()
+        fitting = with_ways(hierarchy, FITTING_WAYS)
+        for size, counted in FIGURE_8.items():
+            pages = size // 2
+            found, fits = (second_tlb_misses(each, pages) for each in (hierarchy, fitting))
+            note = f"16 and 7 x 7 entries miss {_range(fits)}"
+            if min(fits) < max(fits):
+                note += "; the first TLB, at random here, serves some"
+            what = f"misses of the second TLB per lap over {size} MiB"
+            source = "MC16 fig 8, s4.4" + ("; MC14 fig 11" if gpu != "gtx980" else "")
+            yield Row(Kind.DATA, gpu, what, f"{counted}", _range(found), set(found) == {counted}, source, note)
+
+
+def figures_4_and_5() -> Iterator[Row]:
+    """The curves that the two classic methods read, over the texture cache of figure 7."""
+    hierarchy = catalogue.load("gtx780").hierarchy()
+    capacity = hierarchy.caches["texture"].capacity
+    strides = [1 << k for k in range(2, 13)]
+    cycles = [l1_mean(hierarchy, FIGURE_4_ARRAY, stride) for stride in strides]
+    worst = max(cycles)
+    all_missed = [stride for stride, each in zip(strides, cycles, strict=True) if each > 0.99 * worst]
+    fall = min(stride for stride in strides if stride > all_missed[-1])
+    sizes = range(capacity, capacity + FIGURE_5_RANGE + 1, LINE // 4)
+    averages = [l1_mean(hierarchy, size, FIGURE_5_STRIDE) for size in sizes]
+    rises = [size for size, (one, two) in zip(sizes, pairwise(averages), strict=False) if two > one + MIN_RISE]
+    for place, what, printed, ours in (
+        ("MC16 fig 4", "48 KB: every load misses from a stride of", "32 B", f"{all_missed[0]} B"),
+        ("MC16 fig 4", "48 KB: latency falls at a stride of", "2048 B", f"{fall} B"),
+        ("MC16 fig 5", "plateaus of latency above the capacity", "4", f"{len(rises)}"),
+        ("MC16 fig 5", "width of a plateau", "128 B", f"{rises[1] - rises[0]} B"),
+    ):
+        note = "" if printed == ours else "with the sets of figure 7, whose 96 ways hold all lines from there on"
+        yield Row(Kind.DATA, "gtx780", what, printed, ours, printed == ours, place, note)
+
+
+def l1_mean(hierarchy: Hierarchy, size: int, stride: int) -> float:
+    """Mean cycles of a texture fetch over an array, both in bytes, after warm laps."""
+    chain = np.arange(0, size, stride, dtype=np.int64)
+    model, position = HierarchyModel(hierarchy), 0
+    for _ in range(WARM_LAPS):
+        levels, latencies = np.zeros(chain.size, np.int8), np.zeros(chain.size)
+        position = model.walk(Path.TEXTURE, chain, position, levels, latencies)
+    return float(latencies.mean())
+
+
+def table_5() -> Iterator[Row]:
+    """Latencies of texture fetches and global loads that miss the L1."""
+    for gpu, paths in TABLE_5.items():
+        hierarchy = catalogue.load(gpu).hierarchy()
+        for path, (hit, miss) in paths.items():
+            found = l2_hit_latency(
+                hierarchy, path, hierarchy.caches[hierarchy.routes[path].caches[0]].capacity * (4 if hit else 0.01)
+            )
+            note = "404 is pattern 2 of table 3, which also misses the first TLB" if miss == 404 else ""
+            agrees = abs(found / miss - 1) <= TOLERANCE
+            kind = Kind.ROUND_TRIP if agrees else Kind.DATA  # what agrees is typed in
+            what = f"{path} load that misses the L1 and hits the L2" if hit else f"{path} load that hits the L2"
+            yield Row(kind, gpu, what, f"{miss} cycles", f"{found:.0f} cycles", agrees, "MC14 table 5", note)
+
+
+def l2_hit_latency(hierarchy: Hierarchy, path: Path, footprint: float) -> float:
+    """Cycles of the loads that the L2 serves over consecutive lines, after warm laps."""
+    names = hierarchy.routes[path].caches
+    chain = np.arange(0, int(footprint), hierarchy.caches[names[0]].line, dtype=np.int64)
+    model, position = HierarchyModel(hierarchy), 0
+    for _ in range(WARM_LAPS):
+        levels, latencies = np.zeros(chain.size, np.int8), np.zeros(chain.size)
+        position = model.walk(path, chain, position, levels, latencies)
+    return float(latencies[levels == names.index("l2")].mean())
+
+
+def figure_14() -> Iterator[Row]:
+    """First accesses of the GTX980, which MC16 compares with those of two other GPUs."""
+    hierarchy = catalogue.load("gtx980").hierarchy()
+    chain = np.arange(8, dtype=np.int64) * (hierarchy.tlbs[0].page * 2 + LINE)
+    levels, latencies = np.zeros(chain.size, np.int8), np.zeros(chain.size)
+    HierarchyModel(hierarchy).walk(Path.GLOBAL_L2, chain, 0, levels, latencies)
+    found = float(np.median(latencies))
+    for gpu, ratio in P5_RATIOS.items():
+        ours = found / P5[gpu]
+        what = f"P5 over that of the {gpu.upper()}, {P5[gpu]} cycles"
+        agrees = abs(ours / ratio - 1) <= TOLERANCE
+        note = "the walk is chosen for the first of the two ratios"
+        yield Row(Kind.TUNED, "gtx980", what, f"about {ratio:g}", f"{ours:.2f}", agrees, "MC16 fig 14, s5.2", note)
+
+
+def table_6_5() -> Iterator[Row]:
+    """Latency of memory under load, fitted on the simulated GPUs as VV16 fits it."""
+    for gpu in GPUS:
+        machine, runs = vv16.machine(gpu), measure(gpu, Loop(alpha=0))
+        assert runs is not None
+        gbs = machine.bytes_per_second("ldg_streaming", runs.rate) / 1e9
+        fit = fit_contention(gbs, runs.warps / runs.rate)
+        for name, unit in (("a", "cycles"), ("b", "cycles"), ("c", "GB/s")):
+            known = vv16.value(gpu, "table_6_5", name)
+            ours = None if fit is None else float(getattr(fit, name))
+            agrees = ours is not None and abs(ours / known - 1) <= TOLERANCE
+            found = "no fit" if ours is None else f"{ours:.4g} {unit} ({ours / known - 1:+.1%})"
+            what = f"{name} of latency = a + b x / (c - x)"
+            generation = vv16.generation(gpu)
+            yield Row(Kind.DATA, generation, what, f"{known:g} {unit}", found, agrees, "VV16 table 6.5")
+
+
+def table() -> str:
+    """All rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([COLUMNS, *(row.cells for row in rows())])
+    return text.getvalue()
+
+
+def main() -> int:
+    """Write the table, or compare with it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the table would change")
+    options = parser.parse_args()
+    text = table()
+    if options.check:
+        is_current = TABLE.read_text(encoding="utf-8") == text
+        print("data: as written" if is_current else f"{TABLE.name} is out of date: run validation/paper_data.py")
+        return 0 if is_current else 1
+    TABLE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
