@@ -48,8 +48,8 @@ MC16's second TLB is the plainest case. The paper counts 17 missed entries over 
 misses for ways, and concludes one set of 17 and six of 8. But LRU misses every page of an overflowed set, one more than
 it has ways: those sets miss 18, 27, ... 72. One set of 16 and seven of 7 give what the paper counted, with the same 65
 entries and one set more than its table 5 has. The GPU files keep the paper's conclusion and say so. On a GPU, the sets
-that `discover` finds by groups of pages distinguish the two. The counts also need a first TLB that replaces LRU: with one
-that replaces at random (MC16 table 5: not LRU, as in the file of the GTX980) they vary from lap to lap.
+that `discover` finds by groups of pages distinguish the two. The counts also need a first TLB that replaces LRU: if it
+replaces at random (MC16 table 5: not LRU; so in the file of the GTX980), they vary from lap to lap.
 
 {data}
 
@@ -72,8 +72,9 @@ Each GPU of the catalogue is **simulated** with its published structure. `discov
 knowing that structure, once for each of the noise seeds 1, 2, 3.
 {round_trip}
 
-Not compared: {stated} numbers that the driver states, {outside} that describe a real GPU and are not part of its
-simulation, and numbers that a paper measured on another GPU (the GPU files mark those as assumed).
+Some numbers are in two tables and counted twice: VV16 tables 6.1 to 6.4, MC16 tables 6 and 7. Not compared are
+{stated} numbers that the driver states, {outside} that describe a real GPU and are not part of its simulation, and
+numbers that a paper measured on another GPU (the GPU files mark those as assumed).
 
 {round_trip_rows}
 

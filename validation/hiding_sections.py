@@ -235,11 +235,11 @@ def _occupancy() -> Iterator[Row]:
     warps, times = run.warps.warps[:-1], np.diff(run.warps.cycles)
     shares = {int(n): float(times[warps == n].sum() / times.sum()) for n in np.unique(warps) if n < IMBALANCED}
     left = max(shares, key=shares.__getitem__)
-    what = "warps left for a substantial part of the time"
+    what = "Kepler: warps left for a substantial part of the time"
     yield Row("s5.8, figure 5.2", what, "5", f"{left}, for {shares[left]:.0%} of it", left / 5)
     by = {n: each.rate for n, each in by_block().items()}
     spread = max(by.values()) / min(by.values()) - 1
-    what = "64 warps: throughput depends on the size of blocks"
+    what = "Kepler, 64 warps: throughput depends on the size of blocks"
     ours = f"{spread:.1%} apart, best of {max(by, key=by.__getitem__)} warps"
     note = "the printed mix is unknown, ours is streaming loads; simulated blocks start at once where others end"
     yield Row("s5.8, figure 5.3", what, "shorter ones are faster", ours, note=note if spread < 0.02 else "")
@@ -248,9 +248,10 @@ def _occupancy() -> Iterator[Row]:
     note = "the simulated scheduler is round robin: no warp runs ahead of others" if half > 0.9 else ""
     what = "shared memory on G80: half of the warps end at, of the time"
     yield Row("s5.9, figure 5.4", what, "about 2/3", f"{half:.3f}", half / (2 / 3), note)
-    yield Row("s5.9", "share of the time with less than 9 warps", "0.07", f"{one.warps.share_below(9):.4f}", note=note)
+    what, share = "G80: share of the time with less than 9 warps", one.warps.share_below(9)
+    yield Row("s5.9", what, "0.07", f"{share:.4f}", note=note)
     gain = f"{many.rate / one.rate - 1:+.1%}"
-    yield Row("s5.9", "throughput oversubscribed over persistent", "larger by a few percent", gain, note=note)
+    yield Row("s5.9", "G80: throughput oversubscribed over persistent", "larger by a few percent", gain, note=note)
 
 
 def _time_until(run: Occupancy, warps: int) -> float:

@@ -27,12 +27,20 @@ COLUMNS = ("kind", "agrees", "gpu", "what", "published", "found", "verdict", "so
 MIB = 1 << 20
 LINE = 128  # bytes; lines of different pages this far apart share no set of a cache
 WARM_LAPS, LAPS = 6, 8
+HC13_WAYS = (  # bytes, read from curves of latency against size
+    ("c2070", "l1", Path.GLOBAL, 4096),
+    ("c2070-48k", "l1", Path.GLOBAL, 8192),
+    ("c2070", "l2", Path.GLOBAL_L2, 57344),
+)
+FLAT = 0.99  # of the highest latency
 FIGURE_4_ARRAY, FIGURE_5_RANGE, FIGURE_5_STRIDE = 48 << 10, 512, 8  # bytes
 MIN_RISE = 1.0  # cycles from one plateau to the next
 FIGURE_8 = {132: 17, 134: 25, 136: 33, 138: 41, 140: 49, 142: 57, 144: 65}  # MiB: missed entries (MC16 s4.4)
 FIGURE_8_GPUS = ("gtx560ti", "gtx780", "gtx980")
 FITTING_WAYS = (16, 7, 7, 7, 7, 7, 7, 7)
 """The sets whose misses under LRU are those of figure 8: one of 16 pages and seven of 7."""
+FIGURE_11 = [2, 3, 2, 1, 2, 4, 2, 3, 2]
+FIGURE_11_LINES, FIGURE_11_LAPS = (2, 34, 67, 99), 2000  # the lines that share a set with the last, from 0
 TABLE_5 = {  # MC14: hits and misses of the L1, cycles; None where there is no L1
     "gtx560ti": {Path.TEXTURE: (240, 470), Path.GLOBAL: (116, 404)},
     "gtx780": {Path.TEXTURE: (110, 220), Path.GLOBAL: (None, 230)},
@@ -72,8 +80,10 @@ class Row:
 
 def rows() -> Iterator[Row]:
     """All rows."""
+    yield from hc13()
     yield from figures_4_and_5()
     yield from figure_8()
+    yield figure_11()
     yield from table_5()
     yield from figure_14()
     yield from table_6_5()
@@ -121,17 +131,35 @@ def figure_8() -> Iterator[Row]:
             yield Row(Kind.DATA, gpu, what, f"{counted}", _range(found), set(found) == {counted}, source, note)
 
 
+def hc13() -> Iterator[Row]:
+    """Where latency against size becomes flat, from which HC13 reads the size of a way, and the L1 turned off."""
+    for gpu, element, path, way in HC13_WAYS:
+        hierarchy = catalogue.load(gpu).hierarchy()
+        cache = hierarchy.caches[element]
+        excess = range(way // 4, 8 * way + 1, way // 4)
+        cycles = [mean_latency(hierarchy, path, cache.capacity + each, cache.line) for each in excess]
+        flat = next(size for size, each in zip(excess, cycles, strict=True) if each >= FLAT * max(cycles))
+        found = f"{flat} B" if flat < excess[-1] else f"not up to {flat} B"
+        note = "" if flat == way else "HC13 takes LRU; the simulated cache replaces otherwise (MC16 s4.5, s4.6)"
+        what = f"{element}: latency becomes flat this much beyond the capacity"
+        yield Row(Kind.DATA, gpu, what, f"{way} B", found, flat == way, "HC13, latency against size", note)
+    routes = catalogue.load("c2070").hierarchy().routes
+    less = routes[Path.GLOBAL].latency[1] - routes[Path.GLOBAL_L2].latency[0]
+    what = "l2: hits are faster with the L1 turned off, by"
+    yield Row(Kind.ROUND_TRIP, "c2070", what, "6 to 11 cycles", f"{less:g} cycles", 6 <= less <= 11, "HC13")
+
+
 def figures_4_and_5() -> Iterator[Row]:
     """The curves that the two classic methods read, over the texture cache of figure 7."""
     hierarchy = catalogue.load("gtx780").hierarchy()
     capacity = hierarchy.caches["texture"].capacity
     strides = [1 << k for k in range(2, 13)]
-    cycles = [l1_mean(hierarchy, FIGURE_4_ARRAY, stride) for stride in strides]
+    cycles = [mean_latency(hierarchy, Path.TEXTURE, FIGURE_4_ARRAY, stride) for stride in strides]
     worst = max(cycles)
     all_missed = [stride for stride, each in zip(strides, cycles, strict=True) if each > 0.99 * worst]
     fall = min(stride for stride in strides if stride > all_missed[-1])
     sizes = range(capacity, capacity + FIGURE_5_RANGE + 1, LINE // 4)
-    averages = [l1_mean(hierarchy, size, FIGURE_5_STRIDE) for size in sizes]
+    averages = [mean_latency(hierarchy, Path.TEXTURE, size, FIGURE_5_STRIDE) for size in sizes]
     rises = [size for size, (one, two) in zip(sizes, pairwise(averages), strict=False) if two > one + MIN_RISE]
     for place, what, printed, ours in (
         ("MC16 fig 4", "48 KB: every load misses from a stride of", "32 B", f"{all_missed[0]} B"),
@@ -143,14 +171,36 @@ def figures_4_and_5() -> Iterator[Row]:
         yield Row(Kind.DATA, "gtx780", what, printed, ours, printed == ours, place, note)
 
 
-def l1_mean(hierarchy: Hierarchy, size: int, stride: int) -> float:
-    """Mean cycles of a texture fetch over an array, both in bytes, after warm laps."""
+def mean_latency(hierarchy: Hierarchy, path: Path, size: int, stride: int) -> float:
+    """Mean cycles of a load over an array, both in bytes, after warm laps."""
     chain = np.arange(0, size, stride, dtype=np.int64)
     model, position = HierarchyModel(hierarchy), 0
     for _ in range(WARM_LAPS):
         levels, latencies = np.zeros(chain.size, np.int8), np.zeros(chain.size)
-        position = model.walk(Path.TEXTURE, chain, position, levels, latencies)
+        position = model.walk(path, chain, position, levels, latencies)
     return float(latencies.mean())
+
+
+def figure_11() -> Row:
+    """Ways replaced one after the other while 129 lines are traversed: one set has five lines for four ways."""
+    hierarchy = catalogue.load("gtx560ti").hierarchy()
+    lines = hierarchy.caches["l1"].capacity // LINE + 1
+    chain, model, position = np.arange(lines, dtype=np.int64) * LINE, HierarchyModel(hierarchy), 0
+    missed: list[int] = []
+    for _ in range(FIGURE_11_LAPS):
+        levels = np.zeros(lines, np.int8)
+        position = model.walk(Path.GLOBAL, chain, position, levels, np.zeros(0))
+        missed += np.flatnonzero(levels > 0).tolist()
+    missed = missed[lines - 1 :]  # the line after the last that fits, then what each replacement evicts
+    ways, victims = dict(zip(sorted(FIGURE_11_LINES), range(1, 5), strict=True)), []
+    for line, victim in pairwise(missed):
+        ways[line] = ways.pop(victim)
+        victims.append(ways[line])
+    ours, count = victims[: len(FIGURE_11)], len(FIGURE_11)
+    every_second = [victims[k : k + count : 2] == FIGURE_11[::2] for k in range(len(victims) - count)]
+    note = f"way 2 every second time, as printed: {np.mean(every_second):.0%} of such runs"
+    texts = (" ".join(map(str, each)) for each in (FIGURE_11, ours))
+    return Row(Kind.DATA, "gtx560ti", "ways replaced, in order", *texts, all(every_second), "MC16 fig 11", note)
 
 
 def table_5() -> Iterator[Row]:
