@@ -86,6 +86,17 @@ Printed numbers against our arithmetic, formulas and models with printed paramet
 part in it.
 {calculations}
 
+## Printed and compared with nothing
+
+- MC16: the bars of figure 14 (the text has two of their ratios), efficiencies of tables 6 and 7, the cost of reading
+  the clock and of storing (s4.2), the read-only mapping of Maxwell (s4.3), the irregular index of the L2 (s4.6), the
+  window of 512 MB and where the TLBs stand (s5.2): `discover` has no finding of either.
+- MC14: its curves, but for the highest miss rate of figure 9 and the counts of figure 11.
+- HC13: its curves, but for where they become flat, and the readings of Saavedra's method.
+- MT22: sizes as its own search finds them on the simulated GPUs, figures 4.6 and 4.21 to 4.26, figure 5.1.
+- VV16: the stores and loads of listing 3.2, branches, figure 5.1, register banks (s5.3), granularity of occupancy
+  (s5.7), four of seven percentiles of table 6.6, measured departure delays (s7.4), the fit of the G80 with two terms.
+
 ## Older methods on one cache
 
 The two classic readings of averaged curves and MT22's change point, applied to the texture cache of `sim:gtx780`.

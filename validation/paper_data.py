@@ -41,6 +41,11 @@ FITTING_WAYS = (16, 7, 7, 7, 7, 7, 7, 7)
 """The sets whose misses under LRU are those of figure 8: one of 16 pages and seven of 7."""
 FIGURE_11 = [2, 3, 2, 1, 2, 4, 2, 3, 2]
 FIGURE_11_LINES, FIGURE_11_LAPS = (2, 34, 67, 99), 2000  # the lines that share a set with the last, from 0
+FIRST_TLB_LRU = (
+    ("MC14 table 4", ("gtx560ti", "gtx780"), True),
+    ("MC16 table 5", ("gtx560ti", "gtx780", "gtx980"), False),
+)
+PREFETCHED = 0.6  # of the L2, less than the two thirds that MC16 finds prefetched
 TABLE_5 = {  # MC14: hits and misses of the L1, cycles; None where there is no L1
     "gtx560ti": {Path.TEXTURE: (240, 470), Path.GLOBAL: (116, 404)},
     "gtx780": {Path.TEXTURE: (110, 220), Path.GLOBAL: (None, 230)},
@@ -83,7 +88,9 @@ def rows() -> Iterator[Row]:
     yield from hc13()
     yield from figures_4_and_5()
     yield from figure_8()
+    yield from first_tlb_policy()
     yield figure_11()
+    yield from prefetching()
     yield from table_5()
     yield from figure_14()
     yield from table_6_5()
@@ -91,13 +98,19 @@ def rows() -> Iterator[Row]:
 
 def second_tlb_misses(hierarchy: Hierarchy, pages: int) -> list[int]:
     """Misses of the last TLB in each lap over consecutive pages, one line each, after warm laps (MC16 figure 8)."""
-    route, model, position = hierarchy.routes[Path.GLOBAL_L2], HierarchyModel(hierarchy), 0
+    hit_in_second = hierarchy.routes[Path.GLOBAL_L2].latency[0] + hierarchy.tlbs[0].penalty
+    return misses_by_lap(hierarchy, pages, hit_in_second)
+
+
+def misses_by_lap(hierarchy: Hierarchy, pages: int, hit: float) -> list[int]:
+    """L2 hits that take longer than `hit` cycles, in each lap after the warm ones over consecutive pages."""
+    model, position = HierarchyModel(hierarchy), 0
     chain = np.arange(pages, dtype=np.int64) * (hierarchy.tlbs[1].page + LINE)
-    hit_in_second, misses = route.latency[0] + hierarchy.tlbs[0].penalty, []
+    misses = []
     for _ in range(WARM_LAPS + LAPS):
         levels, latencies = np.zeros(pages, np.int8), np.zeros(pages)
         position = model.walk(Path.GLOBAL_L2, chain, position, levels, latencies)
-        misses.append(int((latencies > hit_in_second + 0.5).sum()))
+        misses.append(int((latencies > hit + 0.5).sum()))
     return misses[WARM_LAPS:]
 
 
@@ -179,6 +192,36 @@ def mean_latency(hierarchy: Hierarchy, path: Path, size: int, stride: int) -> fl
         levels, latencies = np.zeros(chain.size, np.int8), np.zeros(chain.size)
         position = model.walk(path, chain, position, levels, latencies)
     return float(latencies.mean())
+
+
+def first_tlb_policy() -> Iterator[Row]:
+    """MC14 finds LRU in the first TLB, MC16 something else; each GPU file can have one of them."""
+    for source, gpus, is_lru in FIRST_TLB_LRU:
+        for gpu in gpus:
+            hierarchy = catalogue.load(gpu).hierarchy()
+            tlb, route = hierarchy.tlbs[0], hierarchy.routes[Path.GLOBAL_L2]
+            pages = sum(tlb.ways) + 1
+            misses = misses_by_lap(hierarchy, pages, route.latency[0])
+            found = f"{_range(misses)} of {pages} miss"
+            agrees = (set(misses) == {pages}) == is_lru
+            printed = f"LRU: {pages} of {pages} miss" if is_lru else "not LRU"
+            what = "first TLB, one page more than it has entries, misses per lap"
+            note = "" if agrees else "MC14 and MC16 contradict each other; the file has the other policy"
+            yield Row(Kind.ROUND_TRIP, gpu, what, printed, found, agrees, source, note)
+
+
+def prefetching() -> Iterator[Row]:
+    """First accesses that are slow over an array smaller than two thirds of the L2 (MC16 s4.6)."""
+    for gpu in FIGURE_8_GPUS:
+        hierarchy = catalogue.load(gpu).hierarchy()
+        cache = hierarchy.caches["l2"]
+        chain = np.arange(0, int(PREFETCHED * cache.capacity), cache.line, dtype=np.int64)
+        levels = np.zeros(chain.size, np.int8)
+        HierarchyModel(hierarchy).walk(Path.GLOBAL_L2, chain, 0, levels, np.zeros(0))
+        slow = int((levels == len(hierarchy.routes[Path.GLOBAL_L2].caches)).sum())
+        what = f"slow first accesses to {chain.size} lines, {PREFETCHED:.0%} of the L2"
+        note = "" if slow == 1 else "the simulated prefetcher starts after two equal steps"
+        yield Row(Kind.DATA, gpu, what, "1: the first", f"{slow}", slow == 1, "MC16 s4.6", note)
 
 
 def figure_11() -> Row:

@@ -19,7 +19,7 @@ from gpudissect.results.verdict import Verdict
 TABLE = DOCS / "validation-silicon.csv"
 GPUS = ("h200", "h100")
 COLUMNS = ("kind", "agrees", "gpu", "element", "attribute", "published", "found", "bracket", "verdict", "source")
-NOT_OF_HOPPER = ("VV16", "B200", "NVIDIA")
+NOT_OF_HOPPER = ("B200", "NVIDIA")
 """Sources that measured other GPUs, or that specify and do not measure."""
 SETTING = "a setting of the driver"
 REPEATED = ("l2", "hit_latency")
