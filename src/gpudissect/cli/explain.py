@@ -24,7 +24,7 @@ from gpudissect.errors import GpudissectError, UsageError
 
 if TYPE_CHECKING:
     from gpudissect.explanation.gate import Gate
-    from gpudissect.explanation.on_gpu import GpuRun, RunOutcome
+    from gpudissect.explanation.on_gpu import RunOutcome
     from gpudissect.explanation.result import Explanation
 
 
@@ -119,7 +119,7 @@ def explain(
     """
     from gpudissect.explanation.gate import parse_gate
     from gpudissect.explanation.inputs import explain_file, explain_recorded, explain_trips
-    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu
+    from gpudissect.explanation.on_gpu import check_saved, record_on_gpu, run_of
     from gpudissect.explanation.trips import parse_trips
     from gpudissect.interrupts import uninterrupted
     from gpudissect.results.files import check_apart, check_page, check_writable, load
@@ -127,7 +127,14 @@ def explain(
     condition = None if gate is None else parse_gate(gate)
     if trips:
         _check_not_run({"--arg": arg, "-d": device, "--limit": limit, "--profile": profile})
-    run = _run_of(grid, block, shared, arg, device, limit, compile_option, trips)
+    of_launch: dict[str, object] = {"--block": block, "--grid": grid, "--shared": shared, "--arg": arg, "-d": device}
+    of_launch |= {"--limit": limit, "--trips": trips}
+    options, run = tuple(compile_option or ()), None
+    if grid is not None and block is not None:
+        run = run_of(grid, block, shared or 0, arg or (), device, limit, options)
+    elif given := next((name for name, value in of_launch.items() if value), None):
+        missing = " and ".join(name for name in ("--grid", "--block") if of_launch[name] is None)
+        raise UsageError(f"{given} belongs to a launch, which also needs {missing}")
     saved = profile if run is not None else None
     inputs = [file, *filter(None, [None if saved else profile]), *(machine or ()), *(against or ())]
     check_saved(saved, inputs)
@@ -138,11 +145,10 @@ def explain(
         check_page(html)
     results, others = ([load(path) for path in paths or ()] for paths in (machine, against))
     if run is None:
-        options = tuple(compile_option or ())
         found = explain_file(file, results, kernel=kernel, profile=profile, options=options, against=others)
         return _show(found, output, html, as_json, everything, condition)
     if trips:
-        turns, options = parse_trips(trips), run.options
+        turns = parse_trips(trips)
         found = explain_trips(file, run.launch, turns, results, kernel=kernel, options=options, against=others)
         return _show(found, output, html, as_json, everything, condition)
     is_shown = bool(results or output or html or as_json or condition) or saved is None
@@ -161,30 +167,6 @@ def explain(
     elif not is_shown and not errors:
         print_note(f"'gpudissect explain {saved} --machine RESULT' explains it")
     return _finish(outcome, errors, saved) or code
-
-
-def _run_of(
-    grid: str | None,
-    block: str | None,
-    shared: str | None,
-    arguments: list[str] | None,
-    device: str | None,
-    limit: float | None,
-    options: list[str] | None,
-    trips: list[str] | None,
-) -> GpuRun | None:
-    """The launch; None if none is requested. Raises `UsageError`."""
-    if grid is None or block is None:
-        names: dict[str, object] = {"--block": block, "--grid": grid, "--shared": shared, "--arg": arguments}
-        names |= {"-d": device, "--limit": limit, "--trips": trips}
-        given = next((name for name, value in names.items() if value), None)
-        if given is not None:
-            missing = " and ".join(name for name in ("--grid", "--block") if names[name] is None)
-            raise UsageError(f"{given} belongs to a launch, which also needs {missing}")
-        return None
-    from gpudissect.explanation.on_gpu import run_of
-
-    return run_of(grid, block, shared or 0, arguments or (), device, limit, options or ())
 
 
 def _check_not_run(options: dict[str, object]) -> None:

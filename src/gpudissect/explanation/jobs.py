@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpudissect.explanation.arguments import Argument, parse_arguments
+from gpudissect.explanation.instrument import Plan
 from gpudissect.explanation.profile import Gpu, Launch, Point, Results
 
 JOB, MEASURED = "job.json", "measured.json"
@@ -51,19 +52,6 @@ class Job(BaseModel):
     """Stages to leave out."""
 
 
-class TracedLaunch(BaseModel):
-    """A launch with a trace."""
-
-    model_config = _CONFIG
-
-    blocks: tuple[int, int, int]
-    """First block, step and count of the sample."""
-    warps: tuple[int, int, int]
-    """Likewise of the warps in a block."""
-    accesses: int
-    """Accesses to keep of each warp."""
-
-
 class Measured(BaseModel):
     """What is known so far. `stage` is the last one that began."""
 
@@ -83,7 +71,8 @@ class Measured(BaseModel):
     """What may have slowed the timed launches."""
     omitted_points: int = 0
     """Occupancies, the lowest ones, for which the time did not suffice."""
-    traces: tuple[TracedLaunch, ...] = ()
+    traces: tuple[Plan, ...] = ()
+    """Of the traced launches."""
     has_lines: bool = False
     results: Results = Results()
     seconds: dict[str, float] = {}

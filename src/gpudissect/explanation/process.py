@@ -30,7 +30,7 @@ from gpudissect.errors import GpudissectError
 from gpudissect.explanation import jobs
 from gpudissect.explanation.arguments import Argument
 from gpudissect.explanation.instrument import Plan, plan_samples
-from gpudissect.explanation.jobs import Answer, Job, Measured, Step, TracedLaunch
+from gpudissect.explanation.jobs import Answer, Job, Measured, Step
 from gpudissect.explanation.line_sample import RECORD_BYTES
 from gpudissect.explanation.profile import Gpu, Point, Results
 from gpudissect.units import WARP_SIZE
@@ -119,9 +119,12 @@ class JobRunner:
     def _save(self) -> None:
         jobs.write_measured(self._folder, self._measured)
 
-    def _launcher(self, kernel: UserKernel) -> Callable[[], None]:
-        shared = self._launch.shared_bytes
-        kernel.configure(shared=shared, carveout=DEFAULT_CARVEOUT)
+    def _launcher(
+        self, kernel: UserKernel, shared: int | None = None, carveout: int = DEFAULT_CARVEOUT
+    ) -> Callable[[], None]:
+        """Launches a kernel with so many bytes of dynamic shared memory, those of the job if None."""
+        shared = self._launch.shared_bytes if shared is None else shared
+        kernel.configure(shared=shared, carveout=carveout)
         return kernel.launcher(self._launch.grid, self._launch.block, shared, self._values)
 
     def _describe(self, plain: UserKernel) -> None:
@@ -198,12 +201,9 @@ class JobRunner:
             self._measured.omitted_points = len(wanted)
             return
         self._arrays.reset()
-        start = self._launcher(plain)
-        self._warm_up(start)
-        reset = None if self._measured.results.is_repeatable else self._arrays.reset
-        natural = self._measured.blocks_per_sm
+        self._warm_up(self._launcher(plain))
         begin = time.perf_counter()
-        last = self._point(plain, start, reset, natural, launch.shared_bytes, DEFAULT_CARVEOUT)
+        last = self._point(plain, self._measured.blocks_per_sm, launch.shared_bytes, DEFAULT_CARVEOUT)
         self._measured.sweep, points = (last,), list[Point]()
         for done, blocks in enumerate(reversed(wanted)):
             self._report(Step(stage="sweep", done=done, total=len(wanted)))
@@ -214,9 +214,7 @@ class JobRunner:
             if (time.perf_counter() - begin) + _LAUNCHES_OF_POINT * slowest * 1e-9 > self._job.sweep_s:
                 self._measured.omitted_points = len(wanted) - done
                 break
-            plain.configure(shared=shared, carveout=FULL_CARVEOUT)
-            start = plain.launcher(launch.grid, launch.block, shared, self._values)
-            points.append(self._point(plain, start, reset, blocks, shared, FULL_CARVEOUT))
+            points.append(self._point(plain, blocks, shared, FULL_CARVEOUT))
             self._measured.sweep = (*reversed(points), last)
             self._save()
 
@@ -225,15 +223,9 @@ class JobRunner:
         while time.perf_counter() < end:
             self._finish(launch)
 
-    def _point(
-        self,
-        plain: UserKernel,
-        start: Callable[[], None],
-        reset: Callable[[], None] | None,
-        blocks: int,
-        shared: int,
-        carveout: int,
-    ) -> Point:
+    def _point(self, plain: UserKernel, blocks: int, shared: int, carveout: int) -> Point:
+        reset = None if self._measured.results.is_repeatable else self._arrays.reset
+        start = self._launcher(plain, shared, carveout)
         timing: Timing = plain.time(start, reset, self._limit_s, self._nvml.clocks)
         self._note_conditions()
         low, middle, high = (float(value) for value in np.percentile(timing.ns, (25, 50, 75)))
@@ -273,8 +265,7 @@ class JobRunner:
                 self._report(Step(stage="trace", done=number, total=len(plans)))
                 self._arrays.reset()
                 self._run_traced(kernel, start, plan, number)
-                traced = TracedLaunch(blocks=plan.sample.blocks, warps=plan.sample.warps, accesses=plan.accesses)
-                self._measured.traces += (traced,)
+                self._measured.traces += (plan,)
                 self._save()
             varying, different = self._different()
             results = self._measured.results

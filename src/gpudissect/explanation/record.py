@@ -21,8 +21,6 @@ from gpudissect.explanation.instrument import (
     WARP_THREADS,
     BlockCount,
     Counted,
-    Plan,
-    Sample,
     Traced,
     counted,
     traced,
@@ -186,10 +184,9 @@ def _warps(folder: Path, measured: Measured, tracing: Traced, sizes: Sequence[in
     """The traces, with so few accesses of each warp that all fit into the profile."""
     found: list[tuple[tuple[int, int], Trace, int, int]] = []
     spaces = [access.space for access in tracing.accesses]
-    for number, launch in enumerate(measured.traces):
+    for number, plan in enumerate(measured.traces):
         with np.load(folder / jobs.trace_file(number), allow_pickle=False) as file:
             arrays: dict[str, Any] = {name: file[name].tobytes() for name in file.files}
-        plan = Plan(Sample(launch.blocks, launch.warps), launch.accesses)
         for slot, place in enumerate(plan.places()):
             visits, accesses = tracing.read_visits(arrays, slot), tracing.read_accesses(arrays, slot)
             trace = relative_trace(visits, accesses, spaces, measured.addresses, sizes)

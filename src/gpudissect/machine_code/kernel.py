@@ -1,11 +1,16 @@
-"""Kernels of a cubin: code, registers, shared memory, stack, as the file declares them."""
+"""Kernels of a cubin: code, registers, shared memory, stack, as the file declares them.
 
+Their attributes stand in the sections ``.nv.info``: a format byte, an identifier byte and 16 bits, a value or the
+length of what follows. NVIDIA does not document them; identifiers and layouts are those that ``cuobjdump -elf`` (13.5)
+prints beside the same bytes.
+"""
+
+import struct
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpudissect.errors import MachineCodeError
-from gpudissect.machine_code import attributes as info
 from gpudissect.machine_code.elf import ElfFile, read_elf
 from gpudissect.machine_code.names import choose_name, short_name
 
@@ -14,6 +19,14 @@ MAX_SHARED_BYTES = 1 << 20  # several times the shared memory of an SM
 _RESERVED_SHARED_BYTES = 1024  # per block from compute capability 8.0 on (CUDA C++ Programming Guide, Shared Memory)
 _RESERVED_SHARED = ".nv.reservedSmem.offset0"  # a cubin with this symbol counts them in its sections
 _FIRST_CAPABILITY = 70  # earlier GPUs have 8-byte instructions
+_REGISTERS = 0x2F  # symbol, registers per thread
+_MAX_THREADS = 0x05  # x, y, z
+_REQUIRED_THREADS = 0x10  # x, y, z
+_STACK = 0x12  # symbol, bytes per thread with the functions that it calls
+_TARGETS = 0x34  # records of: offset of the branch, zero, number of targets, targets
+_SIZED = 4  # the 16 bits are a length
+_Attributes = list[tuple[int, tuple[int, ...]]]
+"""Identifier and 32-bit words of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +78,8 @@ def read_cubin(data: bytes) -> Cubin:
     file = read_elf(data)
     if file.capability < _FIRST_CAPABILITY:
         raise MachineCodeError(f"machine code of sm_{file.capability}: GPUs before sm_{_FIRST_CAPABILITY} are not read")
-    everywhere = info.read_attributes(file.content(".nv.info"))
-    registers, stacks = (info.by_symbol(everywhere, kind) for kind in (info.REGISTERS, info.STACK))
+    everywhere = _attributes(file.content(".nv.info"))
+    registers, stacks = (_by_symbol(everywhere, kind) for kind in (_REGISTERS, _STACK))
     reserved = _RESERVED_SHARED_BYTES if any(s.name == _RESERVED_SHARED for s in file.symbols) else 0
     functions = defaultdict[int | None, dict[int, Function]](dict)
     for symbol in file.symbols:
@@ -91,7 +104,7 @@ def _kernel(
 ) -> Kernel:
     symbol = file.symbols[index]
     section = file.sections[symbol.section or 0]
-    own = info.read_attributes(file.content(f".nv.info.{symbol.name}"))
+    own = _attributes(file.content(f".nv.info.{symbol.name}"))
     if not section.content or len(section.content) % INSTRUCTION_BYTES:
         size = len(section.content)
         raise MachineCodeError(f"damaged cubin: kernel {ascii(symbol.name)[:60]} has {size} bytes of code")
@@ -99,7 +112,7 @@ def _kernel(
     shared_bytes = max(0, shared.size - reserved) if shared else 0
     if shared_bytes > MAX_SHARED_BYTES:
         raise MachineCodeError(f"damaged cubin: a kernel with {shared_bytes} bytes of shared memory")
-    threads = info.words_of(own, info.REQUIRED_THREADS, 3) or info.words_of(own, info.MAX_THREADS, 3)
+    threads = _words_of(own, _REQUIRED_THREADS, 3) or _words_of(own, _MAX_THREADS, 3)
     return Kernel(
         name=symbol.name,
         architecture=f"sm_{file.capability}",
@@ -110,7 +123,7 @@ def _kernel(
         stack_bytes=stack,
         max_threads=threads[0] * threads[1] * threads[2] if threads else None,
         functions=_inside(Function(symbol.name, 0, symbol.size), functions, len(section.content)),
-        indirect_targets=info.indirect_targets(own),
+        indirect_targets=_indirect_targets(own),
     )
 
 
@@ -118,3 +131,38 @@ def _inside(kernel: Function, functions: dict[int, Function], code_bytes: int) -
     """The kernel and the functions in its section, by address."""
     starts = (start for start in sorted(functions) if 0 < start < code_bytes and start % INSTRUCTION_BYTES == 0)
     return kernel, *(functions[start] for start in starts)
+
+
+def _attributes(data: bytes) -> _Attributes:
+    """The attributes of a section that have words. Raises `MachineCodeError` if one extends past the end."""
+    found, position = [], 0
+    while position + 4 <= len(data):
+        form, identifier, value = struct.unpack_from("<BBH", data, position)
+        position += 4
+        if form != _SIZED:
+            continue
+        if position + value > len(data):
+            raise MachineCodeError(f"damaged cubin: attribute {identifier:#x} extends past its section")
+        found.append((identifier, struct.unpack_from(f"<{value // 4}I", data, position)))
+        position += value
+    return found
+
+
+def _words_of(attributes: _Attributes, identifier: int, count: int) -> tuple[int, ...] | None:
+    """The first `count` words of the first attribute of this kind that has them, or None."""
+    return next((words[:count] for kind, words in attributes if kind == identifier and len(words) >= count), None)
+
+
+def _by_symbol(attributes: _Attributes, identifier: int) -> dict[int, int]:
+    """Value of an attribute by index of the symbol that it describes."""
+    return {words[0]: words[1] for kind, words in attributes if kind == identifier and len(words) >= 2}
+
+
+def _indirect_targets(attributes: _Attributes) -> dict[int, tuple[int, ...]]:
+    """Addresses that each indirect branch may lead to, by the address of the branch, in bytes from the section."""
+    targets: dict[int, tuple[int, ...]] = {}
+    for kind, words in attributes:
+        while kind == _TARGETS and len(words) >= 3:
+            targets[words[0]] = words[3 : 3 + words[2]]
+            words = words[3 + words[2] :]
+    return targets
