@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from gpudissect.explanation.arguments import Argument, parse_arguments
 from gpudissect.explanation.instrument import Plan
@@ -19,7 +19,6 @@ LINES = "lines.npz"
 CONTENTS = "contents.npz"
 INSTRUMENTED = ("counts", "trace", "lines")
 """Stages with a kernel that is not quite the user's."""
-_CONFIG = ConfigDict(frozen=True, strict=True)
 
 
 def trace_file(number: int) -> str:
@@ -27,10 +26,8 @@ def trace_file(number: int) -> str:
     return f"trace{number}.npz"
 
 
-class Job(BaseModel):
+class Job(BaseModel, frozen=True, strict=True):
     """A kernel to measure: cubins and names of the arrays of instrumented ones."""
-
-    model_config = _CONFIG
 
     kernel: str
     launch: Launch
@@ -52,10 +49,8 @@ class Job(BaseModel):
     """Stages to leave out."""
 
 
-class Measured(BaseModel):
+class Measured(BaseModel, strict=True):
     """What is known so far. `stage` is the last one that began."""
-
-    model_config = ConfigDict(strict=True)
 
     stage: str = "launch"
     registers: int = 0
@@ -79,20 +74,16 @@ class Measured(BaseModel):
     """Time of each stage."""
 
 
-class Step(BaseModel):
+class Step(BaseModel, frozen=True, strict=True, extra="forbid"):
     """A line that the process prints while it measures: a stage, and what of it is done."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     stage: str
     done: int = 0
     total: int = 1
 
 
-class Answer(BaseModel):
+class Answer(BaseModel, frozen=True, strict=True, extra="forbid"):
     """A line that the process prints after each job."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     error: Annotated[str, Field(max_length=2000)] = ""
     is_lost: bool = False

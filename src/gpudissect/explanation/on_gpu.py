@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gpudissect.catalogue.compute_capability import SM_REGISTERS
@@ -153,7 +154,7 @@ def record_on_gpu(
     if results is not None:
         check_machine(results, limits.name, run.gpu)
     architecture = "sm_{}{}".format(*limits.capability)
-    report = _Report(progress)
+    report = partial(_report, progress)
     report(Step(stage="compile"))
     code = read_user_code(file, kernel, architecture, run.options)
     with tempfile.TemporaryDirectory() as name:
@@ -165,7 +166,7 @@ def record_on_gpu(
         return _measure(folder, run, code, _notes(file, code, plain), report)
 
 
-def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report: _Report) -> RunOutcome:
+def _measure(folder: Path, run: GpuRun, code: UserCode, notes: list[str], report: Callable[[Step], None]) -> RunOutcome:
     process, error, is_interrupted = KernelProcess(run.gpu), None, False
     try:
         process.measure(folder, _STEP_LIMITS * run.limit_s + _STEP_SLACK_S, report)
@@ -237,18 +238,13 @@ def check_machine(results: Sequence[Result], gpu_name: str, gpu: int) -> None:
     card_of(*results)
 
 
-class _Report:
-    """Steps of the process as progress of all."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def __call__(self, step: Step) -> None:
-        names = list(_STAGES)
-        if step.stage in names:
-            before = sum(_STAGES[name][0] for name in names[: names.index(step.stage)])
-            share, text = _STAGES[step.stage]
-            self._progress(before + share * step.done // max(1, step.total), _TOTAL, text)
+def _report(progress: Progress, step: Step) -> None:
+    """A step of the process as progress of all."""
+    names = list(_STAGES)
+    if step.stage in names:
+        before = sum(_STAGES[name][0] for name in names[: names.index(step.stage)])
+        share, text = _STAGES[step.stage]
+        progress(before + share * step.done // max(1, step.total), _TOTAL, text)
 
 
 def _notes(file: Path, code: UserCode, plain: Kernel) -> list[str]:

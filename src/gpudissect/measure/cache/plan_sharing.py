@@ -83,7 +83,7 @@ def sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
             cache.timed_after(cache.prior(cache.chain), cache.prior(elsewhere, warp)) for warp in range(MAX_BLOCK_WARPS)
         ]
     traces = yield chases
-    undisturbed, *shares = map(_miss_share, traces)
+    undisturbed, *shares = map(miss_share, traces)
     rest = iter(shares)
     verdicts = {
         name: classify_sharing(MissShares(undisturbed, next(rest), next(rest) if len(test) > 1 else None))
@@ -113,7 +113,7 @@ def _pair_chases(cache: _FullCache, other: _FullCache) -> list[Chase]:
     return chases
 
 
-def _miss_share(trace: Trace) -> float:
+def miss_share(trace: Trace) -> float:
     """Share of accesses that did not hit: lines fetched by no access come from memory, slower than any miss here."""
     return 1 - float(trace.counts[:, 0].sum() / trace.counts.sum())
 

@@ -13,11 +13,10 @@ from gpudissect.measure.access_patterns import footprint
 from gpudissect.measure.cache.infer_level import Level, min_miss_cycles
 from gpudissect.measure.cache.infer_sharing import MissShares, Sharing, classify_sharing
 from gpudissect.measure.cache.plan_levels import levels_of
-from gpudissect.measure.cache.plan_sharing import NOT_SHARED, sharing_of
+from gpudissect.measure.cache.plan_sharing import NOT_SHARED, miss_share, sharing_of
 from gpudissect.measure.icache.plan_levels import CODE_LEVELS, ELEMENTS
 from gpudissect.measure.infer_confidence import UNTRIED
 from gpudissect.measure.plan import Bench, Experiment, Key, Known, Outcome, Plan, found, without
-from gpudissect.trace import Trace
 from gpudissect.workload import Bounds, Chase, Path, PriorAccesses, Sequential, Timing
 from gpudissect.workload.chase import CODE_LINE
 from gpudissect.workload.digest import digest
@@ -51,7 +50,7 @@ def code_sharing_plan(element: str, bench: Bench, known: Known) -> Plan:
     constants = _constants(level, bench)
     chases = [_after(level, constants), _after(level, constants, _code(rise.fits))]
     chases += [_after(level, constants, _code(nearer.fits))] if nearer is not None else []
-    alone, after, *before = (_missing_share(trace) for trace in (yield chases))
+    alone, after, *before = (miss_share(trace) for trace in (yield chases))
     evidence = tuple(digest(chase) for chase in chases)
     estimate = partial(Estimate, element=element, attribute=ATTRIBUTE, method=METHOD, evidence=evidence)
     verdict = classify_sharing(MissShares(alone, after, None))
@@ -99,10 +98,6 @@ def _after(level: Level, *before: PriorAccesses) -> Chase:
     slower = min_miss_cycles(level.hit)
     chase = partial(Chase, path=Path.CONSTANT, order=before[0].order, timing=Timing.COUNT, warmup=0, alone=True)
     return chase(bounds=Bounds(slower - 1, slower, MAX_CYCLES), before=before)
-
-
-def _missing_share(trace: Trace) -> float:
-    return 1 - float(trace.counts[:, 0].sum() / trace.counts.sum())
 
 
 EXPERIMENTS = (
