@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from gpudissect.catalogue import Published
 
 DOCS = Path(__file__).parents[1] / "docs"
-TABLES = ("validation-silicon", "validation-data", "validation", "validation-hiding", "throughput")
+TABLES = (
+    "validation-silicon",
+    "validation-data",
+    "validation-older-methods",
+    "validation",
+    "validation-hiding",
+    "throughput",
+)
 """Tables of comparisons; each has the columns `kind` and `agrees`."""
 YES, NO = "yes", "no"
 
@@ -37,6 +44,15 @@ MEANINGS = {
     Kind.ROUND_TRIP: "a number typed into a GPU file, or a sum of such numbers, and what is found in its simulation",
     Kind.CALCULATION: "a printed number, and our formula or model with printed parameters",
 }
+PRINTED_IN = {
+    "k20c": "MT22 table 5.4",
+    "840m": "MT22 table 5.5",
+    "p6000": "MT22 table 5.6",
+    "v100": "MT22 table 5.7",
+    "rtx2080ti": "MT22 table 5.8",
+    "a100": "MT22 table 5.9",
+}
+"""Where a number stands that is not that of the structure; the source of the others prints it itself."""
 TUNED_LOADS = ("ldg_streaming", "ldg_random")
 """`memory.variability` of the GPU files is chosen for the warps that these need (VV16 table 6.3)."""
 

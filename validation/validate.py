@@ -5,18 +5,17 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinds import DOCS, Kind, kind_of, read, yes
+from kinds import DOCS, PRINTED_IN, Kind, kind_of, read, yes
 
 from gpudissect import catalogue
 from gpudissect.catalogue import Published
 from gpudissect.device.kinds import open_device
 from gpudissect.estimate import Estimate, Status
-from gpudissect.measure.cache.plan_comparison import Reading
 from gpudissect.measure.plan import Study
 from gpudissect.results.text import bracket, quantity
 from gpudissect.results.verdict import Verdict, judge, lies_within
@@ -26,22 +25,11 @@ from gpudissect.survey.run import Survey, run_survey
 TABLE = DOCS / "validation.csv"
 AGREED = Path(__file__).parent / "agreed.txt"
 SEEDS = (1, 2, 3)
-CLASSIC = ("gtx780", "texture")  # MC16 fig 4-5: where the two classic methods contradict each other
 ORDER = list(Verdict)
 COLUMNS = ("kind", "agrees", "gpu", "element", "attribute", "published", "found", "bracket", "confidence", "verdict")
 COLUMNS += ("source",)
 PUBLISHED = ("kind", "gpu", "element", "attribute", "published", "source")  # what no survey changes
-PRINTED_IN = {
-    "k20c": "MT22 table 5.4",
-    "840m": "MT22 table 5.5",
-    "p6000": "MT22 table 5.6",
-    "v100": "MT22 table 5.7",
-    "rtx2080ti": "MT22 table 5.8",
-    "a100": "MT22 table 5.9",
-}
-"""Where a number stands that is not that of the structure; the source of the others prints it itself."""
 AGREES, STATED, OUTSIDE = "agrees", "stated", "outside the simulation"
-OLDER_METHODS = DOCS / "validation-older-methods.csv"
 
 
 @dataclass(frozen=True)
@@ -125,10 +113,9 @@ def _value(found: Estimate) -> str:
 
 
 def survey(gpu: str, seed: int) -> Survey:
-    """One survey of a simulated GPU, with the older methods where they are compared."""
-    study = Study.COMPARE_METHODS if (gpu, seed) == (CLASSIC[0], SEEDS[0]) else Study.DISCOVER
+    """One survey of a simulated GPU."""
     with open_device(f"sim:{gpu}?seed={seed}", seed=seed) as device:
-        return run_survey(device, study, seed=seed)
+        return run_survey(device, Study.DISCOVER, seed=seed)
 
 
 def rows(gpu: str, surveys: Sequence[Survey]) -> list[Row]:
@@ -144,22 +131,6 @@ def rows(gpu: str, surveys: Sequence[Survey]) -> list[Row]:
         if item.printed is not None and not table[-1].is_stated:
             table.append(Row(gpu, item, findings, item.printed))
     return table
-
-
-def older_methods(readings: Sequence[Reading]) -> Iterator[tuple[str, ...]]:
-    """Rows of the table of older methods."""
-    yield ("method", "capacity", "line", "sets", "ways", "note")
-    classic = [each for each in readings if each.element == CLASSIC[1]]
-    for method in dict.fromkeys(each.method for each in classic):
-        known = {each.attribute: each for each in classic if each.method == method}
-        cells = [_reading(known.get(name)) for name in ("capacity", "line_size", "sets", "ways")]
-        yield (method, *cells, "; ".join(each.note for each in known.values() if each.note))
-
-
-def _reading(reading: Reading | None) -> str:
-    if reading is None or reading.value is None:
-        return "-"
-    return quantity(reading.value, "B" if reading.attribute in ("capacity", "line_size") else "")
 
 
 def main() -> int:
@@ -179,7 +150,7 @@ def main() -> int:
     if options.check:
         return check(table, names, every_seed=seeds == SEEDS)
     if not options.gpus and seeds == SEEDS:
-        write(table, older_methods(surveys[CLASSIC[0], SEEDS[0]].comparisons))
+        write(table)
     return 0
 
 
@@ -188,11 +159,10 @@ def agreeing(table: Sequence[Row]) -> set[str]:
     return {row.key for row in table if row.is_compared and row.agrees}
 
 
-def write(table: Sequence[Row], readings: Iterable[Sequence[str]]) -> None:
-    """Write both tables and the list of rows that agree."""
-    for path, cells in ((TABLE, [COLUMNS, *(row.cells for row in table)]), (OLDER_METHODS, readings)):
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(cells)
+def write(table: Sequence[Row]) -> None:
+    """Write the table and the list of rows that agree."""
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *(row.cells for row in table)])
     AGREED.write_text("".join(f"{key}\n" for key in sorted(agreeing(table))))
 
 
