@@ -24,7 +24,7 @@ import hiding_figures
 import throughput
 import vv16_curves
 
-from gpudissect.views.page.drawing import hierarchy_file
+from gpudissect.views.page.hierarchy import hierarchy_file
 from gpudissect.views.plots.element import figures_of_element
 from gpudissect.views.plots.figure import Kind, overlay
 from gpudissect.views.plots.standalone import standalone

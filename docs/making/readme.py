@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gpudissect.cli.app import main
-from gpudissect.views.page.drawing import hierarchy_file
+from gpudissect.views.page.hierarchy import hierarchy_file
 from making.result_page import RESULTS, result_of
 
 ROOT = Path(__file__).parents[2]

@@ -9,9 +9,8 @@ from gpudissect.results.model import Result
 from gpudissect.results.summary import Summary, summarize
 from gpudissect.results.text import brief, clean, cut, provenance
 from gpudissect.views.page.about import facts
-from gpudissect.views.page.drawing import light_style, place
 from gpudissect.views.page.findings import MAX_NAME_LENGTH
-from gpudissect.views.page.hierarchy import hierarchy
+from gpudissect.views.page.hierarchy import hierarchy, light_style, place
 from gpudissect.views.page.markup import Markup, tag
 from gpudissect.views.page.overview import LEVEL_HEAD, level_row, remarkable, tlb_line
 from gpudissect.views.plots.signature import signature_figures

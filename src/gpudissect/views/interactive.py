@@ -231,7 +231,7 @@ class Result(_PublicNames, model.Result):
 
     def to_svg(self) -> str:
         """The drawing of the memory hierarchy as an SVG file; empty without a cache or memory."""
-        from gpudissect.views.page.drawing import hierarchy_file
+        from gpudissect.views.page.hierarchy import hierarchy_file
 
         return hierarchy_file(self)
 

@@ -13,8 +13,8 @@ from gpudissect.results.model import Finding, Result
 from gpudissect.results.summary import summarize
 from gpudissect.results.text import bracket, cut, percent, provenance, published_words, quantity
 from gpudissect.views.page.about import latency_hiding
-from gpudissect.views.page.drawing import hierarchy_file
 from gpudissect.views.page.explanation import answers
+from gpudissect.views.page.hierarchy import hierarchy_file
 from gpudissect.views.page.markup import Child, Markup, tag
 from gpudissect.views.page.overview import overview
 from gpudissect.views.plots.element import figures_of_element

@@ -7,16 +7,20 @@ no experiment locates (TLBs, an instruction cache) stands in a strip of its own.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 
 from gpudissect.estimate import Status
 from gpudissect.results.folded import folded, rounded
 from gpudissect.results.model import Result
 from gpudissect.results.summary import summarize
-from gpudissect.results.text import brief, title_of
+from gpudissect.results.text import brief, provenance, title_of
 from gpudissect.views.page.findings import MAX_NAME_LENGTH, value_text
 from gpudissect.views.page.markup import Markup, tag
+from gpudissect.views.plots.standalone import with_light_colours
 from gpudissect.vocabulary import TLBS
 
 GAP, PADDING, LINE, HEAD = 10, 12, 15, 24  # pixels
@@ -50,6 +54,9 @@ _TEXTS = {
 _OF_EACH = ("capacity", "hit_latency")  # may differ between the views of one array
 _NOT_IN_BOX = {"l2": ("hit_latency", "near_latency", "far_latency", "segment_size"), "dram": ("hit_latency",)}
 _BANDWIDTHS = {"read_bandwidth": "read", "write_bandwidth": "write"}
+WIDTH, TITLE_HEIGHT = 760, 30  # pixels
+_ON_PAGE = ("display:", ":hover", ":focus")  # rules that only a page needs
+_TITLE_STYLE = ".title { font: 600 15px system-ui, sans-serif; fill: var(--ink); } .paper { fill: var(--paper); }"
 
 
 @dataclass(frozen=True)
@@ -350,3 +357,35 @@ def _part(part: Box, x: float, y: float, bottom: float, *, has_rule: bool) -> Ma
     texts += [tag("text", line, x=x + 9, y=down + LINE * n) for n, line in enumerate(part.lines)]
     rule = tag("path", class_="rule", d=f"M{x:g} {y + 6:g}V{bottom - 6:g}") if has_rule else None
     return tag("g", rule, *texts)
+
+
+def hierarchy_file(result: Result, width: int = WIDTH) -> str:
+    """The drawing under the name and origin of the GPU; empty for a result without a cache or memory."""
+    drawing = hierarchy(result, width, {})
+    if not drawing:
+        return ""
+    device = result.device
+    title = f"{brief(device.name, MAX_NAME_LENGTH)}, {provenance(device.origin, device.recorded_origin)}"
+    placed, height = place(drawing, 0, TITLE_HEIGHT)
+    size = {"width": width, "height": height + TITLE_HEIGHT}
+    parts = tag("rect", class_="paper", x=0, y=0, **size), tag("text", title, class_="title", x=12, y=20), placed
+    style, box = Markup(f"<style>{light_style()}</style>"), f"0 0 {width} {height + TITLE_HEIGHT:g}"
+    head = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": box, "role": "img", "aria_label": title}
+    return tag("svg", tag("title", title), style, *parts, **head, **size) + "\n"
+
+
+def place(drawing: Markup, x: float, y: float) -> tuple[Markup, float]:
+    """A drawing as a part of another one, at this place, and its height in pixels."""
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)[0]
+    size = f'<svg x="{x:g}" y="{y:g}" width="{width}" height="{height}" '
+    return Markup(drawing.replace("<svg ", size, 1)), float(height)
+
+
+@cache
+def light_style() -> str:
+    """The style sheet of a drawing in light colours, with a title and paper."""
+    css = files("gpudissect.views.page").joinpath("page.css").read_text("utf-8")
+    rules = [
+        rule for rule in re.findall(r"\.hierarchy [^{}]*\{[^}]*\}", css) if not any(each in rule for each in _ON_PAGE)
+    ]
+    return with_light_colours("\n".join([_TITLE_STYLE, *rules]), css)
